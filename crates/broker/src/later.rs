@@ -4,13 +4,17 @@
 //! id, so that it comes back after a restart. Their time is the wall clock's, for that is what
 //! survives. Nothing is published here: whoever has the time asks for what is due.
 
-use crate::retained::decode;
+use crate::retained::{decode, row_home};
+use base::hash::HashKey;
+use model::ports::log::RowHome;
 use model::topic::Publication;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The publications of a shard that wait.
 pub struct Later {
+    /// The key of homes.
+    home: HashKey,
     waiting: BTreeMap<(u32, u64), Arc<Publication>>,
     count_max: u32,
 }
@@ -23,15 +27,15 @@ pub struct DelayedFull;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Due {
     /// The key of its row, which is to be deleted.
-    pub row_key: [u8; 12],
+    pub row_key: Box<[u8]>,
     /// What is to be published.
     pub message: Arc<Publication>,
 }
 
 impl Later {
-    /// None yet, and at most so many.
-    pub fn new(count_max: u32) -> Later {
-        Later { waiting: BTreeMap::new(), count_max }
+    /// None yet, and at most so many, whose topics are at home by this key.
+    pub fn new(home: HashKey, count_max: u32) -> Later {
+        Later { home, waiting: BTreeMap::new(), count_max }
     }
 
     /// Publications that wait.
@@ -47,21 +51,21 @@ impl Later {
     /// Keeps one until this Unix second. Those of the same second are published in the order of
     /// their ids, which name them in the whole process. Gives the key of its row; the value is
     /// [`crate::retained::encode`]'s.
-    pub fn add(&mut self, at_s: u32, message: Arc<Publication>) -> Result<[u8; 12], DelayedFull> {
+    pub fn add(&mut self, at_s: u32, message: Arc<Publication>) -> Result<Box<[u8]>, DelayedFull> {
         if self.waiting.len() >= self.count_max as usize {
             return Err(DelayedFull);
         }
         let id = message.id;
+        let key = row_key(row_home(self.home, message.topic()), at_s, id);
         let same = self.waiting.insert((at_s, id), message);
         debug_assert!(same.is_none(), "an id is given once");
-        Ok(row_key(at_s, id))
+        Ok(key)
     }
 
     /// Takes in a row, beyond the limit too: it was promised. False: it is none.
     pub fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let (Ok(key), Some(message)) = (<&[u8; 12]>::try_from(key), decode(value)) else {
-            return false;
-        };
+        let key = RowHome::rest(key).and_then(|key| <&[u8; 12]>::try_from(key).ok());
+        let (Some(key), Some(message)) = (key, decode(value)) else { return false };
         let (at_s, id) = key.split_at(4);
         let at_s = u32::from_be_bytes(at_s.try_into().expect("four of twelve"));
         let id = u64::from_be_bytes(id.try_into().expect("eight of twelve"));
@@ -78,22 +82,22 @@ impl Later {
     pub fn pop(&mut self, unix_s: u32) -> Option<Due> {
         let first = self.waiting.first_entry().filter(|first| first.key().0 <= unix_s)?;
         let (at_s, id) = *first.key();
-        Some(Due { row_key: row_key(at_s, id), message: first.remove() })
+        let message = first.remove();
+        Some(Due { row_key: row_key(row_home(self.home, message.topic()), at_s, id), message })
     }
 }
 
-/// The key of a row in `Table::Delayed`: rows lie in the order of their time.
-fn row_key(at_s: u32, id: u64) -> [u8; 12] {
-    let mut key = [0; 12];
-    key[..4].copy_from_slice(&at_s.to_be_bytes());
-    key[4..].copy_from_slice(&id.to_be_bytes());
-    key
+/// The key of a row in `Table::Delayed`: rows of a slot lie in the order of their time.
+fn row_key(home: RowHome, at_s: u32, id: u64) -> Box<[u8]> {
+    home.key(&[&at_s.to_be_bytes(), &id.to_be_bytes()])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::retained::encode;
+
+    const HOME: HashKey = HashKey::new(1, 2);
 
     fn message(id: u64, topic: &str) -> Arc<Publication> {
         let mut message = Publication::new(topic, &[], b"x");
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn they_come_out_in_the_order_of_their_time() {
-        let mut later = Later::new(4);
+        let mut later = Later::new(HOME, 4);
         for (id, (at_s, topic)) in (1..).zip([(30, "c"), (10, "a"), (20, "b"), (10, "a2")]) {
             assert!(later.add(at_s, message(id, topic)).is_ok());
         }
@@ -121,26 +125,27 @@ mod tests {
 
     #[test]
     fn rows_bring_them_back_in_order() {
-        let mut before = Later::new(9);
+        let mut before = Later::new(HOME, 9);
         let mut rows = Vec::new();
         for (id, topic) in (300..).zip(["a", "b", "c"]) {
             let key = before.add(7, message(id, topic)).expect("room");
+            assert_eq!(RowHome::of(&key), row_home(HOME, topic));
             rows.push((key, encode(&message(id, topic))));
         }
-        assert!(rows.is_sorted());
-        let mut after = Later::new(1);
+        assert!(rows.is_sorted_by_key(|(key, _)| &key[2..]));
+        let mut after = Later::new(HOME, 1);
         for (key, value) in rows.iter().rev() {
             assert!(after.restore(key, value));
         }
-        assert!(!after.restore(&rows[0].0[..11], &rows[0].1) && !after.restore(&rows[0].0, &[9]));
+        assert!(!after.restore(&rows[0].0[..13], &rows[0].1) && !after.restore(&rows[0].0, &[9]));
         assert_eq!(
             after.add(7, message(400, "d")),
             Err(DelayedFull),
             "no new ones beyond the limit"
         );
         let first = after.pop(7).expect("due");
-        assert_eq!((first.row_key, first.message.topic()), (rows[0].0, "a"));
+        assert_eq!((&first.row_key, first.message.topic()), (&rows[0].0, "a"));
         assert_eq!(due(&mut after, 7), ["b", "c"]);
-        assert!(after.add(7, message(400, "d")).expect("room") > rows[2].0);
+        assert!(after.add(7, message(400, "d")).expect("room")[2..] > rows[2].0[2..]);
     }
 }

@@ -27,7 +27,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use step::{Filter, Step};
 
-pub use row::{decode, encode, row_key};
+pub use row::{decode, encode, row_home, row_key};
 pub(crate) use rows::RetainedRows;
 
 /// The retained messages of one shard.

@@ -1,22 +1,18 @@
 //! The broker as a service of its shard.
 
-use crate::durable::rows;
-use crate::retained::decode;
 use crate::{Broker, Effects};
-use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::event::ClientEvent;
 use model::id::{ConnRef, ShardId};
 use model::ports::access::Admission;
 use model::ports::control::Status;
-use model::ports::log::{Completion, Restored, Table};
+use model::ports::log::{Completion, Restored};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind, Weigh};
 use model::session::{SessionDelivery, SessionRequest};
-use model::timeline::Space;
 use model::topic::Publication;
 
 impl Weigh for crate::PeerMessage {
@@ -34,28 +30,6 @@ impl Service for Broker {
     type Command = TopicCommand;
     type Answer = TopicAnswer;
     type PeerMessage = crate::PeerMessage;
-
-    fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
-        match restored {
-            Restored::Row { table: Table::Sessions, key, .. } => Some(home.of(&[b"mqtt", key])),
-            Restored::Row { table: Table::Subscriptions | Table::Wills, key, .. } => {
-                Some(match rows::subscriber(key) {
-                    Some(id) => home.of(&[b"mqtt", id.as_bytes()]),
-                    None => home.of(&[key]),
-                })
-            }
-            Restored::Row { table: Table::Retained | Table::Delayed, key, value } => {
-                Some(match decode(value) {
-                    Some(message) => home.of(&[b"mqtt-topic", message.topic().as_bytes()]),
-                    None => home.of(&[key]),
-                })
-            }
-            Restored::Entry { timeline, .. } if timeline.space() == Space::Sessions => {
-                Some(timeline.home_hash())
-            }
-            Restored::Row { .. } | Restored::Entry { .. } => None,
-        }
-    }
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         self.restore(now, restored)

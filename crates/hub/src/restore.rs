@@ -132,7 +132,7 @@ impl Hub {
 
     fn restore_product(&mut self, key: &[u8], value: &[u8]) -> bool {
         if value == product::DROPPED {
-            let key = ProductKey::from_bytes(key).ok().filter(|key| !self.is_product(key));
+            let key = product::of_key(key).filter(|key| !self.is_product(key));
             self.restoring.dropped.extend(key);
             return true;
         }

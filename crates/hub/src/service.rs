@@ -2,18 +2,16 @@
 
 use crate::delivery::Acknowledged;
 use crate::log::cleanup::CleanupTask;
-use crate::log::durable;
 use crate::log::pending::PendingCall;
 use crate::orders::OrderMessage;
 use crate::reports::Report;
-use crate::{Effects, Hub, home_parts};
-use base::hash::HashKey;
+use crate::{Effects, Hub};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::DeviceEvent;
 use model::id::{ConnRef, ShardId};
 use model::ports::control::Status;
-use model::ports::log::{Completion, Restored, Table};
+use model::ports::log::{Completion, Restored};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::presence::{PresenceVersion, Principal};
@@ -42,17 +40,6 @@ impl Service for Hub {
     type Command = PushCommand;
     type Answer = PushAnswer;
     type PeerMessage = OrderMessage;
-
-    fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
-        match restored {
-            Restored::Row { table: Table::Products | Table::Marks | Table::Orders, .. } => None,
-            Restored::Row { key, .. } => Some(match durable::device::names(key) {
-                Some((product, device)) => home_parts(home, &product, &device),
-                None => home.of(&[key]),
-            }),
-            Restored::Entry { timeline, .. } => Some(timeline.home_hash()),
-        }
-    }
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         self.restore(now, restored)
@@ -150,6 +137,7 @@ impl Service for Hub {
     /// Goes on with fan-outs, resends, answers whose time has come, cleanups, the sweep. Also to be
     /// called after a batch of completions.
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.epochs.raise(now, &mut self.log, fx);
         let waits = self.turn_waits(now, fx);
         let resends = self.turn_resends(now, fx);
         let scans = self.turn_scans(now, fx);

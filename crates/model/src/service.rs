@@ -216,9 +216,6 @@ pub trait Service: Send + 'static {
     /// What it says to its counterparts on other shards.
     type PeerMessage: Weigh + Send + 'static;
 
-    /// The hash that chooses the shard of something that the log kept; `None`: every shard has it.
-    fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64>;
-
     /// Takes something that the log kept, before anything else is asked. False: it cannot be read,
     /// or has no room.
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool;

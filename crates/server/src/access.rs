@@ -22,7 +22,7 @@ use guard::{AccessControl, Errands};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
-use model::ports::log::Completion;
+use model::ports::log::{Completion, RowHome};
 use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use model::service::ServiceKind;
@@ -34,6 +34,16 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use token_shelf::TokenShelf;
 use user_book::UserBook;
+
+/// The key of a row of users or of tokens: the first log has all of them.
+fn key_of(name: &str) -> Box<[u8]> {
+    RowHome::PROCESS.key(&[name.as_bytes()])
+}
+
+/// The name in such a key.
+fn name_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(RowHome::rest(key)?).ok()
+}
 
 /// What of the files that it names cannot be used.
 pub fn unusable(settings: &Settings) -> Option<String> {

@@ -5,7 +5,6 @@
 //! went ([`shard_presence`]) and what other shards must hear ([`peers`]). The logic carries out
 //! what they want ([`running`]), has no opinion of its own, and names no service: it holds a list.
 
-pub mod homes;
 mod peers;
 pub mod running;
 mod shard_presence;

@@ -1,15 +1,10 @@
-//! What an operator does with a data folder that no server uses, with the clock and the homes of a
-//! server.
+//! What an operator does with a data folder that no server uses, with the clock of a server.
 //!
 //! The tools themselves are the store's. It prints nothing.
 
 use crate::clock;
-use crate::shard_logic::homes;
 use crate::start::shard_count;
-use base::hash::{self, HashKey, Slot};
 use base::secret::ClusterSecret;
-use model::ports::log::Restored;
-use std::cell::OnceCell;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use store::OpenError;
@@ -61,28 +56,17 @@ pub fn export(data: &Path, out: &mut dyn Write) -> Result<Carried, String> {
 pub fn import(text: &mut dyn BufRead, data: &Path, shards: u16) -> Result<Carried, String> {
     let logs = shard_count(shards) as u16;
     let node = node_secret()?;
-    // The folder has the export's secret before anything is placed.
-    let key: OnceCell<Result<HashKey, String>> = OnceCell::new();
-    let home = |restored: Restored<'_>| {
-        let key = key.get_or_init(|| secret(data).map(|it| it.home())).as_ref().ok()?;
-        homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
-    };
     let clock = (&Means::default(), clock::unix_s());
-    let sums = tools::import::import(text, data, clock, (logs, node), &home);
-    match key.into_inner() {
-        Some(Err(why)) => Err(why),
-        _ => sums.map(carried).map_err(|error| error.to_string()),
-    }
+    let sums = tools::import::import(text, data, clock, (logs, node));
+    sums.map(carried).map_err(|error| error.to_string())
 }
 
 /// Splits the folder by slots into as many new ones as are named; gives what each has.
 pub fn split(data: &Path, to: &[PathBuf]) -> Result<Vec<Carried>, String> {
     let targets: Result<Vec<_>, String> =
         to.iter().map(|path| Ok((path.clone(), node_secret()?))).collect();
-    let key = secret(data)?.home();
-    let slot_of = |restored: Restored<'_>| homes::of(key, &restored).map(Slot::of);
     let means = (&Means::default(), clock::unix_s());
-    let parts = tools::split::split(data, &targets?, means, &slot_of);
+    let parts = tools::split::split(data, &targets?, means);
     parts.map(|parts| parts.into_iter().map(carried).collect()).map_err(told)
 }
 

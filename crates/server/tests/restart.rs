@@ -3,7 +3,7 @@
 
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, Command, Control};
-use model::ports::log::{Done, Table, Write};
+use model::ports::log::{Done, RowHome, Table, Write};
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Priority};
@@ -161,7 +161,7 @@ fn a_product_that_was_dropped_in_one_log_alone_does_not_come_back() {
     let settings = store::data::Settings::new(store::data::Secrets::of([0; 64]), 2);
     let files = Arc::new(store::files::Disk);
     let mut opened = store::data::Folder::open(folder.path(), settings, files).expect("opens");
-    let (key_bytes, dropped) = (Box::from(*b"made"), Box::from([0]));
+    let (key_bytes, dropped) = (RowHome::Everywhere.key(&[b"made"]), Box::from([0]));
     let put = Write::Put { table: Table::Products, key: key_bytes, value: dropped };
     assert_eq!(opened.commit(1, 0, &[put]), [Ok(Done::Written)]);
     drop(opened);

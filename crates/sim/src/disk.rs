@@ -23,7 +23,7 @@ use store::Fsync;
 use store::engine::{
     Engine, EngineSettings, Finished, MemoryState, Planned, Retention, UpkeepTask,
 };
-use store::log::LogSettings;
+use store::log::{LogIdentity, LogSettings};
 use testkit::files::{Error, FaultyFiles, Op};
 
 /// What goes wrong on the disk of a world: once in so many times; zero: never.
@@ -263,7 +263,8 @@ fn folder(shard: u16) -> PathBuf {
 /// A log with small limits, so that everything happens.
 fn open(files: &FaultyFiles, shard: u16, state: Arc<MemoryState>) -> Log {
     let (segment_bytes, log_bytes_max) = (16 * 1024, 64 << 20);
-    let log = LogSettings { fsync: Fsync::Always, segment_bytes, log_bytes_max };
+    let whose = LogIdentity { cluster: 1, log: shard.into() };
+    let log = LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max };
     let settings = EngineSettings {
         heads_resident_max: 4,
         hot_bytes_max: 4 * 1024,

@@ -23,7 +23,7 @@ mod undo;
 mod upkeep;
 mod verify;
 
-pub use import::Import;
+pub use import::{Import, OnceRecord};
 pub use read::Planned;
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention};

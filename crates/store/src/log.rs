@@ -3,28 +3,37 @@
 //! Owned by one thread; [`Reader`] reads on any. A batch of records is written at once and put on
 //! stable storage once. Only the last segment is written; a new one begins after the old one is on
 //! stable storage, so only the last can have a torn tail. Whoever owns the log knows what in it is
-//! alive and removes any segment in which nothing is. Invariant: a record whose batch was
+//! alive and removes any segment in which nothing is. Each opening begins an epoch, and each batch
+//! follows the one before it by index and checksum. Invariant: a record whose batch was
 //! committed is found again by [`Log::open`], under the operator's choice of [`Fsync`], until its
 //! segment is removed.
 
+pub(crate) mod batch;
 pub(crate) mod durable_mark;
+mod opened;
 mod reader;
 pub(crate) mod record;
 pub(crate) mod record_scan;
 pub(crate) mod recovery;
 mod reserve;
+mod segment;
 #[cfg(test)]
 mod tests;
 
+pub use batch::Position;
+pub use opened::{Missing, OpenedLog};
 pub(crate) use reader::{ReadError, Reader};
 pub use record::RecordKind;
+pub(crate) use segment::{segment_number, segment_path};
 
 use crate::files::is_full;
-use crate::{Fsync, OpenError, Torn};
+use crate::{Fsync, OpenError};
+use batch::{BATCH_HEAD_BYTES, BatchHead, Link};
 use durable_mark::DurableMark;
 use model::ports::files::{File, FileSystem};
 use model::ports::log::StoreError;
 use reserve::{ENDING_BYTES, ROLLING_BYTES, Reserve};
+use segment::Last;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,54 +62,26 @@ pub struct Place {
     pub offset: u32,
 }
 
+/// Which log this is, of all that there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogIdentity {
+    /// Fingerprint of the cluster's secret.
+    pub cluster: u64,
+    /// Number of the log in its folder.
+    pub log: u32,
+}
+
 /// Settings of one log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSettings {
+    /// Which log it is: segments of another are refused.
+    pub whose: LogIdentity,
     /// When batches are put on stable storage.
     pub fsync: Fsync,
     /// Bytes after which a new segment begins, at most 1 GiB.
     pub segment_bytes: u64,
     /// Bytes of all segments. Beyond: `Full`, except for batches that only end something.
     pub log_bytes_max: u64,
-}
-
-/// Result of opening a log.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct OpenedLog {
-    /// Segments there were.
-    pub segments: u64,
-    /// Their bytes, without a torn tail.
-    pub bytes: u64,
-    /// Segments that were read.
-    pub segments_read: u64,
-    /// Bytes that were read.
-    pub bytes_read: u64,
-    /// Records in them.
-    pub records: u64,
-    /// The torn tail that was cut off, if there was one.
-    pub torn: Option<Torn>,
-    /// Up to here answers had been given, as far as that is known: after a crash of the machine it
-    /// may have been more.
-    pub promised: Option<Place>,
-    /// Where the log ends.
-    pub end: Place,
-}
-
-/// Records that had been acknowledged and are not there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Missing {
-    /// Up to here answers had been given.
-    pub promised: Place,
-    /// Here the log ends.
-    pub end: Place,
-}
-
-impl OpenedLog {
-    /// Whether something that had been promised is not there.
-    pub fn missing(&self) -> Option<Missing> {
-        let end = self.end;
-        self.promised.filter(|promised| *promised > end).map(|promised| Missing { promised, end })
-    }
 }
 
 /// A log.
@@ -111,25 +92,22 @@ pub(crate) struct Log {
     /// Numbers and bytes.
     segments: BTreeMap<u32, u64>,
     bytes: u64,
-    /// The last segment's number, bytes, and bytes on stable storage.
+    /// The last segment.
     last: Last,
     file: Box<dyn File>,
+    /// Behind the last batch; the epoch is this process's.
+    at: Position,
+    /// Index of the last record on stable storage.
+    committed: u64,
     batch: Vec<u8>,
+    /// Of the open batch.
+    link: Link,
     reserve: Reserve,
     promised: DurableMark,
     /// Room on the disk that only what ends something may use, bytes.
     state_room: u64,
     state: State,
     reader: Reader,
-}
-
-#[derive(Clone, Copy)]
-struct Last {
-    number: u32,
-    bytes: u64,
-    synced: u64,
-    /// Bytes of its first record.
-    first: u64,
 }
 
 /// ```text
@@ -143,46 +121,35 @@ enum State {
     Failed,
 }
 
-/// The file name of segment `number`.
-pub(crate) fn segment_path(folder: &Path, number: u32) -> PathBuf {
-    folder.join(format!("{number:010}.log"))
-}
-
-/// The number of the segment with this file name.
-pub(crate) fn segment_number(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 10)?;
-    digits.parse().ok()
-}
-
 impl Log {
-    /// Opens the segments of `folder`, makes it if there is none, and gives every record from
-    /// `from` on to `each`, whose `Err` says why a record makes no sense. Segments before
-    /// `from.segment` are not read.
+    /// Opens the segments of `folder`, makes it if there is none, gives every record from `from` on
+    /// to `each`, whose `Err` says why a record makes no sense, and begins a new epoch. Of segments
+    /// before that of `from` only the first record is read.
     pub(crate) fn open(
         files: Arc<dyn FileSystem>,
         folder: &Path,
         settings: LogSettings,
-        from: Place,
+        from: Position,
         each: recovery::Each<'_>,
     ) -> Result<(Log, OpenedLog), OpenError> {
         let failed = |error| OpenError::at(folder, error);
         files.make_folder(folder).map_err(failed)?;
         let promised = durable_mark::read(&*files, folder);
-        let (mut segments, mut found) = recovery::recover(&*files, folder, from, each)?;
+        let whose = settings.whose;
+        let (mut segments, at, mut found) =
+            recovery::recover(&*files, folder, (whose, from), each)?;
         let reserve = Reserve::new(Arc::clone(&files), folder.join("reserve")).map_err(failed)?;
-        let (last, file) = match segments.last_key_value() {
-            Some((&number, &bytes)) => {
-                let path = segment_path(folder, number);
-                let file = files.open(&path).map_err(|error| OpenError::at(&path, error))?;
-                (Last { number, bytes, synced: bytes, first: first_bytes() }, file)
-            }
-            None => begin_segment(&*files, folder, from.segment.max(1)).map_err(failed)?,
+        let mut at = Position { epoch: at.epoch + 1, ..at };
+        let is_begun = segments.contains_key(&at.place.segment);
+        let (last, file) = match is_begun {
+            true => segment::open(&*files, folder, at.place)?,
+            false => segment::begin(&*files, folder, whose, &mut at).map_err(failed)?,
         };
         segments.insert(last.number, last.bytes);
-        let reader = Reader::new(Arc::clone(&files), folder.into(), last.end());
-        (found.promised, found.end) = (promised, last.end());
-        let promised = DurableMark::begin(&*files, folder, last.end());
+        let reader = Reader::new(Arc::clone(&files), folder.into(), at.place);
+        (found.promised, found.end) = (promised, at);
         let mut log = Log {
+            promised: DurableMark::begin(&*files, folder, at),
             files,
             folder: folder.into(),
             settings,
@@ -190,9 +157,11 @@ impl Log {
             segments,
             last,
             file,
+            at,
+            committed: at.index,
             batch: Vec::new(),
+            link: Link::begin(at.chain, at.epoch, at.index + 1),
             reserve,
-            promised,
             state_room: 0,
             state: State::Good,
             reader,
@@ -200,7 +169,20 @@ impl Log {
         log.settings.segment_bytes = settings.segment_bytes.min(SEGMENT_BYTES_MAX);
         log.reserve.make().map_err(failed)?;
         log.state_room = ((log.free_bytes() / 8).saturating_add(log.bytes / 8)).min(STATE_ROOM_MAX);
+        if is_begun {
+            log.begin_epoch().map_err(failed)?;
+        }
         Ok((log, found))
+    }
+
+    /// Says that a new epoch begins, on stable storage. On a disk without any room the first batch
+    /// says so.
+    fn begin_epoch(&mut self) -> io::Result<()> {
+        self.add(RecordKind::Epoch, |_| {});
+        match self.commit(true).and_then(|()| self.sync()) {
+            Ok(()) | Err(StoreError::Full) => Ok(()),
+            Err(_) => Err(io::Error::other("the epoch of the log cannot be written")),
+        }
     }
 
     /// Adds a record to the open batch; `fill` appends its payload. Where it will stand, and its
@@ -215,6 +197,7 @@ impl Log {
         }
         let start = self.batch.len();
         record::write(kind, &mut self.batch, fill);
+        self.link.add(record::crc(&self.batch[start..]));
         let offset = (self.last.bytes + start as u64).min(OFFSET_MAX) as u32; // or commit refuses
         (Place { segment: self.last.number, offset }, (self.batch.len() - start) as u32)
     }
@@ -223,6 +206,12 @@ impl Log {
     pub(crate) fn ahead(&self) -> Place {
         let offset = (self.last.bytes + self.batch.len() as u64).min(OFFSET_MAX) as u32;
         Place { segment: self.last.number, offset }
+    }
+
+    /// Behind everything that was written. There must be no open batch.
+    pub(crate) fn position(&self) -> Position {
+        assert!(self.batch.is_empty(), "it is between two batches");
+        self.at
     }
 
     /// Bytes of the open batch.
@@ -234,11 +223,11 @@ impl Log {
     /// is there; `Failed` is final, and what is there is not known. A batch that is `ending` only
     /// frees something: the limit does not hold for it, and it may use the reserve.
     pub(crate) fn commit(&mut self, ending: bool) -> Result<(), StoreError> {
-        let batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::take(&mut self.batch);
         let done = match self.state {
             State::Failed => Err(StoreError::Failed),
             _ if batch.is_empty() => Ok(()),
-            _ => self.take(&batch, ending).map_err(|error| self.fault(&error)),
+            _ => self.take(&mut batch, ending).map_err(|error| self.fault(&error)),
         };
         if done.is_ok() && !ending && !batch.is_empty() {
             self.enter(State::Good);
@@ -291,7 +280,7 @@ impl Log {
         if self.state == State::Failed {
             return Err(StoreError::Failed);
         }
-        if self.last.bytes == self.last.first {
+        if self.last.bytes == record::SEGMENT_BYTES as u64 {
             return Ok(());
         }
         let mut begun = self.begin_next();
@@ -322,8 +311,8 @@ impl Log {
         self.state == State::Full
     }
 
-    /// Begins a segment when the last one is long enough, and says first of all when everything
-    /// before the batch is on stable storage.
+    /// Begins a segment when the last one is long enough, and leaves room for what is said of the
+    /// batch.
     fn begin_batch(&mut self) {
         if self.last.bytes >= self.settings.segment_bytes && self.state != State::Failed {
             match self.begin_next() {
@@ -333,31 +322,47 @@ impl Log {
                 Ok(()) => {}
             }
         }
-        let Last { number, bytes, synced, .. } = self.last;
-        if synced == bytes && bytes <= OFFSET_MAX {
-            record::write_synced(number, bytes as u32, &mut self.batch);
-        }
+        self.batch.resize(BATCH_HEAD_BYTES, 0);
+        self.link = Link::begin(self.at.chain, self.at.epoch, self.at.index + 1);
     }
 
-    fn take(&mut self, batch: &[u8], ending: bool) -> io::Result<()> {
+    fn take(&mut self, batch: &mut [u8], ending: bool) -> io::Result<()> {
         let bytes = batch.len() as u64;
         let fits = self.bytes + bytes <= self.settings.log_bytes_max;
         let agreed = ending || fits && self.reserve.make()? && self.leaves_room(bytes);
         if !agreed || self.last.bytes + bytes > OFFSET_MAX {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        let chain = self.link.chain();
+        self.say(chain, batch);
         let mut written = self.write(batch);
         if ending && written.as_ref().is_err_and(is_full) {
-            written = self.reserve.keep(ENDING_BYTES).and_then(|()| self.write(batch));
+            written = self.reserve.keep(ENDING_BYTES).and_then(|()| {
+                self.say(chain, batch); // more is committed than before, perhaps
+                self.write(batch)
+            });
         }
         written?;
+        let index = self.at.index + self.link.records;
+        self.at = Position { place: self.last.end(), index, chain, ..self.at };
         match self.settings.fsync {
             Fsync::Always => self.sync_file(),
             Fsync::Interval(_) | Fsync::Never => Ok(()),
         }?;
-        self.reader.written(self.last.end());
-        self.promised.reach(self.last.end());
+        self.reader.written(self.at.place);
+        self.promised.reach(self.at);
         Ok(())
+    }
+
+    /// Fills in the first record of a batch.
+    fn say(&self, chain: u32, batch: &mut [u8]) {
+        let Position { epoch, index, .. } = self.at;
+        let (place, committed) = (self.last.end(), self.committed);
+        let bytes = (batch.len() - BATCH_HEAD_BYTES) as u32;
+        let said = BatchHead { place, epoch, index: index + 1, committed, bytes, chain };
+        let mut head = Vec::with_capacity(BATCH_HEAD_BYTES);
+        said.write(&mut head);
+        batch[..BATCH_HEAD_BYTES].copy_from_slice(&head);
     }
 
     /// Whether state has room enough when so much is written.
@@ -378,6 +383,7 @@ impl Log {
                 // On stable storage at once, or a crash could bring back part of what was refused.
                 self.file.cut(end).and_then(|()| self.file.sync()).map_err(no_second_chance)?;
                 self.last.synced = end;
+                self.committed = self.at.index;
             }
             return Err(error);
         }
@@ -395,6 +401,7 @@ impl Log {
         if self.last.synced != self.last.bytes {
             self.file.sync().map_err(no_second_chance)?;
             self.last.synced = self.last.bytes;
+            self.committed = self.at.index;
         }
         Ok(())
     }
@@ -402,16 +409,18 @@ impl Log {
     fn begin_next(&mut self) -> io::Result<()> {
         self.sync_file()?;
         let number = self.last.number.checked_add(1).ok_or(io::ErrorKind::StorageFull)?;
-        let (last, file) = match begin_segment(&*self.files, &self.folder, number) {
+        let mut at = Position { place: Place { segment: number, offset: 0 }, ..self.at };
+        let begun = segment::begin(&*self.files, &self.folder, self.settings.whose, &mut at);
+        let (last, file) = match begun {
             Ok(begun) => begun,
             Err(error) => {
                 self.clear(number).map_err(no_second_chance)?;
                 return Err(error);
             }
         };
-        (self.last, self.file) = (Last { bytes: 0, ..last }, file);
+        (self.last, self.file, self.at) = (Last { bytes: 0, ..last }, file, at);
         self.grow(last.bytes);
-        self.reader.written(last.end());
+        self.reader.written(at.place);
         Ok(())
     }
 
@@ -454,36 +463,8 @@ impl Log {
     }
 }
 
-impl Last {
-    fn end(&self) -> Place {
-        Place { segment: self.number, offset: self.bytes.min(OFFSET_MAX) as u32 }
-    }
-}
-
 /// After a failed sync nobody knows what is on the disk, even if the reason was want of room: the
 /// kernel may have dropped what it could not write, and a second sync would not tell.
 fn no_second_chance(error: io::Error) -> io::Error {
     io::Error::other(format!("what is on the disk is not known: {error}"))
-}
-
-fn first_bytes() -> u64 {
-    let mut bytes = Vec::new();
-    record::write_segment(1, &mut bytes);
-    bytes.len() as u64
-}
-
-fn begin_segment(
-    files: &dyn FileSystem,
-    folder: &Path,
-    number: u32,
-) -> io::Result<(Last, Box<dyn File>)> {
-    let mut file = files.open(&segment_path(folder, number))?;
-    let mut bytes = Vec::new();
-    record::write_segment(number, &mut bytes);
-    file.cut(0)?;
-    file.write_at(0, &bytes)?;
-    file.sync()?;
-    files.sync_folder(folder)?;
-    let bytes = bytes.len() as u64;
-    Ok((Last { number, bytes, synced: bytes, first: bytes }, file))
 }

@@ -3,6 +3,7 @@
 //! Each message stands alone: the operator reads it on a terminal and knows what to do next.
 
 use crate::files::is_full;
+use crate::log::LogIdentity;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,15 @@ pub enum OpenError {
         /// That of the folder.
         wanted: u64,
     },
+    /// It is a segment of another log, or of another cluster.
+    OtherLog {
+        /// The file.
+        path: PathBuf,
+        /// Whose it says it is.
+        found: LogIdentity,
+        /// Where it was found.
+        wanted: LogIdentity,
+    },
     /// What is in it is not what was written.
     Corrupt {
         /// The file.
@@ -138,6 +148,17 @@ impl OpenError {
                  that cluster has",
                 path.display()
             ),
+            OpenError::OtherLog { path, found, wanted } => write!(
+                f,
+                "{} is a segment of log {} of the cluster {:016x}, but was found in log {} of the \
+                 cluster {:016x}: nothing was changed. Put back the log's own file, or restore the \
+                 data folder from a backup",
+                path.display(),
+                found.log,
+                found.cluster,
+                wanted.log,
+                wanted.cluster
+            ),
             _ => Ok(()),
         }
     }
@@ -190,6 +211,7 @@ impl fmt::Display for OpenError {
             OpenError::HasCluster { .. }
             | OpenError::OnlyAPart { .. }
             | OpenError::UnfitPart { .. }
+            | OpenError::OtherLog { .. }
             | OpenError::OtherCluster { .. } => self.of_cluster(f),
             OpenError::Corrupt { path, offset, why } => write!(
                 f,
@@ -246,6 +268,14 @@ mod tests {
             (
                 OpenError::OtherCluster { path: path(), found: 0xab, wanted: 0xcd },
                 ["of the cluster 00000000000000ab, but", "00000000000000cd: put back"],
+            ),
+            (
+                OpenError::OtherLog {
+                    path: path(),
+                    found: LogIdentity { cluster: 0xab, log: 1 },
+                    wanted: LogIdentity { cluster: 0xcd, log: 2 },
+                },
+                ["log 1 of the cluster 00000000000000ab, but", "log 2 of the cluster"],
             ),
             (
                 OpenError::Corrupt { path: path(), offset: 9, why: "a bit fell" },

@@ -4,19 +4,18 @@
 //! in the list of whoever runs it. It has one row, which says how often it has spoken: that is
 //! behind every answer, so an answer shows what a log kept over a restart.
 
-use base::hash::HashKey;
 use base::never;
 use base::time::{Instant, Now};
 use model::id::{ConnRef, ShardId};
 use model::ports::control::Status;
-use model::ports::log::{Call, Completion, Restored, Table, Ticket, Write};
+use model::ports::log::{Call, Completion, Restored, RowHome, Table, Ticket, Write};
 use model::ports::presence_queries::PresenceStatus;
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Echo, Effects, Service, ServiceKind, Weigh};
 use std::collections::BTreeMap;
 
-/// The key of its row.
+/// The key of its row, behind where that lives.
 const KEY: &[u8] = b"spoken";
 
 /// The echo service of a shard.
@@ -65,12 +64,11 @@ impl Service for EchoService {
     type Answer = Echo;
     type PeerMessage = EchoMessage;
 
-    fn home_of(_: HashKey, _: &Restored<'_>) -> Option<u64> {
-        Some(0)
-    }
-
     fn restore(&mut self, _: Now, restored: Restored<'_>) -> bool {
-        let Restored::Row { table: Table::Other, key: KEY, value } = restored else { return false };
+        let Restored::Row { table: Table::Other, key, value } = restored else { return false };
+        if RowHome::rest(key) != Some(KEY) {
+            return false;
+        }
         let spoken = value.try_into().map(u64::from_be_bytes);
         spoken.map(|spoken| self.spoken = spoken).is_ok()
     }
@@ -90,7 +88,7 @@ impl Service for EchoService {
         let others = (0..self.shards).filter(|shard| *shard != self.shard).map(ShardId);
         fx.peer_messages.extend(others.map(|shard| (shard, EchoMessage(text.clone()))));
         self.pending.insert(self.next, (ask, Echo(format!("{text} {}", self.spoken).into())));
-        let (key, value) = (KEY.into(), self.spoken.to_be_bytes().into());
+        let (key, value) = (RowHome::PROCESS.key(&[KEY]), self.spoken.to_be_bytes().into());
         fx.calls.push((self.next, Call::Write(Write::Put { table: Table::Other, key, value })));
     }
 

@@ -120,7 +120,7 @@ impl Broker {
     }
 
     fn restore_session(&mut self, now: Now, key: &[u8], value: &[u8]) -> Option<()> {
-        let id = std::str::from_utf8(key).ok()?;
+        let id = rows::session_of(key)?;
         let row = SessionRow::decode(value)?;
         let protocol = self.sessions.protocol(match &*row.protocol {
             "mqtt31" => "mqtt31",

@@ -1,11 +1,11 @@
 //! Rows: sessions, their subscriptions, their wills.
 //!
 //! ```text
-//!  Sessions       client id            1 | flags | expiry_s 4 | since_s 4 | sent_upto 8 |
+//!  Sessions       slot 2, client id    1 | flags | expiry_s 4 | since_s 4 | sent_upto 8 |
 //!                                      user 2+n | protocol 2+n
-//!  Subscriptions  client id, 0, hash 8 1 | options | retain handling | subscription id 4 |
-//!                                      filter 2+n
-//!  Wills          client id, 0, id 8   1 | flags | delay_s 4 | expiry_s 4 | due_s 4 | message
+//!  Subscriptions  slot 2, client id,   1 | options | retain handling | subscription id 4 |
+//!                 0, hash 8            filter 2+n
+//!  Wills          slot 2, client id,   1 | flags | delay_s 4 | expiry_s 4 | due_s 4 | message
 //! ```
 //! Little endian. The client identifier has no NUL in it (MQTT5 1.5.4-2), or is at least found
 //! again: the key of a subscription ends with nine bytes that are not its. Decoding trusts nothing.
@@ -15,6 +15,7 @@ use crate::retained::row;
 use crate::session::record::Session;
 use base::bytes::ByteReader;
 use base::hash::HashKey;
+use model::ports::log::RowHome;
 use model::session::Will;
 use model::topic::Qos;
 use std::sync::Arc;
@@ -48,8 +49,18 @@ pub(crate) struct SubscriptionRow {
 }
 
 /// The key of a session's row.
-pub(crate) fn session_key(client_id: &str) -> Box<[u8]> {
-    client_id.as_bytes().into()
+pub(crate) fn session_key(home: HashKey, client_id: &str) -> Box<[u8]> {
+    home_of(home, client_id).key(&[client_id.as_bytes()])
+}
+
+/// The client identifier in the key of a session's row.
+pub(crate) fn session_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(RowHome::rest(key)?).ok()
+}
+
+/// Where everything of a client lives.
+fn home_of(home: HashKey, client_id: &str) -> RowHome {
+    RowHome::at(home.of(&[b"mqtt", client_id.as_bytes()]))
 }
 
 /// The row of a session as it is now.
@@ -99,14 +110,13 @@ impl SessionRow {
 
 /// The key of a subscription's row.
 pub(crate) fn subscription_key(home: HashKey, client_id: &str, filter: &str) -> Box<[u8]> {
-    let mut key = client_id.as_bytes().to_vec();
-    key.push(0);
-    key.extend(home.of(&[filter.as_bytes()]).to_be_bytes());
-    key.into_boxed_slice()
+    let hash = home.of(&[filter.as_bytes()]).to_be_bytes();
+    home_of(home, client_id).key(&[client_id.as_bytes(), &[0], &hash])
 }
 
 /// The client identifier in the key of a subscription's row, or of a will's.
 pub(crate) fn subscriber(key: &[u8]) -> Option<&str> {
+    let key = RowHome::rest(key)?;
     let (id, rest) = key.split_at_checked(key.len().checked_sub(9)?)?;
     (rest[0] == 0).then(|| std::str::from_utf8(id).ok()).flatten()
 }
@@ -131,11 +141,8 @@ impl SubscriptionRow {
 }
 
 /// The key of a will's row: a client may have a new one before the last is where it has to be.
-pub(crate) fn will_key(client_id: &str, number: u64) -> Box<[u8]> {
-    let mut key = client_id.as_bytes().to_vec();
-    key.push(0);
-    key.extend(number.to_be_bytes());
-    key.into_boxed_slice()
+pub(crate) fn will_key(home: HashKey, client_id: &str, number: u64) -> Box<[u8]> {
+    home_of(home, client_id).key(&[client_id.as_bytes(), &[0], &number.to_be_bytes()])
 }
 
 /// The row of a will; `due_s`: the Unix second at which it is published, 0: not known yet.

@@ -36,27 +36,28 @@ impl RowsNow<'_> {
         })
     }
 
-    fn session_of(&self, key: &[u8]) -> Option<(Key, &Session)> {
-        let key = self.sessions.find(std::str::from_utf8(key).ok()?)?;
+    fn session_of(&self, id: &str) -> Option<(Key, &Session)> {
+        let key = self.sessions.find(id)?;
         Some((key, self.sessions.at(key)?))
     }
 
     fn session_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
-        let (_, session) = self.session_of(key).filter(|(_, session)| session.is_durable())?;
+        let session = self.session_of(rows::session_of(key)?);
+        let (_, session) = session.filter(|(_, session)| session.is_durable())?;
         let user = self.sessions.principal(session).user.as_deref();
         Some(rows::session_row(session, user, self.sessions.protocol_name(session.protocol)))
     }
 
     fn will_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
-        let (_, session) = self.session_of(rows::subscriber(key)?.as_bytes())?;
+        let (_, session) = self.session_of(rows::subscriber(key)?)?;
         let (will, due_s) = &**session.more.as_ref()?.will.as_ref()?;
-        let is_it = *rows::will_key(&session.id, will.message.id) == *key;
+        let is_it = *rows::will_key(self.home, &session.id, will.message.id) == *key;
         is_it.then(|| rows::will_row(will, *due_s))
     }
 
     fn subscription_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
         let id = rows::subscriber(key)?;
-        let (owner, session) = self.session_of(id.as_bytes())?;
+        let (owner, session) = self.session_of(id)?;
         if !session.is_durable() {
             return None;
         }

@@ -15,6 +15,7 @@ use crate::durable::rows;
 use crate::later::Later;
 use crate::retained::encode;
 use crate::session::timers::Timer;
+use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::TopicCounter;
@@ -40,8 +41,8 @@ pub(crate) struct Delayed {
 
 impl Delayed {
     /// None; at most so many that are put by.
-    pub fn new(put_by_max: u32) -> Delayed {
-        Delayed { put_by: Later::new(put_by_max), wills: VecDeque::new(), spent: 0 }
+    pub fn new(home: HashKey, put_by_max: u32) -> Delayed {
+        Delayed { put_by: Later::new(home, put_by_max), wills: VecDeque::new(), spent: 0 }
     }
 
     /// Messages that were put by.
@@ -75,7 +76,7 @@ impl Broker {
         let session = self.sessions.at_mut(key)?;
         let row = Write::Put {
             table: Table::Wills,
-            key: rows::will_key(&session.id, will.message.id),
+            key: rows::will_key(self.settings.home, &session.id, will.message.id),
             value: rows::will_row(&will, 0),
         };
         session.more().will = Some(Box::new((will, 0)));
@@ -87,7 +88,7 @@ impl Broker {
         if let Some(will) = self.take_will(key)
             && let Some(session) = self.sessions.at(key)
         {
-            let row = rows::will_key(&session.id, will.message.id);
+            let row = rows::will_key(self.settings.home, &session.id, will.message.id);
             self.log.delete(Table::Wills, row, fx);
         }
     }
@@ -107,7 +108,7 @@ impl Broker {
             *due_s = since_s.saturating_add(will.delay_s).max(1);
             if will.delay_s > 0 {
                 let value = rows::will_row(will, *due_s);
-                let row = rows::will_key(&session.id, will.message.id);
+                let row = rows::will_key(self.settings.home, &session.id, will.message.id);
                 self.log.put(Table::Wills, row, value, fx);
             }
         }
@@ -126,7 +127,7 @@ impl Broker {
         let id = session.id.clone();
         if !self.sessions.may(session, Act::Publish, will.message.topic()) {
             fx.counters.count(TopicCounter::PublishesRefused);
-            let row = rows::will_key(&id, will.message.id);
+            let row = rows::will_key(self.settings.home, &id, will.message.id);
             return self.log.delete(Table::Wills, row, fx);
         }
         let message = self.will_message(now, &id, &will);
@@ -163,7 +164,7 @@ impl Broker {
         fx.counters.count(TopicCounter::WillsPublished);
         let number = message.id;
         self.routing.stamp(now, Arc::make_mut(&mut message));
-        let after = After::Row(Table::Wills, rows::will_key(&id, number));
+        let after = After::Row(Table::Wills, rows::will_key(self.settings.home, &id, number));
         self.publish_row(now, message, number, after, fx);
     }
 
@@ -212,7 +213,7 @@ impl Broker {
             pending_answer.error = Some(Denial::Quota);
             return;
         };
-        let write = Write::Put { table: Table::Delayed, key: key.into(), value };
+        let write = Write::Put { table: Table::Delayed, key, value };
         match pending_answer.origin {
             Origin::Server => self.log.write(write, fx),
             _ => {
@@ -229,7 +230,7 @@ impl Broker {
             let Some(due) = self.delayed.put_by.pop(now.unix_s()) else { break };
             let mut message = (*due.message).clone();
             self.routing.stamp(now, &mut message);
-            let after = After::Row(Table::Delayed, due.row_key.into());
+            let after = After::Row(Table::Delayed, due.row_key);
             self.publish_row(now, Arc::new(message), due.message.id, after, fx);
         }
         self.delayed.put_by.next_at().map(|at_s| wall(now, at_s))

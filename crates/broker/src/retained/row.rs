@@ -7,6 +7,7 @@
 //! A row of another version, or one that is too short for what it says, is none.
 
 use base::hash::HashKey;
+use model::ports::log::RowHome;
 use model::topic::{Publication, Qos};
 
 const VERSION: u8 = 1;
@@ -21,9 +22,14 @@ const ROW_KEYS: [HashKey; 2] = [
 ];
 
 /// The key of a topic's row in `Table::Retained`.
-pub fn row_key(topic: &str) -> [u8; 16] {
-    let [first, second] = ROW_KEYS.map(|key| key.of(&[topic.as_bytes()]));
-    (u128::from(first) << 64 | u128::from(second)).to_be_bytes()
+pub fn row_key(home: HashKey, topic: &str) -> Box<[u8]> {
+    let [first, second] = ROW_KEYS.map(|key| key.of(&[topic.as_bytes()]).to_be_bytes());
+    row_home(home, topic).key(&[&first, &second])
+}
+
+/// Where everything of a topic lives.
+pub fn row_home(home: HashKey, topic: &str) -> RowHome {
+    RowHome::at(home.of(&[b"mqtt-topic", topic.as_bytes()]))
 }
 
 /// A publication as the value of a row.
@@ -77,11 +83,14 @@ fn long(head: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
+    const HOME: HashKey = HashKey::new(5, 6);
+
     #[test]
     fn the_key_of_a_row_is_two_hashes_of_its_topic() {
-        let key = row_key("a/b");
+        let key = row_key(HOME, "a/b");
         let halves = ROW_KEYS.map(|key| key.of(&[b"a/b"]).to_be_bytes());
-        assert_eq!(key.as_slice(), halves.concat());
+        assert_eq!(RowHome::rest(&key), Some(&*halves.concat()));
+        assert_eq!(RowHome::of(&key), RowHome::at(HOME.of(&[b"mqtt-topic", b"a/b"])));
     }
 
     #[test]
@@ -111,8 +120,9 @@ mod tests {
 
     #[test]
     fn a_topic_has_the_same_key_for_ever() {
-        assert_eq!(row_key("a/b"), row_key("a/b"));
-        assert_ne!(row_key("a/b"), row_key("a/c"));
-        assert_ne!(row_key("a/b")[..8], row_key("a/b")[8..]);
+        let of = |topic| row_key(HOME, topic);
+        assert_eq!(of("a/b"), of("a/b"));
+        assert_ne!(of("a/b"), of("a/c"));
+        assert_ne!(of("a/b")[2..10], of("a/b")[10..]);
     }
 }

@@ -6,6 +6,7 @@
 //! for.
 
 use super::{Retained, RetainedFull, encode, row_key};
+use base::hash::HashKey;
 use model::ports::log::{Table, Write};
 use model::topic::Publication;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 
 /// Retained messages with their rows.
 pub(crate) struct RetainedRows {
+    /// The key of homes.
+    home: HashKey,
     retained: Retained,
     open: BTreeMap<Box<str>, Topic>,
     last: u64,
@@ -51,8 +54,8 @@ impl Topic {
 }
 
 impl RetainedRows {
-    pub fn new(retained: Retained) -> RetainedRows {
-        RetainedRows { retained, open: BTreeMap::new(), last: 0 }
+    pub fn new(home: HashKey, retained: Retained) -> RetainedRows {
+        RetainedRows { home, retained, open: BTreeMap::new(), last: 0 }
     }
 
     /// What is retained.
@@ -77,7 +80,7 @@ impl RetainedRows {
 
     /// The row of a topic as it is now.
     pub fn row(&self, topic: &str) -> Write {
-        let (table, key) = (Table::Retained, row_key(topic).into());
+        let (table, key) = (Table::Retained, row_key(self.home, topic));
         match self.retained.get(topic) {
             Some(message) => Write::Put { table, key, value: encode(message) },
             None => Write::Delete { table, key },

@@ -365,7 +365,7 @@ impl Broker {
         let user = self.sessions.principal(session).user.as_deref();
         let protocol = self.sessions.protocol_name(session.protocol);
         let value = rows::session_row(session, user, protocol);
-        let key = rows::session_key(&session.id);
+        let key = rows::session_key(self.settings.home, &session.id);
         let write = Write::Put { table: Table::Sessions, key, value };
         match welcome {
             Some(welcome) => self.log.ask(PendingCall::Welcome(welcome), Call::Write(write), fx),

@@ -158,7 +158,7 @@ impl Broker {
         let queue = queue.unwrap_or_default();
         fx.counters.dropped(Drop::SessionEnded, queue.count() as u64);
         if durable {
-            let row = rows::session_key(&session.id);
+            let row = rows::session_key(self.settings.home, &session.id);
             self.log.delete(Table::Sessions, row, fx);
             self.log.write(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
         }

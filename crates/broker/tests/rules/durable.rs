@@ -1,10 +1,8 @@
 //! What outlives the process, and what is promised about it.
 
 use crate::harness::{BrokerHarness, connect, durable, message, payload, wish};
-use broker::Broker;
 use model::counters::ProcessCounter;
-use model::ports::log::{Restored, StoreError, Table};
-use model::service::Service;
+use model::ports::log::{Restored, RowHome, StoreError};
 use model::session::*;
 use model::topic::Qos;
 
@@ -182,13 +180,10 @@ fn everything_of_a_client_has_one_home() {
     let mut seen = 0;
     for (at, node) in world.nodes.iter().enumerate() {
         node.log.restoration().each(|restored: Restored<'_>| {
-            let hash =
-                Broker::home_of(crate::harness::HOME, &restored).expect("it is the broker's");
-            assert_eq!(usize::from(base::hash::home(hash, 3)), at, "{restored:?}");
+            let RowHome::Slot(slot) = restored.home() else { panic!("{restored:?}") };
+            assert_eq!(usize::from(slot.home(3)), at, "{restored:?}");
             seen += 1;
         });
     }
     assert_eq!(seen, 5, "session, subscription, will, retained message, entry");
-    let other = Restored::Row { table: Table::Products, key: b"p", value: b"v" };
-    assert_eq!(Broker::home_of(crate::harness::HOME, &other), None);
 }

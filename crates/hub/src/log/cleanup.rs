@@ -5,7 +5,6 @@
 //! come back meanwhile. What finds no room here is counted, and found again at the next start.
 
 use super::LogCalls;
-use super::durable::device::key as row_of_device;
 use super::durable::product::key as row_of_product;
 use super::pending::PendingCall;
 use crate::Effects;
@@ -94,7 +93,7 @@ impl LogCalls {
             }
             CleanupTask::Undrop(product) if registry.products.number(product).is_some() => return,
             CleanupTask::Delete(product, device) => {
-                let key = row_of_device(product.as_str(), device.as_str());
+                let key = registry.row_key(product, device);
                 Write::Delete { table: Table::Devices, key }
             }
             CleanupTask::Forget(product, device) => {

@@ -10,7 +10,7 @@ use super::Registry;
 use super::device::{BindState, Device};
 use crate::log::durable::device::{self, DeviceRow};
 use base::slab::Key;
-use model::id::{MessageId, Tag};
+use model::id::{DeviceId, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,7 @@ impl Registry {
         let value = device::encode(&self.row_of(key, through)?);
         let device = self.devices.at(key)?;
         let product = self.products.of(device.product).key.as_str();
-        let row_key = device::key(product, self.id(device));
+        let row_key = device::key(self.home, product, self.id(device));
         let device = self.devices.at_mut(key)?;
         self.rows.dirty -= u64::from(device.dirty());
         device.set_dirty(false);
@@ -80,6 +80,11 @@ impl Registry {
             self.rows.first.insert(key);
         }
         Some(Write::Put { table: Table::Devices, key: row_key, value })
+    }
+
+    /// The key of a device's row.
+    pub fn row_key(&self, product: &ProductKey, id: &DeviceId) -> Box<[u8]> {
+        device::key(self.home, product.as_str(), id.as_str())
     }
 
     /// The log has answered a row, whoever waited for it.

@@ -2,15 +2,14 @@
 
 use crate::harness::{HubHarness, id, product, settings, tag};
 use base::hash::HashKey;
-use hub::{Hub, home_parts, timeline_of};
+use hub::{home_parts, timeline_of};
 use model::close::CloseReason;
 use model::id::{MessageId, ProductKey};
-use model::ports::log::{Append, Call, Restored, StoreError, Table, Write};
+use model::ports::log::{Append, Call, Restored, RowHome, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder};
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{PushDelivery, Refusal, Resume};
-use model::service::Service;
 use model::timeline::Space;
 use std::sync::Arc;
 
@@ -241,8 +240,10 @@ fn no_epoch_is_given_above_the_stored_bound() {
         world.complete(Err(StoreError::Busy));
         world.seat("d");
     }
-    world.pass_ms(31_000);
-    world.complete(Ok(()));
+    for _ in 0..2 {
+        world.pass_ms(1_000);
+        world.complete(Ok(()));
+    }
     let epoch = world.seat("d").bound.epoch;
     assert!(epoch >> 22 >= world.now.wall_ms - MessageId::EPOCH_MS, "by the clock again");
     world.complete(Err(StoreError::Failed));
@@ -349,7 +350,7 @@ fn pushes_of_nobody_are_removed_unless_a_row_could_not_be_read() {
     let mut world = HubHarness::new();
     world.give("d");
     put(&mut world, b"not a name", b"");
-    let key = b"p\xffd".to_vec().into();
+    let key = row_of_d();
     let delete = Write::Delete { table: Table::Devices, key };
     assert!(world.log.answer(&Call::Write(delete)).is_ok());
     assert_eq!(world.crash(), 2);
@@ -363,11 +364,17 @@ fn pushes_of_nobody_are_removed_unless_a_row_could_not_be_read() {
     assert!(world.log.kept(Space::Pushes).is_empty());
     // A row of an unknown version has an owner, who gets nothing until it can be read.
     world.give("d");
-    put(&mut world, b"p\xffd", &[99]);
+    put(&mut world, &row_of_d(), &[99]);
     assert_eq!(world.crash(), 2);
     world.hub.restored(world.now, &mut world.fx);
     world.turn();
     assert_eq!(world.log.kept(Space::Pushes).len(), 1);
+}
+
+/// The key of the row of device "d".
+fn row_of_d() -> Box<[u8]> {
+    let hash = home_parts(HashKey::new(21, 22), &product().key, &id("d"));
+    RowHome::at(hash).key(&[b"p\xffd"])
 }
 
 #[test]
@@ -376,18 +383,18 @@ fn everything_restored_has_a_home() {
     let mut world = HubHarness::new();
     world.tell(PushCommand::PutProduct(Box::new(Product { app_id: 99, ..product() })));
     world.give("d");
-    let expected = Some(home_parts(home, &product().key, &id("d")));
+    let expected = home_parts(home, &product().key, &id("d"));
     let mut seen = Vec::new();
     world.log.restore(|restored| {
-        let of = Hub::home_of(home, &restored);
+        let of = restored.home();
         match restored {
             Restored::Row { table: Table::Devices, .. } | Restored::Entry { .. } => {
-                assert_eq!(of, expected);
+                assert_eq!(of, RowHome::at(expected));
             }
-            Restored::Row { .. } => assert_eq!(of, None),
+            Restored::Row { .. } => assert_eq!(of, RowHome::Everywhere),
         }
         seen.push(of);
     });
     assert_eq!(seen.len(), 4, "product, device, mark, push");
-    assert_eq!(expected, Some(timeline_of(home, "p", "d").home_hash()));
+    assert_eq!(expected, timeline_of(home, "p", "d").home_hash());
 }

@@ -9,6 +9,7 @@
 use crate::id::ShardId;
 use crate::service::ServiceKind;
 use crate::timeline::{Message, Placed, ReaderId, Seq, TimelineId};
+use base::hash::Slot;
 use std::sync::Arc;
 
 /// Timelines that one [`Append`] may name. A caller splits longer lists.
@@ -117,9 +118,62 @@ impl OnceKey {
     pub const fn at_home(home: u64, own: u64) -> OnceKey {
         OnceKey((home as u128) << 64 | own as u128)
     }
+
+    /// The hash of where it is at home.
+    pub const fn home_hash(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
 }
 
-/// Tables of rows. Their keys and values belong to whoever writes them.
+/// Where a row lives: the first two bytes of its key, big endian. So rows of a table sort by slot,
+/// and whoever moves a slot asks nobody whose they are.
+///
+/// ```text
+/// | slot u16 | what names the row there |      0xffff in place of a slot: every log has it
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RowHome {
+    /// With everything of this slot.
+    Slot(Slot),
+    /// In every log, or in each one of its own. So is a row whose key says no slot.
+    Everywhere,
+}
+
+impl RowHome {
+    /// Where everything lives that is of the process and of no identity.
+    pub const PROCESS: RowHome = RowHome::at(0);
+
+    /// The home of what is owned by the identity with this hash.
+    pub const fn at(hash: u64) -> RowHome {
+        RowHome::Slot(Slot::of(hash))
+    }
+
+    /// The key of the row that these bytes name there.
+    pub fn key(self, rest: &[&[u8]]) -> Box<[u8]> {
+        let home = match self {
+            RowHome::Slot(slot) => slot.number(),
+            RowHome::Everywhere => u16::MAX,
+        };
+        let mut key = Vec::with_capacity(2 + rest.iter().map(|part| part.len()).sum::<usize>());
+        key.extend_from_slice(&home.to_be_bytes());
+        rest.iter().for_each(|part| key.extend_from_slice(part));
+        key.into()
+    }
+
+    /// Where the row with this key lives.
+    pub fn of(key: &[u8]) -> RowHome {
+        let home = key.first_chunk().and_then(|home| Slot::new(u16::from_be_bytes(*home)));
+        home.map_or(RowHome::Everywhere, RowHome::Slot)
+    }
+
+    /// What names a row there.
+    pub fn rest(key: &[u8]) -> Option<&[u8]> {
+        key.split_first_chunk::<2>().map(|(_, rest)| rest)
+    }
+}
+
+/// Tables of rows. Their keys (which begin with their [`RowHome`]) and values belong to whoever
+/// writes them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Table {
@@ -345,6 +399,14 @@ impl Restored<'_> {
             Restored::Entry { timeline, .. } => Some(timeline.space().service()),
         }
     }
+
+    /// Where it lives.
+    pub fn home(&self) -> RowHome {
+        match self {
+            Restored::Row { key, .. } => RowHome::of(key),
+            Restored::Entry { timeline, .. } => RowHome::at(timeline.home_hash()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -358,5 +420,20 @@ mod tests {
         }
         let known = (0..=255).filter_map(Table::from_byte).count();
         assert_eq!((known, Table::from_byte(0)), (Table::ALL.len(), None));
+    }
+
+    #[test]
+    fn a_key_says_where_its_row_lives_and_sorts_by_it() {
+        let last = RowHome::Slot(Slot::LAST);
+        for home in [RowHome::PROCESS, RowHome::at(0x8000 << 48), last, RowHome::Everywhere] {
+            let key = home.key(&[b"ab", b"", b"c"]);
+            assert_eq!((RowHome::of(&key), RowHome::rest(&key)), (home, Some(&b"abc"[..])));
+        }
+        let keys = [RowHome::at(1 << 63).key(&[b"a"]), RowHome::at(u64::MAX).key(&[])];
+        assert!(keys[0] < keys[1] && keys[1] < RowHome::Everywhere.key(&[]));
+        for none in [&b""[..], b"a", &[0x40, 0], b"\xff\xfe"] {
+            assert_eq!(RowHome::of(none), RowHome::Everywhere);
+        }
+        assert_eq!((RowHome::rest(b"a"), RowHome::rest(b"ab")), (None, Some(&b""[..])));
     }
 }

@@ -4,6 +4,7 @@
 //! Invariant: the shelf holds what the log has, and never before it has it.
 
 use super::user_book::UserBook;
+use super::{key_of, name_of};
 use model::ports::log::{Table, Write};
 use model::ports::tokens::{NotKept, TokenRows};
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ impl TokenShelf {
 
     /// A row that the log kept. False: it cannot be read.
     pub(super) fn restore(&self, key: &[u8], value: &[u8]) -> bool {
-        let Ok(name) = std::str::from_utf8(key) else { return false };
+        let Some(name) = name_of(key) else { return false };
         self.change(|rows| drop(rows.insert(name.into(), value.into())));
         true
     }
@@ -40,7 +41,7 @@ impl TokenRows for TokenShelf {
     }
 
     fn put(&self, name: &str, row: Vec<u8>) -> Result<(), NotKept> {
-        let (table, key) = (Table::ApiTokens, name.as_bytes().into());
+        let (table, key) = (Table::ApiTokens, key_of(name));
         let written = self.book.write(Write::Put { table, key, value: row.clone().into() });
         written.map_err(|_| NotKept)?;
         self.change(|rows| drop(rows.insert(name.into(), row)));
@@ -48,7 +49,7 @@ impl TokenRows for TokenShelf {
     }
 
     fn remove(&self, name: &str) -> Result<(), NotKept> {
-        let (table, key) = (Table::ApiTokens, name.as_bytes().into());
+        let (table, key) = (Table::ApiTokens, key_of(name));
         self.book.write(Write::Delete { table, key }).map_err(|_| NotKept)?;
         self.change(|rows| drop(rows.remove(name)));
         Ok(())

@@ -3,6 +3,7 @@
 //! One change at a time; whoever changes waits for the log, on a thread of its own. What users mean
 //! is `guard`'s part. Invariant: access control holds what the log has, and never before it has it.
 
+use super::{key_of, name_of};
 use guard::AccessControl;
 use guard::book::UserEntry;
 use model::ports::log::{Call, Completion, Done, StoreError, Table, Ticket, Write};
@@ -54,7 +55,7 @@ impl UserBook {
 
     /// A row that the log kept. False: it cannot be read.
     pub(super) fn restore(&self, key: &[u8], value: &[u8]) -> bool {
-        let row = std::str::from_utf8(key).ok().zip(UserEntry::read(value));
+        let row = name_of(key).zip(UserEntry::read(value));
         row.map(|(name, entry)| self.access_control.put(name, entry)).is_some()
     }
 
@@ -127,7 +128,7 @@ impl Users for UserBook {
         getrandom::fill(&mut random).map_err(|_| UserFault::StoreFailed)?;
         let entry = UserEntry::ordered(before.as_ref(), &order, &settings.hashing, random);
         let entry = entry.map_err(UserFault::Wrong)?;
-        let key = order.name.as_bytes().into();
+        let key = key_of(&order.name);
         self.write(Write::Put { table: Table::Users, key, value: entry.row() })?;
         self.access_control.put(&order.name, entry);
         Ok(())
@@ -138,7 +139,7 @@ impl Users for UserBook {
         if self.access_control.entry(name).is_none() {
             return Ok(false);
         }
-        self.write(Write::Delete { table: Table::Users, key: name.as_bytes().into() })?;
+        self.write(Write::Delete { table: Table::Users, key: key_of(name) })?;
         Ok(self.access_control.remove(name))
     }
 }

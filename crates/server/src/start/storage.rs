@@ -1,19 +1,18 @@
 //! The data folder at the start, and the running logs.
 //!
 //! In this order: open it, rehome it when the number of shards changed, restore the services,
-//! start the logs. It has their words for what lives
-//! where, and none of their rules. Invariant: nothing is answered to anybody before all of it is
-//! done.
+//! start the logs. It has none of their rules. Invariant: nothing is answered to anybody before all
+//! of it is done.
 
 use super::{StartError, failed, folder, random};
 use crate::access::Entrance;
 use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
-use crate::shard_logic::{AnyService, Mail, homes, running};
+use crate::shard_logic::{AnyService, Mail, running};
 use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
-use base::hash::{self, HashKey};
+use base::hash::HashKey;
 use base::time::Now;
 use model::id::{NodeId, ShardId};
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
@@ -60,10 +59,7 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
     let on_disk = opened.logs_on_disk();
     if usize::from(on_disk) != shards {
         tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
-        let log = |restored: Restored<'_>| {
-            homes::of(home, &restored).map(|hash| hash::home(hash, shards as u16))
-        };
-        opened = opened.rehome(clock::unix_s(), &log).map_err(failed)?;
+        opened = opened.rehome(clock::unix_s()).map_err(failed)?;
     }
     Ok(Folder { opened, home, reports: BTreeMap::new() })
 }
@@ -340,6 +336,7 @@ fn tell_end(log: usize, found: &store::log::OpenedLog) {
             log,
             ?promised,
             ?end,
+            records = missing.records(),
             "what had been promised is missing: the log ends before the place up to which answers \
              had been given. The disk lost it, or the file was cut; with `fsync` other than \
              \"always\" a power cut does that. The server goes on with what is there; a backup may \

@@ -5,9 +5,9 @@
 //! Invariant: what cannot be read is an error, never left out.
 
 use crate::OpenError;
-use crate::engine::{Engine, Keep, State, StateError};
+use crate::engine::{Engine, Keep, OnceRecord, State, StateError};
 use model::ports::log::{
-    Done, PAGE_MESSAGES_MAX, Page, Pull, Read, StoreError, Table, TimelineStatus,
+    Done, PAGE_MESSAGES_MAX, Page, Pull, Read, RowHome, StoreError, Table, TimelineStatus,
 };
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use std::io;
@@ -46,6 +46,21 @@ pub(crate) enum Alive {
         reader: ReaderId,
         upto: Seq,
     },
+    /// An append that is remembered under its once key.
+    Once(OnceRecord),
+}
+
+impl Alive {
+    /// Where it lives.
+    pub(crate) fn home(&self) -> RowHome {
+        match self {
+            Alive::Row { key, .. } => RowHome::of(key),
+            Alive::Timeline { timeline, .. }
+            | Alive::Entry { timeline, .. }
+            | Alive::Cursor { timeline, .. } => RowHome::at(timeline.home_hash()),
+            Alive::Once(remembered) => RowHome::at(remembered.key.home_hash()),
+        }
+    }
 }
 
 /// Who is given each; an error ends it.
@@ -64,12 +79,16 @@ pub(crate) struct Rest<'a> {
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Rest<'_> {
-    /// Gives everything: rows in the order of their keys, then timeline by timeline.
+    /// Gives everything: rows in the order of their keys, then timeline by timeline, then what is
+    /// remembered, the oldest first.
     pub(crate) fn each(&mut self, take: Take<'_>) -> Result<(), OpenError> {
         self.rows(&mut |table, key, value| {
             take(Alive::Row { table, key: key.into(), value: value.into() })
         })?;
-        self.timelines(&mut |rest, timeline| rest.timeline(timeline, take))
+        self.timelines(&mut |rest, timeline| rest.timeline(timeline, take))?;
+        let mut all = self.engine.remembered();
+        all.sort_by_key(|remembered| (remembered.made_s, remembered.key));
+        all.into_iter().try_for_each(|remembered| take(Alive::Once(remembered)))
     }
 
     /// Gives all rows.

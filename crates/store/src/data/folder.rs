@@ -19,6 +19,7 @@ use crate::data::opened::OpenFolder;
 use crate::data::{Secrets, Settings};
 use crate::engine::{Engine, EngineFound, FjallState, State};
 use crate::files::write_whole;
+use crate::log::LogIdentity;
 use base::hash::{Slot, SlotRange};
 use base::secret::ClusterSecret;
 use model::id::NodeId;
@@ -31,7 +32,7 @@ use std::thread;
 /// Most logs of a folder: their names have two digits.
 pub(crate) const LOGS_MAX: u16 = 99;
 
-const FORMAT: &str = "holdline data 4\n";
+const FORMAT: &str = "holdline data 5\n";
 
 /// The line of `FORMAT` that says that the logs with `.new` are those that count.
 const SWITCHING: &str = "switching\n";
@@ -216,7 +217,9 @@ impl Place {
             let folder = log_folder(&self.path, number, suffix);
             let state = (self.states)(&folder.join("state"), cache_bytes)?;
             let files = Arc::clone(&self.files);
-            let (engine, found) = Engine::open(files, &folder, engine.clone(), Arc::clone(&state))?;
+            let mut engine = engine.clone();
+            engine.log.whose = self.whose(number);
+            let (engine, found) = Engine::open(files, &folder, engine, Arc::clone(&state))?;
             Ok(OpenLog { folder, engine, found, state })
         };
         let opened: Vec<Result<_, OpenError>> = thread::scope(|scope| {
@@ -233,6 +236,11 @@ impl Place {
             threads.into_iter().map(join).collect()
         });
         opened.into_iter().collect()
+    }
+
+    /// Whose the segments of a log are.
+    pub(crate) fn whose(&self, number: u16) -> LogIdentity {
+        LogIdentity { cluster: self.secrets.cluster.fingerprint(), log: number.into() }
     }
 
     /// The logs with `.new` are those that count from now on.
@@ -564,7 +572,7 @@ mod tests {
             let text = format!("{FORMAT}{logs}{rest}");
             assert_eq!(Layout::read(text.as_bytes()), None, "{text}");
         }
-        let other = format!("holdline data 3\nlogs 1\n{cluster}");
+        let other = format!("holdline data 4\nlogs 1\n{cluster}");
         assert_eq!(Layout::read(other.as_bytes()), None);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! New logs are made beside the old ones; when they are on stable storage `FORMAT` says that they
 //! count, and only then the old ones go. A crash before that leaves the old ones as they were, one
-//! after it the new ones. It does not know why something lives where: it asks. Invariant: a
+//! after it the new ones. Names say where something lives, so nobody is asked. Invariant: a
 //! timeline's numbers stay, unless two timelines of one name meet; then the later one's messages
 //! follow behind the earlier one's, and its cursors are forgotten.
 
@@ -10,9 +10,9 @@ use crate::data::alive::{Alive, cannot};
 use crate::data::folder::OpenLog;
 use crate::data::opened::{OpenFolder, settle};
 use crate::data::{Place, Settings};
-use crate::engine::Import;
+use crate::engine::{Import, OnceRecord};
 use crate::{Fsync, OpenError};
-use model::ports::log::{Append, Restored, Write};
+use model::ports::log::{Append, RowHome, Write};
 use model::timeline::{Seq, TimelineId};
 
 /// Rows, or entries, that are written together.
@@ -21,19 +21,10 @@ const TOGETHER: usize = 256;
 /// Entries that are written together, bytes about.
 const BYTES_TOGETHER: usize = 1 << 20;
 
-/// Log that something lives in; `None`: all of them.
-pub(crate) type Home<'a> = &'a dyn Fn(Restored<'_>) -> Option<u16>;
-
 impl OpenFolder {
     /// Gives everything alive a home among the logs of the settings, if they are not as many as
-    /// those in the folder. `home` says where a row or a timeline lives, `None` for in all of them
-    /// (rows alone). It is asked once a timeline, by its oldest entry, or one with the id 0 and no
-    /// label when nothing is left in it but its numbers. Once keys are forgotten.
-    pub fn rehome(
-        mut self,
-        now_s: u32,
-        home: &dyn Fn(Restored<'_>) -> Option<u16>,
-    ) -> Result<OpenFolder, OpenError> {
+    /// those in the folder.
+    pub fn rehome(mut self, now_s: u32) -> Result<OpenFolder, OpenError> {
         let logs = self.settings.logs;
         if self.logs_on_disk() == logs {
             return Ok(self);
@@ -42,7 +33,7 @@ impl OpenFolder {
         self.check_room()?;
         let mut into = Into::begin(&self.place, ".new", &self.settings, now_s)?;
         for log in &mut self.logs {
-            log.rest().each(&mut |alive| into.take(alive, home))?;
+            log.rest().each(&mut |alive| into.take(alive, None))?;
         }
         into.end(&self.place)?;
         self.logs.clear();
@@ -71,9 +62,11 @@ pub(crate) struct Into {
     rows: Vec<(Option<u16>, Write)>,
     /// Entries that wait to be written, all of them for one log, and their weight.
     entries: (usize, Vec<Import>, usize),
-    /// A timeline of which the last number is still to be said.
-    open: Option<(TimelineId, Seq)>,
+    /// A timeline of which the last number is still to be said, and its log.
+    open: Option<(TimelineId, Seq, Option<u16>)>,
     current: Option<Current>,
+    /// What is remembered, with its log: it comes last, in the order in which it is forgotten.
+    remembered: Vec<(usize, OnceRecord)>,
 }
 
 /// The timeline that is being filled.
@@ -96,27 +89,34 @@ impl Into {
         let retention = Vec::new();
         let settings = Settings { fsync: Fsync::Never, retention, ..settings.clone() };
         let logs = place.open_logs(suffix, settings.logs, &settings)?;
-        let entries = (0, Vec::new(), 0);
-        Ok(Into { logs, now_s, rows: Vec::new(), entries, open: None, current: None })
+        let (entries, rows, remembered) = ((0, Vec::new(), 0), Vec::new(), Vec::new());
+        Ok(Into { logs, now_s, rows, entries, open: None, current: None, remembered })
     }
 
-    /// Takes one thing in. Things come in the order of [`crate::data::alive::Rest::each`].
-    pub(crate) fn take(&mut self, alive: Alive, home: Home<'_>) -> Result<(), OpenError> {
+    /// Takes one thing in, into this log, or else where it lives. Things come in the order of
+    /// [`crate::data::alive::Rest::each`].
+    pub(crate) fn take(&mut self, alive: Alive, log: Option<u16>) -> Result<(), OpenError> {
+        let count = self.logs.len() as u16;
+        let log = log.or(match alive.home() {
+            RowHome::Slot(slot) => Some(slot.home(count)),
+            RowHome::Everywhere => None,
+        });
         match alive {
             Alive::Row { table, key, value } => {
-                let log = home(Restored::Row { table, key: &key, value: &value });
                 self.rows.push((log, Write::Put { table, key, value }));
                 if self.rows.len() >= TOGETHER { self.write_rows() } else { Ok(()) }
             }
+            Alive::Once(remembered) => {
+                self.remembered.push((usize::from(log.unwrap_or(0)), remembered));
+                Ok(())
+            }
             Alive::Timeline { timeline, last } => {
-                self.place_last(home)?;
-                (self.open, self.current) = (Some((timeline, last)), None);
+                self.place_last()?;
+                (self.open, self.current) = (Some((timeline, last, log)), None);
                 Ok(())
             }
             Alive::Entry { timeline, seq, message } => {
-                let label = &*message.label;
-                let entry = Restored::Entry { timeline, seq, id: message.id, label };
-                let current = self.current(timeline, entry, home)?;
+                let current = self.current(timeline, log)?;
                 match current.meets {
                     false => self.place(current.log, Import::Entry(timeline, seq, message)),
                     true => {
@@ -126,9 +126,8 @@ impl Into {
                 }
             }
             Alive::Cursor { timeline, reader, upto } => {
-                self.place_last(home)?;
-                let entry = Restored::Entry { timeline, seq: upto, id: 0, label: b"" };
-                let current = self.current(timeline, entry, home)?;
+                self.place_last()?;
+                let current = self.current(timeline, log)?;
                 match current.meets {
                     false => {
                         self.write(current.log, &[Write::Acknowledge { timeline, reader, upto }])
@@ -140,32 +139,28 @@ impl Into {
     }
 
     /// The things of one log have been taken in: what is still to be said of the last of them is.
-    pub(crate) fn pause(&mut self, home: Home<'_>) -> Result<(), OpenError> {
-        self.place_last(home)?;
+    pub(crate) fn pause(&mut self) -> Result<(), OpenError> {
+        self.place_last()?;
         self.current = None;
         Ok(())
     }
 
     /// Puts everything on stable storage and lets the logs go.
     pub(crate) fn end(mut self, place: &Place) -> Result<(), OpenError> {
-        self.pause(&|_| None)?;
+        self.pause()?;
         self.write_entries()?;
         self.write_rows()?;
+        self.write_remembered()?;
         self.logs.iter_mut().try_for_each(|log| settle(place, &mut log.engine, self.now_s))
     }
 
-    /// Where a timeline lives: asked for once.
-    fn current(
-        &mut self,
-        timeline: TimelineId,
-        entry: Restored<'_>,
-        home: Home<'_>,
-    ) -> Result<Current, OpenError> {
+    /// Where a timeline goes: looked at once.
+    fn current(&mut self, timeline: TimelineId, log: Option<u16>) -> Result<Current, OpenError> {
         if let Some(current) = self.current.filter(|current| current.timeline == timeline) {
             return Ok(current);
         }
         let by_hash = || base::hash::home(timeline.home_hash(), self.logs.len() as u16);
-        let log = usize::from(home(entry).unwrap_or_else(by_hash));
+        let log = usize::from(log.unwrap_or_else(by_hash));
         self.write_entries()?;
         let standing = self.logs[log].rest().standing(timeline)?;
         let current = Current { timeline, log, meets: standing.last > 0 };
@@ -174,10 +169,9 @@ impl Into {
     }
 
     /// The last timeline has had all its entries: its numbers go on behind the last one given.
-    fn place_last(&mut self, home: Home<'_>) -> Result<(), OpenError> {
-        let Some((timeline, last)) = self.open.take() else { return Ok(()) };
-        let entry = Restored::Entry { timeline, seq: last, id: 0, label: b"" };
-        let current = self.current(timeline, entry, home)?;
+    fn place_last(&mut self) -> Result<(), OpenError> {
+        let Some((timeline, last, log)) = self.open.take() else { return Ok(()) };
+        let current = self.current(timeline, log)?;
         match current.meets {
             false => self.place(current.log, Import::Last(timeline, last)),
             true => Ok(()),
@@ -190,7 +184,7 @@ impl Into {
         }
         let weight = match &import {
             Import::Entry(_, _, message) => message.weight(),
-            Import::Last(..) => 0,
+            Import::Last(..) | Import::Once(_) => 0,
         };
         self.entries.0 = log;
         self.entries.1.push(import);
@@ -227,6 +221,20 @@ impl Into {
             let some = rows.iter().filter(|(home, _)| here(home));
             let some: Vec<_> = some.map(|(_, write)| write.clone()).collect();
             self.write(log, &some)?;
+        }
+        Ok(())
+    }
+
+    fn write_remembered(&mut self) -> Result<(), OpenError> {
+        let mut all = std::mem::take(&mut self.remembered);
+        all.sort_by_key(|(log, remembered)| (*log, remembered.made_s, remembered.key));
+        for some in all.chunk_by(|one, other| one.0 == other.0) {
+            let OpenLog { engine, folder, .. } = &mut self.logs[some[0].0];
+            for some in some.chunks(TOGETHER) {
+                let imports = some.iter().map(|(_, remembered)| Import::Once(remembered.clone()));
+                let imports: Vec<Import> = imports.collect();
+                engine.import(self.now_s, &imports).map_err(|error| cannot(folder, error))?;
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use crate::Fsync;
 use crate::engine::{EngineSettings, Retention};
-use crate::log::LogSettings;
+use crate::log::{LogIdentity, LogSettings};
 use base::secret::ClusterSecret;
 use model::timeline::Space;
 
@@ -94,7 +94,8 @@ impl Settings {
         let part = |all: u64| all / u64::from(logs.max(1));
         let log_bytes_max = part(self.log_bytes_max);
         let segment_bytes = self.segment_bytes.min(log_bytes_max / 4).max(SEGMENT_BYTES_MIN);
-        let log = LogSettings { fsync: self.fsync, segment_bytes, log_bytes_max };
+        let whose = LogIdentity::default(); // the folder's, which knows its secret
+        let log = LogSettings { whose, fsync: self.fsync, segment_bytes, log_bytes_max };
         let mut engine = EngineSettings::new(log);
         engine.hot_bytes_max = part(self.hot_bytes_max as u64) as usize;
         engine.once_count_max = part(self.once_count_max as u64).max(1) as usize;

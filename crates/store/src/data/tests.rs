@@ -44,6 +44,12 @@ pub(crate) fn put(key: &str, value: &str) -> Write {
     Write::Put { table: Table::Other, key: key.as_bytes().into(), value: value.as_bytes().into() }
 }
 
+/// A row that lives where this timeline does.
+pub(crate) fn put_at(n: u64, value: &str) -> Write {
+    let key = RowHome::at(timeline(n).home_hash()).key(&[&n.to_be_bytes()]);
+    Write::Put { table: Table::Other, key, value: value.as_bytes().into() }
+}
+
 fn pull(n: u64) -> Call {
     let (timeline, count_max, bytes_max) = (timeline(n), 1_000, usize::MAX);
     Call::Read(Read::Pull(Pull { timeline, from: 0, backwards: false, count_max, bytes_max }))
@@ -211,7 +217,7 @@ fn a_folder_that_is_not_ours_is_left_alone() {
 
 #[test]
 fn a_folder_of_another_format_is_refused_and_left_as_it_is() {
-    for text in ["holdline data 1\n", "holdline data 3\nlogs 1\n", "holdline data 5\nlogs 1\n"] {
+    for text in ["holdline data 1\n", "holdline data 4\nlogs 1\n", "holdline data 6\nlogs 1\n"] {
         let folder = TempDir::new().expect("a folder");
         std::fs::write(folder.path().join("FORMAT"), text).expect("room");
         std::fs::create_dir(folder.path().join("journal")).expect("room");

@@ -2,11 +2,12 @@
 
 use super::Engine;
 use super::commit::Batch;
+use super::index::once::First;
 use super::read::state_failed;
-use super::record::{Said, Whereabouts};
+use super::record::{self, Claim, Said, Whereabouts};
 use super::undo::Undo;
 use crate::log::RecordKind;
-use model::ports::log::StoreError;
+use model::ports::log::{OnceKey, StoreError};
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
 
@@ -17,6 +18,23 @@ pub enum Import {
     Entry(TimelineId, Seq, Arc<Message>),
     /// A timeline's numbers go on behind this one.
     Last(TimelineId, Seq),
+    /// An append is remembered under its once key.
+    Once(OnceRecord),
+}
+
+/// An append that a log remembers, so that a retry gets the first answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OnceRecord {
+    /// Its once key.
+    pub key: OnceKey,
+    /// Checksum of label and body, by which the message is known again.
+    pub crc: u32,
+    /// Unix second at which it was made.
+    pub made_s: u32,
+    /// The message's id.
+    pub id: u64,
+    /// The places that it took.
+    pub seqs: Box<[Seq]>,
 }
 
 impl Engine {
@@ -38,7 +56,10 @@ impl Engine {
     }
 
     fn import_one(&mut self, import: &Import, batch: &mut Batch) -> Result<bool, StoreError> {
-        let (Import::Entry(timeline, seq, _) | Import::Last(timeline, seq)) = import;
+        let (timeline, seq) = match import {
+            Import::Entry(timeline, seq, _) | Import::Last(timeline, seq) => (timeline, seq),
+            Import::Once(remembered) => return Ok(self.import_once(remembered, batch)),
+        };
         let slot = self.index.head(*timeline).map_err(|error| state_failed(&error))?;
         let last = self.index.heads.at(slot).last;
         if *seq <= last || *seq == Seq::MAX {
@@ -63,12 +84,35 @@ impl Engine {
                 self.index.counts.fill(segment, 1);
                 batch.undo.push(Undo::Append { pushed: [(slot, *seq)].into(), segment });
             }
-            Import::Last(..) => {
+            Import::Last(..) | Import::Once(_) => {
                 let empty = Message { id: 0, at_s: 0, label: [].into(), body: [].into() };
                 let said = Said::of(&empty, Whereabouts::Nowhere);
                 self.log.add(RecordKind::Append, |out| said.write(target.into_iter(), out));
             }
         }
         Ok(true)
+    }
+
+    /// Of two that are remembered under one key the first is the answer.
+    fn import_once(&mut self, remembered: &OnceRecord, batch: &mut Batch) -> bool {
+        let OnceRecord { key, crc, made_s, id, ref seqs } = *remembered;
+        if self.index.once.find(key).is_some() {
+            return false;
+        }
+        let claim = Claim { key, crc, made_s };
+        let write = |out: &mut Vec<u8>| record::write_once(claim, id, seqs, out);
+        let (place, _) = self.log.add(RecordKind::Once, write);
+        self.index.once.insert(claim, place, id, seqs.clone());
+        batch.undo.push(Undo::Once(key));
+        true
+    }
+
+    /// Everything that is remembered under once keys, in the order in which it came.
+    pub fn remembered(&self) -> Vec<OnceRecord> {
+        let of = |(key, first): (OnceKey, &First)| {
+            let First { made_s, crc, id, ref seqs, .. } = *first;
+            OnceRecord { key, crc, made_s, id, seqs: seqs.clone() }
+        };
+        self.index.once.iter().map(of).collect()
     }
 }

@@ -12,6 +12,7 @@
 //! Forget  timeline 16 | count u32 | count × (segment u32, entries u32)
 //! Put     table u8 | key length u16 | key | value: the rest
 //! Delete  table u8 | key: the rest
+//! Once    once: key u128, crc u32, now_s u32 | id u64 | count u32 | count × seq u64
 //! ```
 //! With form & 3 = 0 there is no message: nothing enters the timelines, but their numbers go on
 //! behind those named. The file knows no log and no index. Invariant: what is read back is what
@@ -290,6 +291,25 @@ pub(crate) fn read_delete(payload: &[u8]) -> Option<(Table, &[u8])> {
     Some((Table::from_byte(bytes.u8()?)?, bytes.0))
 }
 
+/// A Once: an append of another log, or of one that is gone, is remembered here.
+pub(crate) fn write_once(claim: Claim, id: u64, seqs: &[Seq], out: &mut Vec<u8>) {
+    out.extend_from_slice(&claim.key.0.to_le_bytes());
+    out.extend_from_slice(&claim.crc.to_le_bytes());
+    out.extend_from_slice(&claim.made_s.to_le_bytes());
+    out.extend_from_slice(&id.to_le_bytes());
+    out.extend_from_slice(&(seqs.len() as u32).to_le_bytes());
+    seqs.iter().for_each(|seq| out.extend_from_slice(&seq.to_le_bytes()));
+}
+
+/// What a Once says.
+pub(crate) fn read_once(payload: &[u8]) -> Option<(Claim, u64, Box<[Seq]>)> {
+    let mut bytes = Bytes(payload);
+    let (key, crc, made_s) = (OnceKey(bytes.u128()?), bytes.u32()?, bytes.u32()?);
+    let (id, count) = (bytes.u64()?, bytes.u32()?);
+    let seqs = (0..count).map(|_| bytes.u64()).collect::<Option<_>>()?;
+    bytes.0.is_empty().then_some((Claim { key, crc, made_s }, id, seqs))
+}
+
 /// Appends a place.
 pub(crate) fn put_place(place: Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&place.segment.to_le_bytes());
@@ -370,5 +390,10 @@ mod tests {
         out.clear();
         write_delete(Table::Marks, b"key", &mut out);
         assert_eq!(read_delete(&out), Some((Table::Marks, &b"key"[..])));
+        out.clear();
+        let claim = Claim { key: OnceKey(1 << 100), crc: 2, made_s: 3 };
+        write_once(claim, 4, &[5, u64::MAX], &mut out);
+        assert_eq!(read_once(&out), Some((claim, 4, [5, u64::MAX].into())));
+        assert!((0..out.len()).all(|cut| read_once(&out[..cut]).is_none()));
     }
 }

@@ -18,7 +18,7 @@ use super::upkeep::Upkeep;
 use super::upkeep::retention::Excess;
 use super::{Engine, EngineSettings, Since};
 use crate::OpenError;
-use crate::log::{Log, OpenedLog, Place, RecordKind, segment_number, segment_path};
+use crate::log::{Log, OpenedLog, Place, Position, RecordKind, segment_number, segment_path};
 use model::ports::files::FileSystem;
 use model::ports::log::{Restored, Table};
 use model::timeline::{Seq, TimelineId};
@@ -85,6 +85,7 @@ impl Engine {
         index.newer = None;
         let rebuilt = checkpoint.is_none() && found.segments > 0;
         check_segments(&log, &index.counts, folder)?;
+        let from = from.place;
         let found = EngineFound {
             from,
             timelines: index.touched_len() as u64,
@@ -163,20 +164,26 @@ pub fn restore(state: &dyn State, each: &mut dyn FnMut(Restored<'_>)) -> Result<
 }
 
 /// The key and value of a checkpoint in [`Keep::Meta`].
-pub(super) fn write_checkpoint(place: Place, counts: &Counts) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn write_checkpoint(at: Position, counts: &Counts) -> (Vec<u8>, Vec<u8>) {
     let mut out = vec![VERSION];
-    record::put_place(place, &mut out);
+    record::put_place(at.place, &mut out);
+    out.extend_from_slice(&at.epoch.to_le_bytes());
+    out.extend_from_slice(&at.index.to_le_bytes());
+    out.extend_from_slice(&at.chain.to_le_bytes());
     counts.write(&mut out);
     (CHECKPOINT.to_vec(), out)
 }
 
-fn read_checkpoint(state: &dyn State) -> Result<Option<(Place, Counts)>, StateError> {
+fn read_checkpoint(state: &dyn State) -> Result<Option<(Position, Counts)>, StateError> {
     let Some(value) = state.get(Keep::Meta, CHECKPOINT)? else { return Ok(None) };
     let mut bytes = Bytes(&value);
     let mut read = || {
         let version = bytes.u8()?;
-        let read = (record::place(&mut bytes)?, Counts::read(&mut bytes)?);
-        (version == VERSION && bytes.0.is_empty()).then_some(read)
+        let place = record::place(&mut bytes)?;
+        let (epoch, index, chain) = (bytes.u32()?, bytes.u64()?, bytes.u32()?);
+        let counts = Counts::read(&mut bytes)?;
+        let at = Position { place, epoch, index, chain };
+        (version == VERSION && bytes.0.is_empty()).then_some((at, counts))
     };
     read().map(Some).ok_or_else(super::index::senseless)
 }
@@ -268,7 +275,11 @@ fn replay(
             index.rows.set(row_key(table, key), None);
             true
         }),
-        RecordKind::Segment | RecordKind::Synced => true,
+        RecordKind::Once => record::read_once(payload).is_some_and(|(claim, id, seqs)| {
+            index.once.insert(claim, place, id, seqs);
+            true
+        }),
+        RecordKind::Segment | RecordKind::Batch | RecordKind::Epoch => true,
     };
     Ok(if carried_out { Ok(()) } else { Err(senseless) })
 }

@@ -7,6 +7,7 @@
 //! means is [`crate::engine`]'s. Invariant: [`read`] returns a record only if every byte of it is
 //! as it was written.
 
+use super::LogIdentity;
 use model::ports::log::ROW_VALUE_BYTES_MAX;
 use model::timeline::Message;
 
@@ -32,19 +33,21 @@ pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX;
 const MAGIC: &[u8; 8] = b"HOLDLOGS";
 
 /// Version of the records of a segment.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
-/// Bytes of a Synced record.
-pub(crate) const MARK_BYTES: usize = HEAD_BYTES + 8;
+/// Bytes of a Segment record.
+pub(crate) const SEGMENT_BYTES: usize = HEAD_BYTES + MAGIC.len() + 34;
 
 /// What a record is. The payloads of 10 and above are [`crate::engine`]'s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// First of a segment: which one it is.
+    /// First of a segment: whose it is, and which one.
     Segment = 1,
-    /// Everything before this place was on stable storage when it was written.
-    Synced = 2,
+    /// First of a batch: what of the log is in it, and how it follows what is before it.
+    Batch = 2,
+    /// A process opened the log to write it: a new epoch begins.
+    Epoch = 3,
     /// A message takes its place in timelines.
     Append = 10,
     /// Messages leave a timeline.
@@ -59,18 +62,20 @@ pub enum RecordKind {
     Delete = 15,
     /// A message stands here now, no longer where it stood.
     Move = 16,
+    /// An append is remembered under its once key.
+    Once = 17,
 }
 
 impl RecordKind {
     fn from_byte(byte: u8) -> Option<RecordKind> {
         use RecordKind::*;
-        let all = [Segment, Synced, Append, Remove, Cursor, Forget, Put, Delete, Move];
+        let all = [Segment, Batch, Epoch, Append, Remove, Cursor, Forget, Put, Delete, Move, Once];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 
     /// Whether it is the log's own, of which nobody else hears.
     pub(crate) fn is_own(self) -> bool {
-        matches!(self, RecordKind::Segment | RecordKind::Synced)
+        matches!(self, RecordKind::Segment | RecordKind::Batch | RecordKind::Epoch)
     }
 }
 
@@ -87,52 +92,62 @@ pub(crate) fn write(kind: RecordKind, out: &mut Vec<u8>, fill: impl FnOnce(&mut 
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Appends the first record of segment `number`.
-pub(crate) fn write_segment(number: u32, out: &mut Vec<u8>) {
-    write(RecordKind::Segment, out, |out| {
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&number.to_le_bytes());
-    });
+/// What the first record of a segment says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentHead {
+    pub(crate) number: u32,
+    pub(crate) whose: LogIdentity,
+    /// In which it was begun.
+    pub(crate) epoch: u32,
+    /// Of the first record behind it.
+    pub(crate) index: u64,
+    /// Of everything before it: [`super::Position::chain`].
+    pub(crate) chain: u32,
 }
 
-/// What a segment's first record says: that it is one of this version, and which.
-pub(crate) fn read_segment(
-    kind: RecordKind,
-    payload: &[u8],
-    number: u32,
-) -> Result<(), &'static str> {
-    let none = "the file does not begin as a segment";
-    let rest = payload.strip_prefix(MAGIC).filter(|_| kind == RecordKind::Segment).ok_or(none)?;
-    let (version, rest) = rest.split_first_chunk().ok_or(none)?;
-    match u16::from_le_bytes(*version) {
-        VERSION if rest == number.to_le_bytes() => Ok(()),
-        VERSION => Err("the segment has the number of another one"),
-        _ => Err("the segment's version is unknown to this server"),
+impl SegmentHead {
+    /// Appends the first record of a segment.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let LogIdentity { cluster, log } = self.whose;
+        write(RecordKind::Segment, out, |out| {
+            out.extend_from_slice(MAGIC);
+            out.extend_from_slice(&VERSION.to_le_bytes());
+            out.extend_from_slice(&self.number.to_le_bytes());
+            out.extend_from_slice(&cluster.to_le_bytes());
+            out.extend_from_slice(&log.to_le_bytes());
+            out.extend_from_slice(&self.epoch.to_le_bytes());
+            out.extend_from_slice(&self.index.to_le_bytes());
+            out.extend_from_slice(&self.chain.to_le_bytes());
+        });
+    }
+
+    /// What a segment's first record says, if it is one of this version and number.
+    pub(crate) fn read(
+        kind: RecordKind,
+        payload: &[u8],
+        number: u32,
+    ) -> Result<SegmentHead, &'static str> {
+        let none = "the file does not begin as a segment";
+        let rest =
+            payload.strip_prefix(MAGIC).filter(|_| kind == RecordKind::Segment).ok_or(none)?;
+        let (version, rest) = rest.split_first_chunk().ok_or(none)?;
+        if u16::from_le_bytes(*version) != VERSION {
+            return Err("the segment's version is unknown to this server");
+        }
+        let rest: &[u8; 32] = rest.try_into().map_err(|_| none)?;
+        let word = |at: usize| u32::from_le_bytes(*rest[at..].first_chunk().expect("inside"));
+        let long = |at: usize| u64::from_le_bytes(*rest[at..].first_chunk().expect("inside"));
+        if word(0) != number {
+            return Err("the segment has the number of another one");
+        }
+        let whose = LogIdentity { cluster: long(4), log: word(12) };
+        Ok(SegmentHead { number, whose, epoch: word(16), index: long(20), chain: word(28) })
     }
 }
 
-/// Appends the mark that everything before `offset` of segment `number` is on stable storage.
-pub(crate) fn write_synced(number: u32, offset: u32, out: &mut Vec<u8>) {
-    write(RecordKind::Synced, out, |out| {
-        out.extend_from_slice(&number.to_le_bytes());
-        out.extend_from_slice(&offset.to_le_bytes());
-    });
-}
-
-/// Whether such a mark stands anywhere in `bytes`, of which the first is at `offset` of segment
-/// `number`. A mark names its own place, so bytes that merely look like one are not taken for it.
-pub(crate) fn has_mark(number: u32, offset: u64, bytes: &[u8]) -> bool {
-    let mut mark = Vec::with_capacity(MARK_BYTES);
-    let mut places = 0..(bytes.len() + 1).saturating_sub(MARK_BYTES);
-    places.any(|at| {
-        if bytes[at..at + 4] != 8u32.to_le_bytes() || bytes[at + 8] != RecordKind::Synced as u8 {
-            return false;
-        }
-        mark.clear();
-        write_synced(number, (offset + at as u64) as u32, &mut mark);
-        bytes[at..].starts_with(&mark)
-    })
+/// The checksum of a record, of which the head at least is given, as it stands there.
+pub(crate) fn crc(record: &[u8]) -> u32 {
+    u32::from_le_bytes(*record[4..].first_chunk().expect("a record has a head"))
 }
 
 /// Length of the whole record whose head this is.
@@ -186,23 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_counts_only_at_its_own_place() {
-        let mut bytes = vec![7; 5];
-        write_synced(3, 105, &mut bytes);
-        assert!(has_mark(3, 100, &bytes) && has_mark(3, 105, &bytes[5..]));
-        assert!(!has_mark(3, 106, &bytes[6..]) && !has_mark(4, 100, &bytes));
-        assert!(!has_mark(3, 99, &bytes) && !has_mark(3, 100, &bytes[..21]));
-    }
-
-    #[test]
-    fn a_segment_says_which_it_is() {
+    fn a_segment_says_whose_it_is_and_which() {
+        let whose = LogIdentity { cluster: u64::MAX - 1, log: 7 };
+        let head = SegmentHead { number: 9, whose, epoch: 3, index: 1 << 40, chain: 0xabcd };
         let mut bytes = Vec::new();
-        write_segment(9, &mut bytes);
+        head.write(&mut bytes);
+        assert_eq!(bytes.len(), SEGMENT_BYTES);
         let (kind, payload) = read(&bytes).expect("whole");
-        assert_eq!(read_segment(kind, payload, 9), Ok(()));
-        assert!(read_segment(kind, payload, 8).is_err());
-        assert!(read_segment(kind, &payload[1..], 9).is_err());
-        assert!(read_segment(RecordKind::Synced, payload, 9).is_err());
+        assert_eq!(SegmentHead::read(kind, payload, 9), Ok(head));
+        assert!(SegmentHead::read(kind, payload, 8).is_err());
+        assert!(SegmentHead::read(kind, &payload[1..], 9).is_err());
+        assert!(SegmentHead::read(kind, &payload[..payload.len() - 1], 9).is_err());
+        assert!(SegmentHead::read(RecordKind::Batch, payload, 9).is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 pub(crate) struct Stop<'a> {
     pub(crate) offset: u64,
     pub(crate) length: u32,
+    pub(crate) crc: u32,
     pub(crate) kind: RecordKind,
     pub(crate) payload: &'a [u8],
 }
@@ -65,10 +66,11 @@ impl<'a> RecordScan<'a> {
             return Err(bad("the file ends inside a record"));
         }
         let (kind, _) = record::read(whole).map_err(bad)?;
+        let crc = record::crc(whole);
         let payload = self.gone + HEAD_BYTES..self.gone + length;
         (self.gone, self.at) = (payload.end, offset + length as u64);
         let payload = &self.bytes[payload];
-        Ok(Some(Stop { offset, length: length as u32, kind, payload }))
+        Ok(Some(Stop { offset, length: length as u32, crc, kind, payload }))
     }
 
     /// The next `count` bytes, fewer at the end.

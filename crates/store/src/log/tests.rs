@@ -1,6 +1,7 @@
 //! The log as its owner sees it, over a file system that fails.
 
 mod bounds;
+mod chains;
 mod crashes;
 mod promises;
 
@@ -12,7 +13,8 @@ use testkit::files::{Error, FaultyFiles, Op};
 const FOLDER: &str = "/log";
 
 fn settings() -> LogSettings {
-    LogSettings { fsync: Fsync::Always, segment_bytes: 1 << 20, log_bytes_max: 1 << 30 }
+    let whose = LogIdentity { cluster: 5, log: 1 };
+    LogSettings { whose, fsync: Fsync::Always, segment_bytes: 1 << 20, log_bytes_max: 1 << 30 }
 }
 
 fn folder(seed: u64) -> FaultyFiles {
@@ -27,7 +29,7 @@ type Record = (Place, RecordKind, Vec<u8>);
 fn open_at(
     files: &FaultyFiles,
     settings: LogSettings,
-    from: Place,
+    from: Position,
 ) -> Result<(Log, Vec<Record>, OpenedLog), OpenError> {
     let mut records = Vec::new();
     let mut each = |place, kind, payload: &[u8]| {
@@ -40,7 +42,7 @@ fn open_at(
 }
 
 fn open(files: &FaultyFiles) -> (Log, Vec<Record>, OpenedLog) {
-    open_at(files, settings(), Place::default()).expect("opens")
+    open_at(files, settings(), Position::default()).expect("opens")
 }
 
 fn put(log: &mut Log, payload: &[u8]) -> Result<(Place, u32), StoreError> {
@@ -48,7 +50,7 @@ fn put(log: &mut Log, payload: &[u8]) -> Result<(Place, u32), StoreError> {
     log.commit(false).map(|()| added)
 }
 
-fn corrupt(files: &FaultyFiles, from: Place) -> (PathBuf, u64, &'static str) {
+fn corrupt(files: &FaultyFiles, from: Position) -> (PathBuf, u64, &'static str) {
     match open_at(files, settings(), from).map(|_| ()).expect_err("must not open") {
         OpenError::Corrupt { path, offset, why } => (path, offset, why),
         other => panic!("{other}"),
@@ -75,7 +77,7 @@ fn what_was_committed_comes_back_in_order_with_its_place() {
     assert!(before <= first && first < log.ahead());
     let (second, _) = log.add(RecordKind::Remove, |_| {});
     log.commit(false).expect("room");
-    let checkpoint = log.ahead();
+    let checkpoint = log.position();
     let (third, length) = put(&mut log, b"three").expect("room");
     log.add(RecordKind::Put, |out| out.extend_from_slice(b"never"));
     log.drop_batch();
@@ -99,7 +101,7 @@ fn what_was_committed_comes_back_in_order_with_its_place() {
 fn a_long_segment_is_followed_by_the_next_and_any_but_the_last_can_go() {
     let files = folder(2);
     let small = LogSettings { segment_bytes: 300, ..settings() };
-    let (mut log, _, _) = open_at(&files, small, Place::default()).expect("opens");
+    let (mut log, _, _) = open_at(&files, small, Position::default()).expect("opens");
     let places: Vec<_> = (0..20u8).map(|n| put(&mut log, &[n; 100]).expect("room")).collect();
     let count = log.segments().count();
     assert!(count > 5, "{count}");
@@ -110,18 +112,21 @@ fn a_long_segment_is_followed_by_the_next_and_any_but_the_last_can_go() {
     assert_eq!(reader.read(place, length).expect("whole").1, vec![in_two as u8; 100]);
     log.remove(2).expect("is there");
     assert!(matches!(reader.read(place, length), Err(ReadError::Gone)));
-    let from = log.ahead();
+    let from = log.position();
     drop(log);
     let (log, records, found) = open_at(&files, small, from).expect("a gap before it is normal");
-    assert_eq!((records.len(), log.segments().count()), (0, count - 1));
+    // The epoch begins in a segment of its own, for the last one was long enough.
+    assert_eq!((records.len(), log.segments().count()), (0, count));
     assert_eq!(found.segments_read, 1);
-    let (path, offset, why) = corrupt(&files, Place { segment: 2, offset: 0 });
+    let (path, offset, why) =
+        corrupt(&files, Position { place: Place { segment: 2, offset: 0 }, ..from });
     assert_eq!((path, offset), (segment_path(Path::new(FOLDER), 2), 0));
     assert_eq!(why, "the segment is missing");
-    assert_eq!(corrupt(&files, Place::default()).0, segment_path(Path::new(FOLDER), 2));
-    let beyond = Place { segment: from.segment, offset: from.offset + 1 };
+    assert_eq!(corrupt(&files, Position::default()).0, segment_path(Path::new(FOLDER), 2));
+    let Place { segment, offset } = from.place;
+    let beyond = Position { place: Place { segment, offset: offset + 1_000 }, ..from };
     assert_eq!(corrupt(&files, beyond).2, "the file ends before the place of the checkpoint");
-    let beyond = Place { segment: from.segment + 1, offset: 0 };
+    let beyond = Position { place: Place { segment: segment + 2, offset: 0 }, ..from };
     assert_eq!(corrupt(&files, beyond).2, "the segment is missing");
 }
 
@@ -220,9 +225,9 @@ fn a_tail_torn_at_any_byte_costs_nothing_before_it() {
         let (mut log, records, found) = open(&files);
         let expected = ends.iter().filter(|end| **end <= length as u64).count();
         assert_eq!(records.len(), expected, "cut at {length}");
-        // Between a mark and its batch a cut leaves nothing that is torn.
+        // Between two batches a cut leaves nothing that is torn.
         let good = found.torn.map_or(length as u64, |torn| torn.offset);
-        assert!(good <= length as u64 && good + 60 > length as u64, "cut at {length}");
+        assert!(good <= length as u64 && good + 100 > length as u64, "cut at {length}");
         put(&mut log, b"more").expect("room");
         let (_, again, found) = open(&files);
         assert_eq!((again.len(), found.torn), (expected + 1, None), "cut at {length}, later");
@@ -238,7 +243,7 @@ fn a_corrupt_middle_is_told_with_its_place_and_never_skipped() {
         changed[at] ^= 0x40;
         lay(&files, 1, &changed);
         if (at as u64) < ends[1] {
-            let (path, offset, _) = corrupt(&files, Place::default());
+            let (path, offset, _) = corrupt(&files, Position::default());
             assert_eq!(path, segment_path(Path::new(FOLDER), 1));
             assert!(offset as usize <= at && at < offset as usize + 60, "byte {at}");
             assert_eq!(raw(&files, 1), changed, "nothing is changed");
@@ -249,10 +254,11 @@ fn a_corrupt_middle_is_told_with_its_place_and_never_skipped() {
         }
         // No segment but the last has a torn tail.
         let mut next = Vec::new();
-        record::write_segment(2, &mut next);
+        let whose = settings().whose;
+        record::SegmentHead { number: 2, whose, epoch: 1, index: 4, chain: 0 }.write(&mut next);
         lay(&files, 1, &changed);
         lay(&files, 2, &next);
-        corrupt(&files, Place::default());
+        corrupt(&files, Position::default());
     }
 }
 
@@ -263,7 +269,8 @@ fn a_tail_of_zeros_is_torn() {
     lay(&files, 1, &whole);
     let (_, records, found) = open(&files);
     assert_eq!((records.len(), found.torn.map(|torn| torn.bytes)), (3, Some(5_000)));
-    assert_eq!(raw(&files, 1).len() as u64, ends[2]);
+    let epoch = (BATCH_HEAD_BYTES + record::HEAD_BYTES) as u64;
+    assert_eq!(raw(&files, 1).len() as u64, ends[2] + epoch, "a new one began");
 }
 
 #[test]
@@ -274,7 +281,8 @@ fn what_the_owner_cannot_read_is_corrupt() {
     drop(log);
     let mut each = |_, _, _: &[u8]| Err("a record makes no sense");
     let path = Path::new(FOLDER);
-    let opened = Log::open(Arc::new(files.clone()), path, settings(), Place::default(), &mut each);
+    let opened =
+        Log::open(Arc::new(files.clone()), path, settings(), Position::default(), &mut each);
     match opened.map(|_| ()).expect_err("must not open") {
         OpenError::Corrupt { offset, why, .. } => {
             assert_eq!((offset, why), (place.offset.into(), "a record makes no sense"));
@@ -303,6 +311,7 @@ fn a_full_disk_takes_what_ends_something_and_nothing_else() {
         }
         assert_eq!(put(&mut log, b"small"), Err(StoreError::Full), "the reserve is for endings");
         log.roll().expect("the reserve has room");
+        let from = log.position();
         log.remove(1).expect("is there");
         log.spend_reserve().expect("no fault");
         files.resize(files.used() + 8_192);
@@ -310,7 +319,6 @@ fn a_full_disk_takes_what_ends_something_and_nothing_else() {
         files.resize(u64::MAX);
         put(&mut log, b"small").expect("room");
         files.crash();
-        let from = Place { segment: 2, offset: 0 };
         assert_eq!(open_at(&files, settings(), from).expect("opens").1.len(), 1);
     }
 }
@@ -319,7 +327,7 @@ fn a_full_disk_takes_what_ends_something_and_nothing_else() {
 fn the_limit_holds_for_all_but_what_ends_something() {
     let files = folder(12);
     let small = LogSettings { segment_bytes: 1_000, log_bytes_max: 4_000, ..settings() };
-    let (mut log, _, _) = open_at(&files, small, Place::default()).expect("opens");
+    let (mut log, _, _) = open_at(&files, small, Position::default()).expect("opens");
     let taken = (0..100).take_while(|_| put(&mut log, &[1; 400]).is_ok()).count();
     assert!((5..10).contains(&taken), "{taken}");
     assert!(log.bytes() <= 4_000);
@@ -377,7 +385,7 @@ fn without_a_sync_a_commit_is_with_the_kernel() {
         for seed in 0..40 {
             let files = folder(seed);
             let lazy = LogSettings { fsync, ..settings() };
-            let (mut log, _, _) = open_at(&files, lazy, Place::default()).expect("opens");
+            let (mut log, _, _) = open_at(&files, lazy, Position::default()).expect("opens");
             put(&mut log, b"1").expect("room");
             log.sync().expect("no fault");
             put(&mut log, b"2").expect("room");
@@ -397,7 +405,7 @@ fn the_real_disk_keeps_what_it_was_given() {
     let files: Arc<dyn FileSystem> = Arc::new(crate::files::Disk);
     let none = &mut |_, _, _: &[u8]| Ok(());
     let (mut log, _) =
-        Log::open(Arc::clone(&files), &path, settings(), Place::default(), none).expect("opens");
+        Log::open(Arc::clone(&files), &path, settings(), Position::default(), none).expect("opens");
     let (place, length) = put(&mut log, b"payload").expect("room");
     assert_eq!(log.reader().read(place, length).expect("whole").1, b"payload");
     log.roll().expect("room");
@@ -406,5 +414,5 @@ fn the_real_disk_keeps_what_it_was_given() {
     let source: Arc<dyn ReadFile> = files.source(&segment_path(&path, 2)).expect("is there");
     let short = source.read_at(1 << 20, &mut [0; 8]).expect_err("is short");
     assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
-    assert_eq!(source.length().expect("known"), first_bytes());
+    assert_eq!(source.length().expect("known"), record::SEGMENT_BYTES as u64);
 }

@@ -11,9 +11,11 @@ use crate::data::alive::{Rest, state_failed};
 use crate::data::folder::log_folder;
 use crate::data::opened::settle;
 use crate::engine::Engine;
-use crate::log::record_scan::{RecordScan, Stuck};
-use crate::log::{durable_mark, record, recovery, segment_path};
-use model::ports::files::FileSystem;
+use crate::log::batch::BatchWalk;
+use crate::log::record::SegmentHead;
+use crate::log::record_scan::{RecordScan, Stop, Stuck};
+use crate::log::{LogIdentity, Position, durable_mark, record, recovery, segment_path};
+use model::ports::files::ReadFile;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,86 +86,140 @@ fn records(place: &Place, number: u16, checked: &mut Checked) -> Result<(), Open
     let folder = log_folder(&place.path, number, "");
     let segments = recovery::list(&*place.files, &folder)?;
     let last = segments.last_key_value().map(|(number, _)| *number);
-    let (mut end, damages) = ((0, 0), checked.damages.len());
+    let (whose, damages) = (place.whose(number), checked.damages.len());
+    let mut walk = BatchWalk::new(Position::default());
     for (&segment, &length) in &segments {
         let path = segment_path(&folder, segment);
         checked.segments += 1;
         checked.bytes += length;
-        let read = walk(&*place.files, &path, segment, length, checked);
-        let bad = read.map_err(|error| OpenError::at(&path, error))?;
-        end = (segment, bad.first().map_or(length, |bad| bad.offset));
-        match bad.first() {
-            Some(first) if Some(segment) == last && is_torn(place, &path, segment, first)? => {
-                checked.torn.push(first.clone());
-            }
-            _ => checked.damages.extend(bad),
+        if segment != walk.at().place.segment + 1 {
+            walk.lose(); // those between were removed
+        }
+        let source = place.files.source(&path).map_err(|error| OpenError::at(&path, error))?;
+        let is_last = Some(segment) == last;
+        let mut look = Look { source: &*source, path: &path, segment, length, bad: Vec::new() };
+        let read = look.walk(whose, &mut walk, &mut checked.records);
+        let torn = read.and_then(|()| if is_last { look.torn(&walk) } else { Ok(None) });
+        let torn = torn.map_err(|error| OpenError::at(&path, error))?;
+        match torn {
+            Some(torn) => checked.torn.push(torn),
+            None => checked.damages.extend(look.bad.into_iter().map(|bad| bad.damage)),
         }
     }
     // Where a damage is told besides, the end is not the matter.
-    if let Some(promised) = durable_mark::read(&*place.files, &folder)
-        && (promised.segment, u64::from(promised.offset)) > end
+    let end = walk.at().place;
+    if let Some(promised) = durable_mark::read(&*place.files, &folder).map(|it| it.place)
+        && promised > end
         && checked.damages.len() == damages
     {
         let why = format!(
             "the log ends here, and answers had been given up to byte {} of segment {}",
             promised.offset, promised.segment
         );
-        let file = segment_path(&folder, end.0.max(1));
-        checked.damages.push(Damage { file, offset: end.1, why });
+        let file = segment_path(&folder, end.segment.max(1));
+        checked.damages.push(Damage { file, offset: end.offset.into(), why });
     }
     Ok(())
 }
 
-/// The damages of a segment. Behind one it goes on where a record's length says that the next one
-/// is, if one is there.
-fn walk(
-    files: &dyn FileSystem,
-    path: &Path,
-    number: u32,
+/// A look at one segment.
+struct Look<'a> {
+    source: &'a dyn ReadFile,
+    path: &'a Path,
+    segment: u32,
     length: u64,
-    checked: &mut Checked,
-) -> io::Result<Vec<Damage>> {
-    let source = files.source(path)?;
-    let mut bad = Vec::new();
-    let tell = |offset, why: &str| Damage { file: path.into(), offset, why: why.into() };
-    if length == 0 {
-        return Ok(vec![tell(0, "the file is empty")]);
-    }
-    let mut at = 0;
-    while at < length && bad.len() < DAMAGES_MAX {
-        let mut walk = RecordScan::new(&*source, at, length);
-        let stuck = loop {
-            match walk.next() {
-                Ok(Some(stop)) if stop.offset == 0 => {
-                    checked.records += 1;
-                    if let Err(why) = record::read_segment(stop.kind, stop.payload, number) {
-                        bad.push(tell(0, why));
-                    }
-                }
-                Ok(Some(_)) => checked.records += 1,
-                Ok(None) => return Ok(bad),
-                Err(stuck) => break stuck,
-            }
-        };
-        let (offset, why) = match stuck {
-            Stuck::Bad { offset, why } => (offset, why),
-            Stuck::Io(error) => return Err(error),
-        };
-        bad.push(tell(offset, why));
-        match next_record(&*source, offset, length)? {
-            Some(next) => at = next,
-            None => break,
+    bad: Vec<Bad>,
+}
+
+/// Something that is wrong.
+struct Bad {
+    damage: Damage,
+    /// Behind the last batch before it that follows.
+    at: Position,
+    /// It is not as it was written, or not there; else it does not belong there.
+    is_broken: bool,
+}
+
+impl Look<'_> {
+    /// Finds the damages. Behind one it goes on where a record's length says that the next one is,
+    /// if one is there.
+    fn walk(
+        &mut self,
+        whose: LogIdentity,
+        walk: &mut BatchWalk,
+        records: &mut u64,
+    ) -> io::Result<()> {
+        if self.length == 0 {
+            self.tell((0, "the file is empty"), true, walk);
+            return Ok(());
         }
+        let (source, mut at) = (self.source, 0);
+        while at < self.length && self.bad.len() < DAMAGES_MAX {
+            let mut scan = RecordScan::new(source, at, self.length);
+            let stuck = loop {
+                match scan.next() {
+                    Ok(Some(stop)) => {
+                        *records += 1;
+                        self.record(whose, walk, &stop);
+                    }
+                    Ok(None) => {
+                        if !walk.is_between() {
+                            self.tell((self.length, "the file ends inside a batch"), true, walk);
+                        }
+                        return Ok(());
+                    }
+                    Err(stuck) => break stuck,
+                }
+            };
+            let (offset, why) = match stuck {
+                Stuck::Bad { offset, why } => (offset, why),
+                Stuck::Io(error) => return Err(error),
+            };
+            self.tell((offset, why), true, walk);
+            match next_record(source, offset, self.length)? {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        Ok(())
     }
-    Ok(bad)
+
+    fn record(&mut self, whose: LogIdentity, walk: &mut BatchWalk, stop: &Stop<'_>) {
+        let followed = match stop.offset {
+            0 => match SegmentHead::read(stop.kind, stop.payload, self.segment) {
+                Ok(head) if head.whose != whose => Err("the segment is of another log"),
+                head => head.and_then(|head| walk.segment(&head)),
+            },
+            _ => walk.record(stop),
+        };
+        let Err(why) = followed else { return };
+        self.tell((stop.offset, why), false, walk);
+        // It may be the beginning of what can be followed again.
+        let _ = walk.record(stop);
+    }
+
+    fn tell(&mut self, (offset, why): (u64, &str), is_broken: bool, walk: &mut BatchWalk) {
+        let damage = Damage { file: self.path.into(), offset, why: why.into() };
+        self.bad.push(Bad { damage, at: walk.at(), is_broken });
+        walk.lose();
+    }
+
+    /// The end that a crash left, if that is all there is to it. This is the last segment.
+    fn torn(&self, walk: &BatchWalk) -> io::Result<Option<Damage>> {
+        let Some(Bad { damage, at, is_broken }) = self.bad.first() else { return Ok(None) };
+        let is_begun = at.place.segment == self.segment;
+        let least = at.index + u64::from(is_begun);
+        let span = (damage.offset, self.length);
+        let is_torn = *is_broken
+            && walk.at() == *at // nothing behind it could be followed
+            && !recovery::vouches(self.source, self.segment, span, least)?;
+        let offset = if is_begun { at.place.offset.into() } else { 0 };
+        Ok(is_torn.then(|| Damage { offset, ..damage.clone() }))
+    }
 }
 
 /// Where the record behind a bad one stands, if its length can be believed.
-fn next_record(
-    source: &dyn model::ports::files::ReadFile,
-    offset: u64,
-    length: u64,
-) -> io::Result<Option<u64>> {
+fn next_record(source: &dyn ReadFile, offset: u64, length: u64) -> io::Result<Option<u64>> {
     let mut head = [0; record::HEAD_BYTES];
     if offset + head.len() as u64 > length {
         return Ok(None);
@@ -175,14 +231,6 @@ fn next_record(
     Ok(is_there.then_some(next))
 }
 
-fn is_torn(place: &Place, path: &Path, number: u32, bad: &Damage) -> Result<bool, OpenError> {
-    let failed = |error| OpenError::at(path, error);
-    let source = place.files.source(path).map_err(failed)?;
-    let length = source.length().map_err(failed)?;
-    let marked = recovery::has_mark(&*source, number, bad.offset, length).map_err(failed)?;
-    Ok(!marked)
-}
-
 /// Reads everything alive of a log.
 fn alive(
     place: &Place,
@@ -191,7 +239,7 @@ fn alive(
     checked: &mut Checked,
 ) -> Result<(), OpenError> {
     let folder = log_folder(&place.path, number, "");
-    match alive_in(place, &folder, logs, now_s, checked) {
+    match alive_in(place, &folder, (number, logs), now_s, checked) {
         Err(OpenError::Corrupt { path, offset, why }) => {
             checked.damages.push(Damage { file: path, offset, why: why.into() });
             Ok(())
@@ -209,14 +257,15 @@ fn alive(
 fn alive_in(
     place: &Place,
     folder: &Path,
-    logs: u16,
+    (number, logs): (u16, u16),
     now_s: u32,
     checked: &mut Checked,
 ) -> Result<(), OpenError> {
-    let settings = settings(place.secrets, logs);
+    let mut settings = settings(place.secrets, logs).engine(logs);
+    settings.log.whose = place.whose(number);
     let state = (place.states)(&folder.join("state"), 1 << 20)?;
     let files = Arc::clone(&place.files);
-    let (mut engine, _) = Engine::open(files, folder, settings.engine(logs), Arc::clone(&state))?;
+    let (mut engine, _) = Engine::open(files, folder, settings, Arc::clone(&state))?;
     settle(place, &mut engine, now_s)?;
     let verified = engine.verify(true).map_err(|error| state_failed(folder, error))?;
     checked.timelines += verified.timelines;
@@ -240,45 +289,74 @@ fn alive_in(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::RecordKind;
+    use crate::log::batch::tests::segment;
+    use crate::log::record::HEAD_BYTES;
+    use model::ports::files::FileSystem;
     use testkit::files::FaultyFiles;
 
-    /// What a walk tells of a segment with so many damaged records, a good one behind each.
-    fn told(bad: usize) -> (usize, u64) {
-        let mut bytes = Vec::new();
-        record::write_segment(1, &mut bytes);
-        for _ in 0..bad {
-            let payload = bytes.len() + record::HEAD_BYTES;
-            record::write(RecordKind::Put, &mut bytes, |out| out.push(7));
-            bytes[payload] ^= 1;
-            record::write(RecordKind::Put, &mut bytes, |out| out.push(8));
-        }
+    /// What a look at a segment tells that is the first of a log: how many damages of how many
+    /// records, and whether they are a torn end.
+    fn look(bytes: &[u8]) -> (Vec<Damage>, u64, bool) {
         let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
-        files.open(path).and_then(|mut file| file.write_at(0, &bytes)).expect("no fault");
-        let mut checked = Checked::default();
-        let damages = walk(&files, path, 1, bytes.len() as u64, &mut checked).expect("readable");
-        (damages.len(), checked.records)
+        files.open(path).and_then(|mut file| file.write_at(0, bytes)).expect("no fault");
+        let source = files.source(path).expect("there");
+        let (mut walk, mut records) = (BatchWalk::new(Position::default()), 0);
+        let (source, length) = (&*source, bytes.len() as u64);
+        let mut look = Look { source, path, segment: 1, length, bad: Vec::new() };
+        look.walk(LogIdentity::default(), &mut walk, &mut records).expect("readable");
+        let is_torn = look.torn(&walk).expect("readable").is_some();
+        (look.bad.into_iter().map(|bad| bad.damage).collect(), records, is_torn)
+    }
+
+    /// The first segment of a log with so many batches of a record, of which so many are damaged,
+    /// a good one behind each.
+    fn damaged(bad: usize) -> Vec<u8> {
+        let batch: &[&[u8]] = &[b"7"];
+        let (mut bytes, _) = segment(Position::default(), 1, &vec![batch; 2 * bad]);
+        let one = (bytes.len() - record::SEGMENT_BYTES) / (2 * bad).max(1);
+        for n in 0..bad {
+            bytes[record::SEGMENT_BYTES + (2 * n + 1) * one - 1] ^= 1;
+        }
+        bytes
     }
 
     #[test]
     fn damages_are_told_up_to_so_many() {
+        let told = |bad: usize| {
+            let (damages, records, is_torn) = look(&damaged(bad));
+            assert!(!is_torn, "one that was committed follows");
+            (damages.len(), records)
+        };
         assert_eq!(told(0), (0, 1));
-        assert_eq!(told(3), (3, 4));
-        assert_eq!(told(DAMAGES_MAX - 1), (DAMAGES_MAX - 1, DAMAGES_MAX as u64));
-        let all = (DAMAGES_MAX, DAMAGES_MAX as u64);
-        assert_eq!([DAMAGES_MAX, DAMAGES_MAX + 1, 3 * DAMAGES_MAX].map(told), [all; 3]);
+        assert_eq!(told(3), (3, 1 + 3 + 2 * 3));
+        assert_eq!(told(DAMAGES_MAX - 1).0, DAMAGES_MAX - 1);
+        assert_eq!([DAMAGES_MAX, DAMAGES_MAX + 1, 3 * DAMAGES_MAX].map(|n| told(n).0), [100; 3]);
     }
 
     #[test]
-    fn a_file_without_a_byte_is_damage() {
-        let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
-        let mut checked = Checked::default();
-        let damages = walk(&files, path, 1, 0, &mut checked);
-        assert!(damages.is_err(), "there is no such file");
-        drop(files.open(path).expect("no fault"));
-        let damages = walk(&files, path, 1, 0, &mut checked).expect("readable");
-        assert_eq!((damages[0].offset, &*damages[0].why), (0, "the file is empty"));
-        checked.damages = damages;
+    fn a_batch_that_is_missing_or_exchanged_is_damage_though_all_is_whole() {
+        let batches: &[&[&[u8]]] = &[&[b"a"], &[b"b"], &[b"c"]];
+        let (bytes, _) = segment(Position::default(), 1, batches);
+        let (first, one) = (record::SEGMENT_BYTES, (bytes.len() - record::SEGMENT_BYTES) / 3);
+        assert_eq!(look(&bytes), (Vec::new(), 7, false));
+        let missing = [&bytes[..first + one], &bytes[first + 2 * one..]].concat();
+        let (other, _) = segment(Position::default(), 1, &[&[b"x"], &[b"b"], &[b"c"]]);
+        let mixed = [&bytes[..first + one], &other[first + one..]].concat();
+        for (changed, at) in [(missing, first + one), (mixed, first + 2 * one - HEAD_BYTES - 1)] {
+            let (damages, _, is_torn) = look(&changed);
+            assert!(!is_torn && damages[0].offset == at as u64, "{damages:?}");
+        }
+        let last = bytes.len() - 1;
+        let (damages, _, is_torn) = look(&bytes[..last]);
+        assert!(is_torn && damages.len() == 1, "its end is only torn: {damages:?}");
+    }
+
+    #[test]
+    fn a_file_without_a_byte_is_damage_or_torn() {
+        let (damages, records, is_torn) = look(&[]);
+        assert_eq!((damages[0].offset, &*damages[0].why, records), (0, "the file is empty", 0));
+        assert!(is_torn, "if it is the last one");
+        let checked = Checked { damages, ..Checked::default() };
         assert!(!checked.is_sound() && Checked::default().is_sound());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The lines are drawn in `text.rs`. The cluster's secret is among them, for names of timelines are
 //! hashed under it; whoever has an export has the folder. A message of many timelines is written
-//! once for each; once keys are left out. Invariant: the last line comes only after everything.
+//! once for each. Invariant: the last line comes only after everything.
 
 use super::text::{Line, Sums};
 use super::{Means, open};
@@ -46,5 +46,6 @@ fn line(alive: Alive) -> Line {
         Alive::Timeline { timeline, last } => Line::Timeline { timeline, last },
         Alive::Entry { seq, message, .. } => Line::Entry { seq, message: (*message).clone() },
         Alive::Cursor { reader, upto, .. } => Line::Cursor { reader, upto },
+        Alive::Once(remembered) => Line::Once(remembered),
     }
 }

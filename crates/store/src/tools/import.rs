@@ -1,17 +1,17 @@
 //! A data folder from the text of [`super::export`].
 //!
-//! The folder must be new or empty; it gets the cluster's secret of the export. Everything is told
-//! where it lives anew, so the number of logs may be another one. Invariant: the folder becomes one
-//! only when the last line of the text was read and its sums agree.
+//! The folder must be new or empty; it gets the cluster's secret of the export. Everything goes
+//! where it lives by its name, so the number of logs may be another one. Invariant: the folder
+//! becomes one only when the last line of the text was read and its sums agree.
 
 use super::text::{Line, Sums};
 use super::{Means, settings};
 use crate::OpenError;
 use crate::data::alive::Alive;
 use crate::data::folder::{CLUSTER_SECRET, Format, NODE_SECRET};
-use crate::data::rehome::{Home, Into};
+use crate::data::rehome::Into;
 use crate::data::{Place, Secrets};
-use model::ports::log::{ROW_KEY_BYTES_MAX, ROW_VALUE_BYTES_MAX, Restored};
+use model::ports::log::{ROW_KEY_BYTES_MAX, ROW_VALUE_BYTES_MAX};
 use model::timeline::{Message, Seq, TimelineId};
 use std::fmt;
 use std::io::{BufRead, Read};
@@ -51,15 +51,12 @@ struct Course {
     seq: Seq,
 }
 
-/// Makes a folder with so many logs of a text. `node` is random bytes for its
-/// own secret; `home` says where a row or a timeline lives, as for
-/// [`crate::data::OpenFolder::rehome`].
+/// Makes a folder with so many logs of a text. `node` is random bytes for its own secret.
 pub fn import(
     text: &mut dyn BufRead,
     path: &Path,
     (means, now_s): (&Means, u32),
     (logs, node): (u16, [u8; 32]),
-    home: &dyn Fn(Restored<'_>) -> Option<u16>,
 ) -> Result<Sums, ImportError> {
     let mut lines = Lines { text, number: 0, most: LINE_BYTES_MAX };
     let Some(Line::First { cluster, .. }) = lines.next()? else {
@@ -68,7 +65,7 @@ pub fn import(
     let secrets = Secrets { cluster, node };
     let place = begin(path, means, secrets)?;
     let mut into = Into::begin(&place, "", &settings(secrets, logs), now_s)?;
-    let sums = fill(&mut lines, &mut into, home)?;
+    let sums = fill(&mut lines, &mut into)?;
     into.end(&place)?;
     place.write_format(logs, false)?;
     Ok(sums)
@@ -88,7 +85,7 @@ pub(super) fn begin(path: &Path, means: &Means, secrets: Secrets) -> Result<Plac
     Ok(place)
 }
 
-fn fill(lines: &mut Lines<'_>, into: &mut Into, home: Home<'_>) -> Result<Sums, ImportError> {
+fn fill(lines: &mut Lines<'_>, into: &mut Into) -> Result<Sums, ImportError> {
     let mut course = Course::default();
     while let Some(line) = lines.next()? {
         course.sums.note(&line);
@@ -105,7 +102,7 @@ fn fill(lines: &mut Lines<'_>, into: &mut Into, home: Home<'_>) -> Result<Sums, 
             }
             other => course.alive(other).map_err(|why| lines.wrong(why))?,
         };
-        into.take(alive, home)?;
+        into.take(alive, None)?;
     }
     lines.number += 1;
     Err(lines.wrong("the export ends before its last line"))
@@ -141,6 +138,7 @@ impl Course {
             Line::Cursor { reader, upto } => {
                 Ok(Alive::Cursor { timeline: timeline?, reader, upto })
             }
+            Line::Once(remembered) => Ok(Alive::Once(remembered)),
             Line::First { .. } | Line::Log(_) | Line::End(_) => Err("it is out of place"),
         }
     }

@@ -1,10 +1,10 @@
 //! A data folder in parts by slots, and parts as one folder again.
 //!
 //! A part has everything of its slots: rows, timelines with seqs and cursors, in the log in which
-//! they were. What every log has, every part has. A part says which slots it has, and no server
-//! starts over it. Each is a folder of its own, so a part can go to another machine. Once keys are
-//! forgotten, as by every change of homes. Invariant: parts joined are equal, entry by entry, to
-//! the folder that was split.
+//! they were, and what is remembered under once keys. What every log has, every part has. Names say
+//! which slot something is of, so nobody is asked. A part says which slots it has, and no server
+//! starts over it. Each is a folder of its own, so a part can go to another machine. Invariant:
+//! parts joined are equal, line by line of an export, to the folder that was split.
 
 use super::text::Sums;
 use super::{Means, import, open, settings};
@@ -13,13 +13,10 @@ use crate::data::alive::Alive;
 use crate::data::folder::OpenLog;
 use crate::data::rehome::Into;
 use crate::data::{Place, Secrets};
-use base::hash::{Slot, SlotRange};
+use base::hash::SlotRange;
 use base::secret::ClusterSecret;
-use model::ports::log::Restored;
+use model::ports::log::RowHome;
 use std::path::{Path, PathBuf};
-
-/// The slot of something restored; `None`: all parts have it.
-pub type SlotOf<'a> = &'a dyn Fn(Restored<'_>) -> Option<Slot>;
 
 /// Folders that are made: where, and random bytes for the secret of each as a node.
 pub type Targets<'a> = &'a [(PathBuf, [u8; 32])];
@@ -30,7 +27,6 @@ pub fn split(
     path: &Path,
     targets: Targets<'_>,
     (means, now_s): (&Means, u32),
-    slot_of: SlotOf<'_>,
 ) -> Result<Vec<Sums>, OpenError> {
     let (place, mut logs) = open(path, means, now_s)?;
     let count = logs.len() as u16;
@@ -42,18 +38,14 @@ pub fn split(
     }
     for (number, log) in (0..).zip(&mut logs) {
         log.rest().each(&mut |alive| {
-            let slot = match &alive {
-                Alive::Row { table, key, value } => {
-                    slot_of(Restored::Row { table: *table, key, value })
-                }
-                Alive::Timeline { timeline, .. }
-                | Alive::Entry { timeline, .. }
-                | Alive::Cursor { timeline, .. } => Some(Slot::of(timeline.home_hash())),
+            let home = alive.home();
+            let here = |part: &&mut Part| match home {
+                RowHome::Slot(slot) => part.place.slots.has(slot),
+                RowHome::Everywhere => true,
             };
-            let here = |part: &&mut Part| slot.is_none_or(|slot| part.place.slots.has(slot));
             parts.iter_mut().filter(here).try_for_each(|part| part.take(number, alive.clone()))
         })?;
-        parts.iter_mut().try_for_each(|part| part.pause(number))?;
+        parts.iter_mut().try_for_each(Part::pause)?;
     }
     parts.into_iter().map(|part| part.end(count)).collect()
 }
@@ -85,7 +77,7 @@ pub fn join(
     for (_, logs) in &mut parts {
         for (number, log) in (0..).zip(logs) {
             log.rest().each(&mut |alive| whole.take(number, alive))?;
-            whole.pause(number)?;
+            whole.pause()?;
         }
     }
     whole.end(count)
@@ -113,18 +105,19 @@ impl Part {
     }
 
     fn take(&mut self, log: u16, alive: Alive) -> Result<(), OpenError> {
-        let Sums { rows, timelines, entries, cursors } = &mut self.sums;
+        let Sums { rows, timelines, entries, cursors, once } = &mut self.sums;
         *match &alive {
             Alive::Row { .. } => rows,
             Alive::Timeline { .. } => timelines,
             Alive::Entry { .. } => entries,
             Alive::Cursor { .. } => cursors,
+            Alive::Once(_) => once,
         } += 1;
-        self.into().take(alive, &|_| Some(log))
+        self.into().take(alive, Some(log))
     }
 
-    fn pause(&mut self, log: u16) -> Result<(), OpenError> {
-        self.into().pause(&|_| Some(log))
+    fn pause(&mut self) -> Result<(), OpenError> {
+        self.into().pause()
     }
 
     fn into(&mut self) -> &mut Into {

@@ -1,26 +1,28 @@
 //! The lines of an export: flat objects of JSON whose values are whole numbers and plain texts.
 //!
 //! ```text
-//! {"holdline":"export","version":2,"logs":4,"cluster":"<hex>"}     first
+//! {"holdline":"export","version":3,"logs":4,"cluster":"<hex>"}     first
 //! {"log":0}                                                        what follows was in this log
 //! {"row":1,"key":"<base64>","value":"<base64>"}                    row: the number of its table
 //! {"timeline":"<hex>","last":7}                                    what follows is of this one
 //! {"seq":5,"id":9,"at_s":1700000000,"label":"<base64>","body":"<base64>"}
 //! {"reader":3,"upto":5}
-//! {"end":1,"rows":1,"timelines":1,"entries":1,"readers":1}         last
+//! {"once":"<hex>","crc":1,"made_s":1700000000,"id":9,"seqs":"5 6"} an append that is remembered
+//! {"end":1,"rows":1,"timelines":1,"entries":1,"readers":1,"once_keys":1}       last
 //! ```
 //! It knows lines, not logs. Texts have no escapes: names are ours and contents are base64 or hex.
 //! Invariant: [`Line::read`] gives back what [`Line::write`] wrote, and says what else is wrong.
 
+use crate::engine::OnceRecord;
 use base::hex;
 use base::secret::ClusterSecret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::ports::log::Table;
+use model::ports::log::{OnceKey, Table};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 
 /// The version of the text.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// One line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +33,7 @@ pub(super) enum Line {
     Timeline { timeline: TimelineId, last: Seq },
     Entry { seq: Seq, message: Message },
     Cursor { reader: ReaderId, upto: Seq },
+    Once(OnceRecord),
     End(Sums),
 }
 
@@ -45,6 +48,8 @@ pub struct Sums {
     pub entries: u64,
     /// Cursors.
     pub cursors: u64,
+    /// Appends that are remembered under once keys.
+    pub once: u64,
 }
 
 impl Sums {
@@ -55,6 +60,7 @@ impl Sums {
             Line::Timeline { .. } => self.timelines += 1,
             Line::Entry { .. } => self.entries += 1,
             Line::Cursor { .. } => self.cursors += 1,
+            Line::Once(_) => self.once += 1,
             Line::First { .. } | Line::Log(_) | Line::End(_) => {}
         }
     }
@@ -88,9 +94,16 @@ impl Line {
             Line::Cursor { reader: ReaderId(reader), upto } => {
                 format!(r#"{{"reader":{reader},"upto":{upto}}}"#)
             }
-            Line::End(Sums { rows, timelines, entries, cursors }) => {
+            Line::Once(OnceRecord { key, crc, made_s, id, seqs }) => {
+                let key = hex::encode(&key.0.to_be_bytes());
+                let seqs: Vec<String> = seqs.iter().map(Seq::to_string).collect();
+                let (of, seqs) = (format!(r#""crc":{crc},"made_s":{made_s}"#), seqs.join(" "));
+                format!(r#"{{"once":"{key}",{of},"id":{id},"seqs":"{seqs}"}}"#)
+            }
+            Line::End(Sums { rows, timelines, entries, cursors, once }) => {
                 let both = format!(r#""rows":{rows},"timelines":{timelines}"#);
-                format!(r#"{{"end":1,{both},"entries":{entries},"readers":{cursors}}}"#)
+                let more = format!(r#""entries":{entries},"readers":{cursors}"#);
+                format!(r#"{{"end":1,{both},{more},"once_keys":{once}}}"#)
             }
         }
     }
@@ -114,11 +127,13 @@ impl Line {
                 let reader = ReaderId(fields.number("reader")?);
                 Ok(Line::Cursor { reader, upto: fields.number("upto")? })
             }
+            "once" => fields.once(),
             "end" => Ok(Line::End(Sums {
                 rows: fields.number("rows")?,
                 timelines: fields.number("timelines")?,
                 entries: fields.number("entries")?,
                 cursors: fields.number("readers")?,
+                once: fields.number("once_keys")?,
             })),
             other => Err(format!("{other:?} begins no line that is known")),
         }
@@ -154,9 +169,22 @@ impl<'a> Fields<'a> {
         Ok(Line::Row { table, key: self.bytes("key")?, value: self.bytes("value")? })
     }
 
+    fn once(&self) -> Result<Line, String> {
+        let key = hex::decode_array(self.text("once")?).map(u128::from_be_bytes).map(OnceKey);
+        let key = key.ok_or("\"once\" does not have 32 hex digits")?;
+        let seqs = self.text("seqs")?.split(' ').filter(|seq| !seq.is_empty()).map(str::parse);
+        let seqs = seqs.collect::<Result<_, _>>().map_err(|_| "\"seqs\" are not numbers")?;
+        let (crc, made_s) = (self.small("crc")?, self.small("made_s")?);
+        Ok(Line::Once(OnceRecord { key, crc, made_s, id: self.number("id")?, seqs }))
+    }
+
+    fn small(&self, name: &str) -> Result<u32, String> {
+        let number = self.number(name)?;
+        u32::try_from(number).map_err(|_| format!("{name:?} is beyond 32 bits"))
+    }
+
     fn entry(&self) -> Result<Line, String> {
-        let at_s = self.number("at_s")?;
-        let at_s = u32::try_from(at_s).map_err(|_| "\"at_s\" is beyond 32 bits")?;
+        let at_s = self.small("at_s")?;
         let (label, body) = (self.bytes("label")?.into(), self.bytes("body")?.into());
         let message = Message { id: self.number("id")?, at_s, label, body };
         Ok(Line::Entry { seq: self.number("seq")?, message })
@@ -227,7 +255,11 @@ mod tests {
         let timeline = TimelineId::of(Space::Other, HashKey::new(1, 2), &[b"a"]);
         let body: Box<[u8]> = (0..=255).collect();
         let message = Message { id: u64::MAX, at_s: 7, label: Box::default(), body };
-        let sums = Sums { rows: 1, timelines: 2, entries: 3, cursors: 4 };
+        let sums = Sums { rows: 1, timelines: 2, entries: 3, cursors: 4, once: 5 };
+        let once = |seqs: &[Seq]| {
+            let key = OnceKey(7 << 100);
+            Line::Once(OnceRecord { key, crc: u32::MAX, made_s: 1, id: 2, seqs: seqs.into() })
+        };
         for line in [
             Line::First { logs: 4, cluster: ClusterSecret::new([0xa7; 32]) },
             Line::Log(3),
@@ -235,6 +267,8 @@ mod tests {
             Line::Timeline { timeline, last: 0 },
             Line::Entry { seq: 1, message },
             Line::Cursor { reader: ReaderId(9), upto: u64::MAX },
+            once(&[]),
+            once(&[3, u64::MAX]),
             Line::End(sums),
         ] {
             let text = line.write();
@@ -256,7 +290,8 @@ mod tests {
             (r#"{"log":"1"}"#, "\"log\" is not a number"),
             (r#"{"other":1}"#, "\"other\" begins no line"),
             (r#"{"holdline":"export","version":1}"#, "version 1 is unknown"),
-            (r#"{"holdline":"export","version":2,"cluster":"0"}"#, "64 hex digits"),
+            (r#"{"holdline":"export","version":3,"cluster":"0"}"#, "64 hex digits"),
+            (r#"{"once":"00","seqs":""}"#, "32 hex digits"),
             (r#"{"row":99,"key":"","value":""}"#, "no table 99"),
             (r#"{"row":1,"key":"*","value":""}"#, "\"key\": "),
             (r#"{"row":1,"key":"","value":"\n"}"#, "flat JSON"),

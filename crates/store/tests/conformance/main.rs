@@ -14,7 +14,7 @@ use on_disk::OnDisk;
 use simulated::{Simulated, Trouble};
 use store::Fsync;
 use store::engine::{EngineSettings, Retention};
-use store::log::LogSettings;
+use store::log::{LogIdentity, LogSettings};
 use testkit::log::Retention as Rule;
 use testkit::log::{LogOptions, Subject, Way, crash_at_every_point, random, suite, suite_in};
 use threaded::Threaded;
@@ -25,6 +25,7 @@ const TIDY_S: u32 = 8;
 /// Small enough that everything has to be done often.
 fn settings(options: &LogOptions) -> EngineSettings {
     let mut settings = EngineSettings::new(LogSettings {
+        whose: LogIdentity::default(),
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
         log_bytes_max: options.log_bytes_max,

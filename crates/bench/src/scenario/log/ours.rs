@@ -22,7 +22,7 @@ use store::Fsync;
 use store::data::{Folder, Logs, Secrets, Settings};
 use store::engine::{Engine, EngineFound, EngineSettings, FjallState, Sizes};
 use store::files::Disk;
-use store::log::LogSettings;
+use store::log::{LogIdentity, LogSettings};
 
 /// Blocks of state in memory, bytes: what a lone log of the server has.
 const STATE_CACHE_BYTES: u64 = 64 << 20;
@@ -54,7 +54,8 @@ impl Tuning {
 
     fn engine(&self) -> EngineSettings {
         let Settings { segment_bytes, log_bytes_max, hot_bytes_max, .. } = self.folder();
-        let log = LogSettings { fsync: Fsync::Always, segment_bytes, log_bytes_max };
+        let whose = LogIdentity::default();
+        let log = LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max };
         let mut settings = EngineSettings::new(log);
         settings.hot_bytes_max = hot_bytes_max;
         if self.still {

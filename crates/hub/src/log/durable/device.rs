@@ -1,13 +1,15 @@
 //! A device's row: what is remembered of it while it is away, and over a restart.
 //!
-//! Its key is product, 0xff, device: no name holds that byte, so the devices of a product are the
-//! rows with one prefix. Reasons and protocols are written as words, for their numbers are nobody's
-//! promise; a word that is not known any more is read as none.
+//! Its key is its slot, product, 0xff, device: no name holds that byte. Reasons and protocols are
+//! written as words, for their numbers are nobody's promise; a word that is not known any more is
+//! read as none.
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
+use base::hash::HashKey;
 use model::close::CloseReason;
 use model::id::{DeviceId, ProductKey, Tag};
+use model::ports::log::RowHome;
 
 const VERSION: u8 = 1;
 const BLOCKED: u8 = 1;
@@ -45,12 +47,14 @@ pub(crate) struct DeviceRow {
 }
 
 /// The key of a device's row.
-pub(crate) fn key(product: &str, device: &str) -> Box<[u8]> {
-    [product.as_bytes(), &[0xff], device.as_bytes()].concat().into()
+pub(crate) fn key(home: HashKey, product: &str, device: &str) -> Box<[u8]> {
+    let (product, device) = (product.as_bytes(), device.as_bytes());
+    RowHome::at(home.of(&[product, device])).key(&[product, &[0xff], device])
 }
 
 /// The names in the key of a device's row.
 pub(crate) fn names(key: &[u8]) -> Option<(ProductKey, DeviceId)> {
+    let key = RowHome::rest(key)?;
     let at = key.iter().position(|&byte| byte == 0xff)?;
     let product = ProductKey::from_bytes(&key[..at]).ok()?;
     Some((product, DeviceId::from_bytes(&key[at + 1..]).ok()?))
@@ -135,13 +139,13 @@ mod tests {
 
     #[test]
     fn a_key_says_both_names() {
-        let key = key("shop", "d-1");
+        let key = key(HashKey::new(1, 2), "shop", "d-1");
         let (product, device) = names(&key).expect("made by us");
         assert_eq!((product.as_str(), device.as_str()), ("shop", "d-1"));
-        assert!(
-            [&b"shop"[..], b"shop\xff", b"\xffd", b"s\xffd\xff"]
-                .into_iter()
-                .all(|key| { names(key).is_none() })
-        );
+        let home = HashKey::new(1, 2).of(&[b"shop", b"d-1"]);
+        assert_eq!(RowHome::of(&key), RowHome::at(home));
+        let none = [&b"shop"[..], b"shop\xff", b"\xffd", b"s\xffd\xff"];
+        assert!(none.iter().all(|rest| names(&[b"ab", *rest].concat()).is_none()));
+        assert!(names(b"s").is_none());
     }
 }

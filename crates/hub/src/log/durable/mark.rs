@@ -5,13 +5,14 @@
 
 use base::bytes::ByteReader;
 use model::id::ShardId;
+use model::ports::log::RowHome;
 
 const VERSION: u8 = 1;
 const EPOCH: &[u8] = b"epoch";
 
 /// The key of a shard's mark of epochs.
 pub(crate) fn key(shard: ShardId) -> Box<[u8]> {
-    [EPOCH, &shard.0.to_be_bytes()].concat().into()
+    RowHome::Everywhere.key(&[EPOCH, &shard.0.to_be_bytes()])
 }
 
 /// The value of a mark.
@@ -21,7 +22,7 @@ pub(crate) fn encode(bound: u64) -> Box<[u8]> {
 
 /// What a mark of epochs says, of whichever shard.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<u64> {
-    key.strip_prefix(EPOCH).filter(|shard| shard.len() == 2)?;
+    RowHome::rest(key)?.strip_prefix(EPOCH).filter(|shard| shard.len() == 2)?;
     let mut from = ByteReader::of(VERSION, value)?;
     let bound = from.u64()?;
     from.ends(bound)
@@ -35,7 +36,7 @@ mod tests {
     fn a_mark_comes_back_as_it_went() {
         let key = key(ShardId(7));
         assert_eq!(decode(&key, &encode(1 << 50)), Some(1 << 50));
-        assert_eq!(decode(b"other..", &encode(1)), None);
+        assert_eq!(decode(b"  other..", &encode(1)), None);
         super::super::refuses_every_cut(&encode(9), |bytes| decode(&key, bytes));
     }
 }

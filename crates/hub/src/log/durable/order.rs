@@ -1,9 +1,9 @@
 //! An order to a tag or a product as rows: what was ordered, how far it has come.
 //!
 //! ```text
-//!  key:  id (8, big endian) 0                      the order, until it is over on every shard
-//!        id (8, big endian) 1 shard (2)            its counts, once it is
-//!        id (8, big endian) 2 shard (2) number (4) devices that are through with it meanwhile
+//!  key:  0xffff, id (8, big endian) 0              the order, until it is over on every shard
+//!        0xffff, id (8, big endian) 1 shard (2)    its counts, once it is
+//!        0xffff, id (8) 2 shard (2) number (4)     devices that are through with it meanwhile
 //! ```
 //! The last two name the shard that wrote them: when the number of shards changes, every log has
 //! the rows of all. The timelines in a row are those of devices at which the push came to an end;
@@ -12,6 +12,7 @@
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
 use model::id::{MessageId, ProductKey, ShardId, Tag};
+use model::ports::log::RowHome;
 use model::push::{Priority, Push};
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub(crate) enum Kind {
 
 /// The key of a row of the order.
 pub(crate) fn key(id: MessageId, kind: Kind) -> Box<[u8]> {
-    let mut key = id.0.to_be_bytes().to_vec();
+    let mut key = RowHome::Everywhere.key(&[&id.0.to_be_bytes()]).into_vec();
     match kind {
         Kind::Order => key.push(0),
         Kind::Counts(shard) => {
@@ -88,7 +89,7 @@ pub(crate) fn key(id: MessageId, kind: Kind) -> Box<[u8]> {
 
 /// What a key says.
 pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
-    let (id, rest) = key.split_first_chunk::<8>()?;
+    let (id, rest) = RowHome::rest(key)?.split_first_chunk::<8>()?;
     let shard = |bytes: &[u8]| Some(ShardId(u16::from_be_bytes(bytes.try_into().ok()?)));
     let kind = match rest.split_first()? {
         (0, []) => Kind::Order,

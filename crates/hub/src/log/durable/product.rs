@@ -2,6 +2,7 @@
 
 use base::bytes::ByteReader;
 use model::id::ProductKey;
+use model::ports::log::RowHome;
 use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
 
 const VERSION: u8 = 1;
@@ -14,7 +15,12 @@ pub(crate) const DROPPED: &[u8] = &[0];
 
 /// The key of a product's row.
 pub(crate) fn key(product: &ProductKey) -> Box<[u8]> {
-    product.as_str().as_bytes().into()
+    RowHome::Everywhere.key(&[product.as_str().as_bytes()])
+}
+
+/// The product of a row.
+pub(crate) fn of_key(key: &[u8]) -> Option<ProductKey> {
+    ProductKey::from_bytes(RowHome::rest(key)?).ok()
 }
 
 /// The value of a product's row. `base`: a hash of the product as it was configured when the API
@@ -54,7 +60,7 @@ pub(crate) fn encode(product: &Product, base: u64) -> Box<[u8]> {
 /// The product of a row, and its base.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<(Product, u64)> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let mut product = Product::new(ProductKey::from_bytes(key).ok()?, from.u32()?);
+    let mut product = Product::new(of_key(key)?, from.u32()?);
     product.proofs.anonymous = match from.byte()? {
         0 => AnonymousFrom::Nowhere,
         1 => AnonymousFrom::Loopback,

@@ -15,19 +15,18 @@ fn open_in(files: &FaultyFiles, logs: u16) -> Result<OpenFolder, OpenError> {
     Folder::open_with(Path::new(FOLDER), settings, Arc::new(files.clone()), forgetful())
 }
 
-/// Where a timeline or row lives among so many logs.
-fn home(logs: u16) -> impl Fn(Restored<'_>) -> Option<u16> {
-    move |restored| match restored {
-        Restored::Row { key, .. } => (key != b"all").then(|| u16::from(key[0]) % logs),
-        Restored::Entry { timeline, .. } => Some(base::hash::home(timeline.home_hash(), logs)),
-    }
-}
-
 fn home_of(n: u64, logs: u16) -> u16 {
     base::hash::home(timeline(n).home_hash(), logs)
 }
 
-/// Timelines with gaps, one without entries, cursors and rows, among so many logs.
+/// What is remembered of an append for one of the timelines.
+fn once(n: u64) -> Write {
+    let (message, to) = (message(n, b"once"), Vec::new());
+    let once = Some(OnceKey::at_home(timeline(n).home_hash(), n));
+    Write::Append(Append { message, to, once })
+}
+
+/// Timelines with gaps, one without entries, cursors, rows and once keys, among so many logs.
 fn fill(opened: &mut OpenFolder, logs: u16) {
     for n in 0..12 {
         let log = home_of(n, logs);
@@ -37,10 +36,10 @@ fn fill(opened: &mut OpenFolder, logs: u16) {
         let mut writes: Vec<_> = (0..3).map(|id| append(n, n * 10 + id)).collect();
         writes.push(Write::Remove { timeline: timeline(n), seqs });
         writes.push(acknowledge);
-        let key = format!("{n}");
-        let row = u16::from(key.as_bytes()[0]) % logs;
+        let key = RowHome::at(timeline(n).home_hash()).key(&[b"row"]);
+        writes.push(Write::Put { table: Table::Other, key, value: [n as u8].into() });
+        writes.push(once(n));
         assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));
-        assert!(opened.commit(1_000, row, &[put(&key, "value")])[0].is_ok());
     }
     for log in 0..logs {
         assert!(opened.commit(1_000, log, &[put("all", "value")])[0].is_ok());
@@ -71,6 +70,13 @@ fn check(opened: &mut OpenFolder, logs: u16, name: &str) {
             page.messages.iter().map(|placed| (placed.seq, placed.message.id)).collect();
         let expected = if n == 5 { vec![] } else { vec![(1, n * 10), (3, n * 10 + 2)] };
         assert_eq!(found, expected, "{name}");
+        let key = RowHome::at(timeline.home_hash()).key(&[b"row"]);
+        let row = engine.read(Read::Row { table: Table::Other, key });
+        assert_eq!(row, Ok(Done::Row(Some([n as u8].into()))), "{name}");
+        // A retry gets the first answer, wherever it has gone.
+        let again = engine.commit(1_000, &[once(n)]);
+        let first = Appended { new: false, id: n, seqs: Vec::new() };
+        assert_eq!(again, [Ok(Done::Appended(first))], "{name}");
     }
     let rows: usize = (0..logs)
         .map(|log| restored(opened, log).iter().filter(|told| !told.contains(':')).count())
@@ -89,7 +95,7 @@ fn with_another_number_of_logs_everything_gets_a_new_home() {
     for logs in [2, 5, 1] {
         let opened = open(folder.path(), settings(logs)).expect("opens");
         assert_eq!(opened.logs_on_disk(), before);
-        let mut opened = opened.rehome(1_000, &home(logs)).expect("room");
+        let mut opened = opened.rehome(1_000).expect("room");
         check(&mut opened, logs, "at once");
         drop(opened);
         let mut opened = open(folder.path(), settings(logs)).expect("opens");
@@ -109,7 +115,7 @@ fn timelines_of_one_name_that_meet_follow_one_another() {
     opened.commit(1, 1, &[append(1, 11), append(1, 12), append(1, 13)]);
     drop(opened);
     let opened = open(folder.path(), settings(1)).expect("opens");
-    let opened = opened.rehome(1, &home(1)).expect("room");
+    let opened = opened.rehome(1).expect("room");
     let found = restored(&opened, 0);
     assert_eq!(found, ["1: 1", "2: 2", "3: 11", "4: 12", "5: 13"]);
 }
@@ -126,7 +132,7 @@ fn a_crash_while_rehoming_leaves_the_old_logs_or_the_new() {
         drop(opened);
         files.sync_folder(Path::new("/")).expect("no fault");
         files.crash_at(files.points() + point);
-        let done = open_in(&files, 2).and_then(|opened| opened.rehome(1_000, &home(2)));
+        let done = open_in(&files, 2).and_then(|opened| opened.rehome(1_000));
         let done = done.map(drop);
         if !files.is_off() {
             done.expect("no fault");
@@ -138,7 +144,7 @@ fn a_crash_while_rehoming_leaves_the_old_logs_or_the_new() {
             3 => {
                 old += 1;
                 check(&mut opened, 3, &name);
-                opened = opened.rehome(1_000, &home(2)).expect(&name);
+                opened = opened.rehome(1_000).expect(&name);
             }
             _ => new += 1,
         }

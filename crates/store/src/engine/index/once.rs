@@ -57,6 +57,15 @@ impl Once {
         self.firsts.get(&key)
     }
 
+    /// Everything that is remembered, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OnceKey, &First)> {
+        let first = |(place, key): &(Place, OnceKey)| {
+            let first = self.firsts.get(key).filter(|first| first.place == *place)?;
+            Some((*key, first))
+        };
+        self.queue.iter().filter_map(first)
+    }
+
     /// An append is remembered from now on. One of the same key was forgotten, or this is it again
     /// while the log is replayed.
     pub(crate) fn insert(&mut self, claim: Claim, place: Place, id: u64, seqs: Box<[Seq]>) {

@@ -5,7 +5,7 @@ use crate::engine::{
     Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention, State,
     StateChange, StateError, UpkeepTask,
 };
-use crate::log::LogSettings;
+use crate::log::{LogIdentity, LogSettings};
 use crate::{Fsync, OpenError};
 use base::prng::Prng;
 use model::ports::files::FileSystem;
@@ -43,6 +43,7 @@ pub(super) struct Held {
 
 pub(super) fn settings(options: &LogOptions) -> EngineSettings {
     let log = LogSettings {
+        whose: LogIdentity::default(),
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
         log_bytes_max: options.log_bytes_max,

@@ -17,7 +17,7 @@ use crate::engine::index::rows::{RowMap, changes};
 use crate::engine::index::tail::Flush;
 use crate::engine::recovery::write_checkpoint;
 use crate::engine::state::{Keep, State, StateChange, StateError};
-use crate::log::Place;
+use crate::log::Position;
 use model::ports::log::OnceKey;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ const AGAIN_S: u32 = 5;
 
 /// A checkpoint under way.
 pub(in crate::engine) struct Checkpoint {
-    place: Place,
+    at: Position,
     counts: Counts,
     /// Timelines not told of yet.
     timelines: Vec<u32>,
@@ -105,7 +105,7 @@ impl Engine {
         self.upkeep.failed_s = None;
         let rows = self.index.rows.has_changed().then(|| (self.index.rows.put_aside(), None));
         self.upkeep.checkpoint = Some(Checkpoint {
-            place: self.log.ahead(),
+            at: self.log.position(),
             counts: self.index.counts.clone(),
             timelines: self.index.touched_all(),
             rows,
@@ -156,7 +156,7 @@ impl Engine {
             let changes = keys.iter().map(|key| self.index.once.change(*key)).collect();
             return Some(Slice::Once(keys, changes));
         }
-        let (key, value) = write_checkpoint(checkpoint.place, &checkpoint.counts);
+        let (key, value) = write_checkpoint(checkpoint.at, &checkpoint.counts);
         Some(Slice::Seal(StateChange::put(Keep::Meta, key, value)))
     }
 
@@ -170,7 +170,7 @@ impl Engine {
             Slice::Rows(_) | Slice::Once(..) => {}
             Slice::Seal(_) => {
                 if let Some(checkpoint) = self.upkeep.checkpoint.take_if(|_| well) {
-                    self.since.place = checkpoint.place;
+                    self.since.place = checkpoint.at.place;
                     self.forget_dead_counts(&checkpoint.counts);
                     self.look_for_dead_segments();
                 }

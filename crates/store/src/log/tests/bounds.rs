@@ -3,7 +3,7 @@
 use super::*;
 use crate::log::reserve::RESERVE_BYTES;
 
-/// Bytes of a batch with a payload of ten, its mark included, on a log that is synced.
+/// Bytes of a batch with a payload of ten, its first record included, on a log that is synced.
 fn batch_of_ten(log: &mut Log) -> u64 {
     let before = log.last.bytes;
     put(log, &[1; 10]).expect("room");
@@ -39,14 +39,15 @@ fn state_is_left_an_eighth_of_what_the_log_could_have() {
     drop(log);
     files.resize(files.used() + (8 << 20));
     let (log, _, _) = open(&files);
-    assert_eq!(log.state_room, (8 << 20) / 8 + log.bytes / 8);
+    let epoch = (BATCH_HEAD_BYTES + record::HEAD_BYTES) as u64;
+    assert_eq!(log.state_room, (8 << 20) / 8 + (log.bytes - epoch) / 8);
 }
 
 #[test]
 fn a_segment_is_followed_when_it_is_as_long_as_it_may_be() {
     let files = folder(23);
     let endless = LogSettings { segment_bytes: u64::MAX, ..settings() };
-    let (log, _, _) = open_at(&files, endless, Place::default()).expect("opens");
+    let (log, _, _) = open_at(&files, endless, Position::default()).expect("opens");
     assert_eq!(log.settings.segment_bytes, SEGMENT_BYTES_MAX, "whatever is asked for");
     drop(log);
     let (mut log, _, _) = open(&files);
@@ -64,7 +65,7 @@ fn no_batch_goes_beyond_what_an_offset_can_say() {
     let (files, none) = (Arc::new(crate::files::Disk), &mut |_, _, _: &[u8]| Ok(()));
     let lazy = LogSettings { fsync: Fsync::Never, ..settings() };
     let path = folder.path().join("log-00");
-    let (mut log, _) = Log::open(files, &path, lazy, Place::default(), none).expect("opens");
+    let (mut log, _) = Log::open(files, &path, lazy, Position::default(), none).expect("opens");
     log.settings.segment_bytes = u64::MAX; // it grows on where the next finds no room
     put(&mut log, &[1; 10]).expect("room");
     let before = log.last.bytes;
@@ -74,7 +75,7 @@ fn no_batch_goes_beyond_what_an_offset_can_say() {
     assert_eq!(put(&mut log, &[2; 10]), Err(StoreError::Full));
     log.last.bytes = OFFSET_MAX - bytes;
     let (place, _) = put(&mut log, &[3; 10]).expect("it ends at the last offset");
-    assert_eq!(u64::from(place.offset), OFFSET_MAX - bytes);
+    assert_eq!(u64::from(place.offset), OFFSET_MAX - bytes + BATCH_HEAD_BYTES as u64);
     let end = Place { segment: 1, offset: u32::MAX };
     assert_eq!((log.last.bytes, log.ahead()), (OFFSET_MAX, end));
     assert_eq!(log.add(RecordKind::Put, |_| {}).0, end, "a place that commit refuses");

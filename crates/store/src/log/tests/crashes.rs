@@ -10,7 +10,7 @@ struct Told {
     /// So many of them are on stable storage for certain.
     sure: usize,
     /// The last checkpoint: nothing before it is replayed.
-    from: Place,
+    from: Position,
 }
 
 /// Batches, rolls, checkpoints and removals until `steps` are done or the disk fails.
@@ -49,8 +49,8 @@ fn batch(log: &mut Log, rng: &mut Prng, told: &mut Told, always: bool) -> Result
 fn checkpoint(log: &mut Log, told: &mut Told) -> Result<(), StoreError> {
     log.sync()?;
     told.sure = told.records.len();
-    told.from = log.ahead();
-    let old = log.segments().map(|(number, _)| number).find(|n| *n < told.from.segment);
+    told.from = log.position();
+    let old = log.segments().map(|(number, _)| number).find(|n| *n < told.from.place.segment);
     if let Some(old) = old {
         told.records.retain(|(place, ..)| place.segment != old);
         told.sure = told.records.len();
@@ -64,7 +64,7 @@ fn checkpoint(log: &mut Log, told: &mut Told) -> Result<(), StoreError> {
 fn check(files: &FaultyFiles, settings: LogSettings, told: &mut Told, name: &str) -> Log {
     let opened = open_at(files, settings, told.from);
     let (log, records, _) = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
-    let before = told.records.iter().filter(|(place, ..)| *place < told.from).count();
+    let before = told.records.iter().filter(|(place, ..)| *place < told.from.place).count();
     let expected = &told.records[before..];
     assert!(records.len() >= told.sure - before.min(told.sure), "{name}: something is lost");
     assert!(records.len() <= expected.len(), "{name}: something was never taken");
@@ -85,9 +85,9 @@ fn crash_at(point: Option<u64>, seed: u64, settings: LogSettings) -> FaultyFiles
     if let Some(point) = point {
         files.crash_at(before + point);
     }
-    let mut told = Told { records: Vec::new(), sure: 0, from: Place::default() };
+    let mut told = Told { records: Vec::new(), sure: 0, from: Position::default() };
     let mut rng = Prng::new(seed);
-    if let Ok((mut log, ..)) = open_at(&files, settings, Place::default()) {
+    if let Ok((mut log, ..)) = open_at(&files, settings, Position::default()) {
         live(&mut log, &mut rng, &mut told, 40);
     }
     if point.is_some() {
@@ -128,7 +128,7 @@ fn a_disk_that_fails_by_chance_loses_nothing_that_was_committed() {
         let files = folder(seed);
         let fsync = if seed % 3 == 0 { Fsync::Never } else { Fsync::Always };
         let settings = LogSettings { fsync, segment_bytes: 6_000, ..settings() };
-        let mut told = Told { records: Vec::new(), sure: 0, from: Place::default() };
+        let mut told = Told { records: Vec::new(), sure: 0, from: Position::default() };
         let mut rng = Prng::new(seed);
         for life in 0..3 {
             let mut log = check(&files, settings, &mut told, &name);

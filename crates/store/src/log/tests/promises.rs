@@ -44,9 +44,10 @@ fn a_log_cut_anywhere_above_its_answers_says_that_they_are_missing() {
         put_back(&files, &promised);
         let (_, _, found) = open(&files);
         let missing = found.missing().unwrap_or_else(|| panic!("cut at {cut}: {found:?}"));
-        assert_eq!(missing.promised, end, "cut at {cut}");
-        let is_below = u64::from(missing.end.offset) <= cut.max(begun);
-        assert!(missing.end < end && is_below, "cut at {cut}: {missing:?}");
+        assert_eq!((missing.promised.place, missing.promised.index), (end, 5), "cut at {cut}");
+        assert_eq!(missing.records(), 5 - missing.end.index, "cut at {cut}");
+        let is_below = u64::from(missing.end.place.offset) <= cut.max(begun);
+        assert!(missing.end.place < end && is_below, "cut at {cut}: {missing:?}");
         let (_, _, found) = open(&files);
         assert_eq!(found.missing(), None, "cut at {cut}: it is said once");
     }
@@ -56,18 +57,18 @@ fn a_log_cut_anywhere_above_its_answers_says_that_they_are_missing() {
 fn an_end_that_nobody_heard_of_is_no_loss() {
     let files = folder(32);
     let (bytes, promised, _) = answered(&files);
+    let at = durable_mark::read(&files, Path::new(FOLDER)).expect("there");
     let (_, _, found) = open(&files);
     assert_eq!((found.missing(), found.torn), (None, None), "all of it is there");
-    let mut more = Vec::new();
-    record::write(RecordKind::Put, &mut more, |out| out.extend_from_slice(b"not answered"));
+    let (more, _) = batch::tests::batch(at, &[b"not", b"answered"]);
     for whole in [true, false] {
         let length = if whole { more.len() } else { more.len() - 1 };
         lay(&files, 1, &[&bytes, &more[..length]].concat());
         put_back(&files, &promised);
         let (_, records, found) = open(&files);
         assert_eq!((found.missing(), found.torn.is_some()), (None, !whole));
-        assert_eq!(found.promised, Some(Place { segment: 1, offset: bytes.len() as u32 }));
-        assert_eq!(records.len(), 5 + usize::from(whole));
+        assert_eq!(found.promised, Some(at));
+        assert_eq!(records.len(), 5 + 2 * usize::from(whole), "a batch is there, or is not");
     }
 }
 
@@ -90,16 +91,17 @@ fn what_is_not_known_is_not_claimed() {
 fn a_last_segment_that_is_gone_is_missed() {
     let files = folder(34);
     let small = LogSettings { segment_bytes: 100, ..settings() };
-    let (mut log, ..) = open_at(&files, small, Place::default()).expect("opens");
+    let (mut log, ..) = open_at(&files, small, Position::default()).expect("opens");
     (0..3).for_each(|_| {
         put(&mut log, &[7; 200]).expect("room");
     });
     let last = log.segments().map(|(number, _)| number).max().expect("some");
     drop(log);
     files.remove(&segment_path(Path::new(FOLDER), last)).expect("is there");
-    let (_, _, found) = open_at(&files, small, Place::default()).expect("opens");
+    let (_, _, found) = open_at(&files, small, Position::default()).expect("opens");
     let missing = found.missing().expect("it is missed");
-    assert_eq!((missing.promised.segment, missing.end.segment), (last, last - 1));
+    let (promised, end) = (missing.promised.place, missing.end.place);
+    assert_eq!((promised.segment, end.segment), (last, last - 1));
 }
 
 #[test]

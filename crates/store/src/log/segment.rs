@@ -1,0 +1,70 @@
+//! The files of a log: their names, and how one begins.
+//!
+//! It knows the first record of each and no other. Invariant: a segment that was begun is on stable
+//! storage, and its name too.
+
+use super::record::SegmentHead;
+use super::{LogIdentity, OFFSET_MAX, Place, Position};
+use crate::OpenError;
+use model::ports::files::{File, FileSystem};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The segment that is written.
+#[derive(Clone, Copy)]
+pub(super) struct Last {
+    pub(super) number: u32,
+    pub(super) bytes: u64,
+    /// Of these, on stable storage.
+    pub(super) synced: u64,
+}
+
+impl Last {
+    pub(super) fn end(&self) -> Place {
+        Place { segment: self.number, offset: self.bytes.min(OFFSET_MAX) as u32 }
+    }
+}
+
+/// The file name of segment `number`.
+pub(crate) fn segment_path(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("{number:010}.log"))
+}
+
+/// The number of the segment with this file name.
+pub(crate) fn segment_number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 10)?;
+    digits.parse().ok()
+}
+
+/// Opens the segment that ends here, all of it on stable storage.
+pub(super) fn open(
+    files: &dyn FileSystem,
+    folder: &Path,
+    end: Place,
+) -> Result<(Last, Box<dyn File>), OpenError> {
+    let path = segment_path(folder, end.segment);
+    let file = files.open(&path).map_err(|error| OpenError::at(&path, error))?;
+    let bytes = end.offset.into();
+    Ok((Last { number: end.segment, bytes, synced: bytes }, file))
+}
+
+/// Begins the segment at whose beginning `at` is, and moves that behind its first record.
+pub(super) fn begin(
+    files: &dyn FileSystem,
+    folder: &Path,
+    whose: LogIdentity,
+    at: &mut Position,
+) -> io::Result<(Last, Box<dyn File>)> {
+    let Position { place: Place { segment: number, .. }, epoch, index, chain } = *at;
+    let mut file = files.open(&segment_path(folder, number))?;
+    let mut bytes = Vec::new();
+    SegmentHead { number, whose, epoch, index: index + 1, chain }.write(&mut bytes);
+    file.cut(0)?;
+    file.write_at(0, &bytes)?;
+    file.sync()?;
+    files.sync_folder(folder)?;
+    let bytes = bytes.len() as u64;
+    let last = Last { number, bytes, synced: bytes };
+    at.place = last.end();
+    Ok((last, file))
+}
