@@ -299,7 +299,7 @@ fn layers(
         Endpoint::Unix(_) => "localhost",
     };
     let tls = match trust.filter(|_| address.tls) {
-        Some(config) => Some(Arc::new(ClientTls { config: config.clone(), name: named(host)? })),
+        Some(config) => Some(Arc::new(ClientTls::new(config.clone(), named(host)?))),
         None => None,
     };
     let web_socket = match &address.web_socket {
@@ -310,7 +310,7 @@ fn layers(
         }
         None => None,
     };
-    Ok(ClientLayers { tls, web_socket, protocol: Protocol::Mqtt })
+    Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(Protocol::Mqtt) })
 }
 
 /// A secret of one connection.

@@ -94,7 +94,7 @@ impl Trust {
 
     /// TLS towards `name`, a host name or an address. Reads the files.
     pub fn towards(&self, name: &str) -> Result<Arc<ClientTls>, ConnectError> {
-        Ok(Arc::new(ClientTls { config: self.config()?, name: named(name)? }))
+        Ok(Arc::new(ClientTls::new(self.config()?, named(name)?)))
     }
 
     fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Believer, ConnectError> {

@@ -5,6 +5,7 @@
 
 use crate::limits::Limits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 /// The protocols that one listener can tell apart by their first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,6 +57,9 @@ pub struct WireProfile {
     pub subprotocols: &'static [&'static str],
     /// How much of it may be under way on a connection.
     pub frames: fn(&Limits) -> FrameLimits,
+    /// Its machine asks TLS who the peer is by all its names, and what binds a login to its
+    /// connection: [`TlsFacts::certificate`] and [`TlsFacts::bindings`] are kept for it.
+    pub asks_tls: bool,
 }
 
 /// Limits of a connection's frames (packets, stanzas), bytes where nothing else is said.
@@ -97,10 +101,92 @@ impl Source {
 }
 
 /// Facts that TLS established.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TlsFacts {
+    /// Its version.
+    pub version: TlsVersion,
+    /// The cipher suite, by its number at IANA.
+    pub suite: u16,
+    /// The session went on from an earlier one (RFC 8446 2.2): nobody has shown a certificate now,
+    /// what is said of certificates is that of then.
+    pub resumed: bool,
+    /// The host that the client asked for (RFC 6066 3).
+    pub server_name: Option<Box<str>>,
+    /// The protocol that was agreed by ALPN (RFC 7301).
+    pub alpn: Option<Box<str>>,
     /// Identity in the client's certificate, verified: first DNS or URI of its SAN, else the CN.
     pub identity: Option<Box<str>>,
+    /// The peer's certificate, verified, for a protocol that asks ([`WireProfile::asks_tls`]).
+    pub certificate: Option<Box<PeerCertificate>>,
+    /// What binds a login to this connection, for a protocol that asks.
+    pub bindings: Option<Box<ChannelBindings>>,
+}
+
+/// Versions of TLS that are spoken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum TlsVersion {
+    /// 1.2 (RFC 5246).
+    V12,
+    /// 1.3 (RFC 8446).
+    #[default]
+    V13,
+}
+
+impl TlsVersion {
+    /// The name in logs and for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TlsVersion::V12 => "TLSv1.2",
+            TlsVersion::V13 => "TLSv1.3",
+        }
+    }
+}
+
+/// Names in a peer's certificate, as its authority has confirmed them. They are as many as fit into
+/// a handshake, 64 KiB.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PeerCertificate {
+    /// Its whole subject, as RFC 4514 writes it; empty when it has none.
+    pub subject: Box<str>,
+    /// Its alternative names, in its order.
+    pub names: Box<[CertificateName]>,
+}
+
+/// An alternative name of a certificate (RFC 5280 4.2.1.6), of the kinds that protocols go by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CertificateName {
+    /// A host, perhaps with a wildcard.
+    Dns(Box<str>),
+    /// A URI.
+    Uri(Box<str>),
+    /// A mailbox.
+    Email(Box<str>),
+    /// A service of a domain, `_xmpp-server.example.org` (RFC 4985).
+    Service(Box<str>),
+    /// An address of XMPP (RFC 6120 13.7.1.4).
+    Xmpp(Box<str>),
+}
+
+/// Bindings of a channel (RFC 5056): what both ends of a TLS connection know of it and nobody in
+/// between can have. They are no secrets.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ChannelBindings {
+    /// `tls-exporter` (RFC 9266 2). Absent in TLS 1.2.
+    pub exporter: Option<[u8; 32]>,
+    /// `tls-server-end-point` (RFC 5929 4). Absent when the certificate's signature has no hash of
+    /// its own, as that of Ed25519.
+    pub end_point: Option<Arc<[u8]>>,
+}
+
+/// Reason why TLS does not begin on a connection that stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartTlsRefusal {
+    /// The listener has no certificate, or the call was given no TLS to begin.
+    NotConfigured,
+    /// It stands already.
+    Stands,
+    /// The protocol travels in WebSocket messages.
+    InWebSocket,
 }
 
 /// Facts known of a connection beside its bytes.
@@ -115,6 +201,9 @@ pub struct Link {
     pub protocol: Protocol,
     /// Present when the connection is encrypted.
     pub tls: Option<TlsFacts>,
+    /// Whether TLS may begin now ([`crate::machine::Outbox::start_tls`]): there is a certificate
+    /// (of a call: somebody to trust), and TLS does not stand.
+    pub may_start_tls: bool,
     /// Whether the frames travel in WebSocket messages.
     pub web_socket: bool,
     /// The server holds as many connections as it may: say so, and let this one go.
@@ -127,7 +216,16 @@ impl Link {
     /// A plain connection from this machine.
     pub const fn loopback(protocol: Protocol) -> Link {
         let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        Link { peer, near: true, protocol, tls: None, web_socket: false, crowded: false, door: 0 }
+        Link {
+            peer,
+            near: true,
+            protocol,
+            tls: None,
+            may_start_tls: false,
+            web_socket: false,
+            crowded: false,
+            door: 0,
+        }
     }
 }
 
@@ -156,6 +254,11 @@ mod tests {
         let names = [Protocol::Miop, Protocol::Mqtt, Protocol::Xmpp, Protocol::Http, Protocol::Tls];
         assert_eq!(names.map(Protocol::name), ["miop", "mqtt", "xmpp", "http", "tls"]);
         let link = Link::loopback(Protocol::Mqtt);
-        assert!(link.near && link.peer.ip().is_loopback() && link.tls.is_none());
+        assert!(link.near && link.peer.ip().is_loopback());
+        assert!(link.tls.is_none() && !link.may_start_tls);
+        assert_eq!(
+            [TlsVersion::V12, TlsVersion::V13].map(TlsVersion::name),
+            ["TLSv1.2", "TLSv1.3"]
+        );
     }
 }

@@ -8,7 +8,7 @@
 use crate::close::CloseReason;
 use crate::counters::{Counter, Counters, ProcessCounter};
 use crate::limits::Limits;
-use crate::link::Link;
+use crate::link::{Link, StartTlsRefusal};
 use crate::request::Refusal;
 use crate::topic::Publication;
 use base::hash::HashKey;
@@ -59,6 +59,18 @@ pub trait Machine {
     /// All that was queued for the socket has been written, as [`Outbox::tell_drained`] asked.
     fn drained(&mut self, _now: Now, _out: &mut Outbox<Self::Up>) -> Result<(), CloseReason> {
         Ok(())
+    }
+
+    /// TLS stands, as [`Outbox::start_tls`] ordered: from here on everything is encrypted, and
+    /// `link.tls` says what was agreed. Or it does not begin, and the connection goes on as it was.
+    /// A handshake that fails is the connection's end instead.
+    fn tls_started(
+        &mut self,
+        _now: Now,
+        link: Result<&Link, StartTlsRefusal>,
+        _out: &mut Outbox<Self::Up>,
+    ) -> Result<(), CloseReason> {
+        link.map(|_| ()).map_err(|_| CloseReason::TlsFailed)
     }
 
     /// Nothing was received for as long as [`Outbox::silence`] allowed.
@@ -133,6 +145,7 @@ pub struct Outbox<Up> {
     backlog_max: usize,
     tell_drained: bool,
     hold: Option<bool>,
+    start_tls: bool,
     counts: Vec<Counter>,
     hash_key: HashKey,
     frames: FrameCache,
@@ -155,6 +168,7 @@ impl<Up> Outbox<Up> {
             backlog_max: usize::MAX,
             tell_drained: false,
             hold: None,
+            start_tls: false,
             counts: Vec::new(),
             hash_key,
             frames: FrameCache::default(),
@@ -248,6 +262,20 @@ impl<Up> Outbox<Up> {
     /// is said: the peer's own window fills. What has come is shown again then.
     pub fn hold(&mut self, hold: bool) {
         self.hold = Some(hold);
+    }
+
+    /// Begins TLS (STARTTLS), as the server on a connection that was accepted, as the client on one
+    /// that was dialled. What is in the lane for the wire goes out before it, in plain text. What
+    /// the machine has not taken of its input, and all that comes later, is the handshake's: it is
+    /// never shown as plain text (RFC 7457 2.2). What is said until [`Machine::tls_started`] waits
+    /// and goes out encrypted. To be ordered where [`Link::may_start_tls`] says so.
+    pub fn start_tls(&mut self) {
+        self.start_tls = true;
+    }
+
+    /// Takes whether TLS is to begin.
+    pub fn take_start_tls(&mut self) -> bool {
+        std::mem::take(&mut self.start_tls)
     }
 
     /// Counts something.
@@ -378,6 +406,7 @@ impl<Up> Outbox<Up> {
             && self.wake.is_none()
             && self.silence_ms.is_none()
             && self.hold.is_none()
+            && !self.start_tls
             && !self.tell_drained
     }
 }
@@ -551,6 +580,7 @@ mod tests {
             ("silence", |out| out.silence(9), |out| out.take_silence() == Some(9)),
             ("hold", |out| out.hold(false), |out| out.take_hold() == Some(false)),
             ("drained", |out| out.tell_drained(), |out| out.take_tell_drained()),
+            ("TLS", |out| out.start_tls(), |out| out.take_start_tls()),
         ];
         for (name, say, take) in said {
             let mut out = Outbox::<u8>::new(HashKey::new(1, 2));

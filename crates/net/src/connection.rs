@@ -5,6 +5,7 @@
 //! as it is empty: frames that wait for the socket, a frame that is not whole, the layers of TLS.
 
 use crate::detail::Reached;
+use crate::layer::tls::TlsSession;
 use crate::layer::{ClientLayers, Layers};
 use crate::outqueue::OutQueue;
 use model::link::{Link, Protocol};
@@ -120,19 +121,32 @@ impl<M, S> ConnectionRecord<M, S> {
     }
 
     /// What is still known of the connection. The peer's address has shrunk to whether it is of
-    /// this machine: a machine that wants more remembers it when it is opened.
-    pub(crate) fn link(&self) -> Link {
+    /// this machine: a machine that wants more remembers it when it is opened. The facts of TLS are
+    /// lent, and come back by [`take_back`](Self::take_back).
+    pub(crate) fn lend_link(&mut self, may_start_tls: bool) -> Link {
         let near = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        let layers = self.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+        let tls = self.tls().map(TlsSession::lend);
         Link {
             peer: SocketAddr::new(near[usize::from(self.has(Self::LOOPBACK))], 0),
             near: self.has(Self::LOOPBACK),
             protocol: self.protocol,
-            tls: layers.and_then(|layers| layers.tls.as_ref()).map(|tls| tls.facts()),
+            tls,
+            may_start_tls,
             web_socket: self.has(Self::WEB_SOCKET),
             crowded: self.has(Self::CROWDED),
             door: self.door,
         }
+    }
+
+    /// Takes the facts of TLS back from a link that was lent.
+    pub(crate) fn take_back(&mut self, link: Link) {
+        if let (Some(session), Some(facts)) = (self.tls(), link.tls) {
+            session.keep(facts);
+        }
+    }
+
+    fn tls(&mut self) -> Option<&mut TlsSession> {
+        self.extra.as_mut()?.layers.as_mut()?.tls.as_deref_mut()
     }
 }
 
@@ -145,7 +159,8 @@ pub struct Extra {
     pub(crate) partial: Vec<u8>,
     /// TLS and the like.
     pub(crate) layers: Option<Box<Layers>>,
-    /// What a call will wrap around its protocol, until it has come through.
+    /// What a call will wrap around its protocol, until it has come through; with TLS that its
+    /// machine may order, until it has.
     pub(crate) call: Option<Box<(u64, ClientLayers)>>,
     /// What it holds of a frame that is not whole.
     pub(crate) piece: PartialFrame,

@@ -5,137 +5,26 @@
 //! TLS keeps its session; WebSocket keeps two flags of the connection record and nothing else
 //! between messages.
 
+mod aside;
+mod binding;
 mod certificates;
 pub mod identity;
+mod opening;
 pub mod proxy;
+mod setup;
 pub mod sniff;
 pub mod tls;
 pub mod websocket;
 
 use crate::detail::Detail;
-use crate::network::IpNetwork;
-use crate::shard::Census;
+use base::time::Instant;
 use model::close::CloseReason;
 use model::link::{Link, Protocol, WireProfile};
-use std::fmt;
+pub use setup::{BACKLOG, ClientLayers, ListenEndpoint, ListenerSetup};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use tls::{ClientTls, TlsServer, TlsSession};
-use websocket::{UpgradeTarget, WebSocket};
-
-/// Connections that may wait to be accepted, unless another number is chosen.
-pub const BACKLOG: i32 = 65_535;
-
-/// A listener: where it listens and what it takes.
-#[derive(Clone)]
-pub struct ListenerSetup {
-    /// Its name in the configuration.
-    pub name: String,
-    /// Its address.
-    pub address: ListenEndpoint,
-    /// `None`: told apart by the first bytes. `Http`: whatever comes in a WebSocket.
-    pub protocol: Option<Protocol>,
-    /// With it, what protocol there is may (or, when one is named, must) come in TLS.
-    pub tls: Option<Arc<TlsServer>>,
-    /// Nothing comes but in TLS, whatever `protocol` says.
-    pub tls_only: bool,
-    /// The paths of WebSocket upgrades, `*` for any; none: HTTP is not served. What is inside is
-    /// what `protocol` says, or is told by the subprotocol, else by its first bytes.
-    pub paths: Vec<String>,
-    /// Origins that a browser's upgrade may come from, besides those of the host that it asks for;
-    /// `*`: any.
-    pub origins: Vec<String>,
-    /// Every connection begins with a PROXY header, version 1 or 2.
-    pub proxy: bool,
-    /// Who may send one. At a socket file, whoever may open it.
-    pub proxies: Vec<IpNetwork>,
-    /// Connections that may wait to be accepted; the kernel clips it to `net.core.somaxconn`.
-    pub backlog: i32,
-    /// Connections through it at once; 0: as many as the process holds.
-    pub connections_max: u32,
-    /// Connections through it now, on all shards.
-    pub open: Arc<Census>,
-}
-
-impl ListenerSetup {
-    /// One without layers that tells protocols apart.
-    pub fn plain(name: &str, address: ListenEndpoint) -> ListenerSetup {
-        ListenerSetup {
-            name: name.to_owned(),
-            address,
-            protocol: None,
-            tls: None,
-            tls_only: false,
-            paths: Vec::new(),
-            origins: Vec::new(),
-            proxy: false,
-            proxies: Vec::new(),
-            backlog: BACKLOG,
-            connections_max: 0,
-            open: Arc::default(),
-        }
-    }
-
-    /// Whether a PROXY header from there is believed.
-    fn believes(&self, peer: SocketAddr) -> bool {
-        let is_file = matches!(self.address, ListenEndpoint::Unix(..));
-        is_file || self.proxies.iter().any(|network| network.contains(peer.ip()))
-    }
-
-    /// Whether this protocol is served inside of WebSockets.
-    fn carries(&self, wire: &WireProfile) -> bool {
-        match self.protocol {
-            None | Some(Protocol::Http) => !wire.subprotocols.is_empty(),
-            Some(only) => only == wire.protocol,
-        }
-    }
-
-    /// Whether a connection may begin with this protocol, below a WebSocket if there is one.
-    fn takes(&self, protocol: Protocol) -> bool {
-        match protocol {
-            Protocol::Tls => false,
-            Protocol::Http => !self.paths.is_empty(),
-            other => self.protocol.is_none_or(|only| only == other),
-        }
-    }
-}
-
-/// Endpoint that a listener listens on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ListenEndpoint {
-    /// An address and port.
-    Tcp(SocketAddr),
-    /// A socket file, and its permissions.
-    Unix(PathBuf, u32),
-}
-
-impl fmt::Display for ListenEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ListenEndpoint::Tcp(address) => write!(f, "{address}"),
-            ListenEndpoint::Unix(path, _) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// Layers that a call wraps around its protocol.
-#[derive(Clone)]
-pub struct ClientLayers {
-    /// TLS.
-    pub tls: Option<Arc<ClientTls>>,
-    /// WebSocket: the upgrade.
-    pub web_socket: Option<Arc<UpgradeTarget>>,
-    /// What is inside.
-    pub protocol: Protocol,
-}
-
-impl ClientLayers {
-    /// Whether there is nothing around the protocol.
-    pub fn is_plain(&self) -> bool {
-        self.tls.is_none() && self.web_socket.is_none()
-    }
-}
+use tls::TlsSession;
+use websocket::WebSocket;
 
 /// The layers of one connection.
 #[derive(Default)]
@@ -165,7 +54,23 @@ pub struct Handshake {
 enum Side {
     Accepted(Arc<ListenerSetup>, &'static [WireProfile]),
     Dialled(ClientLayers),
+    /// TLS that a machine has ordered.
+    Started(Started),
 }
+
+/// TLS that begins on a connection whose machine is there.
+#[derive(Clone)]
+struct Started {
+    /// Its protocol asks TLS.
+    asks: bool,
+    /// When the handshake must be over.
+    until: Instant,
+    /// What the machine has said meanwhile.
+    waiting: Vec<u8>,
+}
+
+/// Bytes that a machine may say while the TLS begins that it ordered.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -178,9 +83,6 @@ enum Stage {
     Wrapped,
     Open,
 }
-
-/// Longest request head of an upgrade, bytes.
-const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 impl Layers {
     /// For a connection that came through `door` to one who serves these protocols.
@@ -207,9 +109,10 @@ impl Layers {
         outer: &mut Vec<u8>,
     ) -> Result<Layers, CloseReason> {
         let link = Link { peer, ..Link::loopback(layers.protocol) };
-        let stage = if layers.tls.is_some() { Stage::Handshake } else { Stage::Inner };
+        let at_once = layers.tls.as_ref().filter(|_| !layers.start_tls);
+        let stage = if at_once.is_some() { Stage::Handshake } else { Stage::Inner };
         let mut tls = None;
-        if let Some(client) = &layers.tls {
+        if let Some(client) = at_once {
             let mut session = Box::new(TlsSession::client(client)?);
             session.receive(&[], &mut Vec::new(), outer)?;
             tls = Some(session);
@@ -221,6 +124,30 @@ impl Layers {
             this.advance(outer)?;
         }
         Ok(this)
+    }
+
+    /// For TLS that a machine has ordered, with what is known of its connection and whether its
+    /// protocol asks TLS. What a client says first is put into `outer`.
+    pub fn started(
+        mut session: TlsSession,
+        link: Link,
+        asks: bool,
+        until: Instant,
+        outer: &mut Vec<u8>,
+    ) -> Result<Layers, CloseReason> {
+        session.receive(&[], &mut Vec::new(), outer)?;
+        let side = Side::Started(Started { asks, until, waiting: Vec::new() });
+        let handshake = Handshake { stage: Stage::Handshake, pending: Vec::new(), link, side };
+        let (tls, handshake) = (Some(Box::new(session)), Some(Box::new(handshake)));
+        Ok(Layers { tls, handshake, ..Layers::default() })
+    }
+
+    /// When the handshake must be over that a machine has ordered, if one is under way.
+    pub fn starting_until(&self) -> Option<Instant> {
+        match self.handshake.as_ref().map(|handshake| &handshake.side) {
+            Some(Side::Started(started)) => Some(started.until),
+            _ => None,
+        }
     }
 
     /// Takes bytes off the socket. Bytes for the protocol are appended to `inner`, answers of the
@@ -286,6 +213,11 @@ impl Layers {
 
     /// Wraps what a machine wants to send (`plain`, whole messages) and appends it to `outer`.
     pub fn wrap(&mut self, plain: &[u8], outer: &mut Vec<u8>) -> Result<(), CloseReason> {
+        if let Some(Side::Started(started)) = self.handshake.as_mut().map(|it| &mut it.side) {
+            let much = started.waiting.len() + plain.len() > WAITING_BYTES_MAX;
+            started.waiting.extend_from_slice(if much { &[] } else { plain });
+            return if much { Err(CloseReason::SlowConsumer) } else { Ok(()) };
+        }
         match (&mut self.web_socket, &mut self.tls) {
             (None, None) => outer.extend_from_slice(plain),
             (Some(web_socket), None) => web_socket.wrap(plain, outer),
@@ -301,10 +233,11 @@ impl Layers {
 
     /// What waits here because it is not whole: bytes, and those that they take in memory.
     pub fn pieces(&self) -> (usize, usize) {
+        let waiting = self.handshake.as_ref().and_then(|handshake| handshake.waiting());
         let handshake = self.handshake.as_ref().map(|handshake| &handshake.pending);
         let tls = self.tls.as_ref().map(|tls| tls.piece());
         let framing = self.web_socket.as_ref().map(WebSocket::piece);
-        let each = [handshake, tls, framing].into_iter().flatten();
+        let each = [handshake, waiting, tls, framing].into_iter().flatten();
         each.fold((0, 0), |(length, room), piece| (length + piece.len(), room + piece.capacity()))
     }
 
@@ -369,9 +302,37 @@ impl Layers {
         framing || head || self.tls.as_ref().is_some_and(|tls| tls.is_truncated())
     }
 
-    /// What is known of the connection, while it opens.
+    /// What is known of the connection, while it opens. What TLS knows more than its protocol asks
+    /// is forgotten.
     pub fn take_link(&mut self) -> Option<Link> {
-        self.handshake.take().map(|handshake| handshake.link)
+        let Handshake { mut link, side, .. } = *self.handshake.take()?;
+        let asks = match &side {
+            Side::Accepted(_, wires) => {
+                let served = wires.iter().find(|wire| wire.protocol == link.protocol);
+                served.is_some_and(|wire| wire.asks_tls)
+            }
+            Side::Dialled(layers) => layers.tls.as_ref().is_some_and(|tls| tls.asks()),
+            Side::Started(started) => started.asks,
+        };
+        if let Some(tls) = self.tls.as_mut().filter(|_| !asks) {
+            link.tls.iter_mut().for_each(|facts| {
+                (facts.certificate, facts.bindings) = (None, None);
+            });
+            tls.forget_names();
+        }
+        Some(link)
+    }
+
+    /// Appends to `outer` what the machine said while the TLS began that it ordered, once it
+    /// stands.
+    pub fn catch_up(&mut self, outer: &mut Vec<u8>) -> Result<(), CloseReason> {
+        match self.handshake.as_mut().map(|handshake| &mut handshake.side) {
+            Some(Side::Started(started)) => {
+                let waiting = std::mem::take(&mut started.waiting);
+                self.encrypt(&waiting, outer)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn unwrap(
@@ -409,147 +370,14 @@ impl Layers {
             }
         }
     }
-
-    /// Goes through the stages as far as the pending bytes allow.
-    fn advance(&mut self, outer: &mut Vec<u8>) -> Result<(), CloseReason> {
-        while let Some(handshake) = &mut self.handshake {
-            let next = match handshake.stage {
-                Stage::Proxy => handshake.proxy()?,
-                Stage::First => self.first(outer)?,
-                Stage::Handshake => self.handshake(),
-                Stage::Inner => self.inner(outer)?,
-                Stage::Upgrade => self.upgrade(outer)?,
-                Stage::Wrapped | Stage::Open => None,
-            };
-            let Some(next) = next else { break };
-            self.handshake.as_mut().expect("a stage does not end the opening").stage = next;
-        }
-        Ok(())
-    }
-
-    fn first(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
-        let handshake = self.handshake.as_mut().expect("the opening is under way");
-        let Side::Accepted(door, wires) = &handshake.side else { return Ok(Some(Stage::Inner)) };
-        let found = sniff::protocol(wires, door.protocol, &handshake.pending)?;
-        let Some(protocol) = found else { return Ok(None) };
-        match (protocol, &door.tls) {
-            (Protocol::Tls, Some(server)) => {
-                let mut session = Box::new(TlsSession::server(server)?);
-                let bytes = std::mem::take(&mut handshake.pending);
-                session.receive(&bytes, &mut handshake.pending, outer)?;
-                self.tls = Some(session);
-                Ok(Some(Stage::Handshake))
-            }
-            (Protocol::Tls, None) => Err(CloseReason::ProtocolNotServed),
-            _ if door.tls_only => Err(CloseReason::TlsFailed),
-            _ => Ok(Some(Stage::Inner)),
-        }
-    }
-
-    fn handshake(&mut self) -> Option<Stage> {
-        let handshake = self.handshake.as_mut().expect("the opening is under way");
-        let tls = self.tls.as_mut().expect("a handshake has a session");
-        if tls.handshaking() {
-            return None;
-        }
-        handshake.link.tls = Some(tls.facts());
-        Some(Stage::Inner)
-    }
-
-    fn inner(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
-        let handshake = self.handshake.as_mut().expect("the opening is under way");
-        let (door, wires) = match &handshake.side {
-            Side::Accepted(door, wires) => (door, wires),
-            Side::Dialled(ClientLayers { web_socket: None, .. }) => return Ok(Some(Stage::Open)),
-            Side::Dialled(ClientLayers { web_socket: Some(target), .. }) => {
-                let request = target.request();
-                self.encrypt(request.as_bytes(), outer)?;
-                return Ok(Some(Stage::Upgrade));
-            }
-        };
-        let found = sniff::protocol(wires, door.protocol, &handshake.pending)?;
-        let Some(found) = found else { return Ok(None) };
-        if !door.takes(found) {
-            return Err(CloseReason::ProtocolNotServed);
-        }
-        if found == Protocol::Http {
-            return Ok(Some(Stage::Upgrade));
-        }
-        handshake.link.protocol = found;
-        Ok(Some(Stage::Open))
-    }
-
-    fn upgrade(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
-        let handshake = self.handshake.as_mut().expect("the opening is under way");
-        let said;
-        let (head, answer, web_socket) = match &handshake.side {
-            Side::Accepted(door, wires) => {
-                let served = wires.iter().filter(|wire| door.carries(wire));
-                let offer = websocket::UpgradeOffer {
-                    paths: &door.paths,
-                    origins: &door.origins,
-                    wires: &served.collect::<Vec<_>>(),
-                };
-                match websocket::answer(&handshake.pending, &offer) {
-                    websocket::Upgrade::More if handshake.pending.len() > HEAD_BYTES_MAX => {
-                        return Err(CloseReason::WebSocketFailed);
-                    }
-                    websocket::Upgrade::More => return Ok(None),
-                    websocket::Upgrade::Refuse(answer) => {
-                        // The answer is sent with what `receive` was given, then it ends.
-                        self.encrypt(answer.as_bytes(), outer)?;
-                        return Err(CloseReason::WebSocketFailed);
-                    }
-                    websocket::Upgrade::Foreign(answer) => {
-                        self.encrypt(answer.as_bytes(), outer)?;
-                        return Err(CloseReason::OriginRefused);
-                    }
-                    websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
-                        handshake.link.near &= !renamed;
-                        said = protocol;
-                        (head, answer, WebSocket::server())
-                    }
-                }
-            }
-            Side::Dialled(layers) => {
-                said = Some(layers.protocol);
-                let target = layers.web_socket.as_ref().expect("an upgrade was asked for");
-                let answer = target.accepted(&handshake.pending);
-                let head = answer.map_err(|status| {
-                    self.refused = Some(status);
-                    CloseReason::WebSocketFailed
-                })?;
-                match head {
-                    None if handshake.pending.len() > HEAD_BYTES_MAX => {
-                        return Err(CloseReason::WebSocketFailed);
-                    }
-                    None => return Ok(None),
-                    Some(head) => (head, String::new(), WebSocket::client_of(target)),
-                }
-            }
-        };
-        handshake.pending.drain(..head);
-        handshake.link.web_socket = true;
-        handshake.link.protocol = said.unwrap_or(handshake.link.protocol);
-        self.web_socket = Some(web_socket);
-        self.encrypt(answer.as_bytes(), outer)?;
-        Ok(Some(if said.is_some() { Stage::Open } else { Stage::Wrapped }))
-    }
 }
 
 impl Handshake {
-    fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {
-        if matches!(&self.side, Side::Accepted(door, _) if !door.believes(self.link.peer)) {
-            return Err(CloseReason::ProxyRefused);
-        }
-        match proxy::parse(&self.pending) {
-            proxy::ProxyPrefix::More => Ok(None),
-            proxy::ProxyPrefix::Bad => Err(CloseReason::ProxyHeaderFailed),
-            proxy::ProxyPrefix::Whole { length, peer } => {
-                self.pending.drain(..length);
-                self.link.peer = peer.unwrap_or(self.link.peer);
-                Ok(Some(Stage::First))
-            }
+    /// What a machine has said while its TLS begins.
+    fn waiting(&self) -> Option<&Vec<u8>> {
+        match &self.side {
+            Side::Started(started) => Some(&started.waiting),
+            _ => None,
         }
     }
 }

@@ -14,6 +14,7 @@ mod census;
 mod notices;
 mod partial;
 mod read;
+mod start_tls;
 mod timers;
 mod told;
 mod write;
@@ -373,6 +374,7 @@ where
             self.hold(key, hold);
         }
         let queued = self.queue_wire(key);
+        let starts_tls = self.outbox.take_start_tls();
         if self.outbox.take_tell_drained() {
             self.tell_when_drained(key);
         }
@@ -381,6 +383,8 @@ where
         }
         if let Err(reason) = result.and(queued) {
             self.end(key, reason);
+        } else if starts_tls {
+            self.start_tls(key);
         }
     }
 
@@ -555,6 +559,7 @@ where
             self.outbox.take_wake();
             self.outbox.take_silence();
             self.outbox.take_hold();
+            self.outbox.take_start_tls();
             self.outbox.take_tell_drained();
             self.outbox.count_into(&mut self.handle.counters);
             for word in self.outbox.words() {

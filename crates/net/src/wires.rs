@@ -21,6 +21,7 @@ const FRAMES: WireProfile = WireProfile {
         counts_shared_alone: false,
         backlog_bytes_max: usize::MAX,
     },
+    asks_tls: true,
 };
 
 /// One whose small packets count by their bytes, and which may be much larger.
@@ -31,6 +32,7 @@ const PACKETS: WireProfile = WireProfile {
     alpn: &["mqtt"],
     subprotocols: &["mqtt", "mqttv3.1"],
     frames: packet_limits,
+    asks_tls: false,
 };
 
 fn packet_limits(limits: &Limits) -> FrameLimits {

@@ -25,6 +25,7 @@ pub const WIRE: WireProfile = WireProfile {
     alpn: &["miop/7"],
     subprotocols: &["miop"],
     frames: frame_limits,
+    asks_tls: false,
 };
 
 fn frame_limits(limits: &Limits) -> FrameLimits {

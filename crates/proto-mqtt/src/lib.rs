@@ -31,6 +31,7 @@ pub const WIRE: WireProfile = WireProfile {
     // One name for all versions; some clients have one of their own for 3.1.
     subprotocols: &["mqtt", "mqttv3.1"],
     frames: frame_limits,
+    asks_tls: false,
 };
 
 fn frame_limits(limits: &Limits) -> FrameLimits {

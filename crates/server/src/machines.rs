@@ -7,7 +7,7 @@
 use base::time::Now;
 use model::close::CloseReason;
 use model::limits::Limits;
-use model::link::{FrameLimits, Link, Protocol, WireProfile};
+use model::link::{FrameLimits, Link, Protocol, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::service::{Delivery, Request};
 use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
@@ -26,6 +26,7 @@ const XMPP: WireProfile = WireProfile {
     alpn: &[],
     subprotocols: &[],
     frames: |_: &Limits| FrameLimits::default(),
+    asks_tls: false,
 };
 
 /// The server machine of any protocol.
@@ -97,6 +98,18 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.drained(now, out),
             ServerMachine::Mqtt(machine) => machine.drained(now, out),
+        }
+    }
+
+    fn tls_started(
+        &mut self,
+        now: Now,
+        link: Result<&Link, StartTlsRefusal>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.tls_started(now, link, out),
+            ServerMachine::Mqtt(machine) => machine.tls_started(now, link, out),
         }
     }
 

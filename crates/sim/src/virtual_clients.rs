@@ -221,7 +221,7 @@ impl ClientLogic {
         let seat = &mut self.seats[at];
         let target = UpgradeTarget::open("sim", "/miop", &proto_miop::WIRE);
         let web_socket = seat.web_socket.then_some(target);
-        let layers = ClientLayers { tls: None, web_socket, protocol: Protocol::Miop };
+        let layers = ClientLayers { web_socket, ..ClientLayers::plain(Protocol::Miop) };
         seat.script = script;
         seat.state = State::Calling;
         seat.next_at = now.after(Duration::from_secs(PATIENCE_S));

@@ -3,14 +3,15 @@
 //! The link delivers in order, in pieces whose length the seed chooses, so every run of a test
 //! splits and merges frames and two runs with one seed are the same. Each side is driven as `net`
 //! drives it: one input, then the outbox is drained; what a machine leaves of its input is shown
-//! again; a machine that asks for its home is fed the same bytes once more.
+//! again; a machine that asks for its home is fed the same bytes once more. TLS that both sides
+//! begin stands once all that was said in plain text has arrived; nothing is encrypted.
 
 use base::hash::HashKey;
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::limits::Limits;
-use model::link::Link;
+use model::link::{Link, StartTlsRefusal, TlsFacts};
 use model::machine::{Input, Machine, Outbox, Piece};
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ pub struct PairSide<M: Machine> {
     pub ended: Option<CloseReason>,
     /// Every byte it was sent and that has arrived.
     pub heard: Vec<u8>,
+    /// What TLS establishes that its machine begins.
+    pub facts: TlsFacts,
+    /// What it has said since it began TLS, until that stands.
+    starting: Option<Vec<u8>>,
     out: Outbox<M::Up>,
     /// Arrived, not taken.
     inbox: Vec<u8>,
@@ -56,6 +61,8 @@ impl<M: Machine> PairSide<M> {
             silence_ms: 0,
             ended: None,
             heard: Vec::new(),
+            facts: TlsFacts::default(),
+            starting: None,
             out: Outbox::new(HashKey::new(1, 2)),
             inbox: Vec::new(),
             wire: Vec::new(),
@@ -84,6 +91,7 @@ impl<M: Machine> PairSide<M> {
     pub fn open(&mut self, now: Now) -> Vec<u8> {
         self.heard_at = now.mono;
         self.ended = None;
+        self.starting = None;
         self.inbox.clear();
         self.wire.clear();
         let result = self.machine.opened(now, &self.link, &mut self.out);
@@ -95,6 +103,9 @@ impl<M: Machine> PairSide<M> {
         self.inbox.extend_from_slice(bytes);
         self.heard.extend_from_slice(bytes);
         self.heard_at = now.mono;
+        if self.starting.is_some() && !bytes.is_empty() {
+            self.close(now, CloseReason::TlsFailed); // plain text is no handshake
+        }
         self.look(now)
     }
 
@@ -119,7 +130,7 @@ impl<M: Machine> PairSide<M> {
 
     fn look(&mut self, now: Now) -> Vec<u8> {
         let mut sent = Vec::new();
-        while self.ended.is_none() && !self.inbox.is_empty() {
+        while self.ended.is_none() && self.starting.is_none() && !self.inbox.is_empty() {
             let mut input = Input::new(&self.inbox, &self.link, &self.limits);
             let result = self.machine.receive(now, &mut input, &mut self.out);
             let taken = input.taken();
@@ -150,7 +161,39 @@ impl<M: Machine> PairSide<M> {
         self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
         let home = self.out.take_home();
         self.homes.extend(home);
+        if let Some(waiting) = &mut self.starting {
+            waiting.append(&mut sent);
+        } else if self.out.take_start_tls() && self.ended.is_none() {
+            sent.extend(self.start_tls(now));
+        }
         (sent, home.is_some())
+    }
+
+    /// TLS begins: what is left of the input is its handshake's, and is none. Or it does not.
+    fn start_tls(&mut self, now: Now) -> Vec<u8> {
+        let why = match (&self.link.tls, self.link.may_start_tls) {
+            (Some(_), _) => StartTlsRefusal::Stands,
+            (None, false) => StartTlsRefusal::NotConfigured,
+            (None, true) => {
+                self.starting = Some(Vec::new());
+                if !self.inbox.is_empty() {
+                    self.close(now, CloseReason::TlsFailed);
+                }
+                return Vec::new();
+            }
+        };
+        let result = self.machine.tls_started(now, Err(why), &mut self.out);
+        self.after(now, result).0
+    }
+
+    /// TLS stands: what waited goes out, then what the machine has to say about it.
+    fn stand(&mut self, now: Now) -> Vec<u8> {
+        let mut sent = self.starting.take().unwrap_or_default();
+        self.link.tls = Some(self.facts.clone());
+        self.link.may_start_tls = false;
+        let result = self.machine.tls_started(now, Ok(&self.link), &mut self.out);
+        sent.extend(self.after(now, result).0);
+        sent
     }
 
     /// Wakes it and tells it of silence, as far as the clock has come.
@@ -212,7 +255,7 @@ impl<A: Machine, B: Machine> Pair<A, B> {
 
     /// Moves bytes until none are on their way; an end of one side is then an end of the other.
     pub fn settle(&mut self) {
-        while !(self.a.wire.is_empty() && self.b.wire.is_empty()) {
+        while self.moves() {
             if self.rng.one_in(2) {
                 let piece = piece(&mut self.a.wire, &mut self.rng);
                 let sent = self.a.hear(self.now, &piece);
@@ -229,6 +272,20 @@ impl<A: Machine, B: Machine> Pair<A, B> {
         if self.b.ended.is_some() {
             self.a.close(self.now, CloseReason::PeerClosed);
         }
+    }
+
+    /// Whether bytes are on their way. When none are, TLS stands that both sides have begun.
+    fn moves(&mut self) -> bool {
+        let begun = [self.a.starting.is_some(), self.b.starting.is_some()];
+        let moving = !(self.a.wire.is_empty() && self.b.wire.is_empty());
+        let ended = self.a.ended.is_some() || self.b.ended.is_some();
+        if moving || ended || begun != [true, true] {
+            return moving;
+        }
+        let (from_a, from_b) = (self.a.stand(self.now), self.b.stand(self.now));
+        self.b.wire.extend(from_a);
+        self.a.wire.extend(from_b);
+        self.moves()
     }
 
     /// The clock goes on by `span`; wakes and silences that have come are told, bytes move.

@@ -135,7 +135,7 @@ fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
         };
         load::target::upgrade(host, &target.path, protocol)
     });
-    Ok(ClientLayers { tls, web_socket, protocol })
+    Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(protocol) })
 }
 
 /// More addresses of 127.0.0.0/8, when one has not ports enough.

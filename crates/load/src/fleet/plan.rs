@@ -82,7 +82,7 @@ impl FleetPlan {
             count,
             arrival: Arrival::Window { open: 256 },
             threads: 1,
-            layers: ClientLayers { tls: None, web_socket: None, protocol: profile.protocol() },
+            layers: ClientLayers::plain(profile.protocol()),
             profile,
             sources: Vec::new(),
             first_number: 0,

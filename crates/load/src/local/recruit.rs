@@ -90,7 +90,7 @@ fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLaye
     let is_web_socket = url.scheme.is_web_socket();
     let web_socket =
         is_web_socket.then(|| target::upgrade(url.authority(), &url.path, profile.protocol()));
-    Ok(ClientLayers { tls, web_socket, protocol: profile.protocol() })
+    Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(profile.protocol()) })
 }
 
 fn hearing(group: &Group) -> Result<Hearing, String> {

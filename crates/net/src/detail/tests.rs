@@ -155,7 +155,7 @@ const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(150);
 
 fn plain() -> ClientLayers {
-    ClientLayers { tls: None, web_socket: None, protocol: Protocol::Miop }
+    ClientLayers::plain(Protocol::Miop)
 }
 
 fn call(to: SocketAddr, layers: &ClientLayers, tag: u64) -> Dial {
@@ -305,7 +305,7 @@ fn encryption() -> (Wrapper, [ClientLayers; 2]) {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = "localhost".try_into().expect("a name");
-        let tls = Some(Arc::new(ClientTls { config: Arc::new(config), name }));
+        let tls = Some(Arc::new(ClientTls::new(Arc::new(config), name)));
         ClientLayers { tls, ..plain() }
     });
     (Arc::new(wrap), layers)

@@ -6,6 +6,7 @@
 //! one name the first is shown.
 
 use crate::layer::tls::{TlsError, wrong};
+use crate::layer::{aside, binding};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,9 +20,23 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 /// The usual certificate, and those of other names.
 #[derive(Debug)]
 pub(super) struct CertificateChoice {
-    usual: Arc<CertifiedKey>,
+    usual: Shown,
     /// By names in lower case; `*.` begins a wildcard.
-    named: HashMap<Box<str>, Arc<CertifiedKey>>,
+    named: HashMap<Box<str>, Shown>,
+}
+
+/// A certificate that is shown, and what binds a login to it.
+#[derive(Clone, Debug)]
+struct Shown {
+    certified: Arc<CertifiedKey>,
+    end_point: Option<Arc<[u8]>>,
+}
+
+impl Shown {
+    fn new(certified: &Arc<CertifiedKey>) -> Shown {
+        let end_point = certified.cert.first().and_then(|own| binding::end_point(own));
+        Shown { certified: certified.clone(), end_point }
+    }
 }
 
 /// A certificate with its chain and its key. `Err`: why they are none.
@@ -70,14 +85,15 @@ impl CertificateChoice {
     pub(super) fn new(usual: Arc<CertifiedKey>, others: &[Arc<CertifiedKey>]) -> CertificateChoice {
         let mut named = HashMap::new();
         for certified in std::iter::once(&usual).chain(others) {
+            let shown = Shown::new(certified);
             for name in names(certified) {
-                named.entry(name).or_insert_with(|| Arc::clone(certified));
+                named.entry(name).or_insert_with(|| shown.clone());
             }
         }
-        CertificateChoice { usual, named }
+        CertificateChoice { usual: Shown::new(&usual), named }
     }
 
-    fn of(&self, name: Option<&str>) -> &Arc<CertifiedKey> {
+    fn of(&self, name: Option<&str>) -> &Shown {
         let Some(name) = name else { return &self.usual };
         let name = name.to_ascii_lowercase();
         let wildcard = || {
@@ -90,7 +106,9 @@ impl CertificateChoice {
 
 impl ResolvesServerCert for CertificateChoice {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(self.of(hello.server_name())))
+        let shown = self.of(hello.server_name());
+        aside::chosen(hello.server_name(), shown.end_point.clone());
+        Some(shown.certified.clone())
     }
 }
 
@@ -138,7 +156,7 @@ mod tests {
             (Some("example"), &usual),
             (Some("*.wild.example"), &wild),
         ] {
-            assert!(Arc::ptr_eq(choice.of(name), expected), "{name:?}");
+            assert!(Arc::ptr_eq(&choice.of(name).certified, expected), "{name:?}");
         }
     }
 

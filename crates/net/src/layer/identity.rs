@@ -6,8 +6,10 @@
 //! identity. It knows no users.
 
 use base::{hex, words};
+use model::link::{CertificateName, PeerCertificate};
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
+use x509_parser::asn1_rs::{Any, Oid, oid};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
@@ -40,6 +42,42 @@ pub(super) fn of(certificate: &CertificateDer<'_>, which: CertificateIdentity) -
         kind => alternative(&parsed, kind),
     }?;
     Some(name.into())
+}
+
+/// All names in a verified certificate that protocols go by and that are well formed.
+pub(super) fn all(certificate: &CertificateDer<'_>) -> Option<PeerCertificate> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let names = parsed.subject_alternative_name().ok().flatten();
+    let names = names.map_or(&[][..], |names| &names.value.general_names);
+    let name = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) if is_dns(name) => Some(CertificateName::Dns((*name).into())),
+        GeneralName::URI(name) if is_uri(name) => Some(CertificateName::Uri((*name).into())),
+        GeneralName::RFC822Name(name) if is_email(name) => {
+            Some(CertificateName::Email((*name).into()))
+        }
+        GeneralName::OtherName(kind, value) => other(kind, value),
+        _ => None,
+    };
+    let subject = subject(parsed.subject()).unwrap_or_default().into();
+    Some(PeerCertificate { subject, names: names.iter().filter_map(name).collect() })
+}
+
+/// A name of a kind that has a number: `[0] EXPLICIT`, and in it a text (RFC 5280 4.2.1.6).
+fn other(kind: &Oid<'_>, value: &[u8]) -> Option<CertificateName> {
+    let (_, outer) = Any::from_der(value).ok()?;
+    let (rest, inner) = Any::from_der(outer.data).ok()?;
+    let text = std::str::from_utf8(inner.data).ok().filter(|text| !text.is_empty())?;
+    let is_text = rest.is_empty() && !text.chars().any(char::is_control);
+    if !is_text {
+        return None;
+    }
+    if *kind == oid!(1.3.6.1.5.5.7.8.5) {
+        Some(CertificateName::Xmpp(text.into()))
+    } else if *kind == oid!(1.3.6.1.5.5.7.8.7) && is_dns(text) {
+        Some(CertificateName::Service(text.into()))
+    } else {
+        None
+    }
 }
 
 /// The first alternative name of the kind.

@@ -176,7 +176,7 @@ where
         let plain = client.is_plain();
         let link = Link::loopback(client.protocol);
         if plain {
-            extra.call = None;
+            extra.call = extra.call.take().filter(|call| call.1.may_start_tls());
             return self.begin(key, &link, ConnectionOrigin::Dialled(tag));
         }
         let mut outer = Vec::new();
@@ -197,6 +197,8 @@ where
         if let Err(reason) = self.count_told(key, &mut link) {
             return self.end(key, reason);
         }
+        let Some(conn) = self.conns.at(key) else { return };
+        link.may_start_tls = self.may_start_tls(conn);
         let link = &link;
         let Some(machine) = self.logic.machine(self.now, link, how) else {
             return self.end(key, CloseReason::ProtocolNotServed);

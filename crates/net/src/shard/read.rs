@@ -15,6 +15,7 @@ use base::slab::Key;
 use model::close::CloseReason;
 use model::counters::ProcessCounter;
 use model::id::ShardId;
+use model::link::Link;
 use model::machine::{Input, Machine};
 
 /// Steps of TLS handshakes in one turn; each costs up to a millisecond. More wait a turn.
@@ -173,7 +174,7 @@ where
     }
 
     /// Bytes for a connection with layers.
-    fn layered(&mut self, key: Key, bytes: &[u8]) {
+    pub(super) fn layered(&mut self, key: Key, bytes: &[u8]) {
         let mut layers = self.take_layers(key);
         let payload_max = self.payload_max(key);
         layers.web_socket.iter_mut().for_each(|framing| framing.payload_max = payload_max);
@@ -182,6 +183,9 @@ where
         let mut flow = layers.receive(bytes, &mut inner, &mut outer);
         if self.conns.at(key).is_some_and(|conn| conn.backlog() == 0) {
             flow = flow.and_then(|flow| layers.pong(&mut outer).map(|()| flow));
+        }
+        if handshake && flow == Ok(Flow::Open) {
+            flow = layers.catch_up(&mut outer).map(|()| Flow::Open);
         }
         let link = match flow {
             Ok(Flow::Open) if handshake => layers.take_link(),
@@ -195,13 +199,7 @@ where
             return self.settle();
         }
         if let Some(link) = link {
-            let Some(conn) = self.conns.at_mut(key) else { return };
-            let call = conn.extra.as_mut().and_then(|extra| extra.call.take());
-            let how = match call {
-                Some(call) => ConnectionOrigin::Dialled(call.0),
-                None => ConnectionOrigin::Accepted(conn.door),
-            };
-            self.begin(key, &link, how);
+            self.opened(key, &link);
         }
         if !inner.is_empty() {
             self.feed_joined(key, &inner);
@@ -215,6 +213,20 @@ where
             self.end_knowing(key, CloseReason::PeerClosed, detail);
             self.settle();
         }
+    }
+
+    /// The layers are open: the protocol begins, or goes on in the TLS that its machine ordered.
+    fn opened(&mut self, key: Key, link: &Link) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if conn.machine.is_some() {
+            return self.tls_stands(key, link);
+        }
+        let call = conn.extra.as_mut().and_then(|extra| extra.call.take());
+        let how = match call {
+            Some(call) => ConnectionOrigin::Dialled(call.0),
+            None => ConnectionOrigin::Accepted(conn.door),
+        };
+        self.begin(key, link, how);
     }
 
     /// Whether a frame of the protocol has begun and not ended.
@@ -284,22 +296,31 @@ where
         let mut at = 0;
         let mut homed = false;
         while at < bytes.len() || bytes.is_empty() {
-            let conn = self.conns.at_mut(key)?;
+            let conn = self.conns.at(key)?;
             if conn.has(Conn::<N, H>::HELD) {
                 break;
             }
-            let link = conn.link();
+            let may_start_tls = self.may_start_tls(conn);
+            let conn = self.conns.at_mut(key)?;
+            let link = conn.lend_link(may_start_tls);
             let backlog_max = self.frames.at(conn.protocol).backlog_bytes_max;
             self.outbox.set_backlog(conn.backlog(), backlog_max);
-            let Some(machine) = conn.machine.as_mut() else { break };
             let mut input = Input::new(&bytes[at..], &link, &self.settings.limits);
-            let result = machine.receive(self.now, &mut input, &mut self.outbox);
+            let machine = conn.machine.as_mut();
+            let result = machine.map(|it| it.receive(self.now, &mut input, &mut self.outbox));
             let taken = input.taken();
+            conn.take_back(link);
+            let Some(result) = result else { break };
             at += taken;
             let spoke = self.outbox.has_words();
             let home = self.outbox.take_home();
             self.carry_out(key, result);
             self.settle();
+            if self.starting_until(key).is_some() {
+                // The rest is the handshake's.
+                self.layered(key, &bytes[at..]);
+                return self.conns.at(key).map(|_| bytes.len());
+            }
             if let Some(hash) = home {
                 let owner = ShardId(hash::home(hash, self.settings.shards));
                 if owner != self.settings.shard {

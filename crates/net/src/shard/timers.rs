@@ -76,7 +76,10 @@ where
 
     fn wake(&mut self, key: Key) {
         let Some(conn) = self.conns.at(key) else { return };
-        if conn.machine.is_some() {
+        if self.starting_until(key).is_some_and(|until| until <= self.now.mono) {
+            // The TLS that its machine has ordered does not come about.
+            self.end(key, CloseReason::HandshakeTimeout);
+        } else if conn.machine.is_some() {
             self.drive(key, |machine, now, out| machine.wake(now, out));
         } else if conn.has(Conn::<N, H>::DIALLED) {
             // A call came through and its layers are still not open.

@@ -55,7 +55,7 @@ where
         }
         if is_debug {
             let (shard, conn, reason) = (self.settings.shard.0, key.pack(), reason.name());
-            let proto = ended.machine.as_ref().map(|_| ended.link().protocol.name());
+            let proto = ended.machine.as_ref().map(|_| ended.protocol.name());
             tracing::debug!(shard, conn, proto, ?peer, reason, "the connection ended");
         }
     }

@@ -260,7 +260,7 @@ fn a_classic_bind_brings_its_sign_or_none_and_the_certificate_counts() {
     assert_eq!(**signed, *b"u=a@1&ts=5&t=70000");
 
     let mut side = fresh();
-    side.link.tls = Some(TlsFacts { identity: Some("a".into()) });
+    side.link.tls = Some(TlsFacts { identity: Some("a".into()), ..TlsFacts::default() });
     side.hear(now(), &five(2, "u:a@1"));
     let words = side.take_words_as::<PushRequest>();
     let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };

@@ -112,7 +112,7 @@ impl CallerLogic {
             if !seat.calling {
                 seat.calling = true;
                 let protocol = Protocol::Mqtt;
-                let layers = ClientLayers { tls: None, web_socket: None, protocol };
+                let layers = ClientLayers::plain(protocol);
                 handle.dial(Dial { to: self.to, from: None, layers, tag: at as u64 });
             }
             return;

@@ -1,4 +1,4 @@
-//! The link itself, with a machine that repeats whole lines.
+//! The link itself, with a machine that repeats whole lines and begins TLS.
 
 use super::*;
 use model::link::Protocol;
@@ -36,6 +36,13 @@ impl Machine for Echo {
             }
             let line = input.take(end + 1);
             out.say(line.to_vec());
+            if line == b"tls\n" {
+                out.bytes().extend_from_slice(b"go\n");
+            }
+            if line == b"tls\n" || line == b"go\n" {
+                out.start_tls();
+                return Ok(());
+            }
             if self.first.is_none() {
                 out.bytes().extend_from_slice(line);
             }
@@ -50,6 +57,23 @@ impl Machine for Echo {
         out: &mut Outbox<Vec<u8>>,
     ) -> Result<(), CloseReason> {
         out.bytes().extend_from_slice(down);
+        Ok(())
+    }
+
+    fn tls_started(
+        &mut self,
+        _: Now,
+        link: Result<&Link, StartTlsRefusal>,
+        out: &mut Outbox<Vec<u8>>,
+    ) -> Result<(), CloseReason> {
+        match link {
+            Ok(link) => {
+                assert!(link.tls.is_some() && !link.may_start_tls);
+                out.say(b"stands".to_vec());
+                out.bytes().extend_from_slice(b"again\n");
+            }
+            Err(_) => out.say(b"refused".to_vec()),
+        }
         Ok(())
     }
 
@@ -88,6 +112,52 @@ fn lines_arrive_whole_and_in_order_however_they_are_split() {
         assert_eq!((pair.a.homes.len(), pair.b.homes.len()), (1, 1), "asked once each");
         assert!(pair.b.untaken().is_empty());
     }
+}
+
+fn pair_with_tls(seed: u64) -> Pair<Echo, Echo> {
+    let mut pair = pair(seed);
+    (pair.a.link.may_start_tls, pair.b.link.may_start_tls) = (true, true);
+    pair.open();
+    pair.settle();
+    pair.a.words.clear();
+    pair.b.words.clear();
+    pair
+}
+
+#[test]
+fn tls_stands_once_both_have_begun_it() {
+    for seed in 0..50 {
+        let mut pair = pair_with_tls(seed);
+        pair.tell_a(b"tls\n".as_slice());
+        pair.settle();
+        pair.tell_a(b"after\n".as_slice());
+        pair.settle();
+        let lines: [&[u8]; 4] = [b"tls\n", b"stands", b"again\n", b"after\n"];
+        assert_eq!(pair.b.words, lines, "seed {seed}");
+        let lines: [&[u8]; 4] = [b"go\n", b"stands", b"again\n", b"again\n"];
+        assert_eq!(pair.a.words[..4], lines, "seed {seed}: and its own line back");
+    }
+}
+
+#[test]
+fn plain_text_behind_the_request_is_no_handshake() {
+    for seed in 0..50 {
+        let mut pair = pair_with_tls(seed);
+        pair.tell_a(b"tls\nafter\n".as_slice());
+        pair.settle();
+        assert_eq!(pair.b.ended, Some(CloseReason::TlsFailed), "seed {seed}");
+        assert!(!pair.b.words.contains(&b"after\n".to_vec()), "seed {seed}");
+    }
+}
+
+#[test]
+fn tls_that_cannot_begin_is_refused_and_the_connection_goes_on() {
+    let mut pair = pair(3);
+    pair.open();
+    pair.tell_a(b"tls\nafter\n".as_slice());
+    pair.settle();
+    let lines: [&[u8]; 3] = [b"tls\n", b"refused", b"after\n"];
+    assert_eq!(pair.b.words[2..], lines);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn everything_in_a_connect_reaches_the_broker() {
     ]);
     let (will, block) = (will.expect("short"), block.expect("short"));
     let mut harness = ServerHarness::strict();
-    harness.link.tls = Some(TlsFacts { identity: Some("cn".into()) });
+    harness.link.tls = Some(TlsFacts { identity: Some("cn".into()), ..TlsFacts::default() });
     harness.link.door = 3;
     harness.link.crowded = true;
     harness.connect(&Connect {

@@ -1,0 +1,138 @@
+//! What a listener takes and what a call wraps around its protocol, as they are set up.
+//!
+//! It is shared by all connections of a listener or of a fleet; nothing of one connection is here.
+
+use crate::layer::tls::{ClientTls, TlsServer};
+use crate::layer::websocket::UpgradeTarget;
+use crate::network::IpNetwork;
+use crate::shard::Census;
+use model::link::{Protocol, WireProfile};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Connections that may wait to be accepted, unless another number is chosen.
+pub const BACKLOG: i32 = 65_535;
+
+/// A listener: where it listens and what it takes.
+#[derive(Clone)]
+pub struct ListenerSetup {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its address.
+    pub address: ListenEndpoint,
+    /// `None`: told apart by the first bytes. `Http`: whatever comes in a WebSocket.
+    pub protocol: Option<Protocol>,
+    /// With it, what protocol there is may (or, when one is named, must) come in TLS.
+    pub tls: Option<Arc<TlsServer>>,
+    /// Nothing comes but in TLS, whatever `protocol` says.
+    pub tls_only: bool,
+    /// The paths of WebSocket upgrades, `*` for any; none: HTTP is not served. What is inside is
+    /// what `protocol` says, or is told by the subprotocol, else by its first bytes.
+    pub paths: Vec<String>,
+    /// Origins that a browser's upgrade may come from, besides those of the host that it asks for;
+    /// `*`: any.
+    pub origins: Vec<String>,
+    /// Every connection begins with a PROXY header, version 1 or 2.
+    pub proxy: bool,
+    /// Who may send one. At a socket file, whoever may open it.
+    pub proxies: Vec<IpNetwork>,
+    /// Connections that may wait to be accepted; the kernel clips it to `net.core.somaxconn`.
+    pub backlog: i32,
+    /// Connections through it at once; 0: as many as the process holds.
+    pub connections_max: u32,
+    /// Connections through it now, on all shards.
+    pub open: Arc<Census>,
+}
+
+impl ListenerSetup {
+    /// One without layers that tells protocols apart.
+    pub fn plain(name: &str, address: ListenEndpoint) -> ListenerSetup {
+        ListenerSetup {
+            name: name.to_owned(),
+            address,
+            protocol: None,
+            tls: None,
+            tls_only: false,
+            paths: Vec::new(),
+            origins: Vec::new(),
+            proxy: false,
+            proxies: Vec::new(),
+            backlog: BACKLOG,
+            connections_max: 0,
+            open: Arc::default(),
+        }
+    }
+
+    /// Whether a PROXY header from there is believed.
+    pub(super) fn believes(&self, peer: SocketAddr) -> bool {
+        let is_file = matches!(self.address, ListenEndpoint::Unix(..));
+        is_file || self.proxies.iter().any(|network| network.contains(peer.ip()))
+    }
+
+    /// Whether this protocol is served inside of WebSockets.
+    pub(super) fn carries(&self, wire: &WireProfile) -> bool {
+        match self.protocol {
+            None | Some(Protocol::Http) => !wire.subprotocols.is_empty(),
+            Some(only) => only == wire.protocol,
+        }
+    }
+
+    /// Whether a connection may begin with this protocol, below a WebSocket if there is one.
+    pub(super) fn takes(&self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::Tls => false,
+            Protocol::Http => !self.paths.is_empty(),
+            other => self.protocol.is_none_or(|only| only == other),
+        }
+    }
+}
+
+/// Endpoint that a listener listens on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ListenEndpoint {
+    /// An address and port.
+    Tcp(SocketAddr),
+    /// A socket file, and its permissions.
+    Unix(PathBuf, u32),
+}
+
+impl fmt::Display for ListenEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenEndpoint::Tcp(address) => write!(f, "{address}"),
+            ListenEndpoint::Unix(path, _) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Layers that a call wraps around its protocol.
+#[derive(Clone)]
+pub struct ClientLayers {
+    /// TLS.
+    pub tls: Option<Arc<ClientTls>>,
+    /// It begins when the machine orders it (STARTTLS), and not before all else.
+    pub start_tls: bool,
+    /// WebSocket: the upgrade.
+    pub web_socket: Option<Arc<UpgradeTarget>>,
+    /// What is inside.
+    pub protocol: Protocol,
+}
+
+impl ClientLayers {
+    /// Nothing around this protocol.
+    pub fn plain(protocol: Protocol) -> ClientLayers {
+        ClientLayers { tls: None, start_tls: false, web_socket: None, protocol }
+    }
+
+    /// Whether there is nothing around the protocol when it begins.
+    pub fn is_plain(&self) -> bool {
+        (self.tls.is_none() || self.start_tls) && self.web_socket.is_none()
+    }
+
+    /// Whether the machine may order TLS.
+    pub fn may_start_tls(&self) -> bool {
+        self.tls.is_some() && self.start_tls && self.web_socket.is_none()
+    }
+}
