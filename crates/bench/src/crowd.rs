@@ -1,8 +1,9 @@
 //! Fleets of the laboratory in a process of their own: connections with layers around MIOP.
 //!
 //! The caller speaks plain TCP only; whatever has TLS or WebSocket is opened by the virtual clients
-//! that we ship. As a process it takes `open COUNT WINDOW FIRST` and answers `done COUNT`, or
-//! `failed` and why; each order is a fleet of its own. [`Crowd`] is the other end.
+//! that we ship. As a process it takes `open COUNT WINDOW FIRST` (so many that are not bound, at
+//! once) and `flow COUNT PER_S FIRST` (so many a second), and answers `done COUNT`, or `failed` and
+//! why; each order is a fleet of its own. [`Crowd`] is the other end.
 
 use crate::caller::sockets;
 use crate::caller::speech::HEARTBEAT_S;
@@ -27,8 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// What is around MIOP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
-    /// TLS, whatever certificate is shown.
+    /// Nothing.
+    None,
+    /// TLS, whatever certificate is shown; sessions are resumed.
     Tls,
+    /// TLS, with a full handshake each.
+    TlsAfresh,
     /// WebSocket.
     WebSocket,
 }
@@ -39,16 +44,27 @@ pub struct Crowd(Child);
 impl Crowd {
     /// Starts one that calls `to`.
     pub fn start(to: SocketAddr, layer: Layer) -> io::Result<Crowd> {
-        let layer = match layer {
-            Layer::Tls => "tls",
-            Layer::WebSocket => "websocket",
-        };
-        Ok(Crowd(Child::again(&["crowd", &to.to_string(), layer], None)?))
+        Crowd::start_on(to, layer, None)
+    }
+
+    /// Starts one that calls `to`, on this core.
+    pub fn start_on(to: SocketAddr, layer: Layer, core: Option<usize>) -> io::Result<Crowd> {
+        let name = LAYERS.iter().find(|(_, known)| *known == layer).map_or("", |(name, _)| name);
+        Ok(Crowd(Child::again(&["crowd", &to.to_string(), name], core)?))
     }
 
     /// Binds `count` more devices, at most `window` under way at once, from number `first` on.
     pub fn open(&mut self, count: u32, window: u32, first: u32) -> io::Result<()> {
-        let answer = self.0.ask(&format!("open {count} {window} {first}"))?;
+        self.order("open", count, window, first)
+    }
+
+    /// Binds `count` more devices, `per_s` of them a second, from number `first` on.
+    pub fn flow(&mut self, count: u32, per_s: u32, first: u32) -> io::Result<()> {
+        self.order("flow", count, per_s, first)
+    }
+
+    fn order(&mut self, how: &str, count: u32, number: u32, first: u32) -> io::Result<()> {
+        let answer = self.0.ask(&format!("{how} {count} {number} {first}"))?;
         if answer == format!("done {count}") {
             return Ok(());
         }
@@ -77,16 +93,21 @@ pub fn errors(seen: &Snapshot) -> Vec<(String, u64)> {
     ends.chain(codes).chain(odd.map(|(what, count)| (what.to_owned(), count))).collect()
 }
 
-/// Runs a crowd: `ADDRESS tls|websocket`.
+/// Layers by their names.
+const LAYERS: [(&str, Layer); 4] = [
+    ("none", Layer::None),
+    ("tls", Layer::Tls),
+    ("tls-afresh", Layer::TlsAfresh),
+    ("websocket", Layer::WebSocket),
+];
+
+/// Runs a crowd: `ADDRESS LAYER`.
 pub fn run(arguments: &[String]) -> io::Result<()> {
-    let usage = || io::Error::other("ADDRESS tls|websocket");
+    let usage = || io::Error::other("ADDRESS none|tls|tls-afresh|websocket");
     let [to, layer] = arguments else { return Err(usage()) };
     let to: SocketAddr = to.parse().map_err(io::Error::other)?;
-    let layer = match layer.as_str() {
-        "tls" => Layer::Tls,
-        "websocket" => Layer::WebSocket,
-        _ => return Err(usage()),
-    };
+    let known = LAYERS.iter().find(|(name, _)| name == layer);
+    let layer = known.ok_or_else(usage)?.1;
     let mut fleets = Vec::new();
     sockets::obey(|order| {
         let (fleet, count) = obey(to, layer, order)?;
@@ -97,19 +118,24 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
 
 fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {
     let odd = || io::Error::other(format!("no order: {order}"));
-    let numbers: Option<Vec<u32>> = order
-        .strip_prefix("open ")
-        .and_then(|numbers| numbers.split(' ').map(|number| number.parse().ok()).collect());
-    let Some([count, window, first]) = numbers.as_deref() else { return Err(odd()) };
+    let (how, numbers) = order.split_once(' ').ok_or_else(odd)?;
+    let numbers: Option<Vec<u32>> = numbers.split(' ').map(|number| number.parse().ok()).collect();
+    let Some([count, number, first]) = numbers.as_deref() else { return Err(odd()) };
     let mut plan = FleetPlan::new(to, *count, Arc::new(profile(HEARTBEAT_S)?));
-    plan.arrival = Arrival::Window { open: *window };
+    plan.arrival = match how {
+        "open" => Arrival::Window { open: *number },
+        "flow" => Arrival::Rate { per_s: f64::from(*number) },
+        _ => return Err(odd()),
+    };
     plan.first_number = FIRST + first;
     plan.heartbeat = HeartbeatMode::Never;
     plan.timeout = Duration::from_secs(60);
     match layer {
-        Layer::Tls => {
+        Layer::None => {}
+        Layer::Tls | Layer::TlsAfresh => {
             let tls = load::trust::towards("localhost", None).map_err(io::Error::other)?;
-            plan.layers.tls = Some(tls);
+            let afresh = layer == Layer::TlsAfresh;
+            plan.layers.tls = Some(if afresh { Arc::new(tls.afresh()) } else { tls });
         }
         Layer::WebSocket => {
             plan.layers.web_socket =

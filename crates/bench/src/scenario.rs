@@ -5,6 +5,7 @@
 
 mod echo;
 mod fanout;
+mod front_door;
 mod idle;
 mod lab;
 pub mod log;
@@ -45,6 +46,7 @@ pub const ALL: &[Scenario] = &[
     ("memory-websocket", memory::websocket),
     ("echo", echo::run),
     ("login", login::run),
+    ("front-door", front_door::run),
     ("fan-out", fanout::run),
     ("idle", idle::run),
     ("push-ack", push::run),
