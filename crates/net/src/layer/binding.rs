@@ -2,9 +2,10 @@
 //! nobody in between can make the same on both sides.
 //!
 //! `tls-exporter` (RFC 9266) is derived from TLS 1.3's exporter secret. TLS 1.2 has none here: its
-//! exporter is seeded with both randoms, and is only safe with an extended master secret (RFC
-//! 7627); of an unbuffered connection rustls tells neither. `tls-server-end-point` (RFC 5929 4) is a
-//! hash of the server's certificate, by the hash of its signature. No connection is known here.
+//! exporter is seeded with both randoms, and is only safe with an extended master secret
+//! (RFC 7627); of an unbuffered connection rustls tells neither. `tls-server-end-point`
+//! (RFC 5929 4) is a hash of the server's certificate, by the hash of its signature. No connection
+//! is known here.
 
 use ring::digest::{self, Algorithm};
 use rustls::SupportedCipherSuite;
