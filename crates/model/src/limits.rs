@@ -5,11 +5,13 @@
 //! format stands with the format.
 
 mod api;
+mod dial;
 pub mod pressure;
 mod pushes;
 mod topics;
 
 pub use api::ApiLimits;
+pub use dial::DialLimits;
 pub use pushes::PushLimits;
 pub use topics::TopicLimits;
 

@@ -6,6 +6,7 @@
 //! [`calls`] what whoever takes it has to remember, [`backlog`] what waits there for webhooks, and
 //! [`files`] the disk that a store writes to.
 //! [`directory`] is a copy of presence outside, [`presence_queries`] what is asked about it.
+//! [`names`] is who looks up where a host or a service is.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API.
 
 pub mod access;
@@ -15,6 +16,7 @@ pub mod control;
 pub mod directory;
 pub mod files;
 pub mod log;
+pub mod names;
 pub mod presence_queries;
 pub mod pushes;
 pub mod tokens;

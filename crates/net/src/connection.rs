@@ -7,7 +7,7 @@
 use crate::detail::Reached;
 use crate::layer::tls::TlsSession;
 use crate::layer::{ClientLayers, Layers};
-use crate::outqueue::OutQueue;
+use crate::shard::outqueue::OutQueue;
 use model::link::{Link, Protocol};
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -22,7 +22,6 @@ pub mod listen;
 pub mod logic;
 pub mod mailbox;
 pub mod network;
-pub mod outqueue;
 pub mod shard;
 pub mod transport;
 #[cfg(test)]
@@ -30,6 +29,7 @@ mod wires;
 
 pub use detail::{Detail, Reached};
 pub use executor::Executor;
+pub use logic::dialler::{CallFault, Dialler, NamedCall};
 pub use logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
 pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

@@ -1,5 +1,7 @@
 //! The roof's side of a shard: what it must answer, and the handle where it leaves its orders.
 
+pub mod dialler;
+
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
 use base::time::{Instant, Now};

@@ -12,6 +12,7 @@
 mod accept;
 mod census;
 mod notices;
+pub mod outqueue;
 mod partial;
 mod read;
 mod start_tls;

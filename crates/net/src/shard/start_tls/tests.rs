@@ -3,24 +3,29 @@
 
 use super::super::{Census, Settings};
 use super::*;
+use crate::detail::{Detail, Reached};
 use crate::epoll::{self, Epoll};
 use crate::layer::tls::{ClientCertificates, ClientTls, TlsFiles, TlsServer};
 use crate::layer::{ClientLayers, ListenEndpoint, ListenerSetup};
 use crate::listen;
+use crate::logic::dialler::{CallFault, Dialler, NamedCall};
 use crate::logic::{ConnectionOrigin, Dial, ShardHandle};
 use crate::mailbox::Mailbox;
 use base::hash::HashKey;
 use base::time::Now;
 use model::id::{ConnRef, ShardId};
-use model::limits::Limits;
+use model::limits::{DialLimits, Limits};
 use model::link::{CertificateName, FrameLimits, Protocol, TlsFacts, TlsVersion, WireProfile};
 use model::machine::{Input, Outbox, TurnAway};
+use model::ports::names::{
+    NameAnswer, NameFault, NameQuestion, NameRecords, NameResolver, ServiceRecord,
+};
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair, OtherNameValue, SanType};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -28,6 +33,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
+use testkit::faulty::HeldPort;
 
 /// Both sides of the toy: tags, each of which ends with `>`.
 struct ToyStream {
@@ -43,6 +49,7 @@ enum Heard {
     Stands(TlsFacts),
     Refused(StartTlsRefusal),
     Ended(CloseReason),
+    NotReached(CallFault),
 }
 
 const ASK: &str = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
@@ -151,6 +158,35 @@ struct Notes {
     accepted: u64,
     turns: usize,
     early: bool,
+    /// Calls by name, and what the resolver says.
+    dialler: Option<Dialler>,
+    names: Told,
+}
+
+/// A resolver that is told its answers, and gives each in the turn after the question.
+#[derive(Default)]
+struct Told {
+    answers: BTreeMap<NameQuestion, NameAnswer>,
+    asked: Vec<(u64, NameQuestion)>,
+}
+
+impl NameResolver for Told {
+    fn ask(&mut self, ticket: u64, question: NameQuestion) {
+        self.asked.push((ticket, question));
+    }
+}
+
+impl Notes {
+    fn call(&mut self, now: Now, handle: &mut ShardHandle<Self>) {
+        let Some(dialler) = &mut self.dialler else { return };
+        for (ticket, question) in std::mem::take(&mut self.names.asked) {
+            let answer = self.names.answers.get(&question).cloned();
+            dialler.answered(ticket, answer.unwrap_or(Err(NameFault::Absent)));
+        }
+        dialler.turn(now, &mut self.names, handle);
+        let failed = dialler.take_failed();
+        self.heard.extend(failed.into_iter().map(|(tag, fault)| (tag, Heard::NotReached(fault))));
+    }
 }
 
 const TOY: WireProfile = WireProfile {
@@ -183,7 +219,10 @@ impl ShardLogic for Notes {
                 self.accepted += 1;
                 (self.accepted - 1, false)
             }
-            ConnectionOrigin::Dialled(tag) => (tag, true),
+            ConnectionOrigin::Dialled(tag) => match &mut self.dialler {
+                Some(dialler) => (dialler.opened(tag)?, true),
+                None => (tag, true),
+            },
         };
         Some(ToyStream { number, calls, says_early: self.early })
     }
@@ -200,15 +239,35 @@ impl ShardLogic for Notes {
 
     fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn turn(&mut self, now: Now, _: &mut ShardHandle<Self>) -> Option<Instant> {
+    fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant> {
         self.turns += 1;
+        self.call(now, handle);
         Some(now.after(Duration::from_millis(1)))
     }
 
     fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn dial_failed(&mut self, _: Now, tag: u64, why: CloseReason, _: &mut ShardHandle<Self>) {
-        self.heard.push((tag, Heard::Ended(why)));
+    fn dialling(&mut self, _: Now, tag: u64, conn: ConnRef) {
+        self.dialler.iter_mut().for_each(|dialler| dialler.dialling(tag, conn));
+    }
+
+    fn connected(&mut self, _: Now, tag: u64) {
+        self.dialler.iter_mut().for_each(|dialler| dialler.connected(tag));
+    }
+
+    fn dial_failed(
+        &mut self,
+        now: Now,
+        tag: u64,
+        why: CloseReason,
+        handle: &mut ShardHandle<Self>,
+    ) {
+        match &mut self.dialler {
+            Some(dialler) => {
+                dialler.dial_failed(now, tag, why, (handle.detail(), handle.reached()));
+            }
+            None => self.heard.push((tag, Heard::Ended(why))),
+        }
     }
 }
 
@@ -297,6 +356,8 @@ type Message = ShardMessageOf<Notes, OwnedFd>;
 struct World {
     shard: Shard<Epoll<Message>, Notes>,
     at: SocketAddr,
+    /// Ports that are held until it ends.
+    refusing: Vec<HeldPort>,
 }
 
 /// Turns after which what has not come does not come.
@@ -326,7 +387,8 @@ impl World {
             census: Arc::<Census>::default(),
             seed: 1,
         };
-        World { shard: Shard::new(settings, net.expect("a poller"), Notes::default()), at }
+        let shard = Shard::new(settings, net.expect("a poller"), Notes::default());
+        World { shard, at, refusing: Vec::new() }
     }
 
     fn until(&mut self, what: &str, done: impl Fn(&[Up]) -> bool) {
@@ -605,4 +667,62 @@ fn openssl_computes_the_same_binding() {
             assert_eq!(is_1_3, facts.version == TlsVersion::V13);
         }
     }
+}
+
+impl World {
+    /// Calls `stream.example` by its service, whose first place refuses, in TLS of this name.
+    fn call(&mut self, tag: u64, tls: ClientTls, start_tls: bool) {
+        let closed = HeldPort::closed();
+        let place = |priority, at: SocketAddr| ServiceRecord {
+            priority,
+            weight: 0,
+            port: at.port(),
+            target: "host.example".into(),
+        };
+        let places = [place(2, self.at), place(1, closed.address())];
+        let here = [self.at.ip()];
+        let now = Now::new(Instant::default(), 0);
+        let notes = self.shard.logic_mut();
+        let mut dialler = Dialler::new(DialLimits::default(), 1);
+        let answers = &mut notes.names.answers;
+        let service = NameQuestion::Services("_toy._tcp.stream.example".into());
+        answers.insert(service, Ok(NameRecords::Services(places.into())));
+        let host = NameQuestion::Addresses("host.example".into());
+        answers.insert(host, Ok(NameRecords::Addresses(here.into())));
+        let tls = Some(Arc::new(tls));
+        let layers = ClientLayers { tls, start_tls, ..ClientLayers::plain(Protocol::Xmpp) };
+        let named = NamedCall {
+            domain: "stream.example".into(),
+            services: vec![("_toy._tcp", layers)],
+            host: None,
+            from: None,
+            tag,
+        };
+        dialler.call(now, named, &mut notes.names);
+        notes.dialler = Some(dialler);
+        self.refusing.push(closed);
+    }
+}
+
+#[test]
+fn a_call_by_name_reaches_the_place_that_answers_and_believes_the_domain_alone() {
+    let papers = Papers::made();
+    for start_tls in [false, true] {
+        let mut world = World::new(Some(papers.server(ClientCertificates::Off)));
+        let client = papers.client(&rustls::version::TLS13, "stream.example");
+        world.call(900, client, start_tls);
+        let (server, client) = (world.facts(0), world.facts(900));
+        assert_eq!(server.server_name.as_deref(), Some("stream.example"), "not the host's");
+        assert_eq!(server.bindings, client.bindings);
+        let dialler = world.shard.logic().dialler.as_ref().expect("it called");
+        assert_eq!(dialler.calls(), 0);
+        let counters = &world.shard.handle().counters;
+        assert_eq!(counters.closed_of(CloseReason::ConnectRefused), 1, "counted like any end");
+    }
+    let mut world = World::new(Some(papers.server(ClientCertificates::Off)));
+    let other = papers.client(&rustls::version::TLS13, "host.example");
+    world.call(900, other, false);
+    let doubt = Detail::Certificate("not for this name");
+    let fault = CallFault::Failed(CloseReason::TlsFailed, doubt, Reached::Layers);
+    world.until("a fault", |heard| heard.contains(&(900, Heard::NotReached(fault))));
 }

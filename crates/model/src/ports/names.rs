@@ -1,0 +1,107 @@
+//! Names of hosts and services: what a resolver is asked, and what it answers.
+//!
+//! A question is handed over with a ticket and its answer comes later, by whatever way the resolver
+//! was given when it was made; nobody waits. It does not know what is done with an address.
+//! Invariant: each question is answered once, with records or with why there are none.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Question to the domain name system. Names are in ASCII (RFC 5890), with or without a dot at
+/// their end.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NameQuestion {
+    /// The addresses of a host: its A and AAAA records.
+    Addresses(Box<str>),
+    /// Where a service of a domain is: SRV records (RFC 2782), of `_xmpp-server._tcp.example.org`.
+    Services(Box<str>),
+}
+
+impl NameQuestion {
+    /// The name that is asked about.
+    pub fn name(&self) -> &str {
+        match self {
+            NameQuestion::Addresses(name) | NameQuestion::Services(name) => name,
+        }
+    }
+}
+
+/// Records that answer a question, at least one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NameRecords {
+    /// Addresses, in the resolver's order.
+    Addresses(Arc<[IpAddr]>),
+    /// Places of a service, in no order.
+    Services(Arc<[ServiceRecord]>),
+}
+
+/// Place of a service (RFC 2782).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceRecord {
+    /// Lower ones are tried first.
+    pub priority: u16,
+    /// Its part of the calls among those of its priority.
+    pub weight: u16,
+    /// The port.
+    pub port: u16,
+    /// The host; empty: the service is decidedly not offered (the target is the root).
+    pub target: Box<str>,
+}
+
+/// Reason why a question has no records for an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameFault {
+    /// There is no such name, or it has no records of this kind.
+    Absent,
+    /// The servers of names did not answer in time, or could not.
+    Failed,
+    /// As many questions wait as may.
+    Busy,
+    /// It is no name (RFC 1035 2.3.4).
+    Malformed,
+}
+
+impl NameFault {
+    /// What it means, for people.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            NameFault::Absent => "the name does not exist, or has no such records",
+            NameFault::Failed => "the name servers did not answer",
+            NameFault::Busy => "too many names are being looked up",
+            NameFault::Malformed => "this is no name of a host",
+        }
+    }
+}
+
+impl fmt::Display for NameFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.meaning())
+    }
+}
+
+/// Answer to a question.
+pub type NameAnswer = Result<NameRecords, NameFault>;
+
+/// Somebody who can be asked about names.
+pub trait NameResolver {
+    /// Asks. The answer comes with the ticket, later than this call returns.
+    fn ask(&mut self, ticket: u64, question: NameQuestion);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_has_a_name_and_a_fault_a_meaning() {
+        let names =
+            [NameQuestion::Addresses("a".into()), NameQuestion::Services("_b._tcp.a".into())];
+        assert_eq!(names.each_ref().map(NameQuestion::name), ["a", "_b._tcp.a"]);
+        let faults = [NameFault::Absent, NameFault::Failed, NameFault::Busy, NameFault::Malformed];
+        let mut told = faults.map(|fault| fault.to_string()).to_vec();
+        told.dedup();
+        assert_eq!(told.len(), 4);
+        assert_eq!(told[0], "the name does not exist, or has no such records");
+    }
+}
