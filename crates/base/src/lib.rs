@@ -17,6 +17,7 @@ pub mod index;
 pub mod never;
 pub mod pace;
 pub mod prng;
+pub mod rounds;
 pub mod secret;
 pub mod setting;
 pub mod slab;

@@ -276,17 +276,19 @@ impl Broker {
         let later = self.turn_later(now, fx);
         let retained = self.turn_retained(now, fx);
         let replays = self.turn_replays(now, fx);
+        let pages = self.turn_pages(now, fx);
         let bodies = self.turn_bodies(now, fx);
         let handovers = self.turn_handovers(now, fx);
         let retries = self.turn_retries(now, fx);
+        let answers = self.turn_answers(now, fx);
         self.turn_owed(now, fx);
         self.turn_removals(fx);
         let sessions = &self.sessions;
         let replaying = |key| sessions.more(key).is_some_and(|more| !more.replays.is_empty());
         let newcomers = self.replays.newcomers().turn(now, replaying);
         let grows = self.subscriptions.grow(4_096).then_some(now.mono);
-        let all = [timers, wills, renewal, later, retained, replays, bodies, handovers];
-        let rest = [retries, newcomers, grows, packets, endings, fan_outs, reachings];
+        let all = [timers, wills, renewal, later, retained, replays, pages, bodies, handovers];
+        let rest = [retries, newcomers, grows, packets, endings, fan_outs, reachings, answers];
         all.into_iter().chain(rest).flatten().min()
     }
 

@@ -128,6 +128,7 @@ counters! {
         Rejected "pushes_rejected_total" "Pushes not taken on.";
         Reports "reports_total" "Reports taken.";
         ReportsRefused "reports_refused_total" "Reports over quota or without room.";
+        OrdersOverdue "orders_overdue_total" "Orders to many that a shard was told of once more.";
     }
     /// Counter of topics and sessions.
     topics: Topics(TopicCounter) {
@@ -144,6 +145,8 @@ counters! {
         PublishesQos2 "publishes_qos2_received_total" "Of these, at QoS 2.";
         PublishesRepeated "publishes_repeated_total" "Messages of QoS 2 that had come before.";
         PublishesRefused "publishes_refused_total" "Messages refused, for whatever reason.";
+        AnswersOverdue "answers_overdue_total" "Answers that waited too long, given as busy.";
+        PagesOverdue "retained_pages_overdue_total" "Retained pages that were asked for once more.";
         PublishesUnmatched "publishes_unmatched_total" "Messages nobody was subscribed to.";
         Delivered "deliveries_total" "Messages handed to connections, those sent again included.";
         DeliveredAgain "deliveries_again_total" "Messages handed to connections again.";

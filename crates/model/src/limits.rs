@@ -63,6 +63,10 @@ section! {
         /// Letters that may wait in the mailbox of a shard. Beyond, the sender is told to slow
         /// down.
         mailbox_letters_max: u32 = 65_536, whole(64..=1 << 24, "letters");
+        /// How long an answer waits for logs and other shards, and at most half as long again. Then
+        /// it is given as busy (a publish, a subscription to a shared group, a command), or what
+        /// was asked is asked once more (a page of retained messages, an order to many).
+        answer_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
         /// Those of pushes and devices, whose keys stand among these.
         @part pushes: PushLimits;
         /// Events that may wait for a subscriber. Beyond, they are dropped and the gap is told and

@@ -3,7 +3,7 @@
 //! Couriers are threads that wait for their answers; the logs answer by [`HookBacklog::complete`].
 //! Each webhook that wants Reports has one timeline a log. It knows no HTTP and no Report but by
 //! the hub's decoding. Invariant: there is at most one call under way for each courier, and every
-//! call is answered, at the latest when the backlog is closed.
+//! call is answered, at the latest after [`ANSWER`] and when the backlog is closed.
 
 use base::hash::HashKey;
 use model::event::DeviceEvent;
@@ -28,6 +28,10 @@ const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Who reads a webhook's timeline: its cursor is up to where the application knows of everything.
 pub const READER: ReaderId = ReaderId(0);
 
+/// How long a log's answer is waited for: beyond, the call counts as not carried out, and is made
+/// again. Longer than any answer takes that will come.
+pub const ANSWER: Duration = Duration::from_secs(60);
+
 /// Hands calls to the log of a shard, together; false when it takes none of them now.
 pub type Submit = Box<dyn Fn(ShardId, Vec<(Ticket, Call)>) -> bool + Send + Sync>;
 
@@ -37,6 +41,8 @@ pub struct HookBacklog {
     shards: u16,
     /// By the webhook's number; absent for one that wants no Reports.
     timelines: Vec<Option<TimelineId>>,
+    /// How long a log's answer is waited for.
+    answer: Duration,
     state: Mutex<BacklogState>,
     /// Something was answered or appended, or all is over.
     told: Condvar,
@@ -62,7 +68,8 @@ impl HookBacklog {
     /// The backlog of webhooks with these timelines.
     pub fn new(shards: u16, timelines: Vec<Option<TimelineId>>, submit: Submit) -> HookBacklog {
         let state = BacklogState { news: vec![true; timelines.len()], ..BacklogState::default() };
-        HookBacklog { submit, shards, timelines, state: Mutex::new(state), told: Condvar::new() }
+        let (state, told) = (Mutex::new(state), Condvar::new());
+        HookBacklog { submit, shards, timelines, answer: ANSWER, state, told }
     }
 
     /// A log has answered.
@@ -109,8 +116,8 @@ impl HookBacklog {
         let waits = |state: &mut BacklogState| {
             taken && !state.closed && tickets.clone().any(|ticket| is_open(state, ticket))
         };
-        let state = self.told.wait_while(self.lock(), waits);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let state = self.told.wait_timeout_while(self.lock(), self.answer, waits);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner).0;
         let answers = tickets.clone().map(|ticket| state.calls.remove(&ticket).flatten());
         let answers: Vec<_> = answers.collect();
         let each = |_, answer: Option<_>| answer.unwrap_or(Err(StoreError::Busy));
@@ -277,6 +284,17 @@ mod tests {
         assert_eq!(backlog.remove(0, 1, 8, vec![8]), Err(StoreError::Busy), "it was not taken");
         assert!(backlog.pull(1, 1, 0).is_err(), "that webhook wants no Reports");
         assert!(backlog.lock().calls.is_empty());
+    }
+
+    #[test]
+    fn a_log_that_does_not_answer_is_waited_for_so_long() {
+        let timelines = vec![Some(timeline(home(), "http://a/", None))];
+        let mut backlog = HookBacklog::new(1, timelines, Box::new(|_, _| true));
+        backlog.answer = Duration::from_millis(1);
+        assert_eq!(backlog.pull(0, 0, 0), Err(StoreError::Busy));
+        assert!(backlog.lock().calls.is_empty());
+        backlog.complete(vec![(1, Ok(Done::Written))]);
+        assert!(backlog.lock().calls.is_empty(), "what comes later means nothing");
     }
 
     #[test]

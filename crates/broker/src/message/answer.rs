@@ -272,6 +272,18 @@ impl Broker {
         }
     }
 
+    /// Gives up some of the answers that wait for too long.
+    pub(crate) fn turn_answers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let (over, next) = self.answers.overdue(now, self.settings.limits.answer_ms_max);
+        for wait in over {
+            if let Some(due) = self.answers.give_up(wait) {
+                fx.counters.count(TopicCounter::AnswersOverdue);
+                self.answer(now, due, fx);
+            }
+        }
+        next
+    }
+
     /// Carries out what this shard owes itself.
     pub(crate) fn turn_owed(&mut self, now: Now, fx: &mut Effects) {
         for receipt in self.answers.take_owed() {

@@ -2,15 +2,18 @@
 //!
 //! A wait counts what it waits for; the last one that comes makes the answer due. Beside the waits
 //! stand what goes on when they are over: messages of QoS 2 that others get when their packet
-//! identifier is marked, and what becomes of messages of the server's own. Invariant: a wait is
-//! there until all that it counts has come.
+//! identifier is marked, and what becomes of messages of the server's own. A wait that takes too
+//! long is given up, and what comes for it later means nothing any more. Invariant: a wait is there
+//! until all that it counts has come, or its time is over.
 
 use super::queue::Entry;
 use crate::durable::entries::Label;
 use crate::peer_message::{OldPlace, PeerMessage};
 use crate::session::record::Exchange;
 use base::never;
+use base::rounds::Rounds;
 use base::slab::{Key, Slab};
+use base::time::{Instant, Now};
 use model::id::{SessionRef, ShardId};
 use model::ports::log::{APPEND_TIMELINES_MAX, StoreError, Table};
 use model::session::{Denial, Routed};
@@ -20,6 +23,9 @@ use std::sync::Arc;
 
 /// Waits that a shard may have; beyond, a message is refused as Busy.
 pub(crate) const WAITS_MAX: usize = 1 << 20;
+
+/// Waits that are looked at in one turn, whether their time is over.
+const LOOKS_A_TURN: u32 = 4_096;
 
 /// Origin of a message, which is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +154,8 @@ pub(crate) enum After {
 struct Wait {
     origin: Origin,
     left: u32,
+    /// By which its age is known.
+    stamp: u32,
     matched: bool,
     error: Option<Denial>,
 }
@@ -169,12 +177,24 @@ pub(crate) struct Answers {
     afterwards: BTreeMap<Key, After>,
     /// Receipts that this shard owes itself.
     owed: Vec<PeerMessage>,
+    rounds: Rounds,
+    /// How far a look at all waits has come.
+    looked: u32,
+    /// Waits that were given up.
+    given_up: u64,
 }
 
 impl Answers {
     pub fn new() -> Answers {
-        let (deferred, afterwards) = (BTreeMap::new(), BTreeMap::new());
-        Answers { waits: Slab::new(WAITS_MAX), deferred, afterwards, owed: Vec::new() }
+        Answers {
+            waits: Slab::new(WAITS_MAX),
+            deferred: BTreeMap::new(),
+            afterwards: BTreeMap::new(),
+            owed: Vec::new(),
+            rounds: Rounds::default(),
+            looked: 0,
+            given_up: 0,
+        }
     }
 
     /// Whether another one may wait.
@@ -184,7 +204,8 @@ impl Answers {
 
     /// A wait for one thing; `None`: there is no room.
     pub fn open(&mut self, origin: Origin) -> Option<Key> {
-        self.waits.insert(Wait { origin, left: 1, matched: false, error: None }).ok()
+        let stamp = self.rounds.stamp();
+        self.waits.insert(Wait { origin, left: 1, stamp, matched: false, error: None }).ok()
     }
 
     /// An answer waits for one more, and with what; `None`: there is no room, and it is an error.
@@ -222,7 +243,7 @@ impl Answers {
     /// One of those that a wait waits for has come; the answer, if it was the last.
     pub fn arrived(&mut self, wait: Key, result: Result<(), Denial>) -> Option<DueAnswer> {
         let Some(open) = self.waits.at_mut(wait) else {
-            never!(true, "a wait is there until all have come");
+            never!(self.given_up == 0, "a wait is there until all have come");
             return None;
         };
         open.left -= 1;
@@ -231,6 +252,44 @@ impl Answers {
             return None;
         }
         let open = self.waits.remove(wait)?;
+        Some(DueAnswer { origin: open.origin, wait: Some(wait), result: open.result() })
+    }
+
+    /// Looks at some of the waits, if it is time; those that may take this long and took longer.
+    /// When to look again.
+    pub fn overdue(&mut self, now: Now, ms_max: u32) -> (Vec<Key>, Option<Instant>) {
+        if self.waits.is_empty() {
+            (self.looked, _) = (0, self.rounds.rest());
+            return (Vec::new(), None);
+        }
+        if let Some(ends) = self.rounds.ends(now, ms_max) {
+            return (Vec::new(), Some(ends));
+        }
+        let slots = self.waits.slots();
+        let upto = slots.min(self.looked + LOOKS_A_TURN);
+        let tenants = (self.looked..upto).filter_map(|slot| self.waits.tenant(slot));
+        let over = tenants.filter(|(_, wait)| self.rounds.is_over(wait.stamp));
+        let over = over.map(|(key, _)| key).filter(|key| !self.is_held(*key)).collect();
+        self.looked = upto;
+        if upto < slots {
+            return (over, Some(now.mono));
+        }
+        self.looked = 0;
+        (over, Some(self.rounds.next(now, ms_max)))
+    }
+
+    /// Whether a wait is for as long as it takes: two members of a group would have a message of
+    /// QoS 2, where one of them has given it back and nobody knows whether the other took it.
+    fn is_held(&self, wait: Key) -> bool {
+        let is_twice = |entry: &Entry| entry.qos == Qos::ExactlyOnce;
+        matches!(self.afterwards.get(&wait), Some(After::Moved(_, entry)) if is_twice(entry))
+    }
+
+    /// A wait's time is over: the answer without what has not come.
+    pub fn give_up(&mut self, wait: Key) -> Option<DueAnswer> {
+        let mut open = self.waits.remove(wait)?;
+        self.given_up += 1;
+        open.error = open.error.or(Some(Denial::Busy));
         Some(DueAnswer { origin: open.origin, wait: Some(wait), result: open.result() })
     }
 
@@ -349,6 +408,40 @@ mod tests {
         let told = [StoreError::Busy, StoreError::Failed, StoreError::Full, StoreError::TooLarge];
         let words = [Denial::Busy, Denial::StoreFailed, Denial::StoreFull, Denial::StoreFull];
         assert_eq!(told.map(denial), words);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_given_up_and_may_come_later() {
+        let mut answers = Answers::new();
+        let now = |ms| Now::new(Now::default().after(std::time::Duration::from_millis(ms)), 0);
+        assert_eq!(answers.overdue(now(0), 1_000), (Vec::new(), None), "nothing waits");
+        let mut waits = Vec::new();
+        (0..LOOKS_A_TURN + 5).for_each(|_| waits.extend(answers.open(Origin::Server)));
+        let entry = |qos| {
+            let message = Arc::new(Publication::new("t", &[], b"x"));
+            Box::new(Entry::of(&message, qos, false, None))
+        };
+        answers.set_after(waits[1], After::Moved(waits[1], entry(Qos::ExactlyOnce)));
+        answers.set_after(waits[2], After::Moved(waits[2], entry(Qos::AtLeastOnce)));
+        let (mut over, mut ms) = (Vec::new(), 0);
+        while over.len() + 1 < waits.len() && ms < 10_000 {
+            let (some, next) = answers.overdue(now(ms), 1_000);
+            assert!(some.len() <= LOOKS_A_TURN as usize && next.is_some());
+            over.extend(some);
+            ms += 10;
+        }
+        assert!((1_000..1_600).contains(&ms), "{ms}");
+        waits.remove(1);
+        assert_eq!(over, waits, "all but the one that two would have");
+        answers.note(over[0], true, None);
+        let due = answers.give_up(over[0]).expect("it waits");
+        let (origin, wait, result) = (Origin::Server, Some(over[0]), Err(Denial::Busy));
+        assert_eq!(due, DueAnswer { origin, wait, result });
+        assert_eq!((answers.give_up(over[0]), answers.arrived(over[0], Ok(()))), (None, None));
+        assert_eq!(
+            answers.arrived(over[1], Ok(())).map(|due| due.result),
+            Some(Ok(Routed::NoSubscriber))
+        );
     }
 
     #[test]

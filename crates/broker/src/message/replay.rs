@@ -9,6 +9,7 @@
 
 mod askers;
 mod newcomers;
+mod overdue;
 
 use askers::Askers;
 use newcomers::{Newcomers, Verdict};
@@ -21,6 +22,7 @@ use crate::Broker;
 use crate::Effects;
 use crate::peer_message::{Asker, LastWanted, LateWord, PageWanted, PeerMessage, RetainedPage};
 use crate::retained::Most;
+use base::rounds::Rounds;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::TopicCounter;
@@ -110,13 +112,17 @@ pub(crate) struct Replays {
     resting: VecDeque<Key>,
     /// The number of the last page that was asked for.
     last_page: u32,
+    /// Sessions that wait for another shard's page: which, and since when.
+    asked: BTreeMap<Key, (u32, u32)>,
+    rounds: Rounds,
 }
 
 impl Replays {
     /// None; of what newcomers were given at most so many bytes are noted.
     pub fn new(notes_bytes_max: u64) -> Replays {
         let (newcomers, askers) = (Newcomers::new(notes_bytes_max), Askers::default());
-        Replays { newcomers, askers, resting: VecDeque::new(), last_page: 0 }
+        let (asked, rounds) = (BTreeMap::new(), Rounds::default());
+        Replays { newcomers, askers, resting: VecDeque::new(), last_page: 0, asked, rounds }
     }
 
     /// What was given to those who have just subscribed.
@@ -232,6 +238,8 @@ impl Broker {
             let owner = ShardId(replay.shard);
             looks += PAGE_LOOKS;
             if owner != self.settings.shard {
+                let asked = (wanted.page, self.replays.rounds.stamp());
+                self.replays.asked.insert(key, asked);
                 fx.peer_messages.push((owner, PeerMessage::PageWanted(Box::new(wanted))));
                 return looks;
             }
@@ -291,6 +299,9 @@ impl Broker {
     /// A page came from another shard.
     pub(crate) fn page_came(&mut self, now: Now, page: RetainedPage, fx: &mut Effects) {
         let key = page.session.key();
+        if self.replays.asked.get(&key).is_some_and(|(asked, _)| *asked == page.page) {
+            self.replays.asked.remove(&key);
+        }
         self.hand_page(now, key, page, fx);
         self.pump(now, key, fx);
     }

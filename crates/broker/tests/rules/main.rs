@@ -4,6 +4,7 @@ mod access;
 mod bounds;
 mod commands;
 mod crowds;
+mod deadlines;
 mod durable;
 mod fan_out;
 mod flow;

@@ -9,7 +9,8 @@ use crate::log::LogCalls;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, Kind, Progress};
 use crate::log::pending::PendingCall;
-use base::time::Now;
+use base::time::{Instant, Now};
+use model::counters::PushCounter;
 use model::id::{MessageId, ShardId};
 use model::ports::log::{StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCounts};
@@ -88,8 +89,8 @@ impl Jobs {
     pub fn taken(&mut self, now: Now, from: ShardId, id: MessageId, is_taken: bool) {
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
         match open.others.get_mut(&from.0) {
-            Some(other @ Other::Told) if is_taken => *other = Other::Taken,
-            Some(other @ Other::Told) => {
+            Some(other @ (Other::Told(_) | Other::Late(_))) if is_taken => *other = Other::Taken,
+            Some(other @ (Other::Told(_) | Other::Late(_))) => {
                 let again = now.after(PAUSE);
                 *other = Other::Refused(again);
                 self.look(id, again);
@@ -139,7 +140,6 @@ impl Jobs {
     /// for it.
     pub fn go_on(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         self.tell_others(now, id, fx);
-        self.answer_order(id, fx);
     }
 
     /// Answers those who wait for an order, once every shard has spoken.
@@ -294,21 +294,36 @@ impl Jobs {
     }
 
     fn tell_others(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
+        let again = now.after(self.answer_max);
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
-        let mut later = None;
+        let mut later: Option<Instant> = None;
         for (&shard, other) in &mut open.others {
-            match other {
-                Other::Refused(until) if *until > now.mono => later = Some(*until),
-                Other::Untold | Other::Refused(_) => {
-                    *other = Other::Told;
-                    fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
+            let until = match *other {
+                Other::Refused(until) | Other::Told(until) | Other::Late(until)
+                    if until > now.mono =>
+                {
+                    until
                 }
-                Other::Told | Other::Taken | Other::Over => {}
-            }
+                Other::Taken | Other::Over => continue,
+                Other::Untold | Other::Refused(_) => {
+                    *other = Other::Told(again);
+                    fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
+                    again
+                }
+                // It is stored here, and goes on wherever it is taken: that is answered.
+                Other::Told(_) | Other::Late(_) => {
+                    *other = Other::Late(again);
+                    fx.counters.count(PushCounter::OrdersOverdue);
+                    fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
+                    again
+                }
+            };
+            later = Some(later.map_or(until, |later| later.min(until)));
         }
         if let Some(later) = later {
             self.look(id, later);
         }
+        self.answer_order(id, fx);
     }
 
     /// Writes rows of what has ended, then removes it.

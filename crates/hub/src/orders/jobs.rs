@@ -16,6 +16,7 @@ use model::push::Outcome;
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A device at which a push came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +36,10 @@ pub(crate) enum Other {
     Untold,
     /// It could not take the order: it is to be told again then.
     Refused(Instant),
-    /// It was told and has not answered.
-    Told,
+    /// It was told and has not answered; it is told again then.
+    Told(Instant),
+    /// It was told more than once: whoever ordered waits for it no more.
+    Late(Instant),
     /// It has the order on stable storage, and is at work.
     Taken,
     /// It has nothing to do any more.
@@ -70,7 +73,7 @@ pub(crate) struct Open {
 impl Open {
     /// Whether those who ordered it have to wait.
     pub fn is_being_taken(&self) -> bool {
-        !self.is_kept || self.others.values().any(|other| *other == Other::Told)
+        !self.is_kept || self.others.values().any(|other| matches!(other, Other::Told(_)))
     }
 
     /// The next row that says who is through with it.
@@ -125,6 +128,8 @@ pub(crate) struct Jobs {
     pub(super) shards: u16,
     /// How long one that is over is remembered, seconds.
     pub(super) age_s_max: u32,
+    /// How long an answer of another shard is waited for.
+    pub(super) answer_max: Duration,
     jobs: BTreeMap<MessageId, Job>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
@@ -144,6 +149,7 @@ impl Jobs {
             shard: settings.shard,
             shards: settings.shards,
             age_s_max: settings.limits.pushes.job_age_s_max,
+            answer_max: Duration::from_millis(settings.limits.answer_ms_max.into()),
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
             jobs_max: (settings.limits.pushes.jobs_max as usize).max(1),

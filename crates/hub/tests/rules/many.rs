@@ -3,6 +3,7 @@
 use crate::harness::{HubHarness, Seat, id, limited, product, settings, tag};
 use base::time::{Instant, Now};
 use hub::{OrderMessage, Settings};
+use model::counters::PushCounter;
 use model::id::{MessageId, ProductKey, ShardId};
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
@@ -463,4 +464,32 @@ fn a_push_for_now_or_never_is_over_for_those_it_had_not_reached() {
     assert_eq!((counts.matched, counts.expired, counts.running), (4, 4, false));
     let sent = world.deliveries();
     assert!(!sent.iter().any(|(_, it)| matches!(it, PushDelivery::Push { .. })), "{here:?}");
+}
+
+#[test]
+fn a_shard_that_does_not_answer_is_told_again_and_whoever_ordered_waits_no_longer() {
+    let mut pair = Pair::new();
+    away(&mut pair.worlds[0], 0..5);
+    away(&mut pair.worlds[1], 5..12);
+    let push = MessageId(1_000);
+    let owner = owner(push);
+    let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
+    pair.loses = true;
+    let reply = pair.worlds[owner].tell(PushCommand::Push(order));
+    pair.talk();
+    pair.worlds.iter_mut().for_each(|world| world.pass_ms(29_000));
+    pair.talk();
+    assert_eq!(pair.worlds[owner].answer(reply), None, "the other one has not spoken");
+    pair.worlds.iter_mut().for_each(|world| world.pass_ms(2_000));
+    pair.talk();
+    let answer = pair.worlds[owner].answer(reply);
+    let is_pushed = matches!(answer, Some(PushAnswer::Pushed { id, .. }) if id == push);
+    assert!(is_pushed, "it is stored here, and goes on by itself: {answer:?}");
+    pair.loses = false;
+    pair.worlds.iter_mut().for_each(|world| world.pass_ms(31_000));
+    pair.rest();
+    assert_eq!(pair.stored(push), [(5, false), (7, false)]);
+    let told = pair.worlds[owner].fx.counters.of(PushCounter::OrdersOverdue);
+    assert_eq!(told, 2, "once more in vain, and once more");
+    pair.worlds.iter().for_each(|world| world.hub.audit());
 }

@@ -4,6 +4,7 @@
 //! is `guard`'s part. Invariant: access control holds what the log has, and never before it has it.
 
 use super::{key_of, name_of};
+use crate::backlog::ANSWER;
 use guard::AccessControl;
 use guard::book::UserEntry;
 use model::ports::log::{Call, Completion, Done, StoreError, Table, Ticket, Write};
@@ -89,8 +90,10 @@ impl UserBook {
         let waits = |state: &mut UserBookState| {
             taken && !state.closed && state.calls.get(&ticket).is_some_and(Option::is_none)
         };
-        let state = self.told.wait_while(self.lock(), waits);
-        let answer = state.unwrap_or_else(PoisonError::into_inner).calls.remove(&ticket).flatten();
+        let state = self.told.wait_timeout_while(self.lock(), ANSWER, waits);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner).0;
+        let answer = state.calls.remove(&ticket).flatten();
+        drop(state);
         match answer {
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) => {
