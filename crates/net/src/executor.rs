@@ -101,15 +101,17 @@ where
     /// nothing to do.
     pub fn round(&mut self) -> bool {
         self.take_in();
-        let Some(now) = self.wait() else { return false };
+        let Some(mut now) = self.wait() else { return false };
         let mut turns = 0;
         let mut busy = Duration::ZERO;
         for pass in 0..PASSES_MAX {
             let before = turns;
             for at in 0..self.held.len() {
                 if self.is_due(at, pass) {
-                    busy += self.turn(at, (turns == 0).then_some(now));
+                    busy += self.turn(at, now);
                     turns += 1;
+                    // Where one turn ends the next begins; the wall clock is read once a round.
+                    now.mono = self.now;
                 }
             }
             if turns == before {
@@ -246,7 +248,7 @@ where
     }
 
     /// One turn of a shard; how long it took.
-    fn turn(&mut self, at: usize, now: Option<Now>) -> Duration {
+    fn turn(&mut self, at: usize, now: Now) -> Duration {
         let (before, rest) = self.held.split_at_mut(at);
         let (this, after) = rest.split_first_mut().expect("it is held");
         if std::mem::take(&mut this.ready) && at > 0 {
@@ -255,7 +257,6 @@ where
         if std::mem::take(&mut this.mail) && !self.ready.contains(&ReadyEvent::Mailbox) {
             self.ready.push(ReadyEvent::Mailbox);
         }
-        let now = now.unwrap_or_else(|| this.shard.net_mut().now());
         self.now = this.shard.act(now, &mut self.ready);
         this.next = this.shard.next_turn();
         let spent = self.now - now.mono;
