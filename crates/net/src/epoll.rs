@@ -199,6 +199,7 @@ impl<L: Send> Net for Epoll<L> {
         Now::new(self.mono(), wall.as_millis() as u64)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the same place")]
     fn mono(&mut self) -> Instant {
         Instant::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
