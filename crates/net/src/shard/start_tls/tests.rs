@@ -96,10 +96,7 @@ impl Machine for ToyStream {
                 out.bytes().extend_from_slice(PROCEED.as_bytes());
                 out.start_tls();
                 return Ok(());
-            } else if tag.starts_with("<proceed") {
-                out.start_tls();
-                return Ok(());
-            } else if tag == "<now/>" {
+            } else if tag.starts_with("<proceed") || tag == "<now/>" {
                 out.start_tls();
                 return Ok(());
             } else if tag == "<facts/>" {
