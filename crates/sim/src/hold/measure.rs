@@ -177,11 +177,14 @@ pub fn storm(plan: HoldPlan, cut: u32) -> StormTally {
     StormTally { ms, ..held.tally().unwrap_or_default() }
 }
 
+/// What the log of a shard has answered.
+type Answers = Rc<RefCell<Vec<(ServiceKind, Completion)>>>;
+
 /// Nobody listens, and what is to be stored is stored at once, nowhere.
 #[derive(Default)]
 struct Nothing {
     /// What the log answers before the shard's next turn.
-    completed: Rc<RefCell<Vec<(ServiceKind, Completion)>>>,
+    completed: Answers,
 }
 
 impl Outside for Nothing {
@@ -231,7 +234,7 @@ struct HeldServer {
     plan: HoldPlan,
     shared: Rc<RefCell<Sparse<HoldLetter>>>,
     shards: Vec<HoldShard>,
-    completed: Vec<Rc<RefCell<Vec<(ServiceKind, Completion)>>>>,
+    completed: Vec<Answers>,
     census: Arc<Census>,
 }
 
@@ -240,7 +243,7 @@ impl HeldServer {
         let HoldPlan { protocol, clients, shards } = plan;
         let shared = Sparse::new(shards, clients, (protocol, "sim"), storms);
         let (shared, census) = (Rc::new(RefCell::new(shared)), Arc::new(Census::default()));
-        let completed: Vec<_> = (0..shards).map(|_| Rc::<RefCell<Vec<_>>>::default()).collect();
+        let completed: Vec<Answers> = (0..shards).map(|_| Answers::default()).collect();
         let summary = RouteSummary::new(shards, HASH_KEY);
         let all = completed.iter().zip(0..).map(|(completed, number)| {
             let of = SharedOfAll { shared: &shared, census: &census, summary: &summary };
@@ -307,7 +310,7 @@ struct SharedOfAll<'a> {
 }
 
 fn shard(
-    (number, completed): (u16, Rc<RefCell<Vec<(ServiceKind, Completion)>>>),
+    (number, completed): (u16, Answers),
     (plan, binds_per_s): (HoldPlan, u32),
     SharedOfAll { shared, census, summary }: SharedOfAll<'_>,
 ) -> HoldShard {
