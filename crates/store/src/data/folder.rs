@@ -50,6 +50,17 @@ pub const NODE_SECRET: &str = "node.secret";
 /// Opens the derived state of a log in a folder, with so many bytes of cache.
 pub type States = dyn Fn(&Path, u64) -> Result<Arc<dyn State>, OpenError> + Send + Sync;
 
+/// Removes everything in a folder, as far as it can: what is left of one whose making failed, with
+/// an error of its own that is told.
+pub(crate) fn empty_folder(files: &dyn FileSystem, path: &Path) {
+    for name in files.names(path).unwrap_or_default() {
+        if name != "lost+found" {
+            let path = path.join(name);
+            let _ = files.remove_folder(&path).or_else(|_| files.remove(&path));
+        }
+    }
+}
+
 /// Opens data folders.
 pub struct Folder;
 
@@ -301,17 +312,6 @@ impl Place {
     pub(crate) fn check_whole(&self) -> Result<(), OpenError> {
         let is_whole = self.slots == SlotRange::ALL;
         if is_whole { Ok(()) } else { Err(OpenError::OnlyAPart { path: self.path.clone() }) }
-    }
-
-    /// Removes everything, as far as it can: what is left of a folder whose making failed.
-    pub(crate) fn empty(&self) {
-        let files = &*self.files;
-        for name in files.names(&self.path).unwrap_or_default() {
-            if name != "lost+found" {
-                let path = self.path.join(name);
-                let _ = files.remove_folder(&path).or_else(|_| files.remove(&path));
-            }
-        }
     }
 
     /// Removes every log, for nothing speaks of them.

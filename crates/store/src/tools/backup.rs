@@ -9,7 +9,7 @@
 use super::{Means, open};
 use crate::OpenError;
 use crate::data::alive::state_failed;
-use crate::data::folder::{CLUSTER_SECRET, NODE_SECRET, log_folder};
+use crate::data::folder::{CLUSTER_SECRET, NODE_SECRET, empty_folder, log_folder};
 use crate::data::{Place, Secrets};
 use crate::engine::{Engine, Keep, State, StateChange};
 use crate::files::write_whole;
@@ -147,16 +147,8 @@ impl<'a> Target<'a> {
 /// What is left of a copy that failed would hold the room of segments that are removed.
 impl Drop for Target<'_> {
     fn drop(&mut self) {
-        if self.whole {
-            return;
-        }
-        let files = &*self.place.files;
-        for name in files.names(self.path).unwrap_or_default() {
-            if name != "lost+found" {
-                // The copy's own error is told.
-                let path = self.path.join(name);
-                let _ = files.remove_folder(&path).or_else(|_| files.remove(&path));
-            }
+        if !self.whole {
+            empty_folder(&*self.place.files, self.path);
         }
     }
 }

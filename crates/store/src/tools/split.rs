@@ -10,7 +10,7 @@ use super::text::Sums;
 use super::{Means, import, open, settings};
 use crate::OpenError;
 use crate::data::alive::Alive;
-use crate::data::folder::OpenLog;
+use crate::data::folder::{OpenLog, empty_folder};
 use crate::data::rehome::Into;
 use crate::data::{Place, Secrets};
 use base::hash::SlotRange;
@@ -88,6 +88,7 @@ struct Part {
     place: Place,
     into: Option<Into>,
     sums: Sums,
+    whole: bool,
 }
 
 impl Part {
@@ -101,7 +102,7 @@ impl Part {
         let mut place = import::begin(to, means, secrets)?;
         place.slots = slots;
         let into = Into::begin(&place, "", &settings(secrets, logs), now_s)?;
-        Ok(Part { place, into: Some(into), sums: Sums::default() })
+        Ok(Part { place, into: Some(into), sums: Sums::default(), whole: false })
     }
 
     fn take(&mut self, log: u16, alive: Alive) -> Result<(), OpenError> {
@@ -126,18 +127,18 @@ impl Part {
 
     fn end(mut self, logs: u16) -> Result<Sums, OpenError> {
         let into = self.into.take().expect("it ends once");
-        let ended = into.end(&self.place).and_then(|()| self.place.write_format(logs, false));
-        if ended.is_err() {
-            self.place.empty();
-        }
-        ended.map(|()| std::mem::take(&mut self.sums))
+        into.end(&self.place)?;
+        self.place.write_format(logs, false)?;
+        self.whole = true;
+        Ok(std::mem::take(&mut self.sums))
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if self.into.take().is_some() {
-            self.place.empty();
+        drop(self.into.take());
+        if !self.whole {
+            empty_folder(&*self.place.files, &self.place.path);
         }
     }
 }
