@@ -1,6 +1,8 @@
 //! The roof's side of a shard: what it must answer, and the handle where it leaves its orders.
 
 pub mod dialler;
+#[cfg(test)]
+pub(crate) mod mute;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;

@@ -7,6 +7,7 @@
 
 use super::exchange::AwakeThreads;
 use super::*;
+use crate::logic::mute::Mute;
 use crate::logic::{ConnectionOrigin, ShardHandle};
 use crate::shard::{Settings, ShardMessage};
 use crate::transport::{Accepted, Got, Net};
@@ -14,50 +15,10 @@ use base::hash::HashKey;
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::{Link, WireProfile};
-use model::machine::{Input, Machine, Outbox, TurnAway};
 use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-
-/// Nobody connects here.
-struct Never {
-    _room: (u64, bool),
-}
-
-impl Machine for Never {
-    type Up = ();
-    type Down = ();
-
-    fn opened(&mut self, _: Now, _: &Link, _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn receive(
-        &mut self,
-        _: Now,
-        _: &mut Input<'_>,
-        _: &mut Outbox<()>,
-    ) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn command(&mut self, _: Now, (): (), _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn wake(&mut self, _: Now, _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn silent(&mut self, _: Now, _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<()>) {}
-
-    fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<()>) {}
-}
 
 /// Sends mail of a number on to the other shard, one less, until it is none. 100 ends the shard.
 struct Relay {
@@ -66,11 +27,11 @@ struct Relay {
 }
 
 impl ShardLogic for Relay {
-    type Machine = Never;
+    type Machine = Mute;
     type Mail = u32;
     const WIRES: &'static [WireProfile] = &crate::wires::WIRES;
 
-    fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<Never> {
+    fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<Mute> {
         None
     }
 

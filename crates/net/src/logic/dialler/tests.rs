@@ -2,46 +2,10 @@
 
 use super::*;
 use crate::logic::ConnectionOrigin;
+use crate::logic::mute::Mute;
 use base::slab::Key;
 use model::id::ShardId;
 use model::link::{Link, Protocol, WireProfile};
-use model::machine::{Input, Machine, Outbox, TurnAway};
-
-struct Mute;
-
-impl Machine for Mute {
-    type Up = ();
-    type Down = ();
-
-    fn opened(&mut self, _: Now, _: &Link, _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn receive(
-        &mut self,
-        _: Now,
-        _: &mut Input<'_>,
-        _: &mut Outbox<()>,
-    ) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn command(&mut self, _: Now, (): (), _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn wake(&mut self, _: Now, _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn silent(&mut self, _: Now, _: &mut Outbox<()>) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<()>) {}
-
-    fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<()>) {}
-}
 
 struct Nobody;
 
