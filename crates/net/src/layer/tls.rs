@@ -135,21 +135,18 @@ impl TlsServer {
             revoked: None,
             only_1_3: false,
         };
-        TlsServer::of(files, clients)
+        TlsServer::of(files, clients, &[])
     }
 
-    /// Reads these files.
-    pub fn of(files: TlsFiles, clients: ClientCertificates) -> Result<TlsServer, TlsError> {
-        let config = ArcSwap::from_pointee(read(&files, clients, &[])?);
+    /// Reads these files, for clients that ask for one of these protocols by ALPN, or for none.
+    pub fn of(
+        files: TlsFiles,
+        clients: ClientCertificates,
+        wires: &'static [WireProfile],
+    ) -> Result<TlsServer, TlsError> {
+        let config = ArcSwap::from_pointee(read(&files, clients, wires)?);
         let identity = CertificateIdentity::default();
-        Ok(TlsServer { config, files, clients, identity, wires: &[] })
-    }
-
-    /// The same for clients that ask for one of these protocols by ALPN, or for none.
-    pub fn serving(self, wires: &'static [WireProfile]) -> TlsServer {
-        let mut config = ServerConfig::clone(&self.config.load());
-        serve(&mut config, wires);
-        TlsServer { config: ArcSwap::from_pointee(config), wires, ..self }
+        Ok(TlsServer { config, files, clients, identity, wires })
     }
 
     /// The same with another name of a client's certificate as its identity.

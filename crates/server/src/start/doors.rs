@@ -35,8 +35,8 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
         };
-        let tls = TlsServer::of(files, listener.client_certificates).map_err(failed)?;
-        let tls = tls.serving(&WIRES).identity(listener.identity);
+        let tls = TlsServer::of(files, listener.client_certificates, &WIRES).map_err(failed)?;
+        let tls = tls.identity(listener.identity);
         Ok((listener.name.clone(), Arc::new(tls)))
     };
     config.listen.iter().filter(with_tls).map(load).collect()

@@ -320,7 +320,7 @@ impl Papers {
             revoked: None,
             only_1_3: false,
         };
-        Arc::new(TlsServer::of(files, clients).expect("good files").serving(&TOYS))
+        Arc::new(TlsServer::of(files, clients, &TOYS).expect("good files"))
     }
 
     fn client(&self, version: &'static SupportedProtocolVersion, name: &str) -> ClientTls {
