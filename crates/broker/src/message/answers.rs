@@ -259,7 +259,8 @@ impl Answers {
     /// When to look again.
     pub fn overdue(&mut self, now: Now, ms_max: u32) -> (Vec<Key>, Option<Instant>) {
         if self.waits.is_empty() {
-            (self.looked, _) = (0, self.rounds.rest());
+            self.looked = 0;
+            self.rounds.rest();
             return (Vec::new(), None);
         }
         if let Some(ends) = self.rounds.ends(now, ms_max) {

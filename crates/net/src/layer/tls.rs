@@ -196,16 +196,11 @@ fn read(
     config.ticketer =
         ring::Ticketer::new().map_err(|error| wrong(certificate, error.to_string()))?;
     config.send_tls13_tickets = 1;
-    serve(&mut config, wires);
-    Ok(config)
-}
-
-/// Makes a configuration that of these protocols.
-fn serve(config: &mut ServerConfig, wires: &[WireProfile]) {
     config.alpn_protocols = alpn(wires);
     if wires.iter().any(|wire| wire.asks_tls) {
         config.key_log = Arc::new(BindingLog);
     }
+    Ok(config)
 }
 
 /// Who looks at the certificates of clients.
