@@ -343,7 +343,7 @@ class DiskFull(Case):
             stored += 1
             answer = server.push("away", "x" * 4000)
         self.assertEqual((answer["outcome"], answer.get("reason")), ("rejected", "store_full"))
-        self.assertGreater(stored, 100)
+        self.assertGreater(stored, 50, "many, before there was no room")
         self.assertGreater(server.count("store_failures_total"), 0)
         return server, stored, os.path.join(inside, "ballast")
 
