@@ -29,7 +29,7 @@ install_missing() {
 }
 
 install_missing
-if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q -p holdline; then
+if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q --workspace --bin holdline; then
     echo "the binary could not be built" >&2
     echo "0 passed, 1 failed"
     exit 1
