@@ -229,7 +229,9 @@ pub(crate) fn rejection(error: StoreError) -> Rejection {
         StoreError::Busy => Rejection::Busy,
         StoreError::TooLarge => Rejection::TooLarge,
         StoreError::Full => Rejection::StoreFull,
-        StoreError::Failed | StoreError::Conflict | StoreError::Damaged => Rejection::StoreFailed,
+        StoreError::Failed | StoreError::Conflict | StoreError::Stale | StoreError::Damaged => {
+            Rejection::StoreFailed
+        }
     }
 }
 

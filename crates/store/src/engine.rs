@@ -12,6 +12,7 @@
 mod commit;
 mod import;
 mod index;
+mod post;
 mod read;
 pub(crate) mod record;
 mod recovery;
@@ -24,6 +25,7 @@ mod upkeep;
 mod verify;
 
 pub use import::{Import, OnceRecord};
+pub(crate) use index::rosters;
 pub use read::Planned;
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention};
@@ -58,6 +60,8 @@ struct Since {
     /// Of the last one that is done.
     place: Place,
     bytes: u64,
+    /// Places that messages took.
+    places: u64,
     /// Unix second of the first change.
     first_s: Option<u32>,
 }

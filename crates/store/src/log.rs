@@ -185,6 +185,14 @@ impl Log {
         }
     }
 
+    /// Opens a batch, if none is open, so that [`Log::ahead`] is where the next record will stand:
+    /// a new segment may begin before it. A record must follow.
+    pub(crate) fn open_batch(&mut self) {
+        if self.batch.is_empty() {
+            self.begin_batch();
+        }
+    }
+
     /// Adds a record to the open batch; `fill` appends its payload. Where it will stand, and its
     /// length with its head, bytes. The first of a batch may begin a new segment before it.
     pub(crate) fn add(
@@ -192,9 +200,7 @@ impl Log {
         kind: RecordKind,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> (Place, u32) {
-        if self.batch.is_empty() {
-            self.begin_batch();
-        }
+        self.open_batch();
         let start = self.batch.len();
         record::write(kind, &mut self.batch, fill);
         self.link.add(record::crc(&self.batch[start..]));

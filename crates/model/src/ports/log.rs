@@ -15,6 +15,12 @@ use std::sync::Arc;
 /// Timelines that one [`Append`] may name. A caller splits longer lists.
 pub const APPEND_TIMELINES_MAX: usize = 4_096;
 
+/// Members that one roster may have. A change that would make it longer is refused.
+pub const ROSTER_MEMBERS_MAX: usize = 1 << 18;
+
+/// Timelines that one [`RosterChange`] may name. A longer roster is made by several.
+pub const ROSTER_CHANGE_MAX: usize = 4_096;
+
 /// Sequence numbers that one [`Write::Remove`] may name.
 pub const REMOVE_SEQS_MAX: usize = 4_096;
 
@@ -58,6 +64,13 @@ pub enum Call {
 pub enum Write {
     /// A message takes its place at the end of timelines. Answered by [`Done::Appended`].
     Append(Append),
+    /// A message takes its place at the end of the timelines of a roster. Answered by
+    /// [`Done::Appended`].
+    Post(Post),
+    /// A roster is made, or has other members from now on.
+    Roster(RosterChange),
+    /// A roster is gone, and its version with it; messages in its members' timelines stay.
+    Disband(RosterId),
     /// These messages leave a timeline; those that are not there have left already.
     Remove {
         /// The timeline.
@@ -104,6 +117,58 @@ pub struct Append {
     /// is a claim.
     pub to: Vec<TimelineId>,
     /// Makes a retry harmless.
+    pub once: Option<OnceKey>,
+}
+
+/// Names a roster: a hash of its owner's names. Every log has its own under one name, with those
+/// members that are at home there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct RosterId(pub u128);
+
+impl RosterId {
+    /// The key of its row in [`Table::Rosters`].
+    pub fn row_key(self) -> Box<[u8]> {
+        RowHome::Everywhere.key(&[&self.0.to_be_bytes()])
+    }
+
+    /// The roster whose row has this key.
+    pub fn of_row(key: &[u8]) -> Option<RosterId> {
+        let name = RowHome::rest(key).filter(|_| RowHome::of(key) == RowHome::Everywhere)?;
+        name.try_into().ok().map(u128::from_be_bytes).map(RosterId)
+    }
+}
+
+/// A change of a roster: a stored list of timelines of one log, with a version that rises.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RosterChange {
+    /// Which.
+    pub roster: RosterId,
+    /// Its version before: 0, there is none. With another one the answer is
+    /// [`StoreError::Stale`].
+    pub after: u64,
+    /// Its version from now on, above `after`. A roster that has it already stays as it is.
+    pub version: u64,
+    /// Timelines that leave; those that are no members have left already.
+    pub leave: Vec<TimelineId>,
+    /// Timelines that join behind that; those that are members stay. Together at most
+    /// [`ROSTER_CHANGE_MAX`], and no more members than [`ROSTER_MEMBERS_MAX`] in the end.
+    pub join: Vec<TimelineId>,
+}
+
+/// A message for the members of a roster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Post {
+    /// The message; stored once, and once for all posts of the same `Arc` that come close together.
+    pub message: Arc<Message>,
+    /// To whom.
+    pub roster: RosterId,
+    /// The roster's version as the caller knows it. With another one the answer is
+    /// [`StoreError::Stale`], and nothing is written.
+    pub version: u64,
+    /// Only to the members with these places in the roster, which rise; counted from 0, in the
+    /// order of the members' ids. `None`: to all. One beyond the end: [`StoreError::Stale`].
+    pub only: Option<Box<[u32]>>,
+    /// Makes a retry harmless. A retry is answered whatever the roster has become.
     pub once: Option<OnceKey>,
 }
 
@@ -199,13 +264,15 @@ pub enum Table {
     Orders = 10,
     /// Tokens of the API, by name. The first log has all of them.
     ApiTokens = 11,
+    /// Rosters, by id. Only calls of their own write them, and each log has its own of each.
+    Rosters = 12,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -217,6 +284,7 @@ impl Table {
         Table::Users,
         Table::Orders,
         Table::ApiTokens,
+        Table::Rosters,
         Table::Other,
     ];
 
@@ -237,7 +305,7 @@ impl Table {
             | Table::Wills
             | Table::Delayed => Some(ServiceKind::Topics),
             Table::Other => Some(ServiceKind::Echo),
-            Table::Users | Table::ApiTokens => None,
+            Table::Users | Table::ApiTokens | Table::Rosters => None,
         }
     }
 }
@@ -254,6 +322,8 @@ pub enum Read {
         /// The reader.
         reader: ReaderId,
     },
+    /// A roster. Answered by [`Done::Roster`].
+    Roster(RosterId),
     /// One row. Answered by [`Done::Row`].
     Row {
         /// Its table.
@@ -302,6 +372,8 @@ pub enum Done {
     Page(Page),
     /// A standing.
     Standing(TimelineStatus),
+    /// The roster, if there is one.
+    Roster(Option<Roster>),
     /// The row's value, if there is one.
     Row(Option<Box<[u8]>>),
     /// Rows, keys and values.
@@ -315,8 +387,18 @@ pub struct Appended {
     pub new: bool,
     /// The message's id; of a retry, the first one's.
     pub id: u64,
-    /// Its place in each timeline, in the order in which they were named.
+    /// Its place in each timeline, in the order in which they were named; of a post, in the order
+    /// of the members' ids.
     pub seqs: Vec<Seq>,
+}
+
+/// A roster as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Roster {
+    /// Its version, above 0.
+    pub version: u64,
+    /// Its members, in the order of their ids.
+    pub members: Arc<[TimelineId]>,
 }
 
 /// Part of a timeline.
@@ -353,6 +435,8 @@ pub enum StoreError {
     Busy,
     /// The once key was used before for a message with another body.
     Conflict,
+    /// The roster has another version than the call says.
+    Stale,
     /// A limit of this file is exceeded.
     TooLarge,
     /// What should be read is damaged on the disk. The log says where.

@@ -32,7 +32,7 @@ use std::thread;
 /// Most logs of a folder: their names have two digits.
 pub(crate) const LOGS_MAX: u16 = 99;
 
-const FORMAT: &str = "holdline data 5\n";
+const FORMAT: &str = "holdline data 6\n";
 
 /// The line of `FORMAT` that says that the logs with `.new` are those that count.
 const SWITCHING: &str = "switching\n";

@@ -7,7 +7,7 @@
 //! at most one upkeep task at a time.
 
 use crate::engine::{Engine, Finished, Planned, UpkeepTask};
-use model::ports::log::{Call, Party, Ticket, Write};
+use model::ports::log::{Call, Party, Post, RosterChange, Ticket, Write};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -264,10 +264,14 @@ fn weight(call: &Call) -> usize {
 pub(crate) fn write_weight(write: &Write) -> usize {
     match write {
         Write::Append(append) => append.message.weight() + 16 * append.to.len(),
+        Write::Post(Post { message, only, .. }) => {
+            message.weight() + 4 * only.as_ref().map_or(0, |only| only.len())
+        }
+        Write::Roster(RosterChange { leave, join, .. }) => 16 * (leave.len() + join.len()),
         Write::Remove { seqs, .. } => 8 * seqs.len(),
         Write::Put { key, value, .. } => key.len() + value.len(),
         Write::Delete { key, .. } => key.len(),
-        Write::Acknowledge { .. } | Write::Forget(_) => 0,
+        Write::Acknowledge { .. } | Write::Forget(_) | Write::Disband(_) => 0,
     }
 }
 

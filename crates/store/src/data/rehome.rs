@@ -10,9 +10,11 @@ use crate::data::alive::{Alive, cannot};
 use crate::data::folder::OpenLog;
 use crate::data::opened::{OpenFolder, settle};
 use crate::data::{Place, Settings};
+use crate::engine::rosters;
 use crate::engine::{Import, OnceRecord};
 use crate::{Fsync, OpenError};
-use model::ports::log::{Append, RowHome, Write};
+use base::hash::{Slot, SlotRange};
+use model::ports::log::{Append, Roster, RosterId, RowHome, Table, Write};
 use model::timeline::{Seq, TimelineId};
 
 /// Rows, or entries, that are written together.
@@ -57,6 +59,8 @@ impl OpenFolder {
 /// Logs that are being filled.
 pub(crate) struct Into {
     logs: Vec<OpenLog>,
+    /// Whose members of rosters there are.
+    slots: SlotRange,
     now_s: u32,
     /// Rows that wait to be written, each with its log.
     rows: Vec<(Option<u16>, Write)>,
@@ -90,7 +94,8 @@ impl Into {
         let settings = Settings { fsync: Fsync::Never, retention, ..settings.clone() };
         let logs = place.open_logs(suffix, settings.logs, &settings)?;
         let (entries, rows, remembered) = ((0, Vec::new(), 0), Vec::new(), Vec::new());
-        Ok(Into { logs, now_s, rows, entries, open: None, current: None, remembered })
+        let slots = place.slots;
+        Ok(Into { logs, slots, now_s, rows, entries, open: None, current: None, remembered })
     }
 
     /// Takes one thing in, into this log, or else where it lives. Things come in the order of
@@ -102,6 +107,7 @@ impl Into {
             RowHome::Everywhere => None,
         });
         match alive {
+            Alive::Row { table: Table::Rosters, key, value } => self.roster(&key, &value, log),
             Alive::Row { table, key, value } => {
                 self.rows.push((log, Write::Put { table, key, value }));
                 if self.rows.len() >= TOGETHER { self.write_rows() } else { Ok(()) }
@@ -136,6 +142,25 @@ impl Into {
                 }
             }
         }
+    }
+
+    /// Every log has of a roster whom it is home to.
+    fn roster(&mut self, key: &[u8], value: &[u8], log: Option<u16>) -> Result<(), OpenError> {
+        let Some((id, roster)) = RosterId::of_row(key).zip(rosters::read(value)) else {
+            let (path, why) = (self.logs[0].folder.clone(), "the row of a roster makes no sense");
+            return Err(OpenError::Corrupt { path, offset: 0, why });
+        };
+        let count = self.logs.len() as u16;
+        for to in log.map_or(0..count, |log| log..log + 1) {
+            let here = |member: &&TimelineId| {
+                let slot = Slot::of(member.home_hash());
+                self.slots.has(slot) && (log.is_some() || slot.home(count) == to)
+            };
+            let members = roster.members.iter().filter(here).copied().collect();
+            let roster = Roster { version: roster.version, members };
+            self.place(to.into(), Import::Roster(id, roster))?;
+        }
+        Ok(())
     }
 
     /// The things of one log have been taken in: what is still to be said of the last of them is.
@@ -184,6 +209,7 @@ impl Into {
         }
         let weight = match &import {
             Import::Entry(_, _, message) => message.weight(),
+            Import::Roster(_, roster) => 16 * roster.members.len(),
             Import::Last(..) | Import::Once(_) => 0,
         };
         self.entries.0 = log;
@@ -204,8 +230,8 @@ impl Into {
         let placed = log.engine.import(self.now_s, &entries);
         let placed = placed.map_err(|error| cannot(&log.folder, error))?;
         // The number behind a timeline's last entry may be that entry's own.
-        let all = placed.iter().zip(&entries);
-        match all.into_iter().all(|(new, entry)| *new || matches!(entry, Import::Last(..))) {
+        let mut all = placed.iter().zip(&entries);
+        match all.all(|(new, entry)| *new || matches!(entry, Import::Last(..))) {
             true => Ok(()),
             false => {
                 let why = "a timeline has a number twice";

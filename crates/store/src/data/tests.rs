@@ -217,7 +217,7 @@ fn a_folder_that_is_not_ours_is_left_alone() {
 
 #[test]
 fn a_folder_of_another_format_is_refused_and_left_as_it_is() {
-    for text in ["holdline data 1\n", "holdline data 4\nlogs 1\n", "holdline data 6\nlogs 1\n"] {
+    for text in ["holdline data 1\n", "holdline data 5\nlogs 1\n", "holdline data 7\nlogs 1\n"] {
         let folder = TempDir::new().expect("a folder");
         std::fs::write(folder.path().join("FORMAT"), text).expect("room");
         std::fs::create_dir(folder.path().join("journal")).expect("room");
@@ -288,6 +288,45 @@ fn a_backup_of_running_logs_is_a_folder_of_its_own() {
     drop(running);
     let mut running = Running::new(open(&from, settings(2)).expect("opens"));
     assert_eq!(running.entries(0, 1).last(), Some(&(401, 1_000)), "and the first is as it was");
+}
+
+#[test]
+fn a_roster_has_in_every_log_whom_that_is_home_to_and_its_lowest_version() {
+    let folder = TempDir::new().expect("a folder");
+    let id = RosterId(9);
+    let home = |n: u64, logs: u16| base::hash::home(timeline(n).home_hash(), logs);
+    let mut opened = open(folder.path(), settings(2)).expect("opens");
+    for (log, version) in [(0, 4), (1, 3)] {
+        let join: Vec<_> = (0..40).filter(|&n| home(n, 2) == log).map(timeline).collect();
+        let leave = Vec::new();
+        let make = RosterChange { roster: id, after: 0, version, leave, join };
+        let (message, only, once) = (message(7, b"to all"), None, None);
+        let post = Post { message, roster: id, version, only, once };
+        let answers = opened.commit(2_000, log, &[Write::Roster(make), Write::Post(post)]);
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+    drop(opened);
+    for logs in [3, 1, 2] {
+        let opened = open(folder.path(), settings(logs)).expect("opens");
+        let mut running = Running::new(opened.rehome(2_000).expect("room"));
+        for log in 0..logs {
+            let mut members: Vec<_> =
+                (0..40).filter(|&n| home(n, logs) == log).map(timeline).collect();
+            members.sort_unstable();
+            let count = members.len();
+            let roster = Roster { version: 3, members: members.into() };
+            let found = running.call(log, vec![Call::Read(Read::Roster(id))]).remove(0);
+            assert_eq!(found, Ok(Done::Roster(Some(roster))), "log {log} of {logs}");
+            let first = (0..40).find(|&n| home(n, logs) == log).expect("each has some");
+            assert_eq!(running.entries(log, first)[0], (1, 7));
+            let (message, only, once) = (message(8, b"again"), None, None);
+            let post = Post { message, roster: id, version: 3, only, once };
+            match running.write(log, Write::Post(post)) {
+                Ok(Done::Appended(Appended { seqs, .. })) => assert_eq!(seqs.len(), count),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
 
 #[test]

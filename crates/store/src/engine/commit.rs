@@ -57,9 +57,13 @@ impl Engine {
             }
         }
         // Not even endings; what needs no room is answered all the same.
-        let answer = |write: &Write| match write {
-            Write::Append(append) => self.known(append).unwrap_or(Err(StoreError::Full)),
-            _ => Err(StoreError::Full),
+        let answer = |write: &Write| {
+            let known = match write {
+                Write::Append(Append { once, message, .. })
+                | Write::Post(Post { once, message, .. }) => self.known(*once, message),
+                _ => None,
+            };
+            known.unwrap_or(Err(StoreError::Full))
         };
         writes.iter().map(answer).collect()
     }
@@ -107,13 +111,25 @@ impl Engine {
         let state_failed = |error: StateError| state_failed(&error);
         match write {
             Write::Append(append) => {
-                too_large(append)?;
-                match self.known(append) {
+                too_large(&append.message, append.to.len())?;
+                match self.known(append.once, &append.message) {
                     Some(answer) => return answer,
                     None if ending => return Err(StoreError::Full),
                     None => return self.append(now_s, append, batch).map_err(state_failed),
                 }
             }
+            Write::Post(post) => {
+                too_large(&post.message, 0)?;
+                match self.known(post.once, &post.message) {
+                    Some(answer) => return answer,
+                    None if ending => return Err(StoreError::Full),
+                    None => return self.post(now_s, post, batch),
+                }
+            }
+            Write::Roster(change) => self.change_roster(change, ending, batch)?,
+            Write::Disband(roster) => self.disband(*roster, batch),
+            Write::Put { table: Table::Rosters, .. }
+            | Write::Delete { table: Table::Rosters, .. } => return Err(StoreError::Stale),
             Write::Remove { seqs, .. } if seqs.len() > REMOVE_SEQS_MAX => {
                 return Err(StoreError::TooLarge);
             }
@@ -149,9 +165,9 @@ impl Engine {
     }
 
     /// The answer to an append that is known already.
-    fn known(&self, append: &Append) -> Option<Result<Done, StoreError>> {
-        let First { crc, id, seqs, .. } = self.index.once.find(append.once?)?;
-        if *crc != record::crc(&append.message) {
+    fn known(&self, once: Option<OnceKey>, message: &Message) -> Option<Result<Done, StoreError>> {
+        let First { crc, id, seqs, .. } = self.index.once.find(once?)?;
+        if *crc != record::crc(message) {
             return Some(Err(StoreError::Conflict));
         }
         Some(Ok(Done::Appended(Appended { new: false, id: *id, seqs: seqs.to_vec() })))
@@ -178,6 +194,7 @@ impl Engine {
                 let pairs = slots.iter().zip(&seqs);
                 pairs.for_each(|(&slot, &seq)| self.index.push(slot, seq, &stored));
                 self.index.counts.fill(stored.place.segment, seqs.len() as u64);
+                self.since.places += seqs.len() as u64;
                 let pushed = slots.iter().copied().zip(seqs.iter().copied()).collect();
                 batch.undo.push(Undo::Append { pushed, segment: stored.place.segment });
             }
@@ -204,17 +221,13 @@ impl Engine {
                 self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
             return (place, None);
         }
-        let segment = self.log.ahead().segment;
-        if let Some(stored) = self.hot.find(message, segment) {
+        self.log.open_batch();
+        if let Some(stored) = self.hot.find(message, self.log.ahead().segment) {
             let there = Whereabouts::There(stored.place, stored.length);
             let said = Said { claim, ..Said::of(message, there) };
             let (place, _) =
                 self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
-            if place.segment == segment {
-                return (place, Some(stored));
-            }
-            // It would have been the first of a new segment, which has all that it names itself.
-            self.log.drop_batch();
+            return (place, Some(stored));
         }
         if targets.to.len() <= TARGETS_BESIDE_MAX {
             let said = Said { claim, ..Said::of(message, Whereabouts::Here) };
@@ -364,6 +377,11 @@ impl Engine {
                 Write::Append(append) => {
                     append.to.iter().for_each(|&timeline| self.look_at(timeline));
                 }
+                Write::Post(post) => {
+                    let members = self.index.rosters.get(post.roster);
+                    let members = members.map(|known| Arc::clone(&known.roster.members));
+                    members.iter().flat_map(|all| all.iter()).for_each(|&it| self.look_at(it));
+                }
                 Write::Acknowledge { timeline, .. }
                     if self.settings.rule(timeline.space()).acknowledged =>
                 {
@@ -376,6 +394,9 @@ impl Engine {
 
     fn look_at(&mut self, timeline: TimelineId) {
         let rule = self.settings.rule(timeline.space());
+        if rule.count_max.is_none() && rule.bytes_max.is_none() {
+            return;
+        }
         let Some(slot) = self.index.heads.find(timeline) else { return };
         if super::upkeep::retention::is_over(&rule, self.index.heads.at(slot).row()) {
             self.excess.push(timeline);
@@ -396,9 +417,8 @@ impl<'a> Targets<'a> {
     }
 }
 
-fn too_large(append: &Append) -> Result<(), StoreError> {
-    let Append { message, to, .. } = append;
-    let within = to.len() <= APPEND_TIMELINES_MAX
+fn too_large(message: &Message, timelines: usize) -> Result<(), StoreError> {
+    let within = timelines <= APPEND_TIMELINES_MAX
         && message.label.len() <= Message::LABEL_BYTES_MAX
         && message.body.len() <= Message::BODY_BYTES_MAX;
     if within { Ok(()) } else { Err(StoreError::TooLarge) }

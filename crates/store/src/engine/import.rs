@@ -3,11 +3,12 @@
 use super::Engine;
 use super::commit::Batch;
 use super::index::once::First;
+use super::index::rosters::changed;
 use super::read::state_failed;
-use super::record::{self, Claim, Said, Whereabouts};
+use super::record::{self, Claim, Said, Whereabouts, list};
 use super::undo::Undo;
 use crate::log::RecordKind;
-use model::ports::log::{OnceKey, StoreError};
+use model::ports::log::{OnceKey, Roster, RosterChange, RosterId, StoreError};
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub enum Import {
     Last(TimelineId, Seq),
     /// An append is remembered under its once key.
     Once(OnceRecord),
+    /// A roster, or some of its members: it has those that it had too, and the lower version, so
+    /// that a change of which only a part of them heard is said again.
+    Roster(RosterId, Roster),
 }
 
 /// An append that a log remembers, so that a retry gets the first answer.
@@ -59,6 +63,7 @@ impl Engine {
         let (timeline, seq) = match import {
             Import::Entry(timeline, seq, _) | Import::Last(timeline, seq) => (timeline, seq),
             Import::Once(remembered) => return Ok(self.import_once(remembered, batch)),
+            Import::Roster(id, roster) => return self.import_roster(*id, roster, batch),
         };
         let slot = self.index.head(*timeline).map_err(|error| state_failed(&error))?;
         let last = self.index.heads.at(slot).last;
@@ -84,7 +89,7 @@ impl Engine {
                 self.index.counts.fill(segment, 1);
                 batch.undo.push(Undo::Append { pushed: [(slot, *seq)].into(), segment });
             }
-            Import::Last(..) | Import::Once(_) => {
+            Import::Last(..) | Import::Once(_) | Import::Roster(..) => {
                 let empty = Message { id: 0, at_s: 0, label: [].into(), body: [].into() };
                 let said = Said::of(&empty, Whereabouts::Nowhere);
                 self.log.add(RecordKind::Append, |out| said.write(target.into_iter(), out));
@@ -105,6 +110,25 @@ impl Engine {
         self.index.once.insert(claim, place, id, seqs.clone());
         batch.undo.push(Undo::Once(key));
         true
+    }
+
+    fn import_roster(
+        &mut self,
+        id: RosterId,
+        roster: &Roster,
+        batch: &mut Batch,
+    ) -> Result<bool, StoreError> {
+        let before = self.index.roster(id).map_err(|error| state_failed(&error))?;
+        let version = match before.version {
+            0 => roster.version,
+            before => before.min(roster.version),
+        };
+        let (after, join) = (before.version, roster.members.to_vec());
+        let change = RosterChange { roster: id, after, version, leave: Vec::new(), join };
+        self.log.add(RecordKind::Roster, |out| list::write_roster(&change, out));
+        let members = changed(&before.members, &[], &change.join);
+        self.set_roster(id, Roster { version, members }, batch);
+        Ok(true)
     }
 
     /// Everything that is remembered under once keys, in the order in which it came.

@@ -5,36 +5,40 @@
 //! know and never writes it. It knows no log. Invariant: state and index together say what all
 //! committed records said, and `count` of a head is the number of its entries in both.
 
+pub(crate) mod changed;
 pub(crate) mod counts;
 pub(crate) mod heads;
 pub(crate) mod hot;
 pub(crate) mod once;
 pub(crate) mod ranges;
+pub(crate) mod rosters;
 pub(crate) mod rows;
 pub(crate) mod tail;
 
 use super::record::stored::{Entry, Leaving, Stored};
 use super::state::{Keep, State, StateError};
 use crate::log::Place;
+use changed::Changed;
 use counts::Counts;
 use heads::{HeadRow, Heads};
 use model::timeline::{ReaderId, Seq, TimelineId};
 use once::Once;
 use ranges::Ranges;
+use rosters::Rosters;
 use rows::Rows;
-use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use tail::{Flush, Old, Part, Touched};
 
 /// The index of one log.
 pub(crate) struct Index {
     pub(crate) heads: Heads,
-    touched: Vec<Option<Touched>>,
-    free: Vec<u32>,
+    changed: Changed,
     pub(crate) counts: Counts,
     pub(crate) once: Once,
     pub(crate) rows: Rows,
+    pub(crate) rosters: Rosters,
     pub(crate) state: Arc<dyn State>,
     /// While the log is replayed: timelines of which state knows more than the checkpoint, and up
     /// to where.
@@ -59,14 +63,14 @@ pub(crate) struct Forgotten {
 }
 
 impl Index {
-    pub(crate) fn new(state: Arc<dyn State>, once: Once) -> Index {
+    pub(crate) fn new(state: Arc<dyn State>, once: Once, rosters: Rosters) -> Index {
         Index {
             heads: Heads::new(),
-            touched: Vec::new(),
-            free: Vec::new(),
+            changed: Changed::default(),
             counts: Counts::default(),
             once,
             rows: Rows::default(),
+            rosters,
             state,
             newer: None,
         }
@@ -96,47 +100,47 @@ impl Index {
 
     /// What changed in a timeline.
     pub(crate) fn touched(&self, slot: u32) -> Option<&Touched> {
-        self.touched[self.heads.at(slot).touched()? as usize].as_ref()
+        self.changed.at(self.heads.at(slot).touched()?)
     }
 
     /// The same, to change it.
     pub(crate) fn touch(&mut self, slot: u32) -> &mut Touched {
+        let at = self.touch_at(slot);
+        self.changed.at_mut(at).expect("heads name only what is there")
+    }
+
+    fn touch_at(&mut self, slot: u32) -> u32 {
         let head = self.heads.at(slot);
-        let at = match head.touched() {
+        match head.touched() {
             Some(at) => at,
             None => {
-                let at = self.free.pop().unwrap_or_else(|| {
-                    self.touched.push(None);
-                    (self.touched.len() - 1) as u32
-                });
-                self.touched[at as usize] = Some(Touched::new(slot, head.last));
+                let at = self.changed.put(Touched::new(slot, head.last));
                 self.heads.at_mut(slot).set_touched(Some(at));
                 at
             }
-        };
-        self.touched[at as usize].as_mut().expect("heads name only what is there")
+        }
     }
 
     /// Timelines that changed.
     pub(crate) fn touched_len(&self) -> usize {
-        self.touched.len() - self.free.len()
+        self.changed.len()
     }
 
-    /// Names for [`Index::begin_flush`] of all that changed, the lowest timeline last: who takes
-    /// them from the end goes through state in its order, which costs it a third.
-    pub(crate) fn touched_all(&self) -> Vec<u32> {
-        let named = |(at, touched): (usize, &Option<Touched>)| {
-            let head = self.heads.at(touched.as_ref()?.head);
-            Some((head.id(), at as u32))
-        };
-        let mut all: Vec<_> = self.touched.iter().enumerate().filter_map(named).collect();
-        all.sort_unstable_by_key(|(timeline, _)| Reverse(*timeline));
-        all.into_iter().map(|(_, at)| at).collect()
+    /// Places for [`Index::begin_flush`] to which those belong that changed, and the timelines'
+    /// names.
+    pub(crate) fn changed_at(&self, places: Range<u32>) -> Vec<(TimelineId, u32)> {
+        let named = |at: u32| Some((self.heads.at(self.changed.at(at)?.head).id(), at));
+        places.filter_map(named).collect()
+    }
+
+    /// Ends of those places as of now.
+    pub(crate) fn changed_places(&self) -> u32 {
+        self.changed.places()
     }
 
     /// The ids of all that changed.
     pub(crate) fn changed(&self) -> impl Iterator<Item = TimelineId> + '_ {
-        self.touched.iter().flatten().map(|touched| self.heads.at(touched.head).id())
+        self.changed.iter().map(|(_, touched)| self.heads.at(touched.head).id())
     }
 
     /// Gives a timeline's next seq.
@@ -145,6 +149,18 @@ impl Index {
         let head = self.heads.at_mut(slot);
         head.last += 1;
         head.last
+    }
+
+    /// An entry takes its place at the end under the next seq.
+    pub(crate) fn place(&mut self, slot: u32, stored: &Arc<Stored>) -> Seq {
+        let at = self.touch_at(slot);
+        let head = self.heads.at_mut(slot);
+        head.last += 1;
+        head.grow(stored.weight());
+        let seq = head.last;
+        let touched = self.changed.at_mut(at).expect("heads name only what is there");
+        touched.part.entries.push_back(Entry { seq, stored: Arc::clone(stored) });
+        seq
     }
 
     /// Raises a timeline's last seq.
@@ -297,10 +313,10 @@ impl Index {
 
     /// Hands what changed in a timeline to an upkeep task. Every record before `as_of` is in it.
     pub(crate) fn begin_flush(&mut self, at: u32, as_of: Place) -> Option<Arc<Flush>> {
-        let slot = self.touched[at as usize].as_ref()?.head;
+        let slot = self.changed.at(at)?.head;
         let runs = self.runs(slot);
         let head = *self.heads.at(slot);
-        let touched = self.touched[at as usize].as_mut()?;
+        let touched = self.changed.at_mut(at)?;
         assert!(touched.flushing.is_none(), "one chore at a time");
         let part = std::mem::take(&mut touched.part);
         let old_runs = part.old.as_ref().is_some_and(|old| !old.gone.is_empty());
@@ -321,7 +337,7 @@ impl Index {
     pub(crate) fn end_flush(&mut self, flush: &Flush, well: bool) {
         let Some(slot) = self.heads.find(flush.timeline) else { return };
         let Some(at) = self.heads.at(slot).touched() else { return };
-        let Some(touched) = self.touched[at as usize].as_mut() else { return };
+        let Some(touched) = self.changed.at_mut(at) else { return };
         if !well {
             touched.take_back();
             return;
@@ -329,8 +345,7 @@ impl Index {
         touched.flushing = None;
         (touched.flushing_gone, touched.doubtful, touched.base) = (0, false, flush.row.last);
         if touched.part.is_empty() && self.heads.at(slot).last == flush.row.last {
-            self.touched[at as usize] = None;
-            self.free.push(at);
+            self.changed.remove(at);
             self.heads.at_mut(slot).set_touched(None);
         }
     }

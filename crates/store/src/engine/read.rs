@@ -26,6 +26,7 @@ enum Plan {
     Page(PagePlan),
     Standing(StandingPlan),
     Row(RowPlan),
+    Roster(RowPlan),
     Rows(RowsPlan),
 }
 
@@ -41,7 +42,8 @@ impl Planned {
             Plan::Ready(done) => done,
             Plan::Page(plan) => plan.finish().map(Done::Page),
             Plan::Standing(plan) => plan.finish().map(Done::Standing),
-            Plan::Row(plan) => plan.finish(),
+            Plan::Row(plan) => plan.finish().map(Done::Row),
+            Plan::Roster(plan) => plan.finish().and_then(rows::roster).map(Done::Roster),
             Plan::Rows(plan) => plan.finish(),
         }
     }
@@ -64,6 +66,7 @@ impl Engine {
                 Ok(plan) => Plan::Standing(plan),
                 Err(error) => Plan::Ready(Err(state_failed(&error))),
             },
+            Read::Roster(roster) => self.plan_roster(roster),
             Read::Row { table, key } => self.plan_row(table, &key),
             Read::Rows { count, .. } if count > ROWS_MAX => Plan::Ready(Err(StoreError::TooLarge)),
             Read::Rows { table, prefix, after, count } => {

@@ -5,7 +5,7 @@
 //! Move    | once: key u128, crc u32, now_s u32    form bit 4
 //!         | from: segment u32, offset u32         form bit 8, a Move's alone
 //!         | at: segment u32, offset u32, length u32    form & 3 = 2: the message stands there
-//!         | count u16 | count × (timeline 16, seq u64)
+//!         | count u16 | count × (timeline 16, seq u64)    or form bit 16: see `record/list.rs`
 //!         | body: the rest                        form & 3 = 1: the message stands here
 //! Remove  timeline 16 | count u16 | count × (seq u64, segment u32, weight u32)
 //! Cursor  timeline 16 | reader u64 | upto u64
@@ -19,11 +19,13 @@
 //! was written, or `None`.
 
 pub(crate) mod bytes;
+pub(crate) mod list;
 pub(crate) mod run;
 pub(crate) mod stored;
 
 use crate::log::Place;
 use bytes::Bytes;
+use list::{Listed, Posting};
 use model::ports::log::{OnceKey, Table};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use stored::{Leaving, Stored};
@@ -53,6 +55,7 @@ const FORM_HERE: u8 = 1;
 const FORM_THERE: u8 = 2;
 const FORM_ONCE: u8 = 4;
 const FORM_FROM: u8 = 8;
+const FORM_LISTED: u8 = 16;
 
 /// An Append or a Move.
 #[derive(Clone, Copy)]
@@ -72,7 +75,12 @@ pub(crate) struct Said<'a> {
 
 /// Timelines and places in them, not yet taken apart.
 #[derive(Clone, Copy)]
-pub(crate) struct Targets<'a>(&'a [u8]);
+pub(crate) enum Targets<'a> {
+    /// Each by its id.
+    Named(&'a [u8]),
+    /// Each by its place in a list.
+    Listed(Listed<'a>),
+}
 
 const TARGET_BYTES: usize = 24;
 
@@ -88,7 +96,7 @@ impl<'a> Said<'a> {
             claim: None,
             from: None,
             whereabouts,
-            targets: Targets(&[]),
+            targets: Targets::Named(&[]),
             body: if here { &message.body } else { &[] },
         }
     }
@@ -100,6 +108,25 @@ impl<'a> Said<'a> {
         out: &mut Vec<u8>,
     ) {
         out.reserve(96 + self.label.len() + targets.len() * TARGET_BYTES + self.body.len());
+        self.write_head(0, out);
+        out.extend_from_slice(&(targets.len() as u16).to_le_bytes());
+        for (timeline, seq) in targets {
+            out.extend_from_slice(&timeline.to_bytes());
+            out.extend_from_slice(&seq.to_le_bytes());
+        }
+        out.extend_from_slice(self.body);
+    }
+
+    /// The same, with targets that a list has.
+    pub(crate) fn write_listed(&self, posting: &Posting<'_>, out: &mut Vec<u8>) {
+        out.reserve(96 + self.label.len() + posting.seqs.len() * 4 + self.body.len());
+        self.write_head(FORM_LISTED, out);
+        posting.write(out);
+        out.extend_from_slice(self.body);
+    }
+
+    /// Everything before the targets.
+    fn write_head(&self, listed: u8, out: &mut Vec<u8>) {
         let form = match self.whereabouts {
             Whereabouts::Nowhere => 0,
             Whereabouts::Here => FORM_HERE,
@@ -107,7 +134,7 @@ impl<'a> Said<'a> {
         };
         let once = if self.claim.is_some() { FORM_ONCE } else { 0 };
         let from = if self.from.is_some() { FORM_FROM } else { 0 };
-        out.push(form | once | from);
+        out.push(form | once | from | listed);
         out.extend_from_slice(&self.id.to_le_bytes());
         out.extend_from_slice(&self.at_s.to_le_bytes());
         out.push(self.label.len() as u8);
@@ -125,12 +152,6 @@ impl<'a> Said<'a> {
             put_place(place, out);
             out.extend_from_slice(&length.to_le_bytes());
         }
-        out.extend_from_slice(&(targets.len() as u16).to_le_bytes());
-        for (timeline, seq) in targets {
-            out.extend_from_slice(&timeline.to_bytes());
-            out.extend_from_slice(&seq.to_le_bytes());
-        }
-        out.extend_from_slice(self.body);
     }
 
     /// The Append or Move with this payload.
@@ -155,13 +176,14 @@ impl<'a> Said<'a> {
             FORM_THERE => Whereabouts::There(place(&mut bytes)?, bytes.u32()?),
             _ => return None,
         };
-        let count: usize = bytes.u16()?.into();
-        let targets = Targets(bytes.take(count * TARGET_BYTES)?);
+        let targets = match form & FORM_LISTED {
+            0 => Targets::named(&mut bytes)?,
+            _ => Targets::Listed(Listed::read(&mut bytes)?),
+        };
         let body = bytes.0;
         let here = whereabouts == Whereabouts::Here;
         let whole = body.len() == if here { body_bytes as usize } else { 0 };
-        let known = targets.0.chunks(TARGET_BYTES).all(|target| target_of(target).is_some());
-        (form < 16 && whole && known).then_some(Said {
+        (form < 32 && whole).then_some(Said {
             id,
             at_s,
             label,
@@ -198,12 +220,28 @@ impl<'a> Said<'a> {
 }
 
 impl<'a> Targets<'a> {
-    pub(crate) fn len(self) -> usize {
-        self.0.len() / TARGET_BYTES
+    fn named(bytes: &mut Bytes<'a>) -> Option<Targets<'a>> {
+        let count: usize = bytes.u16()?.into();
+        let named = bytes.take(count * TARGET_BYTES)?;
+        let known = named.chunks(TARGET_BYTES).all(|target| target_of(target).is_some());
+        known.then_some(Targets::Named(named))
     }
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = (TimelineId, Seq)> + 'a {
-        self.0.chunks(TARGET_BYTES).map(|target| target_of(target).expect("looked at when read"))
+    /// Where the list stands in the same segment that is to be read for [`Targets::pairs`], and
+    /// its record's length.
+    pub(crate) fn list(self) -> Option<(u32, u32)> {
+        match self {
+            Targets::Named(_) => None,
+            Targets::Listed(listed) => Some(listed.list),
+        }
+    }
+
+    /// Timelines and places in them. `None` if `list` is not the list that it names.
+    pub(crate) fn pairs(self, list: &[TimelineId]) -> Option<Vec<(TimelineId, Seq)>> {
+        match self {
+            Targets::Named(named) => named.chunks(TARGET_BYTES).map(target_of).collect(),
+            Targets::Listed(listed) => listed.pairs(list),
+        }
     }
 }
 
@@ -361,7 +399,7 @@ mod tests {
                 assert_eq!((read.id, read.at_s, read.label), (9, 8, &b"label"[..]));
                 assert_eq!((read.claim, read.from), (claim, from));
                 assert_eq!(read.whereabouts, whereabouts);
-                assert_eq!(read.targets.iter().collect::<Vec<_>>(), targets);
+                assert_eq!(read.targets.pairs(&[]).as_deref(), Some(&targets[..]));
                 let here = whereabouts == Whereabouts::Here;
                 assert_eq!(read.message(), here.then(|| message.clone()));
                 for cut in 0..payload.len() {

@@ -9,10 +9,11 @@ use super::index::Index;
 use super::index::counts::Counts;
 use super::index::hot::Hot;
 use super::index::once::{Limits, Once};
+use super::index::rosters::{Rosters, changed};
 use super::index::rows::row_key;
 use super::record::bytes::Bytes;
 use super::record::stored::Leaving;
-use super::record::{self, Said, run};
+use super::record::{self, Said, list, run};
 use super::state::{Keep, State, StateError};
 use super::upkeep::Upkeep;
 use super::upkeep::retention::Excess;
@@ -20,7 +21,7 @@ use super::{Engine, EngineSettings, Since};
 use crate::OpenError;
 use crate::log::{Log, OpenedLog, Place, Position, RecordKind, segment_number, segment_path};
 use model::ports::files::FileSystem;
-use model::ports::log::{Restored, Table};
+use model::ports::log::{Restored, Roster, RosterChange, Table};
 use model::timeline::{Seq, TimelineId};
 use std::collections::HashMap;
 use std::io;
@@ -68,11 +69,12 @@ impl Engine {
             bytes_max: settings.once_bytes_max,
         };
         let once = load_once(&*state, limits).map_err(failed)?;
-        let mut index = Index::new(state, once);
+        let rosters = Rosters::new(settings.roster_members_resident_max);
+        let mut index = Index::new(state, once, rosters);
         (index.counts, index.newer) = (counts, Some(HashMap::new()));
-        let mut error = None;
+        let (mut error, mut lists) = (None, Lists::default());
         let mut each = |place, kind, payload: &[u8]| {
-            replay(&mut index, place, kind, payload).unwrap_or_else(|failed| {
+            replay(&mut index, &mut lists, (place, kind), payload).unwrap_or_else(|failed| {
                 error = Some(failed);
                 Err("state could not be read")
             })
@@ -143,6 +145,7 @@ pub fn restore(state: &dyn State, each: &mut dyn FnMut(Restored<'_>)) -> Result<
         let table =
             key.split_first().and_then(|(table, key)| Some((Table::from_byte(*table)?, key)));
         match table {
+            Some((Table::Rosters, _)) => {} // read when they are named
             Some((table, key)) => each(Restored::Row { table, key, value }),
             None => sense = false,
         }
@@ -230,20 +233,59 @@ fn state_failed(folder: &Path, error: StateError) -> OpenError {
     OpenError::Failed { path: folder.join("state"), error: io::Error::other(error.why) }
 }
 
+/// The lists of one segment, by where they stand in it.
+#[derive(Default)]
+struct Lists {
+    segment: u32,
+    lists: HashMap<u32, Vec<TimelineId>>,
+}
+
+impl Lists {
+    fn put(&mut self, place: Place, list: Vec<TimelineId>) {
+        if self.segment != place.segment {
+            *self = Lists { segment: place.segment, lists: HashMap::new() };
+        }
+        self.lists.insert(place.offset, list);
+    }
+
+    /// What a record in `segment` is for. `None` if its list is not there.
+    fn pairs(&self, segment: u32, said: &Said<'_>) -> Option<Vec<(TimelineId, Seq)>> {
+        let list: &[TimelineId] = match said.targets.list() {
+            None => &[][..],
+            Some((offset, _)) => self.lists.get(&offset).filter(|_| self.segment == segment)?,
+        };
+        said.targets.pairs(list)
+    }
+}
+
 /// Carries out a record again.
 fn replay(
     index: &mut Index,
-    place: Place,
-    kind: RecordKind,
+    lists: &mut Lists,
+    (place, kind): (Place, RecordKind),
     payload: &[u8],
 ) -> Result<Result<(), &'static str>, StateError> {
     let senseless = "a record makes no sense";
     let carried_out = match kind {
         RecordKind::Append | RecordKind::Move => {
             let Some(said) = Said::read(payload) else { return Ok(Err(senseless)) };
+            let Some(pairs) = lists.pairs(place.segment, &said) else {
+                return Ok(Err("a record names a list that is not there"));
+            };
             let length = (payload.len() + crate::log::record::HEAD_BYTES) as u32;
-            replay_message(index, (place, length), kind, &said)?
+            replay_message(index, (place, length), (kind, &said), &pairs)?
         }
+        RecordKind::List => {
+            let list = list::read_list(payload);
+            list.map(|list| lists.put(place, list)).is_some()
+        }
+        RecordKind::Roster => match list::read_roster(payload) {
+            Some(change) => {
+                replay_roster(index, &change)?;
+                true
+            }
+            None => false,
+        },
         RecordKind::Remove => match record::read_remove(payload) {
             Some((timeline, leaving)) => replay_remove(index, place, timeline, &leaving)?,
             None => false,
@@ -299,22 +341,22 @@ fn unknown(
 fn replay_message(
     index: &mut Index,
     (place, length): (Place, u32),
-    kind: RecordKind,
-    said: &Said<'_>,
+    (kind, said): (RecordKind, &Said<'_>),
+    pairs: &[(TimelineId, Seq)],
 ) -> Result<bool, StateError> {
     let stored = said.stored(place, length).map(Arc::new);
     if let Some(stored) = &stored {
         if stored.place == place {
             index.counts.hold(place.segment, length);
         }
-        index.counts.fill(stored.place.segment, said.targets.len() as u64);
+        index.counts.fill(stored.place.segment, pairs.len() as u64);
     }
     if let Some(from) = said.from
-        && !index.counts.free(from.segment, said.targets.len() as u64)
+        && !index.counts.free(from.segment, pairs.len() as u64)
     {
         return Ok(false);
     }
-    for (timeline, seq) in said.targets.iter() {
+    for &(timeline, seq) in pairs {
         let Some(slot) = unknown(index, timeline, place)? else { continue };
         match &stored {
             Some(stored) if kind == RecordKind::Move => index.move_entry(slot, seq, stored),
@@ -329,10 +371,26 @@ fn replay_message(
         }
     }
     if let Some(claim) = said.claim {
-        let seqs: Box<[Seq]> = said.targets.iter().map(|(_, seq)| seq).collect();
+        let seqs: Box<[Seq]> = pairs.iter().map(|(_, seq)| *seq).collect();
         index.once.insert(claim, place, said.id, seqs);
     }
     Ok(true)
+}
+
+/// A change of a roster follows the version that it was made for. Where state is newer, that is
+/// another one: then what comes behind it says the same again.
+fn replay_roster(index: &mut Index, change: &RosterChange) -> Result<(), StateError> {
+    let RosterChange { roster, after, version, leave, join } = change;
+    if *version == 0 {
+        index.set_roster(*roster, Roster::default());
+        return Ok(());
+    }
+    let before = index.roster(*roster)?;
+    if before.version == *after {
+        let members = changed(&before.members, leave, join);
+        index.set_roster(*roster, Roster { version: *version, members });
+    }
+    Ok(())
 }
 
 fn replay_remove(

@@ -19,10 +19,16 @@ pub struct EngineSettings {
     pub once_age_s_max: u32,
     /// Memory for them, bytes. The oldest is forgotten.
     pub once_bytes_max: usize,
+    /// Members of rosters kept in memory, 20 bytes each. Those of rosters that were not named
+    /// lately go, to be read again when they are wanted.
+    pub roster_members_resident_max: usize,
     /// Bytes of records after which a checkpoint begins.
     pub checkpoint_bytes: u64,
     /// Timelines changed after which a checkpoint begins.
     pub checkpoint_timelines: usize,
+    /// Places that messages took in timelines after which a checkpoint begins: so many wait in
+    /// memory, 16 bytes each and what a timeline takes.
+    pub checkpoint_places: u64,
     /// Seconds after which a checkpoint begins when anything changed.
     pub checkpoint_s: u32,
     /// A segment of which at most so many percent are alive is compacted.
@@ -58,8 +64,10 @@ impl EngineSettings {
             once_count_max: 1 << 17,
             once_age_s_max: 24 * 3_600,
             once_bytes_max: 32 << 20,
+            roster_members_resident_max: 1 << 21,
             checkpoint_bytes: 32 << 20,
-            checkpoint_timelines: 1 << 17,
+            checkpoint_timelines: 1 << 20,
+            checkpoint_places: 1 << 22,
             checkpoint_s: 30,
             compact_percent: 50,
             compact_dead_percent: 25,

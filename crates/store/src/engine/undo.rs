@@ -5,7 +5,7 @@
 
 use super::index::{Forgotten, Index, Left};
 use super::record::stored::Leaving;
-use model::ports::log::OnceKey;
+use model::ports::log::{OnceKey, RosterId};
 use model::timeline::{ReaderId, Seq};
 
 /// One step back.
@@ -14,6 +14,19 @@ pub(super) enum Undo {
     Append {
         pushed: Box<[(u32, Seq)]>,
         segment: u32,
+    },
+    /// Each of these slots was given its next seq, and an entry whose message stands in a segment.
+    Post {
+        slots: Box<[u32]>,
+        segment: u32,
+    },
+    /// A roster's members were written as a list.
+    List(RosterId),
+    /// A roster changed, and its row was this.
+    Roster {
+        id: RosterId,
+        key: Box<[u8]>,
+        before: Option<Option<Box<[u8]>>>,
     },
     /// A timeline's last seq was raised from this.
     Raise {
@@ -61,6 +74,18 @@ impl Undo {
                 for &(slot, seq) in pushed.iter().rev() {
                     index.unpush(slot, seq - 1);
                 }
+            }
+            Undo::Post { slots, segment } => {
+                index.counts.unfill(segment, slots.len() as u64);
+                for &slot in slots.iter().rev() {
+                    let last = index.heads.at(slot).last;
+                    index.unpush(slot, last - 1);
+                }
+            }
+            Undo::List(roster) => index.rosters.unlist(roster),
+            Undo::Roster { id, key, before } => {
+                index.rosters.forget(id);
+                index.rows.take_back(key, before);
             }
             Undo::Raise { slot, last } => index.heads.at_mut(slot).last = last,
             Undo::Hold { segment, bytes } => index.counts.unhold(segment, bytes),

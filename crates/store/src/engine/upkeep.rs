@@ -72,7 +72,7 @@ impl UpkeepTask {
     pub fn run(self) -> Finished {
         let UpkeepTask { state, reader, work } = self;
         Finished(match work {
-            Work::Slice(slice) => {
+            Work::Slice(mut slice) => {
                 let done = slice.run(&*state);
                 Outcome::Slice(slice, done)
             }

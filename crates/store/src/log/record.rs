@@ -33,7 +33,7 @@ pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX;
 const MAGIC: &[u8; 8] = b"HOLDLOGS";
 
 /// Version of the records of a segment.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 
 /// Bytes of a Segment record.
 pub(crate) const SEGMENT_BYTES: usize = HEAD_BYTES + MAGIC.len() + 34;
@@ -64,13 +64,18 @@ pub enum RecordKind {
     Move = 16,
     /// An append is remembered under its once key.
     Once = 17,
+    /// A roster is so from now on, or gone.
+    Roster = 18,
+    /// Timelines that appends behind it name by their places in it.
+    List = 19,
 }
 
 impl RecordKind {
     fn from_byte(byte: u8) -> Option<RecordKind> {
         use RecordKind::*;
-        let all = [Segment, Batch, Epoch, Append, Remove, Cursor, Forget, Put, Delete, Move, Once];
-        all.into_iter().find(|&kind| kind as u8 == byte)
+        let own = [Segment, Batch, Epoch];
+        let all = [Append, Remove, Cursor, Forget, Put, Delete, Move, Once, Roster, List];
+        own.into_iter().chain(all).find(|&kind| kind as u8 == byte)
     }
 
     /// Whether it is the log's own, of which nobody else hears.

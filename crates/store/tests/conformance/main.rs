@@ -34,7 +34,9 @@ fn settings(options: &LogOptions) -> EngineSettings {
     settings.hot_bytes_max = options.segment_bytes as usize;
     settings.once_count_max = options.once_count_max;
     settings.once_age_s_max = options.once_age_s_max;
+    settings.roster_members_resident_max = 6;
     settings.checkpoint_bytes = 100_000;
+    settings.checkpoint_places = 400;
     settings.checkpoint_timelines = 1_000;
     settings.checkpoint_s = 5;
     settings.sweep_s = 1;

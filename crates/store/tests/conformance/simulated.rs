@@ -7,7 +7,7 @@
 use crate::{TIDY_S, settings};
 use base::prng::Prng;
 use model::ports::files::{File, FileSystem};
-use model::ports::log::{Call, Done, StoreError, Write};
+use model::ports::log::{Call, Done, RosterId, StoreError, Table, Write};
 use model::timeline::TimelineId;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -192,6 +192,14 @@ impl Simulated {
             true
         };
         self.state.state.range(Keep::Heads, all, false, forget).expect("it is memory");
+        let from = [Table::Rosters as u8];
+        let rosters: (&[u8], &[u8]) = (&from, &[Table::Rosters as u8 + 1]);
+        let disband = &mut |key: &[u8], _: &[u8]| {
+            let id = RosterId::of_row(&key[1..]).expect("rosters go by their ids");
+            calls.push(Call::Write(Write::Disband(id)));
+            true
+        };
+        self.state.state.range(Keep::Rows, rosters, false, disband).expect("it is memory");
         for (table, key) in restored.keys() {
             calls.push(Call::Write(Write::Delete { table, key: key.into() }));
         }

@@ -7,7 +7,7 @@
 use super::{CallAnswer, KilledWork, LogOptions, Restoration, Retention, Subject};
 use model::ports::log::*;
 use model::timeline::{Message, Placed, ReaderId, Seq, TimelineId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 type Bytes = Box<[u8]>;
@@ -20,6 +20,7 @@ pub struct MemoryLog {
     pub(super) timelines: BTreeMap<TimelineId, Timeline>,
     pub(super) rows: BTreeMap<(Table, Bytes), Bytes>,
     pub(super) once: VecDeque<Once>,
+    pub(super) rosters: BTreeMap<RosterId, Roster>,
     /// Bytes of what is alive, for `log_bytes_max`.
     bytes: u64,
 }
@@ -49,6 +50,7 @@ impl MemoryLog {
             timelines: BTreeMap::new(),
             rows: BTreeMap::new(),
             once: VecDeque::new(),
+            rosters: BTreeMap::new(),
             bytes: 0,
         }
     }
@@ -64,7 +66,21 @@ impl MemoryLog {
     /// Carries out a write.
     pub fn write(&mut self, write: &Write) -> Result<Done, StoreError> {
         match write {
-            Write::Append(append) => return self.append(append).map(Done::Appended),
+            Write::Append(append) if append.to.len() > APPEND_TIMELINES_MAX => {
+                return Err(StoreError::TooLarge);
+            }
+            Write::Append(Append { message, to, once }) => {
+                let append = self.append(message, *once, |_| Ok(to.clone()));
+                return append.map(Done::Appended);
+            }
+            Write::Post(post) => {
+                let append = self.append(&post.message, post.once, |log| log.members(post));
+                return append.map(Done::Appended);
+            }
+            Write::Roster(change) => self.change(change)?,
+            Write::Disband(roster) => drop(self.rosters.remove(roster)),
+            Write::Put { table: Table::Rosters, .. }
+            | Write::Delete { table: Table::Rosters, .. } => return Err(StoreError::Stale),
             Write::Remove { timeline, seqs } => self.remove(*timeline, seqs)?,
             Write::Acknowledge { timeline, reader, upto } => {
                 let cursors = &mut self.timelines.entry(*timeline).or_default().cursors;
@@ -99,6 +115,7 @@ impl MemoryLog {
             Read::Standing { timeline, reader } => {
                 Ok(Done::Standing(self.standing(*timeline, *reader)))
             }
+            Read::Roster(roster) => Ok(Done::Roster(self.rosters.get(roster).cloned())),
             Read::Row { table, key } => {
                 Ok(Done::Row(self.rows.get(&(*table, key.clone())).cloned()))
             }
@@ -146,34 +163,70 @@ impl MemoryLog {
         })
     }
 
-    fn append(&mut self, append: &Append) -> Result<Appended, StoreError> {
-        let Append { message, to, once } = append;
-        if to.len() > APPEND_TIMELINES_MAX
-            || message.label.len() > Message::LABEL_BYTES_MAX
+    fn members(&self, post: &Post) -> Result<Vec<TimelineId>, StoreError> {
+        let roster = self.rosters.get(&post.roster).filter(|all| all.version == post.version);
+        let members = &roster.ok_or(StoreError::Stale)?.members;
+        let Some(only) = &post.only else { return Ok(members.to_vec()) };
+        let rises = only.windows(2).all(|pair| pair[0] < pair[1]);
+        let some = only.iter().map(|&at| members.get(at as usize).copied());
+        some.collect::<Option<_>>().filter(|_| rises).ok_or(StoreError::Stale)
+    }
+
+    fn change(&mut self, change: &RosterChange) -> Result<(), StoreError> {
+        let RosterChange { roster, after, version, leave, join } = change;
+        let before = self.rosters.get(roster).cloned().unwrap_or_default();
+        let mut members: BTreeSet<_> = before.members.iter().copied().collect();
+        if leave.len() + join.len() > ROSTER_CHANGE_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        if before.version == *version && *version > 0 {
+            return Ok(());
+        }
+        if before.version != *after || version <= after {
+            return Err(StoreError::Stale);
+        }
+        members.retain(|member| !leave.contains(member));
+        members.extend(join);
+        if members.len() > ROSTER_MEMBERS_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        let members = members.into_iter().collect();
+        self.rosters.insert(*roster, Roster { version: *version, members });
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        message: &Arc<Message>,
+        once: Option<OnceKey>,
+        to: impl FnOnce(&MemoryLog) -> Result<Vec<TimelineId>, StoreError>,
+    ) -> Result<Appended, StoreError> {
+        if message.label.len() > Message::LABEL_BYTES_MAX
             || message.body.len() > Message::BODY_BYTES_MAX
         {
             return Err(StoreError::TooLarge);
         }
         self.forget_old_keys();
-        if let Some(known) = self.once.iter().find(|known| Some(known.key) == *once) {
+        if let Some(known) = self.once.iter().find(|known| Some(known.key) == once) {
             if (&known.message.body, &known.message.label) != (&message.body, &message.label) {
                 return Err(StoreError::Conflict);
             }
             return Ok(Appended { new: false, ..known.first.clone() });
         }
+        let to = to(self)?;
         let grown = self.bytes + weight(message) * to.len() as u64;
         if grown > self.options.log_bytes_max {
             return Err(StoreError::Full);
         }
         self.bytes = grown;
-        let seqs = to.iter().map(|&timeline| {
+        let seqs = to.into_iter().map(|timeline| {
             let timeline = self.timelines.entry(timeline).or_default();
             timeline.last += 1;
             timeline.messages.insert(timeline.last, message.clone());
             timeline.last
         });
         let first = Appended { new: true, id: message.id, seqs: seqs.collect() };
-        if let Some(key) = *once {
+        if let Some(key) = once {
             let (first, message) = (first.clone(), message.clone());
             self.once.push_back(Once { key, made_s: self.now_s, message, first });
             self.forget_old_keys();

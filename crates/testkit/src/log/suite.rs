@@ -12,6 +12,7 @@ mod once;
 mod pages;
 mod removals;
 mod retention;
+mod rosters;
 mod rows;
 mod trial;
 
@@ -119,10 +120,12 @@ fn cases(tidies: bool) -> impl Iterator<Item = &'static Case> {
         removals::CASES,
         cursors::CASES,
         rows::CASES,
+        rosters::CASES,
         once::CASES,
         limits::CASES,
     ];
-    let tidied = [removals::TIDIED, limits::TIDIED, retention::TIDIED].map(|cases| match tidies {
+    let tidied = [removals::TIDIED, rosters::TIDIED, limits::TIDIED, retention::TIDIED];
+    let tidied = tidied.map(|cases| match tidies {
         true => cases,
         false => &[],
     });

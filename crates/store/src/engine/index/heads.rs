@@ -126,6 +126,13 @@ impl Heads {
         self.index.find(hash(&bytes), |slot| self.at(slot).id == bytes)
     }
 
+    /// Whether the timeline's head is there.
+    pub(crate) fn has(&self, slot: u32, id: TimelineId) -> bool {
+        let chunk = self.chunks.get(slot as usize / CHUNK);
+        let head = chunk.and_then(|chunk| chunk.get(slot as usize % CHUNK));
+        head.is_some_and(|head| head.id == id.to_bytes())
+    }
+
     pub(crate) fn at(&self, slot: u32) -> &Head {
         &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }

@@ -3,8 +3,9 @@
 use super::{Plan, state_failed};
 use crate::engine::Engine;
 use crate::engine::index::rows::{RowMap, row_key};
+use crate::engine::index::{rosters, senseless};
 use crate::engine::state::{Keep, State, StateError};
-use model::ports::log::{Done, ROW_KEY_BYTES_MAX, StoreError, Table};
+use model::ports::log::{Done, ROW_KEY_BYTES_MAX, Roster, RosterId, StoreError, Table};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -36,6 +37,17 @@ impl Engine {
         }
     }
 
+    pub(super) fn plan_roster(&self, id: RosterId) -> Plan {
+        if let Some(known) = self.index.rosters.get(id) {
+            return Plan::Ready(Ok(Done::Roster(Some(known.roster.clone()))));
+        }
+        match self.plan_row(Table::Rosters, &id.row_key()) {
+            Plan::Ready(Ok(Done::Row(value))) => Plan::Ready(roster(value).map(Done::Roster)),
+            Plan::Row(plan) => Plan::Roster(plan),
+            other => other,
+        }
+    }
+
     pub(super) fn plan_rows(
         &self,
         table: Table,
@@ -56,10 +68,16 @@ impl Engine {
 }
 
 impl RowPlan {
-    pub(super) fn finish(self) -> Result<Done, StoreError> {
+    pub(super) fn finish(self) -> Result<Option<Box<[u8]>>, StoreError> {
         let value = self.state.get(Keep::Rows, &self.key).map_err(|error| state_failed(&error))?;
-        Ok(Done::Row(value.map(Into::into)))
+        Ok(value.map(Into::into))
     }
+}
+
+/// The roster of a row.
+pub(super) fn roster(value: Option<Box<[u8]>>) -> Result<Option<Roster>, StoreError> {
+    let read = |value: Box<[u8]>| rosters::read(&value).ok_or_else(senseless);
+    value.map(read).transpose().map_err(|error| state_failed(&error))
 }
 
 impl RowsPlan {

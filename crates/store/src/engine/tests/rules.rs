@@ -4,7 +4,7 @@ use super::subject::{Ground, Held};
 use crate::OpenError;
 use crate::engine::{Import, Sizes};
 use base::hash::HashKey;
-use model::ports::log::{Append, Done, Page, Pull, Read, StoreError, Write};
+use model::ports::log::*;
 use model::timeline::{Message, Seq, Space, TimelineId};
 use std::path::Path;
 use std::sync::Arc;
@@ -267,4 +267,95 @@ fn a_page_waits_for_the_disk_unless_memory_has_every_message() {
     assert!(held.engine().plan(Read::Pull(latest)).is_ready());
     held.engine().checkpoint_now(NOW_S);
     assert!(!held.engine().plan(Read::Pull(latest)).is_ready(), "they are in runs");
+}
+
+/// Kinds and lengths of all records of the first segment.
+fn records(held: &mut Held) -> Vec<(crate::log::RecordKind, u32)> {
+    let mut all = Vec::new();
+    let from = crate::log::Place { segment: 1, offset: 0 };
+    let mut each = |_, length: u32, kind, _: &[u8]| all.push((kind, length));
+    held.engine().log.reader().scan(from, usize::MAX, &mut each).expect("whole");
+    all
+}
+
+const ROSTER: RosterId = RosterId(3);
+
+fn roster(held: &mut Held, after: u64, join: Vec<TimelineId>) {
+    let (version, leave) = (after + 1, Vec::new());
+    let change = RosterChange { roster: ROSTER, after, version, leave, join };
+    assert_eq!(held.engine().commit(NOW_S, &[Write::Roster(change)]), [Ok(Done::Written)]);
+}
+
+fn post(held: &mut Held, id: u64, version: u64) -> Vec<Seq> {
+    let (message, only, once) = (message(id, 100), None, None);
+    let post = Post { message, roster: ROSTER, version, only, once };
+    match held.engine().commit(NOW_S, &[Write::Post(post)]).remove(0) {
+        Ok(Done::Appended(appended)) => appended.seqs,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn members_are_listed_once_a_segment_and_behind_each_checkpoint() {
+    use crate::log::RecordKind::{List, Roster};
+    let mut held = Held::new(9, Ground::Memory, LogOptions::default());
+    roster(&mut held, 0, (0..100).map(line).collect());
+    let lists = |held: &mut Held| {
+        records(held)
+            .iter()
+            .filter(|(kind, _)| *kind == List)
+            .map(|(_, it)| *it)
+            .collect::<Vec<_>>()
+    };
+    for id in 1..=20 {
+        assert_eq!(post(&mut held, id, 1), [id; 100]);
+    }
+    assert_eq!(lists(&mut held), [9 + 4 + 1_600], "once for twenty posts");
+    let (last, rest) = (records(&mut held), 9 + 80);
+    let slice = last.last().expect("some").1;
+    assert!(slice < rest + 100, "a member of a post takes its seq: {slice} bytes");
+    held.engine().checkpoint_now(NOW_S);
+    post(&mut held, 21, 1);
+    assert_eq!(lists(&mut held).len(), 2, "a start reads from the checkpoint on");
+    roster(&mut held, 1, vec![line(200)]);
+    post(&mut held, 22, 2);
+    assert_eq!(lists(&mut held), [1_613, 1_613, 1_629], "another version is another list");
+    let changes = records(&mut held).iter().filter(|(kind, _)| *kind == Roster).count();
+    assert_eq!(changes, 2);
+    held.die();
+    assert!(held.open());
+    assert_eq!(post(&mut held, 23, 2).len(), 101);
+    assert_eq!(ids(&held.page(line(200)).expect("a page")), [22, 23]);
+    assert_eq!(held.page(line(7)).expect("a page").messages.len(), 23);
+    held.is_clean();
+}
+
+#[test]
+fn a_refused_post_leaves_neither_a_list_nor_a_roster_behind() {
+    use testkit::files::{Error, Op};
+    let mut held = held(Ground::Memory);
+    roster(&mut held, 0, vec![line(1), line(2)]);
+    for op in [Op::Write, Op::Write] {
+        held.files.fail_after(op, 0, Error::NoSpace);
+        let (message, only, once) = (message(1, 100), None, None);
+        let join = vec![line(3)];
+        let change = RosterChange { roster: ROSTER, after: 1, version: 2, leave: vec![], join };
+        let post = Post { message, roster: ROSTER, version: 2, only, once };
+        let answers = held.engine().commit(NOW_S, &[Write::Roster(change), Write::Post(post)]);
+        assert_eq!(answers, [Err(StoreError::Full), Err(StoreError::Full)]);
+    }
+    assert_eq!(post(&mut held, 2, 1), [1, 1], "as it was before");
+    for restarted in [false, true] {
+        if restarted {
+            held.die();
+            assert!(held.open());
+        }
+        let Ok(Done::Roster(Some(found))) = held.engine().read(Read::Roster(ROSTER)) else {
+            panic!("no roster")
+        };
+        assert_eq!((found.version, found.members.len()), (1, 2));
+        assert_eq!(ids(&held.page(line(1)).expect("a page")), [2]);
+        assert!(held.page(line(3)).expect("a page").messages.is_empty());
+        held.is_clean();
+    }
 }

@@ -53,7 +53,9 @@ pub(super) fn settings(options: &LogOptions) -> EngineSettings {
         hot_bytes_max: options.segment_bytes as usize,
         once_count_max: options.once_count_max,
         once_age_s_max: options.once_age_s_max,
+        roster_members_resident_max: 6,
         checkpoint_bytes: 4 * 1024,
+        checkpoint_places: 60,
         checkpoint_s: 2,
         sweep_s: 3,
         ..EngineSettings::new(log)

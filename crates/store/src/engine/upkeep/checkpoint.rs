@@ -2,7 +2,8 @@
 //! the next start.
 //!
 //! ```text
-//! begin: place and counts ─► timelines … ─► rows … ─► once … ─► seal: place, counts, persisted
+//! begin: place and counts ─► names … ─► timelines … ─► rows … ─► once …
+//!        ─► seal: place, counts, persisted
 //!          any slice fails ─► what it had in hand counts as changed again, later a new one
 //! ```
 //! A slice tells of a timeline as it is when the slice is made, not as it was at the beginning:
@@ -19,7 +20,12 @@ use crate::engine::recovery::write_checkpoint;
 use crate::engine::state::{Keep, State, StateChange, StateError};
 use crate::log::Position;
 use model::ports::log::OnceKey;
+use model::timeline::TimelineId;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Places that a slice looks at for timelines that changed.
+const SLICE_NAMES: u32 = 16_384;
 
 /// Timelines of a slice at most.
 const SLICE_TIMELINES: usize = 1_024;
@@ -40,17 +46,25 @@ const AGAIN_S: u32 = 5;
 pub(in crate::engine) struct Checkpoint {
     at: Position,
     counts: Counts,
-    /// Timelines not told of yet.
-    timelines: Vec<u32>,
+    /// Places at which timelines that changed before it are still to be looked for.
+    places: Range<u32>,
+    /// Timelines not told of yet, the lowest last: state goes through them in its order, which
+    /// costs it a third less.
+    timelines: Vec<Named>,
     rows: Option<Told>,
     once: Vec<OnceKey>,
 }
+
+/// A timeline, and its place among those that changed.
+type Named = (TimelineId, u32);
 
 /// Rows, and the last key that state was told of.
 type Told = (Arc<RowMap>, Option<Box<[u8]>>);
 
 /// A slice of one.
 pub(super) enum Slice {
+    /// Timelines to be put into their order.
+    Names(Vec<Named>),
     Timelines(Vec<Arc<Flush>>),
     Rows(Vec<StateChange>),
     Once(Vec<OnceKey>, Vec<StateChange>),
@@ -58,8 +72,12 @@ pub(super) enum Slice {
 }
 
 impl Slice {
-    pub(super) fn run(&self, state: &dyn State) -> Result<(), StateError> {
+    pub(super) fn run(&mut self, state: &dyn State) -> Result<(), StateError> {
         match self {
+            Slice::Names(names) => {
+                names.sort_by(|one, other| other.cmp(one)); // rows of what is sorted already
+                Ok(())
+            }
             Slice::Timelines(timelines) => {
                 let mut changes = Vec::new();
                 for timeline in timelines {
@@ -88,6 +106,7 @@ impl Engine {
         let pressed = self.log.is_full() && is_new; // at most once a second
         since.bytes >= settings.checkpoint_bytes
             || self.index.touched_len() >= settings.checkpoint_timelines
+            || since.places >= settings.checkpoint_places
             || old
             || pressed
             || self.upkeep.failed_s.is_some()
@@ -103,11 +122,13 @@ impl Engine {
         }
         self.since = super::super::Since { place: self.since.place, ..Default::default() };
         self.upkeep.failed_s = None;
+        self.index.rosters.list_anew_from(self.log.position().place);
         let rows = self.index.rows.has_changed().then(|| (self.index.rows.put_aside(), None));
         self.upkeep.checkpoint = Some(Checkpoint {
             at: self.log.position(),
             counts: self.index.counts.clone(),
-            timelines: self.index.touched_all(),
+            places: 0..self.index.changed_places(),
+            timelines: Vec::new(),
             rows,
             once: self.index.once.take_changed(),
         });
@@ -131,9 +152,22 @@ impl Engine {
         self.log.sync().ok()?;
         let as_of = self.log.ahead();
         let checkpoint = self.upkeep.checkpoint.as_mut()?;
+        if !checkpoint.places.is_empty() {
+            let Range { start, end } = checkpoint.places;
+            let upto = end.min(start + SLICE_NAMES);
+            checkpoint.places = upto..end;
+            // The last slice puts all of them into their order, of which each before has a part.
+            let mut names = self.index.changed_at(start..upto);
+            if upto == end && !checkpoint.timelines.is_empty() {
+                let before = std::mem::take(&mut checkpoint.timelines);
+                let last = std::mem::replace(&mut names, before);
+                names.extend(last);
+            }
+            return Some(Slice::Names(names));
+        }
         let (mut timelines, mut entries) = (Vec::new(), 0);
         while timelines.len() < SLICE_TIMELINES && entries < SLICE_ENTRIES {
-            let Some(at) = checkpoint.timelines.pop() else { break };
+            let Some((_, at)) = checkpoint.timelines.pop() else { break };
             if let Some(flush) = self.index.begin_flush(at, as_of) {
                 entries += flush.part.entries.len();
                 timelines.push(flush);
@@ -162,11 +196,19 @@ impl Engine {
 
     pub(super) fn slice_done(&mut self, now_s: u32, slice: Slice, done: Result<(), StateError>) {
         let well = done.is_ok();
-        match &slice {
+        match slice {
+            Slice::Names(mut names) => {
+                if let Some(Checkpoint { timelines, .. }) = &mut self.upkeep.checkpoint {
+                    match timelines.is_empty() {
+                        true => *timelines = names,
+                        false => timelines.append(&mut names),
+                    }
+                }
+            }
             Slice::Timelines(timelines) => {
                 timelines.iter().for_each(|flush| self.index.end_flush(flush, well));
             }
-            Slice::Once(keys, _) if !well => self.index.once.tell_again(keys),
+            Slice::Once(keys, _) if !well => self.index.once.tell_again(&keys),
             Slice::Rows(_) | Slice::Once(..) => {}
             Slice::Seal(_) => {
                 if let Some(checkpoint) = self.upkeep.checkpoint.take_if(|_| well) {

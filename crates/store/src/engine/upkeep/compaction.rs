@@ -13,7 +13,7 @@ use crate::engine::index::heads::HeadRow;
 use crate::engine::read::body::message_at;
 use crate::engine::read::runs::Finder;
 use crate::engine::record::stored::Stored;
-use crate::engine::record::{Said, Whereabouts};
+use crate::engine::record::{Said, Whereabouts, list};
 use crate::engine::state::{State, StateError};
 use crate::engine::undo::Undo;
 use crate::log::{Place, ReadError, Reader, RecordKind};
@@ -27,6 +27,9 @@ const SLICE_BYTES: usize = 256 * 1024;
 
 /// Timelines whose runs a slice remembers.
 const FINDERS_MAX: usize = 1_024;
+
+/// Timelines of lists that a slice remembers, or one list.
+const LISTED_MAX: usize = 65_536;
 
 /// When the log is nearly full, or all that is worth it is wanted: segments of which at most so
 /// many percent are alive.
@@ -60,7 +63,7 @@ pub(super) struct Scanned {
 struct Found {
     stored: Stored,
     message: Option<Message>,
-    entries: Vec<(TimelineId, Seq, HeadRow)>,
+    entries: Entries,
 }
 
 impl Scan {
@@ -76,15 +79,21 @@ impl Scan {
         reader: &Reader,
         found: &mut Vec<Found>,
     ) -> Result<Option<Place>, String> {
-        let mut finders = HashMap::new();
-        let mut failed = None;
+        let (mut finders, mut failed) = (HashMap::new(), None);
+        let mut lists = Lists { reader, lists: HashMap::new(), members: 0 };
         let next = reader.scan(self.from, SLICE_BYTES, &mut |place, length, kind, payload| {
             if !matches!(kind, RecordKind::Append | RecordKind::Move) || failed.is_some() {
                 return;
             }
             let mut look = || {
                 let said = Said::read(payload).ok_or("a record makes no sense")?;
-                look(state, &mut finders, (place, length), &said).map_err(|error| error.why)
+                let Some(stored) = said.stored(place, length) else { return Ok(None) };
+                let pairs = lists.pairs(place.segment, &said)?;
+                let entries = look(state, &mut finders, stored.place, &pairs);
+                let entries = entries.map_err(|error| error.why)?;
+                let message = said.message();
+                let found = Found { stored, message, entries };
+                Ok::<_, String>(Some(found).filter(|found| !found.entries.is_empty()))
             };
             match look() {
                 Ok(one) => found.extend(one),
@@ -106,16 +115,51 @@ fn told(error: ReadError) -> String {
     format!("{error:?}")
 }
 
-/// What is alive of a record, as far as state knows.
+/// Lists that records of a slice name.
+struct Lists<'a> {
+    reader: &'a Reader,
+    /// By where they stand in the segment.
+    lists: HashMap<u32, Vec<TimelineId>>,
+    members: usize,
+}
+
+impl Lists<'_> {
+    /// What a record in `segment` is for.
+    fn pairs(&mut self, segment: u32, said: &Said<'_>) -> Result<Vec<(TimelineId, Seq)>, String> {
+        let list = match said.targets.list() {
+            None => &[][..],
+            Some((offset, length)) => self.list(Place { segment, offset }, length)?,
+        };
+        said.targets.pairs(list).ok_or_else(|| "a record names another list than it says".into())
+    }
+
+    fn list(&mut self, place: Place, length: u32) -> Result<&[TimelineId], String> {
+        if !self.lists.contains_key(&place.offset) {
+            let (kind, payload) = self.reader.read(place, length).map_err(told)?;
+            let list = list::read_list(&payload).filter(|_| kind == RecordKind::List);
+            let list = list.ok_or("no list stands where a record says")?;
+            if self.members + list.len() > LISTED_MAX {
+                (self.members, self.lists) = (0, HashMap::new());
+            }
+            self.members += list.len();
+            self.lists.insert(place.offset, list);
+        }
+        Ok(&self.lists[&place.offset])
+    }
+}
+
+/// Timelines that have an entry of a message.
+type Entries = Vec<(TimelineId, Seq, HeadRow)>;
+
+/// Which of these still name the message that stands there, as far as state knows.
 fn look(
     state: &dyn State,
     finders: &mut HashMap<TimelineId, (Finder, HeadRow)>,
-    (place, length): (Place, u32),
-    said: &Said<'_>,
-) -> Result<Option<Found>, StateError> {
-    let Some(stored) = said.stored(place, length) else { return Ok(None) };
+    place: Place,
+    pairs: &[(TimelineId, Seq)],
+) -> Result<Entries, StateError> {
     let mut entries = Vec::new();
-    for (timeline, seq) in said.targets.iter() {
+    for &(timeline, seq) in pairs {
         if finders.len() >= FINDERS_MAX {
             finders.clear();
         }
@@ -127,12 +171,11 @@ fn look(
             }
         };
         let entry = finder.find(state, seq)?;
-        if entry.is_some_and(|entry| entry.stored.place == stored.place) {
+        if entry.is_some_and(|entry| entry.stored.place == place) {
             entries.push((timeline, seq, *row));
         }
     }
-    let message = said.message();
-    Ok((!entries.is_empty()).then_some(Found { stored, message, entries }))
+    Ok(entries)
 }
 
 impl Engine {
@@ -258,17 +301,15 @@ impl Engine {
     ) -> Arc<Stored> {
         let from = Some(stored.place);
         let targets = || entries.iter().map(|(timeline, seq, _)| (*timeline, *seq));
+        self.log.open_batch();
         let segment = self.log.ahead().segment;
         let known = compaction.moved.get(&stored.place).cloned();
         if let Some(known) = known.filter(|known| known.place.segment == segment) {
             let there = Whereabouts::There(known.place, known.length);
             let said = Said { from, ..Said::of(message, there) };
-            let (place, _) = self.log.add(RecordKind::Move, |out| said.write(targets(), out));
-            if place.segment == segment {
-                self.count_move(stored, &known, entries.len(), batch);
-                return known;
-            }
-            self.log.drop_batch(); // as with an append, it would have begun a segment
+            self.log.add(RecordKind::Move, |out| said.write(targets(), out));
+            self.count_move(stored, &known, entries.len(), batch);
+            return known;
         }
         // The message on its own, for others may name it too; alone it means nothing.
         let said = Said::of(message, Whereabouts::Here);
@@ -308,14 +349,10 @@ mod tests {
         let mut look_at = |timelines: std::ops::Range<usize>| {
             let id =
                 |n: usize| TimelineId::of(Space::Other, HashKey::new(1, 2), &[&n.to_le_bytes()]);
-            let message = Message { id: 1, at_s: 2, label: [].into(), body: [3].into() };
-            let targets: Vec<_> = timelines.map(|n| (id(n), 1)).collect();
-            let mut payload = Vec::new();
-            Said::of(&message, Whereabouts::Here).write(targets.into_iter(), &mut payload);
-            let said = Said::read(&payload).expect("whole");
-            let at = (Place { segment: 1, offset: 0 }, payload.len() as u32);
-            let found = look(&state, &mut finders, at, &said).expect("state is readable");
-            assert!(found.is_none(), "state knows none of them");
+            let pairs: Vec<_> = timelines.map(|n| (id(n), 1)).collect();
+            let at = Place { segment: 1, offset: 0 };
+            let found = look(&state, &mut finders, at, &pairs).expect("state is readable");
+            assert!(found.is_empty(), "state knows none of them");
             finders.len()
         };
         assert_eq!(look_at(0..FINDERS_MAX), FINDERS_MAX);

@@ -25,6 +25,13 @@ pub(super) fn changes(
     flush: &Flush,
     out: &mut Vec<StateChange>,
 ) -> Result<(), StateError> {
+    if let Some(entries) = only_new(flush) {
+        for some in entries.chunks(run::ENTRIES_MAX) {
+            put_run(flush.timeline, some[0].seq, some, out);
+        }
+        put_head(flush, out);
+        return Ok(());
+    }
     let mut changed = Changed::new();
     if flush.runs || flush.doubtful {
         if let Some(old) = &flush.part.old {
@@ -36,21 +43,41 @@ pub(super) fn changes(
     }
     append(state, flush, &mut changed)?;
     for (first, entries) in changed {
-        let key = run::key(flush.timeline, first);
-        let mut value = Vec::new();
         if entries.is_empty() {
-            out.push(StateChange::delete(Keep::Runs, key));
+            out.push(StateChange::delete(Keep::Runs, run::key(flush.timeline, first)));
         } else {
-            run::write(first, &entries, &mut value);
-            out.push(StateChange::put(Keep::Runs, key, value));
+            put_run(flush.timeline, first, &entries, out);
         }
     }
     if let Some(old) = &flush.part.old {
         change_cursors(state, flush.timeline, old, out)?;
     }
+    put_head(flush, out);
+    Ok(())
+}
+
+/// What is new, if there is nothing else to tell: no run that is there changes.
+fn only_new(flush: &Flush) -> Option<&[Entry]> {
+    let (entries, rest) = flush.part.entries.as_slices();
+    let joins = flush.runs && entries.last().is_some_and(|last| crosses(flush, last));
+    let only = rest.is_empty() && flush.part.old.is_none() && !flush.doubtful && !joins;
+    only.then_some(entries)
+}
+
+/// Whether the timeline's numbers go on in another window.
+fn crosses(flush: &Flush, last: &Entry) -> bool {
+    last.seq / run::WINDOW != flush.base / run::WINDOW
+}
+
+fn put_run(timeline: TimelineId, first: Seq, entries: &[Entry], out: &mut Vec<StateChange>) {
+    let mut value = Vec::with_capacity(16 + 32 * entries.len());
+    run::write(first, entries, &mut value);
+    out.push(StateChange::put(Keep::Runs, run::key(timeline, first), value));
+}
+
+fn put_head(flush: &Flush, out: &mut Vec<StateChange>) {
     let value = write_row(flush.row, flush.as_of);
     out.push(StateChange::put(Keep::Heads, flush.timeline.to_bytes(), value));
-    Ok(())
 }
 
 /// Takes out what is gone, and says where messages stand now.
@@ -121,8 +148,7 @@ fn cut_runs(state: &dyn State, flush: &Flush, changed: &mut Changed) -> Result<(
 fn append(state: &dyn State, flush: &Flush, changed: &mut Changed) -> Result<(), StateError> {
     let Some(last) = flush.part.entries.back() else { return Ok(()) };
     let mut joined = Vec::new();
-    let crosses = last.seq / run::WINDOW != flush.base / run::WINDOW;
-    if flush.runs && !flush.doubtful && crosses {
+    if flush.runs && !flush.doubtful && crosses(flush, last) {
         let window = flush.base - flush.base % run::WINDOW;
         let mut sense = true;
         runs_between(state, flush.timeline, (window, flush.base), &mut |first, _, value| {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 const LINES: u8 = 7;
 const READERS: u64 = 3;
+const ROSTERS: u64 = 2;
 const ROW_TABLES: [Table; 3] = [Table::Products, Table::Marks, Table::Other];
 
 /// Makes calls.
@@ -29,6 +30,8 @@ pub(super) struct Caller {
     forgets: bool,
     /// Appends so far: no place is higher.
     appends: u64,
+    /// What the rosters' versions are if all changes were taken.
+    versions: [u64; ROSTERS as usize],
 }
 
 impl Caller {
@@ -42,6 +45,7 @@ impl Caller {
             key_age_s_max: options.once_age_s_max / 2,
             forgets: !seed.is_multiple_of(3),
             appends: 0,
+            versions: [0; ROSTERS as usize],
         }
     }
 
@@ -84,6 +88,9 @@ impl Caller {
                 calls.push(Call::Read(Read::Pull(pull)));
             }
         }
+        for roster in (0..ROSTERS).map(roster) {
+            calls.push(Call::Read(Read::Roster(roster)));
+        }
         for table in ROW_TABLES {
             let prefix = [].into();
             calls.push(Call::Read(Read::Rows { table, prefix, after: None, count: ROWS_MAX }));
@@ -94,8 +101,10 @@ impl Caller {
     fn write(&mut self, now_s: u32) -> Write {
         let timeline = line(self.prng.below(u64::from(LINES)) as u8);
         match self.prng.below(100) {
-            0..45 => self.append(now_s),
-            45..65 => Write::Remove { timeline, seqs: self.places() },
+            0..30 => self.append(now_s),
+            30..40 => self.post(now_s),
+            40..46 => self.change(),
+            46..65 => Write::Remove { timeline, seqs: self.places() },
             65..75 => {
                 let reader = ReaderId(self.prng.below(READERS));
                 Write::Acknowledge { timeline, reader, upto: self.place() }
@@ -115,6 +124,42 @@ impl Caller {
     }
 
     fn append(&mut self, now_s: u32) -> Write {
+        let (message, once) = self.keyed(now_s);
+        let to = self.lines(once.is_some());
+        Write::Append(Append { message, to, once })
+    }
+
+    fn post(&mut self, now_s: u32) -> Write {
+        let (message, once) = self.keyed(now_s);
+        let number = self.prng.below(ROSTERS);
+        // Now and then another version than the last.
+        let version = self.versions[number as usize].saturating_sub(self.prng.below(8) / 7);
+        let only = self.prng.one_in(3).then(|| {
+            let all = 0..u32::from(LINES) / 2;
+            all.filter(|_| self.prng.one_in(2)).collect()
+        });
+        Write::Post(Post { message, roster: roster(number), version, only, once })
+    }
+
+    fn change(&mut self) -> Write {
+        let number = self.prng.below(ROSTERS);
+        let last = &mut self.versions[number as usize];
+        if self.prng.one_in(8) {
+            *last = 0;
+            return Write::Disband(roster(number));
+        }
+        let after = last.saturating_sub(self.prng.below(6) / 5);
+        let version = after + 1 + self.prng.below(2);
+        *last = version;
+        let mut some = |of: u64| -> Vec<TimelineId> {
+            (0..LINES).filter(|_| self.prng.below(6) < of).map(line).collect()
+        };
+        let (leave, join) = (some(1), some(4));
+        Write::Roster(RosterChange { roster: roster(number), after, version, leave, join })
+    }
+
+    /// A message, and perhaps a once key, be it of this message, of another or its own.
+    fn keyed(&mut self, now_s: u32) -> (Arc<Message>, Option<OnceKey>) {
         self.appends += 1;
         while self.keys.front().is_some_and(|key| now_s.saturating_sub(key.2) > self.key_age_s_max)
         {
@@ -149,8 +194,7 @@ impl Caller {
             }
             _ => {}
         }
-        let to = self.lines(once.is_some());
-        Write::Append(Append { message, to, once })
+        (message, once)
     }
 
     fn lines(&mut self, or_none: bool) -> Vec<TimelineId> {
@@ -226,10 +270,11 @@ impl Caller {
                 bytes_max: [0, 500, 5_000, usize::MAX][self.prng.below(4) as usize],
             }),
             5..7 => Read::Standing { timeline, reader: ReaderId(self.prng.below(READERS)) },
-            7..8 => {
+            7 => {
                 let (table, key) = self.row();
                 Read::Row { table, key }
             }
+            8 => Read::Roster(roster(self.prng.below(ROSTERS))),
             _ => {
                 let (table, after) = self.row();
                 let prefix = [&b""[..], b"1/", b"2/1"][self.prng.below(3) as usize].into();
@@ -250,6 +295,10 @@ fn line(n: u8) -> TimelineId {
     TimelineId::of(space, HashKey::new(11, 12), &[&[n]])
 }
 
+fn roster(number: u64) -> RosterId {
+    RosterId(u128::from(number) << 100 | 7)
+}
+
 /// The timeline's number, if it is one of a run.
 fn number(timeline: TimelineId) -> u8 {
     (0..LINES).find(|&n| line(n) == timeline).unwrap_or(u8::MAX)
@@ -263,6 +312,18 @@ pub(super) fn brief(call: &Call) -> String {
             let once = once.map_or(String::new(), |key| format!(" once {:x}", key.0));
             format!("append {} of {} bytes to {to:?}{once}", message.id, message.body.len())
         }
+        Call::Write(Write::Post(Post { message, roster, version, only, once })) => {
+            let once = once.map_or(String::new(), |key| format!(" once {:x}", key.0));
+            let (id, bytes, roster) = (message.id, message.body.len(), roster.0 >> 100);
+            format!("post {id} of {bytes} bytes to {roster} at {version} {only:?}{once}")
+        }
+        Call::Write(Write::Roster(RosterChange { roster, after, version, leave, join })) => {
+            let [leave, join] = [leave, join]
+                .map(|all| all.iter().map(|&timeline| number(timeline)).collect::<Vec<_>>());
+            let roster = roster.0 >> 100;
+            format!("roster {roster} from {after} to {version}: {leave:?} leave, {join:?} join")
+        }
+        Call::Write(Write::Disband(roster)) => format!("disband {}", roster.0 >> 100),
         Call::Write(Write::Remove { timeline, seqs }) => {
             format!("remove {seqs:?} from {}", number(*timeline))
         }

@@ -228,11 +228,12 @@ fn is_doubtful(call: &Call, answer: &CallAnswer) -> bool {
 /// A full store takes this.
 fn frees(write: &Write) -> bool {
     match write {
-        Write::Append(_) => false,
+        Write::Append(_) | Write::Post(_) | Write::Roster(_) => false,
         Write::Put { value, .. } => value.len() <= SMALL_ROW_BYTES,
         Write::Remove { .. }
         | Write::Acknowledge { .. }
         | Write::Forget(_)
+        | Write::Disband(_)
         | Write::Delete { .. } => true,
     }
 }

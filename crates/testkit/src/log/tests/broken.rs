@@ -58,11 +58,14 @@ pub(super) enum Fault {
     BodyStoredEachTime,
     RestoresRemoved,
     RestoresNothing,
+    StalePostTaken,
+    PostToAll,
+    LeaversStay,
 }
 
 impl Fault {
     /// Every fault, and whether a seeded run must find it too.
-    pub(super) const ALL: [(Fault, bool); 46] = [
+    pub(super) const ALL: [(Fault, bool); 49] = [
         (Fault::SeqsAgainAfterForget, true),
         (Fault::SeqsAgainAfterRemove, true),
         (Fault::CursorGoesBack, true),
@@ -109,6 +112,9 @@ impl Fault {
         (Fault::BodyStoredEachTime, false),
         (Fault::RestoresRemoved, true),
         (Fault::RestoresNothing, true),
+        (Fault::StalePostTaken, true),
+        (Fault::PostToAll, true),
+        (Fault::LeaversStay, true),
     ];
 }
 
@@ -163,6 +169,12 @@ impl Broken {
             (Fault::DeleteTakesThePrefix, Write::Delete { table, key }) => {
                 self.log.rows.retain(|(of, row), _| of != table || !row.starts_with(key));
             }
+            (Fault::StalePostTaken, Write::Post(post)) => {
+                let roster = self.log.rosters.get(&post.roster);
+                post.version = roster.map_or(post.version, |roster| roster.version);
+            }
+            (Fault::PostToAll, Write::Post(post)) => post.only = None,
+            (Fault::LeaversStay, Write::Roster(change)) => change.leave.clear(),
             (Fault::LongRemoveTaken, Write::Remove { seqs, .. }) => seqs.truncate(REMOVE_SEQS_MAX),
             (Fault::LongKeyTaken, Write::Put { table, key, value }) => {
                 self.log.rows.insert((*table, key.clone()), value.clone());
