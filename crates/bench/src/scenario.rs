@@ -52,6 +52,8 @@ pub const ALL: &[Scenario] = &[
     ("push-ack", push::run),
     ("log-append", log::append),
     ("log-fanout", log::fanout),
+    ("log-posting", log::posting),
+    ("log-chat-send", log::chat_send),
     ("log-pull", log::pull),
     ("log-recovery", log::recovery),
     ("log-memory", log::memory),

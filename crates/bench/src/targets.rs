@@ -41,6 +41,9 @@ pub const ALL: &[Target] = &[
     target("log-append", "200 producers: appends a second a core", 30_000.0, 61_350.0),
     target("log-append", "pipelined: appends a second a core", 30_000.0, 61_350.0),
     target("log-fanout", "to 1000: rows a second a core", 437_500.0, 1e6),
+    target("log-posting", "to 100: rows a second a core", 600_000.0, 1e6),
+    target("log-posting", "to 1000: rows a second a core", 600_000.0, 1e6),
+    target("log-chat-send", "CPU", 15.0, 8.0),
     // Ten and fifty times 2,978 messages a second a core.
     target("log-pull", "hot tail, forwards, engine: CPU", 33.6, 6.7),
     target("log-pull", "page cache, forwards, engine: CPU", 33.6, 6.7),

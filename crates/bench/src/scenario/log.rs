@@ -7,6 +7,7 @@
 
 mod append;
 mod audit;
+mod chat_send;
 mod disk;
 mod drive;
 mod lane;
@@ -14,6 +15,7 @@ mod memory;
 mod meter;
 pub mod orders;
 mod ours;
+mod posting;
 mod pull;
 mod recovery;
 mod rival;
@@ -23,7 +25,9 @@ mod stall;
 mod traffic;
 
 pub use append::{fanout, run as append};
+pub use chat_send::run as chat_send;
 pub use memory::run as memory;
+pub use posting::run as posting;
 pub use pull::run as pull;
 pub use recovery::run as recovery;
 pub use stall::run as stall;

@@ -60,7 +60,7 @@ impl Tuning {
         settings.hot_bytes_max = hot_bytes_max;
         if self.still {
             (settings.checkpoint_bytes, settings.checkpoint_s) = (u64::MAX, u32::MAX);
-            settings.checkpoint_timelines = usize::MAX;
+            (settings.checkpoint_timelines, settings.checkpoint_places) = (usize::MAX, u64::MAX);
         }
         let heads = self.heads_resident_max.unwrap_or(settings.heads_resident_max);
         settings.heads_resident_max = heads;
@@ -76,6 +76,7 @@ pub fn plan() -> Value {
         "hot_bytes_max": engine.hot_bytes_max, "state_cache_bytes": STATE_CACHE_BYTES,
         "checkpoint_bytes": engine.checkpoint_bytes,
         "checkpoint_timelines": engine.checkpoint_timelines,
+        "checkpoint_places": engine.checkpoint_places,
         "checkpoint_s": engine.checkpoint_s, "heads_resident_max": engine.heads_resident_max,
     })
 }
@@ -212,6 +213,11 @@ impl Threaded {
         Ok(Threaded { logs, mailbox, others })
     }
 
+    /// Hands calls over without waiting.
+    pub fn call(&self, calls: Vec<(Ticket, Call)>) -> io::Result<()> {
+        hand_over(&self.logs, PARTY, calls)
+    }
+
     /// For whoever does something else with it meanwhile.
     pub fn beside(&self) -> Beside {
         Beside { logs: Arc::clone(&self.logs), mailbox: Arc::clone(&self.others) }
@@ -221,7 +227,7 @@ impl Threaded {
 impl Lane for Threaded {
     fn submit(&mut self, appends: Vec<Ordered>) -> io::Result<()> {
         let call = |(ticket, append)| (ticket, Call::Write(Write::Append(append)));
-        hand_over(&self.logs, PARTY, appends.into_iter().map(call).collect())
+        self.call(appends.into_iter().map(call).collect())
     }
 
     fn mailbox(&self) -> &Mailbox {

@@ -7,7 +7,7 @@
 
 use base::hash::HashKey;
 use base::prng::Prng;
-use model::ports::log::Append;
+use model::ports::log::{Append, Post, RosterChange, RosterId};
 use model::timeline::{Message, Space, TimelineId};
 use std::sync::Arc;
 
@@ -63,6 +63,25 @@ impl Traffic {
     pub fn append(&mut self) -> Append {
         let group = self.group_of(self.next);
         self.append_to(group)
+    }
+
+    /// The same as a post to the roster of the group.
+    pub fn post(&mut self) -> Post {
+        let id = self.next;
+        let group = self.group_of(id);
+        self.next += 1;
+        self.groups[group as usize].made += 1;
+        let (message, roster) = (Arc::new(self.message(id)), RosterId(group.into()));
+        Post { message, roster, version: 1, only: None, once: None }
+    }
+
+    /// The rosters of all groups.
+    pub fn rosters(&self) -> impl Iterator<Item = RosterChange> {
+        let groups = self.timelines.chunks_exact(self.fan as usize).enumerate();
+        groups.map(|(group, timelines)| {
+            let (roster, join) = (RosterId(group as u128), timelines.to_vec());
+            RosterChange { roster, after: 0, version: 1, leave: Vec::new(), join }
+        })
     }
 
     /// The next append, to `group` if the seed would have it so or not. Such a traffic is read
