@@ -2,7 +2,8 @@
 //!
 //! The identity itself stays in the record: an entry is a slot number and a control byte. The
 //! table is split into 256 parts that grow one by one, so the longest pause is the growth of a
-//! 256th, not of ten million entries. Callers say how to compare and how to hash a slot again.
+//! 256th, not of ten million entries; a small one is of one part. Callers say how to compare and
+//! how to hash a slot again.
 
 use hashbrown::HashTable;
 
@@ -10,6 +11,7 @@ const PARTS: usize = 256;
 
 /// A set of slot numbers, found by the hash of what lives there.
 pub struct Index {
+    /// A power of two.
     parts: Vec<HashTable<u32>>,
 }
 
@@ -20,20 +22,27 @@ impl Default for Index {
 }
 
 impl Index {
+    /// One that is never large, and costs what is in it: it is a single part.
+    pub fn small() -> Self {
+        Index { parts: vec![HashTable::new()] }
+    }
+
     /// Slot whose record has this hash and satisfies `same`.
     pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
-        self.parts[part(hash)].find(hash, |&slot| same(slot)).copied()
+        self.parts[self.part(hash)].find(hash, |&slot| same(slot)).copied()
     }
 
     /// Adds `slot`, which must not be in yet. `rehash` gives the hash of a slot's record and is
     /// called when a part grows.
     pub fn insert(&mut self, hash: u64, slot: u32, rehash: impl Fn(u32) -> u64) {
-        self.parts[part(hash)].insert_unique(hash, slot, |&slot| rehash(slot));
+        let part = self.part(hash);
+        self.parts[part].insert_unique(hash, slot, |&slot| rehash(slot));
     }
 
     /// Takes `slot` out; false when it was not in.
     pub fn remove(&mut self, hash: u64, slot: u32) -> bool {
-        match self.parts[part(hash)].find_entry(hash, |&other| other == slot) {
+        let part = self.part(hash);
+        match self.parts[part].find_entry(hash, |&other| other == slot) {
             Ok(entry) => {
                 entry.remove();
                 true
@@ -51,12 +60,12 @@ impl Index {
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(HashTable::is_empty)
     }
-}
 
-/// The table inside uses the lowest and the seven highest bits, `home` the highest ones: the part
-/// is chosen by bits between them.
-fn part(hash: u64) -> usize {
-    (hash >> 40) as usize % PARTS
+    /// The table inside uses the lowest and the seven highest bits, `home` the highest ones: the
+    /// part is chosen by bits between them.
+    fn part(&self, hash: u64) -> usize {
+        (hash >> 40) as usize & (self.parts.len() - 1)
+    }
 }
 
 #[cfg(test)]
@@ -69,19 +78,20 @@ mod tests {
         let key = HashKey::new(5, 6);
         let names: Vec<String> = (0..5_000).map(|n| format!("device-{n}")).collect();
         let hash = |slot: u32| key.of(&[names[slot as usize].as_bytes()]);
-        let mut index = Index::default();
-        for slot in 0..names.len() as u32 {
-            index.insert(hash(slot), slot, hash);
+        for mut index in [Index::default(), Index::small()] {
+            for slot in 0..names.len() as u32 {
+                index.insert(hash(slot), slot, hash);
+            }
+            assert_eq!(index.len(), names.len());
+            for slot in 0..names.len() as u32 {
+                let same = |other: u32| names[other as usize] == names[slot as usize];
+                assert_eq!(index.find(hash(slot), same), Some(slot));
+            }
+            assert_eq!(index.find(key.of(&[b"stranger"]), |_| false), None);
+            assert!(index.remove(hash(17), 17));
+            assert!(!index.remove(hash(17), 17));
+            assert_eq!(index.find(hash(17), |other| other == 17), None);
         }
-        assert_eq!(index.len(), names.len());
-        for slot in 0..names.len() as u32 {
-            let same = |other: u32| names[other as usize] == names[slot as usize];
-            assert_eq!(index.find(hash(slot), same), Some(slot));
-        }
-        assert_eq!(index.find(key.of(&[b"stranger"]), |_| false), None);
-        assert!(index.remove(hash(17), 17));
-        assert!(!index.remove(hash(17), 17));
-        assert_eq!(index.find(hash(17), |other| other == 17), None);
     }
 
     #[test]

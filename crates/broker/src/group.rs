@@ -4,18 +4,17 @@
 //! that are online, in turn, passing over those whose window is full as long as another has room;
 //! when all are full, the one with the least before it. Only when none is online a durable one that
 //! is away. Whoever asks says who may have the message. It knows no filter, message or connection;
-//! its member is a session's reference.
+//! its member is the timeline of a session, which is its name on every node.
 //!
 //! The invariant: the first `online` members are those with a connection.
 
-use model::id::SessionRef;
-use std::collections::HashMap;
+use base::index::Index;
+use model::timeline::TimelineId;
 
 /// Members of one group. One more is refused.
 pub const MEMBERS_MAX: usize = 65_536;
 
 /// The members of one group.
-#[derive(Default)]
 pub struct SharedGroup {
     /// Those with a connection, and behind them the others.
     members: Vec<Member>,
@@ -24,19 +23,19 @@ pub struct SharedGroup {
     /// Whose turn it is: a place among those with a connection, and one behind the others' first.
     turn: usize,
     turn_away: usize,
-    /// Where a member is.
-    places: HashMap<SessionRef, u32>,
+    /// Where a member is, by the hash of its home.
+    places: Index,
 }
 
-/// 16 bytes.
+/// 24 bytes.
 struct Member {
-    session: SessionRef,
+    session: TimelineId,
     /// Messages sent and not answered.
     load: u32,
     is_durable: bool,
 }
 
-const _: () = assert!(size_of::<Member>() == 16);
+const _: () = assert!(size_of::<Member>() == 24);
 
 /// Standing of a session as a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,21 +50,33 @@ pub struct MemberStanding {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pick {
     /// Session that was picked.
-    pub member: SessionRef,
+    pub member: TimelineId,
     /// Whether it has a connection.
     pub online: bool,
 }
 
+impl Default for SharedGroup {
+    fn default() -> Self {
+        SharedGroup {
+            members: Vec::new(),
+            online: 0,
+            turn: 0,
+            turn_away: 0,
+            places: Index::small(),
+        }
+    }
+}
+
 impl SharedGroup {
     /// Adds a member, or changes what is known of it. False: the group has [`MEMBERS_MAX`].
-    pub fn join(&mut self, session: SessionRef, standing: MemberStanding) -> bool {
+    pub fn join(&mut self, session: TimelineId, standing: MemberStanding) -> bool {
         let place = match self.place(session) {
             Some(place) => place,
             None if self.members.len() >= MEMBERS_MAX => return false,
             None => {
                 let place = self.members.len();
                 self.members.push(Member { session, load: 0, is_durable: false });
-                self.places.insert(session, place as u32);
+                self.note(place);
                 place
             }
         };
@@ -79,27 +90,28 @@ impl SharedGroup {
     }
 
     /// Takes a member out. False: it was none.
-    pub fn leave(&mut self, session: SessionRef) -> bool {
+    pub fn leave(&mut self, session: TimelineId) -> bool {
         let Some(mut place) = self.place(session) else { return false };
         if place < self.online {
             self.go_away(place);
             place = self.online;
         }
-        self.swap(place, self.members.len() - 1);
+        let last = self.members.len() - 1;
+        self.swap(place, last);
+        self.forget(last);
         self.members.pop();
-        self.places.remove(&session);
         true
     }
 
     /// A member's connection came or went. False: it is none.
-    pub fn online(&mut self, session: SessionRef, online: bool) -> bool {
+    pub fn online(&mut self, session: TimelineId, online: bool) -> bool {
         let Some(place) = self.place(session) else { return false };
         let durable = self.members[place].is_durable;
         self.join(session, MemberStanding { online, durable })
     }
 
     /// A member has answered so many messages, or they went elsewhere.
-    pub fn done(&mut self, session: SessionRef, count: u32) {
+    pub fn done(&mut self, session: TimelineId, count: u32) {
         if let Some(place) = self.place(session) {
             let load = &mut self.members[place].load;
             *load = load.saturating_sub(count);
@@ -112,8 +124,8 @@ impl SharedGroup {
     pub fn pick(
         &mut self,
         window: Option<u32>,
-        except: Option<SessionRef>,
-        may: impl Fn(SessionRef) -> bool,
+        except: Option<TimelineId>,
+        may: impl Fn(TimelineId) -> bool,
     ) -> Option<Pick> {
         let is_other = |member: &Member| Some(member.session) != except && may(member.session);
         let room = window.unwrap_or(u32::MAX);
@@ -146,8 +158,8 @@ impl SharedGroup {
     /// Whether somebody else than this one has a connection and may have the message.
     pub fn has_another_online(
         &self,
-        session: SessionRef,
-        may: impl Fn(SessionRef) -> bool,
+        session: TimelineId,
+        may: impl Fn(TimelineId) -> bool,
     ) -> bool {
         let online = &self.members[..self.online];
         online.iter().any(|member| member.session != session && may(member.session))
@@ -159,7 +171,7 @@ impl SharedGroup {
     }
 
     /// The place of one that is left, if it is online or has what waits for it.
-    fn only(&self, session: SessionRef, may: &impl Fn(SessionRef) -> bool) -> Option<usize> {
+    fn only(&self, session: TimelineId, may: &impl Fn(TimelineId) -> bool) -> Option<usize> {
         let place = self.place(session).filter(|_| may(session))?;
         (place < self.online || self.members[place].is_durable).then_some(place)
     }
@@ -201,14 +213,31 @@ impl SharedGroup {
     }
 
     fn swap(&mut self, one: usize, other: usize) {
-        self.members.swap(one, other);
-        for place in [one, other] {
-            self.places.insert(self.members[place].session, place as u32);
+        if one == other {
+            return;
         }
+        [one, other].into_iter().for_each(|place| self.forget(place));
+        self.members.swap(one, other);
+        [one, other].into_iter().for_each(|place| self.note(place));
     }
 
-    fn place(&self, session: SessionRef) -> Option<usize> {
-        self.places.get(&session).map(|&place| place as usize)
+    fn place(&self, session: TimelineId) -> Option<usize> {
+        let same = |place: u32| self.members[place as usize].session == session;
+        self.places.find(session.home_hash(), same).map(|place| place as usize)
+    }
+
+    /// Whoever is at a place is found there.
+    fn note(&mut self, place: usize) {
+        let SharedGroup { members, places, .. } = self;
+        let hash = |place: u32| members[place as usize].session.home_hash();
+        places.insert(hash(place as u32), place as u32, hash);
+    }
+
+    /// Whoever is at a place is found no more.
+    fn forget(&mut self, place: usize) {
+        let hash = self.members[place].session.home_hash();
+        let was_in = self.places.remove(hash, place as u32);
+        debug_assert!(was_in, "a member is in the index");
     }
 }
 
@@ -221,21 +250,21 @@ fn in_turn(first: usize, count: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::hash::HashKey;
     use base::prng::Prng;
-    use base::slab::Key;
-    use model::id::ShardId;
+    use model::timeline::Space;
     use std::collections::{BTreeMap, BTreeSet};
 
     const ONLINE: MemberStanding = MemberStanding { online: true, durable: false };
     const AWAY: MemberStanding = MemberStanding { online: false, durable: true };
 
-    fn who(slot: u32) -> SessionRef {
-        SessionRef::new(ShardId((slot % 3) as u16), Key { slot, generation: 0 })
+    fn who(slot: u32) -> TimelineId {
+        TimelineId::of(Space::Sessions, HashKey::new(1, 2), &[&slot.to_le_bytes()])
     }
 
     fn slots(group: &mut SharedGroup, window: Option<u32>, count: usize) -> Vec<u32> {
-        let pick =
-            |_| group.pick(window, None, |_| true).map_or(u32::MAX, |pick| pick.member.key().slot);
+        let slot_of = |pick: Pick| (0..64).find(|&slot| who(slot) == pick.member);
+        let pick = |_| group.pick(window, None, |_| true).and_then(slot_of).unwrap_or(u32::MAX);
         (0..count).map(pick).collect()
     }
 

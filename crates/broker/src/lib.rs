@@ -37,6 +37,7 @@ pub use peer_message::{
 pub use units::UNITS_A_CALL_MAX;
 
 use crate::durable::calls::LogCalls;
+use crate::durable::entries::home_hash;
 use crate::durable::restore::Restoring;
 use crate::message::answers::Answers;
 use crate::message::delayed::Delayed;
@@ -97,21 +98,26 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The shard at which a name is at home.
-    pub(crate) fn shard_of(&self, name: &[&[u8]]) -> ShardId {
-        ShardId(home(self.home.of(name), self.shards.max(1)))
+    /// The shard at which whatever has this hash is at home.
+    pub(crate) fn shard_at(&self, home_hash: u64) -> ShardId {
+        ShardId(home(home_hash, self.shards.max(1)))
+    }
+
+    /// The shard that owns a client's session.
+    pub(crate) fn owner_of_session(&self, client_id: &str) -> ShardId {
+        self.shard_at(home_hash(self.home, client_id))
     }
 
     /// The shard that owns a topic: what is retained there, and what is put by for it.
     pub(crate) fn owner_of_topic(&self, topic: &str) -> ShardId {
-        self.shard_of(&[b"mqtt-topic", topic.as_bytes()])
+        self.shard_at(self.home.of(&[b"mqtt-topic", topic.as_bytes()]))
     }
 
     /// The shard that owns a shared group.
     pub(crate) fn owner_of_group(&self, filter: &str) -> ShardId {
         let rest = filter.strip_prefix(SHARE).unwrap_or(filter);
         let (group, plain) = rest.split_once('/').unwrap_or((rest, ""));
-        self.shard_of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()])
+        self.shard_at(self.home.of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()]))
     }
 }
 
@@ -160,7 +166,7 @@ impl Broker {
         let retained = Retained::new(settings.hash_key, retained_max, retained_bytes_max);
         let connects = share(settings.limits.binds_per_s.into()) as u32;
         Broker {
-            sessions: Sessions::new(settings.hash_key, sessions_max),
+            sessions: Sessions::new(settings.hash_key, settings.home, sessions_max),
             subscriptions: Subscriptions::new(&settings, share(limits.subscriptions_max)),
             groups: Groups::default(),
             handovers: Handovers::default(),

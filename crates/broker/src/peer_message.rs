@@ -1,10 +1,16 @@
 //! Messages between the brokers of a process.
 //!
-//! Peer messages from one shard to another arrive in their order, and none is lost.
+//! Peer messages from one shard to another arrive in their order, and none is lost. Who is spoken
+//! of has the name that it has on every node: a client identifier, a topic, a group, a member by the
+//! timeline of its session. What is no such name is local to the process (the number of a receipt,
+//! a page or a subscription, the [`SessionRef`] of a session that asked for a page): it is a return
+//! address. Only the shard that made it reads it, whoever answers gives it back as it came, and
+//! when it means nothing any more, because its session ended or its wait is over, so does the answer.
 
 use crate::session::principals::Principal;
 use model::id::{SessionRef, ShardId};
 use model::session::Denial;
+use model::timeline::TimelineId;
 use model::topic::Publication;
 use std::sync::Arc;
 
@@ -108,8 +114,8 @@ pub struct OldPlace {
 pub struct GroupWord {
     /// `$share/group/filter`.
     pub group: Arc<str>,
-    /// Who it is about.
-    pub member: SessionRef,
+    /// Who it is about: the timeline of a session.
+    pub member: TimelineId,
     /// What about it.
     pub what: GroupWhat,
 }
@@ -168,8 +174,8 @@ pub enum GroupWhat {
 pub struct MemberWord {
     /// `$share/group/filter`.
     pub group: Arc<str>,
-    /// The member.
-    pub member: SessionRef,
+    /// The member: the timeline of its session.
+    pub member: TimelineId,
     /// The message.
     pub message: Arc<Publication>,
     /// Who wants a receipt.
@@ -185,7 +191,7 @@ pub struct MemberWord {
 pub struct PageWanted {
     /// Who asks.
     pub from: ShardId,
-    /// Session that it is for.
+    /// Session that it is for: local to the shard that asks.
     pub session: SessionRef,
     /// The number of the page.
     pub page: u32,
@@ -209,7 +215,7 @@ pub struct LastWanted {
 /// A subscription for which retained messages were asked for.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    /// Session that asks, on its owner's shard.
+    /// Session that asks: local to its shard.
     pub session: SessionRef,
     /// Its filter.
     pub filter: Arc<str>,
@@ -233,9 +239,9 @@ pub struct LateWord {
 pub struct RetainedPage {
     /// Shard whose retained messages they are.
     pub shard: ShardId,
-    /// Session that it is for.
+    /// Session that it is for, as it was asked.
     pub session: SessionRef,
-    /// The number of the page.
+    /// The number of the page, as it was asked.
     pub page: u32,
     /// The messages, in order.
     pub messages: Vec<Arc<Publication>>,

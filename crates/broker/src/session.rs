@@ -1,6 +1,6 @@
 //! Sessions: how they come, go and end.
 //!
-//! A session is a record of 64 bytes; whatever an idle one does not need is boxed beside it. What
+//! A session is a record of 72 bytes; whatever an idle one does not need is boxed beside it. What
 //! a connection says counts only while the session is bound to it.
 
 pub(crate) mod access;
@@ -17,4 +17,5 @@ pub(crate) mod principals;
 pub(crate) mod record;
 pub(crate) mod rights;
 pub(crate) mod sessions;
+pub(crate) mod shares;
 pub(crate) mod timers;

@@ -8,6 +8,7 @@
 
 use crate::service::ServiceKind;
 use base::hash::HashKey;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// What a kind of timeline is for; the first byte of its id, so that a store can have rules for
@@ -45,37 +46,43 @@ impl Space {
 }
 
 /// Names a timeline: 8 bits of space, 64 bits that say whose home it is at
-/// ([`base::hash::home`]), 56 bits against collisions.
+/// ([`base::hash::home`]), 56 bits against collisions. The same on every node of a cluster, and so
+/// what travels where somebody is spoken of. The space is never 0: the absence of one costs nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct TimelineId(u128);
+pub struct TimelineId(NonZeroU64, u64);
+
+const _: () = assert!(size_of::<Option<TimelineId>>() == 16);
 
 impl TimelineId {
     /// The timeline of the owner with these names. `home` must be the key that chooses shards.
     pub fn of(space: Space, home: HashKey, parts: &[&[u8]]) -> TimelineId {
         let first = home.of(parts);
         let second = HashKey::new(first, !first).of(parts);
-        let low = u128::from(first) << 56 | u128::from(second >> 8);
-        TimelineId(u128::from(space as u8) << 120 | low)
+        let high = u64::from(space as u8) << 56 | first >> 8;
+        let high = NonZeroU64::new(high).expect("no space is 0");
+        TimelineId(high, first << 56 | second >> 8)
     }
 
     /// The timeline with these bytes, if its space is known.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<TimelineId> {
-        Space::from_byte(bytes[0]).map(|_| TimelineId(u128::from_be_bytes(bytes)))
+        let id = u128::from_be_bytes(bytes);
+        Space::from_byte(bytes[0])?;
+        Some(TimelineId(NonZeroU64::new((id >> 64) as u64)?, id as u64))
     }
 
     /// Its bytes. They sort by space first.
     pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
+        (u128::from(self.0.get()) << 64 | u128::from(self.1)).to_be_bytes()
     }
 
     /// Which kind it is.
     pub fn space(self) -> Space {
-        Space::from_byte((self.0 >> 120) as u8).unwrap_or(Space::Other)
+        Space::from_byte((self.0.get() >> 56) as u8).unwrap_or(Space::Other)
     }
 
     /// The hash by which its owner's shard is chosen.
     pub fn home_hash(self) -> u64 {
-        (self.0 >> 56) as u64
+        self.0.get() << 8 | self.1 >> 56
     }
 }
 

@@ -67,7 +67,12 @@ pub(crate) enum Said {
     Released(u16, u64),
 }
 
-/// The timeline of a session.
+/// The hash that says where everything of a client is at home.
+pub(crate) fn home_hash(home: HashKey, client_id: &str) -> u64 {
+    home.of(&[b"mqtt", client_id.as_bytes()])
+}
+
+/// The timeline of a session. Its home is that of [`home_hash`].
 pub(crate) fn timeline_of(home: HashKey, client_id: &str) -> TimelineId {
     TimelineId::of(Space::Sessions, home, &[b"mqtt", client_id.as_bytes()])
 }

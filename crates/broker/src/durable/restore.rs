@@ -15,7 +15,8 @@ use crate::message::queue::{Entry, Release, id_of};
 use crate::message::subscriptions::Hold;
 use crate::peer_message::OldPlace;
 use crate::retained::decode;
-use crate::session::record::{EntryRef, Inbound, InboundState, Marker, Share};
+use crate::session::record::{EntryRef, Inbound, InboundState, Marker};
+use crate::session::shares::Share;
 use base::slab::Key;
 use base::time::Now;
 use model::ports::access::Grant;
@@ -162,7 +163,8 @@ impl Broker {
             let session = self.sessions.at_mut(owner)?;
             let number = share_of(&filter);
             let share = Share { filter, number, options, subscription_id };
-            if session.more().set_share(share) {
+            let member = timeline_of(self.settings.home, id);
+            if session.more().shares.set(member, share) {
                 self.subscriptions.add_share();
             }
             return Some(());

@@ -11,6 +11,7 @@
 //! again: the key of a subscription ends with nine bytes that are not its. Decoding trusts nothing.
 
 use super::bytes::text;
+use super::entries::home_hash;
 use crate::retained::row;
 use crate::session::record::Session;
 use base::bytes::ByteReader;
@@ -60,7 +61,7 @@ pub(crate) fn session_of(key: &[u8]) -> Option<&str> {
 
 /// Where everything of a client lives.
 fn home_of(home: HashKey, client_id: &str) -> RowHome {
-    RowHome::at(home.of(&[b"mqtt", client_id.as_bytes()]))
+    RowHome::at(home_hash(home, client_id))
 }
 
 /// The row of a session as it is now.

@@ -2,8 +2,9 @@
 
 use super::rows::{self, SubscriptionRow};
 use crate::message::subscriptions::Subscriptions;
-use crate::session::record::{Session, Share};
+use crate::session::record::Session;
 use crate::session::sessions::Sessions;
+use crate::session::shares::Share;
 use base::hash::HashKey;
 use base::slab::Key;
 use model::ports::log::{Table, Write};

@@ -14,9 +14,10 @@ use base::never;
 use base::rounds::Rounds;
 use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
-use model::id::{SessionRef, ShardId};
+use model::id::ShardId;
 use model::ports::log::{APPEND_TIMELINES_MAX, StoreError, Table};
 use model::session::{Denial, Routed};
+use model::timeline::TimelineId;
 use model::topic::{Publication, Qos};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +75,7 @@ pub(crate) struct PendingAnswer {
     /// A member of a group that went away has it until another one does.
     pub offered: Option<OldPlace>,
     /// Who of a group had it: somebody else shall have it, if there is another.
-    pub except: Option<SessionRef>,
+    pub except: Option<TimelineId>,
     /// Pages that the owner of its topic had given out before it was looked at who is subscribed.
     pub pages: u64,
     /// Appends, by shape.

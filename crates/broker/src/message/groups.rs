@@ -7,9 +7,9 @@ use super::subscriptions::Subscriptions;
 use crate::group::{MemberStanding, SharedGroup};
 use crate::peer_message::RestrictedMember;
 use base::hash::HashKey;
-use model::id::SessionRef;
 use model::ports::access::Act;
 use model::session::Drop;
+use model::timeline::TimelineId;
 use model::topic::{Publication, Qos};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const LOOKS_MAX: u32 = 16_384;
 
 /// A session as a member of a group.
 pub(crate) struct Membership {
-    pub member: SessionRef,
+    pub member: TimelineId,
     pub standing: MemberStanding,
     /// What it may read, if that is not everything.
     pub reader: Option<Arc<RestrictedMember>>,
@@ -40,10 +40,10 @@ pub(crate) struct Groups {
 
 /// Members that may not read all that their groups are sent.
 #[derive(Default)]
-struct Readers(BTreeMap<(u32, SessionRef), Arc<RestrictedMember>>);
+struct Readers(BTreeMap<(u32, TimelineId), Arc<RestrictedMember>>);
 
 impl Readers {
-    fn set(&mut self, who: (u32, SessionRef), reader: Option<Arc<RestrictedMember>>) {
+    fn set(&mut self, who: (u32, TimelineId), reader: Option<Arc<RestrictedMember>>) {
         match reader {
             Some(reader) => _ = self.0.insert(who, reader),
             None => _ = self.0.remove(&who),
@@ -51,7 +51,7 @@ impl Readers {
     }
 
     /// Whether a member may read what is published to a topic.
-    fn may(&self, who: (u32, SessionRef), topic: &str) -> bool {
+    fn may(&self, who: (u32, TimelineId), topic: &str) -> bool {
         let reader = if self.0.is_empty() { None } else { self.0.get(&who) };
         reader.is_none_or(|reader| reader.principal.may(&reader.client, Act::Read, topic))
     }
@@ -90,7 +90,7 @@ impl Groups {
     pub fn leave(
         &mut self,
         group: &Arc<str>,
-        member: SessionRef,
+        member: TimelineId,
         subscriptions: &mut Subscriptions,
     ) {
         let Some(number) = self.number(group) else { return };
@@ -109,7 +109,7 @@ impl Groups {
     }
 
     /// So many messages are over at a member.
-    pub fn done(&mut self, group: &str, member: SessionRef, count: u32) {
+    pub fn done(&mut self, group: &str, member: TimelineId, count: u32) {
         let number = self.number(group);
         if let Some((_, members)) = number.and_then(|number| self.at(number)) {
             members.done(member, count);
@@ -117,7 +117,7 @@ impl Groups {
     }
 
     /// A group in which somebody else than this member is online and may read this.
-    pub fn with_another(&self, group: &str, member: SessionRef, topic: &str) -> Option<u32> {
+    pub fn with_another(&self, group: &str, member: TimelineId, topic: &str) -> Option<u32> {
         let number = self.number(group)?;
         let (_, members) = self.open.get(number as usize)?.as_ref()?;
         let may = |who| self.readers.may((number, who), topic);
@@ -131,8 +131,8 @@ impl Groups {
         number: u32,
         message: &Publication,
         window: u32,
-        except: Option<SessionRef>,
-    ) -> Option<Result<(Arc<str>, SessionRef), Drop>> {
+        except: Option<TimelineId>,
+    ) -> Option<Result<(Arc<str>, TimelineId), Drop>> {
         let Groups { open, readers, .. } = self;
         let (group, members) = open.get_mut(number as usize)?.as_mut()?;
         let window = (message.qos != Qos::AtMostOnce).then_some(window);
@@ -184,14 +184,13 @@ pub(crate) fn share_of(group: &str) -> u32 {
 mod tests {
     use super::*;
     use crate::session::made::broker;
-    use base::slab::Key;
-    use model::id::ShardId;
+    use model::timeline::Space;
 
     #[test]
     fn a_group_is_open_while_it_has_members() {
         let mut subscriptions = Subscriptions::new(&broker(|_| {}).settings, 9);
         let (mut groups, group) = (Groups::default(), Arc::from("$share/g/t"));
-        let who = |slot| SessionRef::new(ShardId(0), Key { slot, generation: 0 });
+        let who = |slot| TimelineId::of(Space::Sessions, HashKey::new(1, 2), &[&[slot]]);
         let mut join = |groups: &mut Groups, slot, group: &Arc<str>| {
             let standing = MemberStanding { online: true, durable: false };
             let membership = Membership { member: who(slot), standing, reader: None };

@@ -21,11 +21,11 @@ use crate::session::record::EntryRef;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
-use model::id::{SessionRef, ShardId};
+use model::id::ShardId;
 use model::ports::log::{Call, Done, Pull, Read, StoreError};
 use model::pressure::Pressure;
 use model::session::Denial;
-use model::timeline::Seq;
+use model::timeline::{Seq, TimelineId};
 use model::topic::{Publication, Qos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(crate) struct Handovers {
 /// A message that a member of a group went away with, for another member.
 pub(crate) struct WorkOffer {
     pub group: Arc<str>,
-    pub member: SessionRef,
+    pub member: TimelineId,
     pub message: Arc<Publication>,
     /// Who is told whether another one has it, and under which number.
     pub from: ShardId,
@@ -129,7 +129,7 @@ impl Broker {
         body: Option<Arc<Publication>>,
         fx: &mut Effects,
     ) {
-        let Some((filter, client)) = self.offered_group(key, seq) else { return };
+        let Some((filter, member, client)) = self.offered_group(key, seq) else { return };
         let totals = &mut self.totals;
         let more = self.sessions.more_mut(key);
         let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) else { return };
@@ -145,18 +145,19 @@ impl Broker {
         }
         let place = OldPlace { client, seq };
         let what = GroupWhat::Offer { message, from: self.settings.shard, receipt, place };
-        self.tell_group(now, &filter, key, what, fx);
+        self.tell_group(now, &filter, member, what, fx);
     }
 
     /// Whether an entry may be offered: the group it came through, and who has it.
-    fn offered_group(&self, key: Key, seq: Seq) -> Option<(Box<str>, Arc<str>)> {
+    fn offered_group(&self, key: Key, seq: Seq) -> Option<(Box<str>, TimelineId, Arc<str>)> {
         let handover = self.handovers.open.get(&key)?;
         let session = self.sessions.at(key)?;
         let more = session.more.as_ref()?;
         let entry = more.queue.givable_from(seq).find(|entry| entry.seq == seq)?;
-        let share = more.share_numbered(entry.share)?;
+        let share = more.shares.numbered(entry.share)?;
         let is_open = !handover.shut.contains(&entry.share) && may_move(&session.id, entry);
-        is_open.then(|| (share.filter.clone(), Arc::from(&*session.id)))
+        let member = more.shares.member().filter(|_| is_open)?;
+        Some((share.filter.clone(), member, Arc::from(&*session.id)))
     }
 
     /// An offer was answered.
@@ -211,7 +212,7 @@ impl Broker {
         let handover = self.handovers.open.get_mut(&key)?;
         let session = self.sessions.at(key)?;
         let more = session.more.as_ref()?;
-        let shares: BTreeSet<u32> = more.shares.iter().map(|share| share.number).collect();
+        let shares = more.shares.numbers();
         let may = |share| shares.contains(&share) && !handover.shut.contains(&share);
         let mut looks = 0;
         let next = more.queue.givable_from(handover.from).find(|entry| {
@@ -358,7 +359,7 @@ impl Broker {
 
     /// After a start: what stands somewhere else by now leaves the place where it was before.
     pub(crate) fn leave_old_place(&mut self, now: Now, place: OldPlace, fx: &mut Effects) {
-        let shard = self.settings.shard_of(&[b"mqtt", place.client.as_bytes()]);
+        let shard = self.settings.owner_of_session(&place.client);
         if shard != self.settings.shard {
             return self.tell(now, shard, PeerMessage::Elsewhere(place), fx);
         }

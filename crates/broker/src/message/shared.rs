@@ -2,9 +2,11 @@
 //!
 //! A group lives on the shard that its name and filter choose. That shard has the filter in its
 //! table, picks a member for each message and forwards it; members are told apart by their
-//! sessions. A member that may not read all of the filter is passed over for what it may not read.
-//! What a member has not answered when it goes (QoS 1), or was not sent, comes back and
-//! goes to another one; a QoS 2 delivery that began stays with its member.
+//! sessions' timelines, which say on which shard they are. A client whose session ended and who is
+//! back is the same member: the session that ends leaves its groups before the next one of that
+//! name begins. A member that may not read all of the filter is passed over for what it may not
+//! read. What a member has not answered when it goes (QoS 1), or was not sent, comes back and goes
+//! to another one; a QoS 2 delivery that began stays with its member.
 
 use super::answers::{Origin, PendingAnswer, receipt_of};
 use super::deliver::straight;
@@ -14,17 +16,18 @@ use super::queue::Entry;
 use super::route::holder::{option, qos_of};
 use crate::Broker;
 use crate::Effects;
+use crate::durable::entries::timeline_of;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
 use crate::group::MemberStanding;
 use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
-use crate::session::record::Share;
+use crate::session::shares::Share;
 use base::slab::Key;
 use base::time::Now;
 use model::counters::TopicCounter;
-use model::id::SessionRef;
 use model::ports::access::Act;
 use model::ports::log::Table;
 use model::session::{Denial, Drop, SessionDelivery};
+use model::timeline::TimelineId;
 use model::topic::{Publication, Qos};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,12 +47,11 @@ impl Broker {
         &mut self,
         now: Now,
         group: &str,
-        key: Key,
+        member: TimelineId,
         what: GroupWhat,
         fx: &mut Effects,
     ) {
         let owner = self.settings.owner_of_group(group);
-        let member = SessionRef::new(self.settings.shard, key);
         let word = GroupWord { group: group.into(), member, what };
         self.tell(now, owner, PeerMessage::Group(Box::new(word)), fx);
     }
@@ -72,7 +74,8 @@ impl Broker {
         let SubscriptionRow { options, subscription_id, filter } = subscription;
         let share =
             Share { filter: filter.clone(), number: share_of(&filter), options, subscription_id };
-        if session.more().set_share(share) {
+        let member = timeline_of(self.settings.home, &session.id);
+        if session.more().shares.set(member, share) {
             self.subscriptions.add_share();
         }
         self.tell_standing(now, key, &filter, wait.map_or(0, receipt_of), fx);
@@ -89,17 +92,16 @@ impl Broker {
         receipt: u64,
         fx: &mut Effects,
     ) {
-        let Some(session) = self.sessions.at(key) else { return };
+        let Some((session, shares)) = self.sessions.sharing(key) else { return };
         let (online, durable) = (session.online().is_some(), session.is_durable());
-        let shares = session.more.as_ref().map_or(&[][..], |more| &more.shares);
-        let share = shares.iter().find(|share| *share.filter == *filter);
-        let reader = share.filter(|share| share.options & option::PARTLY != 0).map(|_| {
+        let Some((member, share)) = shares.member().zip(shares.get(filter)) else { return };
+        let reader = (share.options & option::PARTLY != 0).then(|| {
             let principal = self.sessions.principal(session).clone();
             Arc::new(RestrictedMember { client: session.id.clone(), principal })
         });
         let from = self.settings.shard;
         let what = GroupWhat::Join { online, durable, reader, from, receipt };
-        self.tell_group(now, filter, key, what, fx);
+        self.tell_group(now, filter, member, what, fx);
     }
 
     /// A session shares it no more; false: it did not.
@@ -110,14 +112,12 @@ impl Broker {
         filter: &str,
         fx: &mut Effects,
     ) -> bool {
-        let Some(more) = self.sessions.more_mut(key) else {
+        let Some(more) = self.sessions.more_mut(key) else { return false };
+        let Some(member) = more.shares.member().filter(|_| more.shares.remove(filter)) else {
             return false;
         };
-        if !more.drop_share(filter) {
-            return false;
-        }
         self.subscriptions.drop_shares(1);
-        self.tell_group(now, filter, key, GroupWhat::Leave, fx);
+        self.tell_group(now, filter, member, GroupWhat::Leave, fx);
         self.sessions.rest(key);
         true
     }
@@ -127,7 +127,7 @@ impl Broker {
     pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) -> Vec<Share> {
         self.give_back(now, key, true, fx);
         let more = self.sessions.more_mut(key);
-        let shares = more.map_or(Vec::new(), |more| std::mem::take(&mut more.shares));
+        let shares = more.map_or(Vec::new(), |more| more.shares.take());
         self.subscriptions.drop_shares(shares.len());
         shares
     }
@@ -156,10 +156,11 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         // What is in the log stays with a durable member: it has it when it comes back.
         let Some(more) = session.more.as_mut() else { return };
+        let Some(member) = more.shares.member() else { return };
         if more.shares.is_empty() || more.queue.entries().all(|entry| entry.share == 0) {
             return;
         }
-        let shares: BTreeSet<u32> = more.shares.iter().map(|share| share.number).collect();
+        let shares = more.shares.numbers();
         let sent = |entry: &Entry| {
             shares.contains(&entry.share)
                 && entry.qos == Qos::AtLeastOnce
@@ -177,13 +178,13 @@ impl Broker {
             let shares = more.shares.iter().filter(|share| left.contains(&share.number));
             let groups: Vec<Box<str>> = shares.map(|share| share.filter.clone()).collect();
             for group in groups {
-                self.tell_group(now, &group, key, GroupWhat::Leave, fx);
+                self.tell_group(now, &group, member, GroupWhat::Leave, fx);
             }
         }
         for mut entry in back {
             let Some(message) = entry.message.take() else { continue };
             let more = self.sessions.more(key);
-            let share = more.and_then(|more| more.share_numbered(entry.share));
+            let share = more.and_then(|more| more.shares.numbered(entry.share));
             let Some(filter) = share.map(|share| share.filter.clone()) else { continue };
             let receipt = match entry.seq {
                 0 => 0,
@@ -196,7 +197,7 @@ impl Broker {
                 },
             };
             let what = GroupWhat::Back { message, from: self.settings.shard, receipt };
-            self.tell_group(now, &filter, key, what, fx);
+            self.tell_group(now, &filter, member, what, fx);
         }
     }
 
@@ -206,14 +207,16 @@ impl Broker {
             return;
         }
         let more = self.sessions.more(key);
-        let Some(share) = more.and_then(|more| more.share_numbered(entry.share)) else { return };
+        let share = more.and_then(|more| more.shares.numbered(entry.share));
+        let Some(share) = share else { return };
         self.tell_done(Arc::from(&*share.filter), key, fx);
     }
 
     /// A message is over at a member: the owner of the group hears of it.
     fn tell_done(&mut self, group: Arc<str>, key: Key, fx: &mut Effects) {
         let owner = self.settings.owner_of_group(&group);
-        let member = SessionRef::new(self.settings.shard, key);
+        let Some((_, shares)) = self.sessions.sharing(key) else { return };
+        let Some(member) = shares.member() else { return };
         if owner == self.settings.shard {
             return self.groups.done(&group, member, 1);
         }
@@ -274,27 +277,30 @@ impl Broker {
     ) {
         let window = u32::from(self.settings.limits.topics.inflight_max);
         let mut ended = 0;
-        let (group, member) = loop {
-            match self.groups.pick(number, message, window, pending_answer.except) {
-                Some(Ok((group, member))) if self.has_ended(&group, member) => {
-                    self.units.spend(1);
-                    self.groups.leave(&group, member, &mut self.subscriptions);
-                    ended += 1;
-                    if ended == ENDED_MAX {
-                        pending_answer.error = Some(Denial::Busy);
-                        return fx.counters.dropped(Drop::Busy, 1);
-                    }
-                }
-                Some(Ok(picked)) => break picked,
-                Some(Err(why)) => return fx.counters.dropped(why, 1),
-                None => return fx.counters.dropped(Drop::NoMember, 1),
+        let (group, member, shard) = loop {
+            let (group, member) =
+                match self.groups.pick(number, message, window, pending_answer.except) {
+                    Some(Ok(picked)) => picked,
+                    Some(Err(why)) => return fx.counters.dropped(why, 1),
+                    None => return fx.counters.dropped(Drop::NoMember, 1),
+                };
+            let shard = self.settings.shard_at(member.home_hash());
+            if shard != self.settings.shard {
+                break (group, member, shard);
+            }
+            if let Some(key) = self.sessions.member_of(&group, member) {
+                let given = GroupMessage { group: &group, message };
+                return self.hand_member(now, key, given, pending_answer, fx);
+            }
+            // A session of this shard that ended and has not left the group yet.
+            self.units.spend(1);
+            self.groups.leave(&group, member, &mut self.subscriptions);
+            ended += 1;
+            if ended == ENDED_MAX {
+                pending_answer.error = Some(Denial::Busy);
+                return fx.counters.dropped(Drop::Busy, 1);
             }
         };
-        let shard = member.shard();
-        if shard == self.settings.shard {
-            let given = GroupMessage { group: &group, message };
-            return self.hand_member(now, member.key(), given, pending_answer, fx);
-        }
         pending_answer.mark_alone = true;
         let receipt = match message.qos {
             Qos::AtMostOnce => 0,
@@ -311,21 +317,12 @@ impl Broker {
         fx.peer_messages.push((shard, PeerMessage::Member(Box::new(word))));
     }
 
-    /// Whether a member is a session of this shard that ended and has not left the group yet.
-    fn has_ended(&self, group: &str, member: SessionRef) -> bool {
-        let more = self.sessions.more(member.key());
-        member.shard() == self.settings.shard && more.is_none_or(|more| more.share(group).is_none())
-    }
-
     /// A member of this shard was picked by another one.
     pub(crate) fn member_word(&mut self, now: Now, word: MemberWord, fx: &mut Effects) {
         let MemberWord { group, member, message, from, receipt, offered } = word;
         let origin = Origin::of_shard(from, receipt);
         let mut pending_answer = PendingAnswer::of(origin);
-        let key = member.key();
-        let more = self.sessions.more(key);
-        let is_member = more.is_some_and(|more| more.share(&group).is_some());
-        if !is_member {
+        let Some(key) = self.sessions.member_of(&group, member) else {
             // It has left meanwhile: somebody else shall have it, and this one nothing more.
             let left = GroupWord { group: group.clone(), member, what: GroupWhat::Leave };
             self.tell(now, from, PeerMessage::Group(Box::new(left)), fx);
@@ -337,7 +334,7 @@ impl Broker {
             let word = GroupWord { group, member, what };
             self.tell(now, from, PeerMessage::Group(Box::new(word)), fx);
             return;
-        }
+        };
         pending_answer.offered = offered;
         let given = GroupMessage { group: &group, message: &message };
         self.hand_member(now, key, given, &mut pending_answer, fx);
@@ -354,13 +351,11 @@ impl Broker {
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        let Some(session) = self.sessions.at(key) else {
-            fx.counters.dropped(Drop::NoMember, 1);
-            return;
-        };
-        let Some(share) = session.more.as_ref().and_then(|more| more.share(group)) else {
-            fx.counters.dropped(Drop::NoMember, 1);
-            return;
+        let sharing = self.sessions.sharing(key);
+        let Some((session, share)) =
+            sharing.and_then(|(it, shares)| Some((it, shares.get(group)?)))
+        else {
+            return fx.counters.dropped(Drop::NoMember, 1);
         };
         if (session.is_reaching() || share.options & option::PARTLY != 0)
             && !self.sessions.may(session, Act::Read, message.topic())

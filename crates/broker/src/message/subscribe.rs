@@ -356,7 +356,7 @@ impl Broker {
             Reach::Nothing => return Err(Denial::NotAuthorized),
         }
         let durable = session.is_durable();
-        let known = session.more.as_ref().is_some_and(|more| more.share(&filter).is_some());
+        let known = session.more.as_ref().is_some_and(|more| more.shares.get(&filter).is_some());
         if !known {
             self.may_grow(session)?;
         }

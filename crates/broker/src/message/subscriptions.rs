@@ -410,7 +410,7 @@ mod tests {
     fn a_filter_with_ones_own_name_is_a_form_and_leads_to_its_session() {
         let key = HashKey::new(1, 2);
         let mut filters = Subscriptions::new(&broker(|_| {}).settings, 9);
-        let mut sessions = Sessions::new(key, 10);
+        let mut sessions = Sessions::new(key, key, 10);
         for id in ["c1", "c2"] {
             let at = sessions.insert(id).expect("there is room");
             let filter = format!("dev/{id}/in");

@@ -71,7 +71,7 @@ impl Broker {
     fn assign(&mut self, connect: &mut ConnectRequest) {
         let (settings, sessions) = (&self.settings, &self.sessions);
         connect.client_id = self.admissions.assign(|id| {
-            let here = settings.shard_of(&[b"mqtt", id.as_bytes()]) == settings.shard;
+            let here = settings.owner_of_session(id) == settings.shard;
             here && sessions.find(id).is_none()
         });
     }

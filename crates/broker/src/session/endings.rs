@@ -6,7 +6,7 @@
 //! told of the old session must not come behind what it is told of the new one.
 
 use super::admissions::Proven;
-use super::record::Share;
+use super::shares::Share;
 use crate::message::queue::Queue;
 use base::slab::Key;
 use model::id::ConnRef;

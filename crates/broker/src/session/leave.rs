@@ -294,9 +294,10 @@ impl Broker {
             self.end_filter(id, ending.key, filter, ending.durable, fx);
             *left -= 1;
         }
+        let member = timeline_of(self.settings.home, id);
         while *left > 0 {
             let Some(share) = ending.shares.pop() else { break };
-            self.tell_group(now, &share.filter, ending.key, GroupWhat::Leave, fx);
+            self.tell_group(now, &share.filter, member, GroupWhat::Leave, fx);
             if ending.durable {
                 let row = subscription_key(self.settings.home, id, &share.filter);
                 self.log.delete(Table::Subscriptions, row, fx);

@@ -3,6 +3,7 @@
 //! 72 bytes, and the text of its identifier; [`More`] holds what only a busy session has, and goes
 //! when there is nothing in it. The record knows no other session and decides nothing.
 
+use super::shares::Shares;
 use crate::message::queue::Queue;
 use crate::message::replay::RetainedReplays;
 use base::slab::Key;
@@ -84,8 +85,8 @@ pub(crate) struct More {
     filters: Vec<u32>,
     /// Identifiers of subscriptions: filter, number. In order.
     ids: Vec<(u32, u32)>,
-    /// Memberships of shared groups, in the order of their filters.
-    pub shares: Vec<Share>,
+    /// Its shared groups.
+    pub shares: Shares,
     /// Retained messages on their way.
     pub replays: RetainedReplays,
     /// What is published when it goes without farewell, with the moment (Unix s, 0: not yet).
@@ -96,8 +97,6 @@ pub(crate) struct More {
     pub until_s: u32,
     /// An authentication that goes on: where it stands.
     pub dialogue: Option<Box<[u8]>>,
-    /// The method it authenticated with.
-    pub method: Option<Box<str>>,
     /// Messages dropped since it began.
     pub dropped: u64,
     /// Appends to its timeline that are not answered.
@@ -165,18 +164,6 @@ pub(crate) enum InboundState {
     /// that is told of another's release may have a new message under the identifier.
     Releasing { asked: bool },
 }
-
-/// A subscription of a shared group.
-pub(crate) struct Share {
-    /// `$share/group/filter`.
-    pub filter: Box<str>,
-    /// What tells what came through it from other entries of a queue; never 0.
-    pub number: u32,
-    pub options: u8,
-    pub subscription_id: Option<u32>,
-}
-
-const _: () = assert!(size_of::<Share>() == 32);
 
 impl Session {
     /// A session that nobody is bound to.
@@ -436,45 +423,6 @@ impl Session {
 }
 
 impl More {
-    /// Its membership of a shared group.
-    pub fn share(&self, filter: &str) -> Option<&Share> {
-        let at = self.shares.binary_search_by(|share| (*share.filter).cmp(filter)).ok()?;
-        self.shares.get(at)
-    }
-
-    /// The one that entries of a queue came through.
-    pub fn share_numbered(&self, number: u32) -> Option<&Share> {
-        self.shares.iter().find(|share| share.number == number)
-    }
-
-    /// The first one behind a filter.
-    pub fn share_behind(&self, filter: &str) -> Option<&Share> {
-        self.shares.get(self.shares.partition_point(|share| *share.filter <= *filter))
-    }
-
-    /// It shares a subscription from now on, so; true: it did not before.
-    pub fn set_share(&mut self, share: Share) -> bool {
-        match self.shares.binary_search_by(|other| other.filter.cmp(&share.filter)) {
-            Ok(at) => {
-                self.shares[at] = share;
-                false
-            }
-            Err(at) => {
-                self.shares.insert(at, share);
-                true
-            }
-        }
-    }
-
-    /// It shares it no more; false: it did not.
-    pub fn drop_share(&mut self, filter: &str) -> bool {
-        let at = self.shares.binary_search_by(|share| (*share.filter).cmp(filter));
-        at.is_ok_and(|at| {
-            self.shares.remove(at);
-            true
-        })
-    }
-
     /// Whether nothing in it is worth keeping.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle()
@@ -488,7 +436,6 @@ impl More {
             && self.peer.is_none()
             && self.until_s == 0
             && self.dialogue.is_none()
-            && self.method.is_none()
             && self.dropped == 0
             && self.asked == 0
             && !self.pulling

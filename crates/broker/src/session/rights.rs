@@ -228,7 +228,7 @@ impl Broker {
         }
         loop {
             let more = self.sessions.more(key);
-            let next = more.and_then(|more| more.share_behind(&reaching.share));
+            let next = more.and_then(|more| more.shares.behind(&reaching.share));
             let Some(filter) = next.map(|share| share.filter.clone()) else { return true };
             if *left == 0 {
                 return false;
@@ -273,12 +273,10 @@ impl Broker {
             self.drop_share_row(key, filter, fx);
             return false;
         }
-        let more = self.sessions.more_mut(key);
-        let shares = more.map_or(&mut [][..], |more| &mut more.shares);
-        for share in shares.iter_mut().filter(|share| *share.filter == *filter) {
-            share.options &= !option::PARTLY;
-            share.options |= if reach == Reach::Partly { option::PARTLY } else { 0 };
-        }
+        let Some(more) = self.sessions.more_mut(key) else { return true };
+        let before = more.shares.get(filter).map_or(0, |share| share.options) & !option::PARTLY;
+        let partly = if reach == Reach::Partly { option::PARTLY } else { 0 };
+        more.shares.set_options(filter, before | partly);
         true
     }
 }

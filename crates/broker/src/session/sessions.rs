@@ -1,12 +1,15 @@
 //! Sessions of the shard: their records, whose they are, and who of them is online.
 //!
-//! The index holds slot numbers; identifiers are compared in the records. Invariant: a slot is in
+//! The index holds slot numbers by the hash of a session's home, which its client identifier and its
+//! timeline have in common; the names are compared in the records. Invariant: a slot is in
 //! the index exactly while a record lives in it; one that was taken out is found by nothing. Every
 //! record holds its principal, and is counted as online exactly while its client is.
 
 use super::allowed::Allowed;
 use super::principals::{Principal, Principals};
 use super::record::{More, Session};
+use super::shares::Shares;
+use crate::durable::entries::home_hash;
 use crate::rewrite::Names;
 use base::hash::HashKey;
 use base::index::Index;
@@ -16,10 +19,12 @@ use model::close::CloseReason;
 use model::id::ConnRef;
 use model::ports::access::{Act, Grant, Reach};
 use model::presence::{PresenceVersion, VersionClock};
+use model::timeline::TimelineId;
 
 /// The sessions of one shard.
 pub(crate) struct Sessions {
-    hash_key: HashKey,
+    /// The key of homes.
+    home: HashKey,
     slab: Slab<Session>,
     index: Index,
     /// Slots whose records were taken out and that are not free.
@@ -33,10 +38,10 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Holds at most `sessions_max`.
-    pub fn new(hash_key: HashKey, sessions_max: usize) -> Sessions {
+    /// Holds at most `sessions_max`. `hash_key` is the process's, `home` the key of homes.
+    pub fn new(hash_key: HashKey, home: HashKey, sessions_max: usize) -> Sessions {
         Sessions {
-            hash_key,
+            home,
             slab: Slab::new(sessions_max),
             index: Index::default(),
             graves: 0,
@@ -69,7 +74,17 @@ impl Sessions {
 
     pub fn find(&self, id: &str) -> Option<Key> {
         let same = |slot| self.slab.tenant(slot).is_some_and(|(_, session)| *session.id == *id);
-        let slot = self.index.find(self.hash_key.of(&[id.as_bytes()]), same)?;
+        let slot = self.index.find(turned(home_hash(self.home, id)), same)?;
+        self.slab.tenant(slot).map(|(key, _)| key)
+    }
+
+    /// The session that is this member of a group.
+    pub fn member_of(&self, group: &str, member: TimelineId) -> Option<Key> {
+        let shares = |slot| Some(&self.tenant(slot)?.1.more.as_ref()?.shares);
+        let same =
+            |slot| shares(slot).is_some_and(|shares: &Shares| shares.member() == Some(member));
+        let slot = self.index.find(turned(member.home_hash()), same)?;
+        shares(slot)?.get(group)?;
         self.slab.tenant(slot).map(|(key, _)| key)
     }
 
@@ -77,9 +92,9 @@ impl Sessions {
     pub fn insert(&mut self, id: &str) -> Option<Key> {
         let key = self.slab.insert(Session::new(id)).ok()?;
         self.principals.hold_everybody();
-        let Sessions { hash_key, slab, index, .. } = self;
+        let Sessions { home, slab, index, .. } = self;
         let hash = |slot| match slab.tenant(slot) {
-            Some((_, session)) => hash_key.of(&[session.id.as_bytes()]),
+            Some((_, session)) => turned(home_hash(*home, &session.id)),
             None => 0,
         };
         index.insert(hash(key.slot), key.slot, hash);
@@ -91,7 +106,7 @@ impl Sessions {
     pub fn bury(&mut self, key: Key) -> Option<Session> {
         let record = self.slab.at_mut(key).filter(|session| !session.is_grave())?;
         let session = std::mem::replace(record, Session::grave());
-        let was_in = self.index.remove(self.hash_key.of(&[session.id.as_bytes()]), key.slot);
+        let was_in = self.index.remove(turned(home_hash(self.home, &session.id)), key.slot);
         debug_assert!(was_in, "a record is in the index");
         self.graves += 1;
         self.online -= u64::from(session.online().is_some());
@@ -121,6 +136,12 @@ impl Sessions {
 
     pub fn more_mut(&mut self, key: Key) -> Option<&mut More> {
         self.at_mut(key)?.more.as_deref_mut()
+    }
+
+    /// A busy session, with the groups that it shares.
+    pub fn sharing(&self, key: Key) -> Option<(&Session, &Shares)> {
+        let session = self.at(key)?;
+        Some((session, &session.more.as_ref()?.shares))
     }
 
     /// Frees what a session does not need.
@@ -259,5 +280,45 @@ impl Sessions {
             session.set_reason(Some(reason));
             self.online -= 1;
         }
+    }
+}
+
+/// Where a home stands in the index. All homes of a shard begin alike, and the index tells by how
+/// a hash begins, ends, and by what is in its middle: the slot is turned to where none of these is.
+fn turned(home_hash: u64) -> u64 {
+    home_hash.rotate_right(25)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durable::entries::timeline_of;
+    use crate::session::shares::Share;
+    use base::hash::Slot;
+
+    #[test]
+    fn a_member_is_found_by_its_timeline_while_it_shares() {
+        let home = HashKey::new(1, 2);
+        let mut sessions = Sessions::new(HashKey::new(3, 4), home, 10);
+        let member = timeline_of(home, "a");
+        let key = sessions.insert("a").expect("room");
+        assert!(
+            sessions.find("a") == Some(key) && sessions.member_of("$share/g/t", member).is_none()
+        );
+        let filter = Box::from("$share/g/t");
+        let share = Share { filter, number: 1, options: 0, subscription_id: None };
+        sessions.at_mut(key).expect("it is there").more().shares.set(member, share);
+        assert_eq!(sessions.member_of("$share/g/t", member), Some(key));
+        assert_eq!(sessions.member_of("$share/h/t", member), None);
+        assert_eq!(sessions.member_of("$share/g/t", timeline_of(home, "b")), None);
+        sessions.bury(key).expect("it was there");
+        assert_eq!(sessions.member_of("$share/g/t", member), None);
+    }
+
+    #[test]
+    fn what_all_of_a_shard_have_in_common_is_nothing_that_the_index_looks_at() {
+        let slot = turned(u64::MAX << (64 - Slot::BITS));
+        let looked_at = 0x7f << 57 | 0xff << 40 | ((1 << 25) - 1);
+        assert_eq!((slot.count_ones(), slot & looked_at), (Slot::BITS, 0));
     }
 }

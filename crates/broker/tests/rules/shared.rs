@@ -3,6 +3,7 @@
 use crate::harness::{BrokerHarness, Client, connect, durable, message, payload};
 use base::prng::Prng;
 use model::session::*;
+use model::timeline::{Space, TimelineId};
 use model::topic::Qos;
 use std::collections::BTreeSet;
 
@@ -548,6 +549,60 @@ fn a_member_hears_its_suback_when_its_group_knows_it() {
 }
 
 #[test]
+fn a_client_that_begins_anew_while_a_message_is_on_its_way_is_the_same_member() {
+    for subscribes in [true, false] {
+        let mut world = BrokerHarness::new(3);
+        let owner = owner_of_group(&world, "g", "t/#");
+        let a = member(&mut world, (owner + 1) % 3, "a", connect);
+        let name = world.name_on(owner, "source");
+        let source = world.client(connect(&name));
+        world.carries = false;
+        world.send(&source, 1, message("t/x", Qos::AtLeastOnce, "x"));
+        let name = world.name_on((owner + 1) % 3, "a");
+        let again = world.client(connect(&name));
+        assert!(again.session != a.session && !again.connected.present, "its session ended");
+        if subscribes {
+            let packet = SubscribeRequest {
+                session: again.session,
+                id: 5,
+                subscription_id: None,
+                wishes: vec![crate::harness::wish("$share/g/t/#", Qos::AtLeastOnce)],
+            };
+            world.ask(again.conn, SessionRequest::Subscribe(Box::new(packet)));
+        }
+        world.carries = true;
+        world.run();
+        assert!(world.taken(&source).is_some(), "the publisher is answered");
+        let count = usize::from(subscribes);
+        assert_eq!(world.messages(&again).len(), count, "who shares again has it");
+        assert_eq!(world.dropped(Drop::NoMember), u64::from(!subscribes));
+        world.send(&source, 2, message("t/x", Qos::AtLeastOnce, "y"));
+        assert_eq!(world.messages(&again).len(), count, "and is a member, or is not");
+        world.audit();
+    }
+}
+
+#[test]
+fn who_comes_back_before_its_last_session_left_all_its_groups_is_a_member_of_each() {
+    // More groups than are left at once: the client waits, and joins when the last was left.
+    let groups = 200;
+    for shards in [1, 2] {
+        let mut world = BrokerHarness::new(shards);
+        let filter = |n: u32| format!("$share/g{n}/t/{n}");
+        let name = world.name_on(0, "a");
+        let first = world.client(connect(&name));
+        (0..groups).for_each(|n| world.subscribe(&first, &filter(n), Qos::AtLeastOnce));
+        let again = world.client(connect(&name));
+        assert_eq!(world.status().subscriptions, 0, "all were left");
+        (0..groups).for_each(|n| world.subscribe(&again, &filter(n), Qos::AtLeastOnce));
+        let source = world.client(connect("source"));
+        (0..groups).for_each(|n| world.publish(&source, &format!("t/{n}"), "x"));
+        assert_eq!(world.messages(&again).len(), groups as usize);
+        world.audit();
+    }
+}
+
+#[test]
 fn a_group_that_is_full_says_so() {
     for (before, taken) in
         [(broker::group::MEMBERS_MAX - 1, true), (broker::group::MEMBERS_MAX, false)]
@@ -557,8 +612,8 @@ fn a_group_that_is_full_says_so() {
             let owner = owner_of_group(&world, "g", "t");
             let (from, group) = (model::id::ShardId(0), std::sync::Arc::from("$share/g/t"));
             for slot in 0..before as u32 {
-                let key = base::slab::Key { slot, generation: 77 };
-                let member = model::id::SessionRef::new(from, key);
+                let name = slot.to_le_bytes();
+                let member = TimelineId::of(Space::Sessions, crate::harness::HOME, &[&name]);
                 let (online, durable, reader) = (false, true, None);
                 let what = broker::GroupWhat::Join { online, durable, reader, from, receipt: 0 };
                 let word = broker::GroupWord { group: std::sync::Arc::clone(&group), member, what };

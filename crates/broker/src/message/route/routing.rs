@@ -6,6 +6,7 @@
 
 use super::hits::Hits;
 use crate::Settings;
+use crate::durable::entries::home_hash;
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::Now;
@@ -47,7 +48,7 @@ impl Routing {
 
     /// What stands for a client in what it publishes.
     pub fn publisher_of(&self, client_id: &str) -> u64 {
-        self.home.of(&[b"mqtt", client_id.as_bytes()])
+        home_hash(self.home, client_id)
     }
 
     /// The same for a session; `client_id`: how it is found if it is not the last publisher.
