@@ -129,6 +129,8 @@ counters! {
         Reports "reports_total" "Reports taken.";
         ReportsRefused "reports_refused_total" "Reports over quota or without room.";
         OrdersOverdue "orders_overdue_total" "Orders to many that a shard was told of once more.";
+        OrdersGivenUp "orders_given_up_total"
+            "Orders to many closed without a shard that had taken them and was silent.";
     }
     /// Counter of topics and sessions.
     topics: Topics(TopicCounter) {

@@ -74,7 +74,7 @@ impl Jobs {
             Some(Some(open)) if !open.is_kept => return,
             Some(Some(open)) => {
                 fx.peer_messages.push((from, OrderMessage::Taken(id, true)));
-                if !open.is_over {
+                if open.over.is_none() {
                     return;
                 }
                 OrderMessage::Over(id)
@@ -87,16 +87,15 @@ impl Jobs {
 
     /// Another shard has an order on stable storage; or cannot now.
     pub fn taken(&mut self, now: Now, from: ShardId, id: MessageId, is_taken: bool) {
+        let again = now.after(if is_taken { self.silence } else { PAUSE });
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
-        match open.others.get_mut(&from.0) {
-            Some(other @ (Other::Told(_) | Other::Late(_))) if is_taken => *other = Other::Taken,
-            Some(other @ (Other::Told(_) | Other::Late(_))) => {
-                let again = now.after(PAUSE);
-                *other = Other::Refused(again);
-                self.look(id, again);
-            }
-            _ => {}
+        let Some(other) = open.others.get_mut(&from.0) else { return };
+        match other {
+            Other::Untold | Other::Refused(_) | Other::GivenUp | Other::Over => return,
+            Other::Told(_) | Other::Late(_) | Other::Taken(_) | Other::Silent(_) => {}
         }
+        *other = if is_taken { Other::Taken(again) } else { Other::Refused(again) };
+        self.look(id, again);
     }
 
     /// Another shard is through with an order. False: it is not open here any more.
@@ -168,23 +167,28 @@ impl Jobs {
         fx: &mut Effects,
     ) -> bool {
         self.tell_ends(id, log, fx);
-        let me = self.shard;
+        let (me, again) = (self.shard, now.after(self.silence));
         let open = self.at(id).and_then(|job| job.open.as_ref());
         let Some(owner) = open.map(|open| self.owner_of(&open.order)) else { return false };
         let Some(job) = self.at_mut(id) else { return false };
         let is_idle = job.asked == 0 && job.counts.pending == 0 && !job.counts.running;
         let Some(open) = job.open.as_mut().filter(|open| open.is_kept) else { return false };
-        if is_idle && owner != me {
-            if !std::mem::replace(&mut open.is_over, true) {
+        if owner != me {
+            // Its owner says that it is closed; until then it may not have heard.
+            let due = open.over.is_none_or(|due| due <= now.mono);
+            if is_idle && due {
+                open.over = Some(again);
                 fx.peer_messages.push((owner, OrderMessage::Over(id)));
+            }
+            if let Some(due) = open.over {
+                self.look(id, due);
             }
             return false;
         }
-        let all = open.others.values().all(|other| *other == Other::Over);
-        if !(is_idle && all) {
-            self.tell_others(now, id, fx);
-        }
-        is_idle && all
+        self.tell_others(now, id, fx);
+        let open = self.at(id).and_then(|job| job.open.as_ref());
+        let is_done = |other: &Other| matches!(other, Other::Over | Other::GivenUp);
+        is_idle && open.is_some_and(|open| open.others.values().all(is_done))
     }
 
     /// The log has answered a row that tells of ends.
@@ -257,8 +261,10 @@ impl Jobs {
         for key in [own].into_iter().chain(open.rows) {
             log.clean_later(CleanupTask::Unorder(key), fx);
         }
-        let others = open.others.keys().map(|&shard| (ShardId(shard), OrderMessage::Close(id)));
-        fx.peer_messages.extend(others);
+        // One that is at work still is told when it says that it is over.
+        let through = open.others.iter().filter(|(_, other)| **other == Other::Over);
+        let close = |(&shard, _): (&u16, &Other)| (ShardId(shard), OrderMessage::Close(id));
+        fx.peer_messages.extend(through.map(close));
     }
 
     /// Forgets orders that are over and old, or too many.
@@ -293,18 +299,35 @@ impl Jobs {
         log.write(PendingCall::Take(id), write, fx);
     }
 
+    /// Tells of an order whom it is time to tell or to ask, and gives up who has it and is silent.
     fn tell_others(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
-        let again = now.after(self.answer_max);
+        let (again, silence) = (now.after(self.answer_max), now.after(self.silence));
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
         let mut later: Option<Instant> = None;
         for (&shard, other) in &mut open.others {
             let until = match *other {
-                Other::Refused(until) | Other::Told(until) | Other::Late(until)
+                Other::Refused(until)
+                | Other::Told(until)
+                | Other::Late(until)
+                | Other::Taken(until)
+                | Other::Silent(until)
                     if until > now.mono =>
                 {
                     until
                 }
-                Other::Taken | Other::Over => continue,
+                Other::GivenUp | Other::Over => continue,
+                // It answers by how far it is.
+                Other::Taken(_) => {
+                    *other = Other::Silent(silence);
+                    fx.counters.count(PushCounter::OrdersOverdue);
+                    fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
+                    silence
+                }
+                Other::Silent(_) => {
+                    *other = Other::GivenUp;
+                    fx.counters.count(PushCounter::OrdersGivenUp);
+                    continue;
+                }
                 Other::Untold | Other::Refused(_) => {
                     *other = Other::Told(again);
                     fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));

@@ -40,8 +40,12 @@ pub(crate) enum Other {
     Told(Instant),
     /// It was told more than once: whoever ordered waits for it no more.
     Late(Instant),
-    /// It has the order on stable storage, and is at work.
-    Taken,
+    /// It has the order on stable storage, and is at work; it is asked how far it is then.
+    Taken(Instant),
+    /// It was asked and has not spoken since; it is waited for until then.
+    Silent(Instant),
+    /// It has the order and did not speak in all this time: it is waited for no more.
+    GivenUp,
     /// It has nothing to do any more.
     Over,
 }
@@ -58,8 +62,8 @@ pub(crate) struct Open {
     pub others: BTreeMap<u16, Other>,
     /// It was open before the last start.
     pub is_resumed: bool,
-    /// This shard is through, and its owner was told.
-    pub is_over: bool,
+    /// This shard is through, and its owner was told; it is told again then.
+    pub over: Option<Instant>,
     /// All shards are through, and the log was asked to keep the counts.
     pub is_closing: bool,
     /// Its rows that say who is through with it, to be deleted.
@@ -130,6 +134,8 @@ pub(crate) struct Jobs {
     pub(super) age_s_max: u32,
     /// How long an answer of another shard is waited for.
     pub(super) answer_max: Duration,
+    /// Half of how long a shard that has an order may be silent.
+    pub(super) silence: Duration,
     jobs: BTreeMap<MessageId, Job>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
@@ -150,6 +156,7 @@ impl Jobs {
             shards: settings.shards,
             age_s_max: settings.limits.pushes.job_age_s_max,
             answer_max: Duration::from_millis(settings.limits.answer_ms_max.into()),
+            silence: Duration::from_secs(settings.limits.pushes.order_silence_s_max.into()) / 2,
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
             jobs_max: (settings.limits.pushes.jobs_max as usize).max(1),
@@ -184,7 +191,7 @@ impl Jobs {
             replies: Vec::new(),
             others,
             is_resumed,
-            is_over: false,
+            over: None,
             is_closing: false,
             rows: Vec::new(),
             next: 0,

@@ -1,6 +1,7 @@
 //! Orders to tags and products: kept before they are answered, and never half done.
 
 use crate::harness::{HubHarness, Seat, id, limited, product, settings, tag};
+use base::prng::Prng;
 use base::time::{Instant, Now};
 use hub::{OrderMessage, Settings};
 use model::counters::PushCounter;
@@ -300,6 +301,8 @@ struct Pair {
     worlds: [HubHarness; 2],
     /// Messages are lost while this is set.
     loses: bool,
+    /// While this is there, one of three is.
+    weather: Option<Prng>,
 }
 
 impl Pair {
@@ -308,7 +311,7 @@ impl Pair {
             let settings = Settings { shard: ShardId(shard), shards: 2, ..settings() };
             HubHarness::with(product(), settings)
         });
-        Pair { worlds, loses: false }
+        Pair { worlds, loses: false, weather: None }
     }
 
     /// Everything that is to be said is said.
@@ -324,7 +327,10 @@ impl Pair {
     fn post(&mut self, from: usize) {
         let peer_messages: Vec<(ShardId, OrderMessage)> =
             std::mem::take(&mut self.worlds[from].fx.peer_messages);
-        for (to, order_message) in peer_messages.into_iter().filter(|_| !self.loses) {
+        for (to, order_message) in peer_messages {
+            if self.loses || self.weather.as_mut().is_some_and(|weather| weather.one_in(3)) {
+                continue;
+            }
             let world = &mut self.worlds[usize::from(to.0)];
             world.hub.peer_message(world.now, ShardId(from as u16), order_message, &mut world.fx);
             world.store();
@@ -337,6 +343,11 @@ impl Pair {
             self.worlds.iter_mut().for_each(|world| world.pass_ms(300));
         }
         self.talk();
+    }
+
+    fn pass_s(&mut self, s: u64) {
+        self.worlds.iter_mut().for_each(|world| world.pass_ms(s * 1_000));
+        self.rest();
     }
 
     fn restart(&mut self) {
@@ -492,4 +503,92 @@ fn a_shard_that_does_not_answer_is_told_again_and_whoever_ordered_waits_no_longe
     let told = pair.worlds[owner].fx.counters.of(PushCounter::OrdersOverdue);
     assert_eq!(told, 2, "once more in vain, and once more");
     pair.worlds.iter().for_each(|world| world.hub.audit());
+}
+
+#[test]
+fn whichever_letters_are_lost_every_shard_has_an_order_once_and_closes_it() {
+    for seed in 0..90 {
+        let mut pair = Pair::new();
+        away(&mut pair.worlds[0], 0..5);
+        away(&mut pair.worlds[1], 5..12);
+        let push = MessageId(1_000 + seed % 6);
+        let owner = owner(push);
+        let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
+        pair.weather = Some(Prng::new(seed));
+        let reply = pair.worlds[owner].tell(PushCommand::Push(order));
+        (0..8).for_each(|_| pair.pass_s(31));
+        assert!(pair.worlds[owner].answer(reply).is_some(), "seed {seed}");
+        pair.weather = None;
+        // Whoever has been silent is asked, and who has not heard the end says its word again.
+        (0..3).for_each(|_| pair.pass_s(301));
+        assert_eq!(pair.stored(push), [(5, false), (7, false)], "seed {seed}");
+        for (shard, names) in [0..5, 5..12].into_iter().enumerate() {
+            let world = &mut pair.worlds[shard];
+            let waiting = waiting(world, names);
+            assert!(waiting.iter().all(|&count| count == 1), "seed {seed}: {waiting:?}");
+            assert_eq!(world.log.rows(Table::Orders), 1, "seed {seed}: counts alone");
+            assert_eq!(world.fx.counters.of(PushCounter::OrdersGivenUp), 0, "seed {seed}");
+            world.hub.audit();
+        }
+    }
+}
+
+#[test]
+fn an_order_is_closed_without_a_shard_that_has_it_and_is_silent_and_that_one_goes_on() {
+    let mut pair = Pair::new();
+    away(&mut pair.worlds[0], 0..5);
+    away(&mut pair.worlds[1], 5..12);
+    let push = MessageId(1_000);
+    let (owner, other) = (owner(push), 1 - owner(push));
+    let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
+    let reply = pair.worlds[owner].tell(PushCommand::Push(order));
+    pair.post(owner);
+    // It has the order; its log does not answer for the devices, and then nothing gets through.
+    pair.worlds[other].keeps = false;
+    pair.post(other);
+    assert!(pair.worlds[owner].answer(reply).is_some(), "both have it");
+    pair.pass_s(290);
+    pair.loses = true;
+    let of = |pair: &Pair, counter| pair.worlds[owner].fx.counters.of(counter);
+    pair.pass_s(20);
+    assert_eq!(of(&pair, PushCounter::OrdersOverdue), 1, "it was asked");
+    pair.pass_s(280);
+    assert_eq!(of(&pair, PushCounter::OrdersGivenUp), 0);
+    pair.pass_s(30);
+    assert_eq!(of(&pair, PushCounter::OrdersGivenUp), 1);
+    assert_eq!(pair.worlds[owner].log.rows(Table::Orders), 1, "counts alone");
+    // It is heard again, and was at work all the time: its devices get what is theirs, once.
+    pair.loses = false;
+    pair.worlds[other].keeps = true;
+    pair.worlds[other].store();
+    pair.rest();
+    assert_eq!(pair.stored(push), [(5, false), (7, false)]);
+    for world in &mut pair.worlds {
+        assert_eq!(world.log.rows(Table::Orders), 1, "counts alone");
+        world.hub.audit();
+    }
+    let names = if other == 0 { 0..5 } else { 5..12 };
+    let waiting = waiting(&mut pair.worlds[other], names);
+    assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
+}
+
+#[test]
+fn a_shard_that_is_at_work_for_long_is_not_given_up() {
+    let mut pair = Pair::new();
+    away(&mut pair.worlds[0], 0..5);
+    away(&mut pair.worlds[1], 5..12);
+    let push = MessageId(1_000);
+    let (owner, other) = (owner(push), 1 - owner(push));
+    let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
+    pair.worlds[owner].tell(PushCommand::Push(order));
+    pair.post(owner);
+    pair.worlds[other].keeps = false;
+    (0..9).for_each(|_| pair.pass_s(301));
+    let of = |counter| pair.worlds[owner].fx.counters.of(counter);
+    assert_eq!((of(PushCounter::OrdersOverdue), of(PushCounter::OrdersGivenUp)), (9, 0));
+    pair.worlds[other].keeps = true;
+    pair.worlds[other].store();
+    pair.rest();
+    assert_eq!(pair.stored(push), [(5, false), (7, false)]);
+    assert!(pair.worlds.iter().all(|world| world.log.rows(Table::Orders) == 1));
 }

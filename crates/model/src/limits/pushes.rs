@@ -29,6 +29,10 @@ section! {
         jobs_max: u32 = 1_024, whole(1..=1_000_000, "push orders");
         /// How long one of them that is over is remembered after it was taken.
         job_age_s_max: u32 = 7 * 24 * 3_600, whole(1..=10 * 365 * 86_400, "seconds");
+        /// How long a shard that has taken an order to a tag or a product may be silent about it.
+        /// At half of it the shard is asked; at the whole the order is closed without it, and
+        /// counted: it has the order on its own disk, and goes on with it.
+        order_silence_s_max: u32 = 600, whole(2..=7 * 86_400, "seconds");
         /// How long an offline device without stored pushes is remembered. Then its record is
         /// dropped.
         forget_after_s: u32 = 7 * 24 * 3_600, whole(0..=10 * 365 * 86_400, "seconds");
