@@ -36,7 +36,8 @@ section! {
         binds_per_s: u32 = 20_000, whole(1..=10_000_000, "Binds a second");
         /// Connections taken from a listener in one turn of a shard. The rest wait in its backlog.
         accepts_per_turn: u32 = 64, whole(1..=65_536, "connections");
-        /// Time from accept to a Bind. Then the connection ends.
+        /// Time from accept to a Bind. What stands in the socket by then is read, and then the
+        /// connection ends.
         bind_ms_max: u32 = 10_000, whole(100..=MS, "milliseconds");
         /// Largest frame before its connection is bound. A larger one ends the connection.
         frame_bytes_unbound_max: u32 = 4 * 1024, whole(256..=FRAME, "bytes");

@@ -5,6 +5,7 @@
 //! holds devices, or clients of MQTT with a subscription each, and prints JSON; with `--cut M` so
 //! many of them lose their connections at once and come back.
 
+use model::limits::Limits;
 use sim::hold::{HoldMeasurement, HoldPlan, HoldProtocol, HoldStage, StormTally, hold, storm};
 use sim::simulation::Simulation;
 use sim::topics::TopicSimulation;
@@ -121,7 +122,7 @@ fn print_storm(plan: HoldPlan, cut: u32) -> ExitCode {
         return ExitCode::from(2);
     }
     let StormTally { clients, back, ms, refused, silent, lost, pings, pongs, pong_ms_max } =
-        storm(plan, cut);
+        storm(plan, cut, &Limits::default());
     println!(
         "{{\"held\": {}, \"shards\": {}, \"cut\": {clients}, \"back\": {back}, \"ms\": {ms}, \
          \"refused\": {refused}, \"silent\": {silent}, \"lost\": {lost}, \"pings\": {pings}, \

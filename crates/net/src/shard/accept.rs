@@ -121,7 +121,7 @@ where
     }
 
     /// Layers must be open in time: nobody else would end a connection whose peer falls silent.
-    fn limit_opening(&mut self, key: Key) {
+    pub(super) fn limit_opening(&mut self, key: Key) {
         let bind_ms = u64::from(self.settings.limits.bind_ms_max);
         let deadline = self.now.after(std::time::Duration::from_millis(bind_ms));
         self.wheel.insert(deadline, key.pack());

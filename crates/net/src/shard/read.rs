@@ -59,7 +59,7 @@ where
         }
     }
 
-    fn read(&mut self, key: Key, ended: bool) {
+    pub(super) fn read(&mut self, key: Key, ended: bool) {
         if self.congested {
             return self.defer(key, ended);
         }

@@ -1,4 +1,5 @@
-//! Keep-alive over a network without sockets, whose clock goes as far as the shard waits.
+//! Keep-alive, and the time to come in, over a network without sockets, whose clock goes as far as
+//! the shard waits.
 
 use super::*;
 use crate::layer::ListenEndpoint;
@@ -57,7 +58,10 @@ impl Machine for Quiet {
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<()>) {}
 }
 
-struct Nobody;
+#[derive(Default)]
+struct Nobody {
+    congested: bool,
+}
 
 impl ShardLogic for Nobody {
     type Machine = Quiet;
@@ -76,6 +80,10 @@ impl ShardLogic for Nobody {
         None
     }
 
+    fn congested(&self) -> bool {
+        self.congested
+    }
+
     fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 }
 
@@ -87,6 +95,8 @@ struct Told {
     now: u64,
     script: Script,
     tokens: BTreeMap<u32, u64>,
+    /// Whose bytes are in their sockets, and the shard is not told: it is busy with others.
+    untold: BTreeSet<u32>,
     calls: VecDeque<u32>,
     inbox: BTreeMap<u32, Vec<u8>>,
     /// Socket, when it was heard last, when it was closed.
@@ -121,6 +131,7 @@ impl Net for Told {
             self.last.insert(who, at);
             self.inbox.entry(who).or_default().extend(bytes);
             match self.tokens.get(&who) {
+                Some(_) if self.untold.contains(&who) => {}
                 Some(&token) => ready.push(ReadyEvent::Socket {
                     token,
                     readable: true,
@@ -204,7 +215,7 @@ fn shard(script: Script) -> Shard<Told, Nobody> {
         census: Arc::default(),
         seed: 1,
     };
-    Shard::new(settings, Told { now: SECOND, script, ..Told::default() }, Nobody)
+    Shard::new(settings, Told { now: SECOND, script, ..Told::default() }, Nobody::default())
 }
 
 /// Its first byte, and the silence of a keep-alive.
@@ -317,4 +328,39 @@ fn a_new_agreement_holds_from_the_next_look_on() {
         shard.turn();
         assert!(shard.looks.len() <= 1);
     }
+}
+
+/// Turns until it is so late.
+fn turn_until(shard: &mut Shard<Told, Nobody>, second: u64) {
+    while shard.net().now < second * SECOND {
+        shard.turn();
+    }
+}
+
+#[test]
+fn who_spoke_in_time_and_was_not_read_is_read_before_its_time_is_over() {
+    // Both are accepted, and nothing more is heard of them: one has said all it has to say.
+    let script = [(3 * SECOND, 0, agrees(600)), (3 * SECOND, 1, Vec::new())].into();
+    let mut shard = shard(script);
+    shard.net_mut().untold = [0, 1].into();
+    turn_until(&mut shard, 12);
+    assert_eq!((shard.connections(), shard.net().inbox[&0].len()), (2, 5), "it is unread");
+    turn_until(&mut shard, 100);
+    let told = shard.net();
+    assert_eq!(told.closed.keys().collect::<Vec<_>>(), [&1], "nobody heard from that one");
+    let opened_s = (told.closed[&1] - 3 * SECOND) / SECOND;
+    assert_eq!((opened_s, shard.connections()), (10, 1), "after `bind_ms_max`");
+}
+
+#[test]
+fn who_is_not_read_because_there_is_too_much_to_do_is_not_late() {
+    let mut shard = shard([(3 * SECOND, 0, agrees(600)), (3 * SECOND, 1, Vec::new())].into());
+    shard.logic_mut().congested = true;
+    turn_until(&mut shard, 30);
+    assert_eq!((shard.connections(), shard.net().inbox[&0].len()), (2, 5), "nobody is read");
+    shard.logic_mut().congested = false;
+    turn_until(&mut shard, 60);
+    let told = shard.net();
+    assert_eq!((told.closed.len(), shard.connections()), (1, 1), "whoever said nothing is late");
+    assert!(told.closed.contains_key(&1) && told.closed[&1] < 31 * SECOND);
 }

@@ -5,9 +5,11 @@
 //! more than a sixth of the silence allowed, unless that is short: those connections alone stand in
 //! a wheel besides, once each, and are looked at when their silence would be over had they said
 //! nothing meanwhile. Nothing is armed again when something is received. Short deadlines of
-//! machines are in a wheel of their own.
+//! machines are in a wheel of their own. Before one of them ends a connection that is not bound,
+//! its socket is read: who spoke in time is not late because the shard was busy with others.
 
 use super::{Conn, Shard, ShardMessageOf};
+use crate::connection::ConnectionRecord;
 use crate::logic::ShardLogic;
 use crate::transport::Net;
 use base::slab::Key;
@@ -31,6 +33,9 @@ const _: () = assert!(
     WATCHED_MS_MAX as u128 / 6 >= SWEEP_PASS.as_millis() + SWEEP_EVERY.as_millis() + 750,
     "what is not watched is ended within one and three quarters of its keep-alive"
 );
+
+/// Time after which a connection is woken again that could not be read when it was.
+const HEAR_AGAIN: Duration = Duration::from_millis(100);
 
 /// Time between two steps of a drain.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -75,6 +80,9 @@ where
     }
 
     fn wake(&mut self, key: Key) {
+        if !self.hear_out(key) {
+            return;
+        }
         let Some(conn) = self.conns.at(key) else { return };
         if self.starting_until(key).is_some_and(|until| until <= self.now.mono) {
             // The TLS that its machine has ordered does not come about.
@@ -86,10 +94,7 @@ where
             self.end(key, CloseReason::HandshakeTimeout);
         } else {
             // The listener's own deadline: the layers are still not open.
-            let said_something = conn.extra.as_ref().is_some_and(|extra| {
-                extra.layers.as_ref().is_some_and(|layers| layers.has_begun())
-            });
-            let reason = if said_something {
+            let reason = if has_begun(conn) {
                 CloseReason::HandshakeTimeout
             } else {
                 CloseReason::BindTimeout
@@ -97,6 +102,35 @@ where
             self.end(key, reason);
         }
         self.settle();
+    }
+
+    /// Reads the socket of a connection that was accepted and is not bound, before its time is over.
+    /// False: it is not over yet, for the connection ended, could not be read, or was heard for the
+    /// first time only now, and has the time that it takes to open its layers from here on.
+    fn hear_out(&mut self, key: Key) -> bool {
+        let Some(conn) = self.conns.at(key) else { return false };
+        if conn.has(Conn::<N, H>::BOUND | Conn::<N, H>::DIALLED | Conn::<N, H>::HELD) {
+            return true;
+        }
+        let was_silent = conn.machine.is_none() && !has_begun(conn);
+        self.read(key, false);
+        self.feed_again();
+        let now_ms = self.now.ms_wrapping();
+        let twice_ms = self.settings.limits.bind_ms_max.saturating_mul(2);
+        let Some(conn) = self.conns.at(key) else { return false };
+        let silent_ms = now_ms.wrapping_sub(conn.last_ms);
+        // It was put off by the shard's own will, and not because its peer says too much; where
+        // others use up the handshakes of each turn, not for ever.
+        let is_patient = self.congested || silent_ms < twice_ms;
+        if conn.has(Conn::<N, H>::DEFERRED) && silent_ms > 0 && is_patient {
+            self.wheel.insert(self.now.after(HEAR_AGAIN), key.pack());
+            return false;
+        }
+        if was_silent && conn.machine.is_none() && has_begun(conn) {
+            self.limit_opening(key);
+            return false;
+        }
+        true
     }
 
     /// A machine and its peer have agreed on how long the peer may be silent.
@@ -254,4 +288,10 @@ where
         }
         self.settle();
     }
+}
+
+/// Whether the peer of a connection whose layers open has said something.
+fn has_begun<M, S>(conn: &ConnectionRecord<M, S>) -> bool {
+    let layers = conn.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+    layers.is_some_and(|layers| layers.has_begun())
 }

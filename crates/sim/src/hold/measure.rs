@@ -133,7 +133,8 @@ pub fn hold(stage: HoldStage, plan: HoldPlan) -> HoldMeasurement {
             HoldMeasurement { count: index.len() as u64, before, after, record_bytes, sent: 0 }
         }
         HoldStage::Whole => {
-            let mut held = HeldServer::new(plan, u32::MAX, false);
+            let limits = Limits { binds_per_s: u32::MAX, ..Limits::default() };
+            let mut held = HeldServer::new(plan, &limits, false);
             let before = ProcessMemory::now();
             held.fill();
             let after = ProcessMemory::now();
@@ -151,9 +152,9 @@ const PINGS: u32 = 16;
 const ROUNDS_MAX: u32 = 4_000_000;
 
 /// Holds all of a plan's clients; then the connections of so many end at once, and these call again
-/// while the others ping. Logins are paced as they are when nothing is configured.
-pub fn storm(plan: HoldPlan, cut: u32) -> StormTally {
-    let mut held = HeldServer::new(plan, Limits::default().binds_per_s, true);
+/// while the others ping. `limits` pace the logins; those of numbers are the plan's.
+pub fn storm(plan: HoldPlan, cut: u32, limits: &Limits) -> StormTally {
+    let mut held = HeldServer::new(plan, limits, true);
     held.fill();
     let began = held.now();
     held.shared.borrow_mut().cut(cut);
@@ -239,7 +240,7 @@ struct HeldServer {
 }
 
 impl HeldServer {
-    fn new(plan: HoldPlan, binds_per_s: u32, storms: bool) -> HeldServer {
+    fn new(plan: HoldPlan, limits: &Limits, storms: bool) -> HeldServer {
         let HoldPlan { protocol, clients, shards } = plan;
         let shared = Sparse::new(shards, clients, (protocol, "sim"), storms);
         let (shared, census) = (Rc::new(RefCell::new(shared)), Arc::new(Census::default()));
@@ -247,7 +248,7 @@ impl HeldServer {
         let summary = RouteSummary::new(shards, HASH_KEY);
         let all = completed.iter().zip(0..).map(|(completed, number)| {
             let of = SharedOfAll { shared: &shared, census: &census, summary: &summary };
-            shard((number, completed.clone()), (plan, binds_per_s), of)
+            shard((number, completed.clone()), (plan, limits), of)
         });
         let all = all.collect();
         HeldServer { plan, shards: all, shared, completed, census }
@@ -311,7 +312,7 @@ struct SharedOfAll<'a> {
 
 fn shard(
     (number, completed): (u16, Answers),
-    (plan, binds_per_s): (HoldPlan, u32),
+    (plan, limits): (HoldPlan, &Limits),
     SharedOfAll { shared, census, summary }: SharedOfAll<'_>,
 ) -> HoldShard {
     let HoldPlan { clients, shards, .. } = plan;
@@ -320,8 +321,7 @@ fn shard(
         connections_max: clients,
         pushes: PushLimits { devices_max: room, ..PushLimits::default() },
         topics: TopicLimits { sessions_max: room, ..TopicLimits::default() },
-        binds_per_s,
-        ..Limits::default()
+        ..limits.clone()
     });
     let hash_key = HASH_KEY;
     let door = ListenerSetup {
