@@ -9,6 +9,7 @@ pub(crate) mod allowed;
 pub(crate) mod connect;
 pub(crate) mod endings;
 pub(crate) mod events;
+pub(crate) mod inbound;
 pub(crate) mod keep_alive;
 pub(crate) mod leave;
 #[cfg(test)]

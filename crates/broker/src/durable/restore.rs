@@ -15,13 +15,13 @@ use crate::message::queue::{Entry, Release, id_of};
 use crate::message::subscriptions::Hold;
 use crate::peer_message::OldPlace;
 use crate::retained::decode;
-use crate::session::record::{EntryRef, Inbound, InboundState, Marker};
+use crate::session::inbound::Marker;
+use crate::session::record::{EntryRef, SessionTerms};
 use crate::session::shares::Share;
 use base::slab::Key;
 use base::time::Now;
 use model::ports::access::Grant;
 use model::ports::log::{Restored, Table, Write};
-use model::presence::PresenceVersion;
 use model::session::Will;
 use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,16 +133,10 @@ impl Broker {
         let user = row.user.as_deref().map(Arc::from);
         self.sessions.grant(key, &Grant { user, rules: None, until_s: 0 });
         let session = self.sessions.at_mut(key)?;
-        session.protocol = protocol;
-        session.expiry_s = row.expiry_s;
-        session.since_s = if row.online { now.unix_s() } else { row.since_s };
-        // Below all that are given from now on.
-        let since_ms = u64::from(session.since_s) * 1_000;
-        session.version = PresenceVersion::after(0, since_ms);
-        session.set_durable(true);
-        session.set_bridge(row.bridge);
-        session.set_reason(Some(model::close::CloseReason::ServerStopped));
-        let version = session.version;
+        let (expiry_s, is_bridge) = (row.expiry_s, row.bridge);
+        let terms = SessionTerms { protocol, expiry_s, keep_alive_s: 0, window: 1, is_bridge };
+        session.restore(if row.online { now.unix_s() } else { row.since_s }, &terms);
+        let version = session.version();
         self.sessions.observe(version);
         let timeline = timeline_of(self.settings.home, id);
         let (online, sent_upto) = (row.online, row.sent_upto);
@@ -192,10 +186,9 @@ impl Broker {
         // Those before its last one were about to be published.
         let before = match self.sessions.find(id).and_then(|key| self.sessions.at_mut(key)) {
             Some(session) => {
-                let own = &mut session.more().will;
-                let is_last = own.as_ref().is_none_or(|last| last.0.message.id < will.message.id);
-                match is_last {
-                    true => own.replace(Box::new((will, due_s))).map(|own| own.0),
+                let last = session.will().map(|(last, _)| last.message.id);
+                match last.is_none_or(|last| last < will.message.id) {
+                    true => session.set_will(will, due_s),
                     false => Some(will),
                 }
             }
@@ -214,19 +207,14 @@ impl Broker {
         let key = owner.key;
         let totals = &mut self.totals;
         let more = self.sessions.at_mut(key)?.more();
-        let inbound =
-            |id, alone| Inbound { id, marker: Marker { seq, alone }, state: InboundState::Halfway };
-        // Of two that say the same the former was refused, or is over.
         let over = &mut self.restoring.over;
-        let mut mark = |last: Inbound| match more.inbound.iter_mut().find(|it| it.id == last.id) {
-            Some(known) => {
-                over.push(EntryRef { session: key, seq: std::mem::replace(known, last).marker.seq })
-            }
-            None => more.inbound.push(last),
+        let mut mark = |id, alone| {
+            let before = more.inbound.restore(id, Marker { seq, alone });
+            over.extend(before.map(|seq| EntryRef { session: key, seq }));
         };
         match said {
             Said::Message(label) if label.origin.1 != 0 && label.origin.0 == low_half(timeline) => {
-                mark(inbound(label.origin.1, false));
+                mark(label.origin.1, false);
             }
             Said::Message(label) => {
                 self.restoring.old_places.extend(label.old_place.clone());
@@ -240,7 +228,7 @@ impl Broker {
                     more.queue.push(entry, totals);
                 }
             }
-            Said::Inbound(id) => mark(inbound(id, true)),
+            Said::Inbound(id) => mark(id, true),
             Said::Released(id, of) => {
                 let of = more.queue.lose(of, totals).map_or(0, |entry| entry.seq);
                 more.queue.add_release(Release { id, of, seq, marking: false });

@@ -69,8 +69,8 @@ pub(crate) fn session_row(session: &Session, user: Option<&str>, protocol: &str)
     let row = SessionRow {
         online: session.conn().is_some(),
         bridge: session.is_bridge(),
-        expiry_s: session.expiry_s,
-        since_s: session.since_s,
+        expiry_s: session.expiry_s(),
+        since_s: session.since_s(),
         sent_upto: session.queue().map_or(0, |queue| queue.sent_upto()),
         user: user.map(Box::from),
         protocol: protocol.into(),

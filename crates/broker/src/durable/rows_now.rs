@@ -46,14 +46,14 @@ impl RowsNow<'_> {
         let session = self.session_of(rows::session_of(key)?);
         let (_, session) = session.filter(|(_, session)| session.is_durable())?;
         let user = self.sessions.principal(session).user.as_deref();
-        Some(rows::session_row(session, user, self.sessions.protocol_name(session.protocol)))
+        Some(rows::session_row(session, user, self.sessions.protocol_name(session.protocol())))
     }
 
     fn will_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
         let (_, session) = self.session_of(rows::subscriber(key)?)?;
-        let (will, due_s) = &**session.more.as_ref()?.will.as_ref()?;
-        let is_it = *rows::will_key(self.home, &session.id, will.message.id) == *key;
-        is_it.then(|| rows::will_row(will, *due_s))
+        let (will, due_s) = session.will()?;
+        let is_it = *rows::will_key(self.home, session.id(), will.message.id) == *key;
+        is_it.then(|| rows::will_row(will, due_s))
     }
 
     fn subscription_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {

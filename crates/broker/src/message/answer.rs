@@ -13,10 +13,10 @@ use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::{PendingCall, Retry};
-use crate::durable::entries::timeline_of;
 use crate::durable::rows_now::RowsNow;
 use crate::peer_message::PeerMessage;
-use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
+use crate::session::inbound::{InboundState, ReadyAnswer};
+use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::TopicCounter;
@@ -118,44 +118,39 @@ impl Broker {
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
         let conn = session.online();
-        match (wait, session.more.as_mut()) {
-            (Some(wait), Some(more)) => {
-                for pending in &mut more.pending {
-                    if matches!(pending.stage, Stage::Waits(of) if of == wait) {
-                        pending.stage = Stage::Ready(result);
-                    }
-                }
+        let inbound = session.more.as_mut().map(|more| &mut more.inbound);
+        let answer = ReadyAnswer { id, qos, result };
+        match (wait, inbound) {
+            (Some(wait), Some(inbound)) => {
+                inbound.answered(wait, result);
                 self.give_ready(key, fx);
             }
-            (None, Some(more)) if !more.pending.is_empty() => {
-                more.pending.push_back(Pending { id, qos, stage: Stage::Ready(result) });
-            }
-            (None, _) => give(conn, id, qos, result, fx),
             (Some(_), None) => {}
+            (None, inbound) => {
+                if !inbound.is_some_and(|inbound| inbound.give_behind(answer)) {
+                    give(conn, answer, fx);
+                }
+            }
         }
     }
 
     /// How far a message of QoS 2 is with that.
     fn taken_in(&mut self, key: Key, id: u16, result: Result<Routed, Denial>) {
         let Some(session) = self.sessions.at(key) else { return };
-        let ends = self.sessions.protocol_name(session.protocol) == "mqtt5";
+        let ends = self.sessions.protocol_name(session.protocol()) == "mqtt5";
         let most = usize::from(self.settings.limits.topics.receive_max);
         let Some(session) = self.sessions.at_mut(key) else { return };
         let inbound = &mut session.more().inbound;
-        let Some(at) = inbound.iter().position(|inbound| inbound.id == id) else { return };
+        let Some(known) = inbound.at(id) else { return };
         match result {
-            Ok(routed) => inbound[at].state = InboundState::Taken(routed),
-            Err(_) if inbound[at].marker.seq == 0 => _ = inbound.swap_remove(at),
+            Ok(routed) => inbound.set_state(id, InboundState::Taken(routed)),
+            Err(_) if known.marker.seq == 0 => _ = inbound.end(id),
             // Some may have it: said again, it goes on. With version 5 the exchange is over, unless
             // the client does not hear of it (MQTT5 4.3.3-9): no more than it may have open.
             Err(_) => {
-                inbound[at].state = InboundState::Halfway;
-                let is_halfway = |it: &Inbound| it.state == InboundState::Halfway;
-                if ends
-                    && inbound.iter().filter(|it| is_halfway(it)).count() > most
-                    && let Some(first) = inbound.iter().position(is_halfway)
-                {
-                    self.log.remove(key, inbound.remove(first).marker.seq);
+                inbound.set_state(id, InboundState::Halfway);
+                if ends && let Some(first) = inbound.end_halfway(most) {
+                    self.log.remove(key, first.marker.seq);
                 }
             }
         }
@@ -166,9 +161,8 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let conn = session.online();
         let Some(more) = session.more.as_mut() else { return };
-        while let Some(Pending { stage: Stage::Ready(result), id, qos }) = more.pending.front() {
-            give(conn, *id, *qos, *result, fx);
-            more.pending.pop_front();
+        while let Some(answer) = more.inbound.next_ready() {
+            give(conn, answer, fx);
         }
         session.rest();
     }
@@ -355,17 +349,12 @@ impl Broker {
     /// Takes what is over out of the log.
     pub(crate) fn turn_removals(&mut self, fx: &mut Effects) {
         let (sessions, home) = (&self.sessions, self.settings.home);
-        self.log.remove_over(|key| Some(timeline_of(home, &sessions.at(key)?.id)), fx);
+        self.log.remove_over(|key| Some(sessions.at(key)?.timeline(home)), fx);
     }
 }
 
-fn give(
-    conn: Option<ConnRef>,
-    id: u16,
-    qos: Qos,
-    result: Result<Routed, Denial>,
-    fx: &mut Effects,
-) {
+fn give(conn: Option<ConnRef>, answer: ReadyAnswer, fx: &mut Effects) {
+    let ReadyAnswer { id, qos, result } = answer;
     if let Some(conn) = conn {
         fx.deliveries.push((conn, SessionDelivery::Taken { id, qos, result }));
     }
@@ -375,6 +364,7 @@ fn give(
 mod tests {
     use super::super::answers::WAITS_MAX;
     use super::*;
+    use crate::durable::entries::timeline_of;
     use crate::session::made::{HOME, NOW, broker, client, conn};
     use model::ports::calls::RETRY_PAUSE;
     use model::ports::log::{StoreError, Write};

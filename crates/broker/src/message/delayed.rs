@@ -76,10 +76,10 @@ impl Broker {
         let session = self.sessions.at_mut(key)?;
         let row = Write::Put {
             table: Table::Wills,
-            key: rows::will_key(self.settings.home, &session.id, will.message.id),
+            key: rows::will_key(self.settings.home, session.id(), will.message.id),
             value: rows::will_row(&will, 0),
         };
-        session.more().will = Some(Box::new((will, 0)));
+        session.set_will(will, 0);
         Some(row)
     }
 
@@ -88,7 +88,7 @@ impl Broker {
         if let Some(will) = self.take_will(key)
             && let Some(session) = self.sessions.at(key)
         {
-            let row = rows::will_key(self.settings.home, &session.id, will.message.id);
+            let row = rows::will_key(self.settings.home, session.id(), will.message.id);
             self.log.delete(Table::Wills, row, fx);
         }
     }
@@ -99,21 +99,16 @@ impl Broker {
         if session.conn().is_some() {
             return;
         }
-        let since_s = session.since_s;
-        let Some((will, due_s)) = session.more.as_mut().and_then(|more| more.will.as_deref_mut())
-        else {
-            return;
-        };
-        if *due_s == 0 {
-            *due_s = since_s.saturating_add(will.delay_s).max(1);
+        let Some((will, mut due_s)) = session.will() else { return };
+        if due_s == 0 {
+            due_s = session.since_s().saturating_add(will.delay_s).max(1);
             if will.delay_s > 0 {
-                let value = rows::will_row(will, *due_s);
-                let row = rows::will_key(self.settings.home, &session.id, will.message.id);
+                let value = rows::will_row(will, due_s);
+                let row = rows::will_key(self.settings.home, session.id(), will.message.id);
                 self.log.put(Table::Wills, row, value, fx);
             }
+            session.set_will_due(due_s);
         }
-        let Some(session) = self.sessions.at(key) else { return };
-        let due_s = session.more.as_ref().and_then(|more| more.will.as_ref()).map_or(0, |w| w.1);
         match due_s <= now.unix_s() {
             true => self.publish_will(now, key, fx),
             false => self.timers.set(now, Timer::Will(key), due_s.into()),
@@ -124,7 +119,7 @@ impl Broker {
     pub(crate) fn publish_will(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(will) = self.take_will(key) else { return };
         let Some(session) = self.sessions.at(key) else { return };
-        let id = session.id.clone();
+        let id = Box::<str>::from(session.id());
         if !self.sessions.may(session, Act::Publish, will.message.topic()) {
             fx.counters.count(TopicCounter::PublishesRefused);
             let row = rows::will_key(self.settings.home, &id, will.message.id);
@@ -170,7 +165,7 @@ impl Broker {
 
     fn take_will(&mut self, key: Key) -> Option<Will> {
         let session = self.sessions.at_mut(key)?;
-        let will = session.more.as_mut()?.will.take().map(|will| will.0);
+        let will = session.take_will();
         session.rest();
         will
     }

@@ -17,7 +17,7 @@ use super::queue::{Awaited, Entry, Release};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::{PendingCall, Retry};
-use crate::durable::entries::{Said, timeline_of};
+use crate::durable::entries::Said;
 use crate::retained::decode;
 use crate::session::record::{EntryRef, Exchange};
 use base::slab::Key;
@@ -64,7 +64,7 @@ impl Broker {
             let totals = &mut self.totals;
             let Some(session) = self.sessions.at_mut(key) else { return };
             let Some(conn) = session.online() else { return };
-            let window = usize::from(session.window);
+            let window = usize::from(session.window());
             let Some(more) = session.more.as_mut() else { return };
             let queue = &mut more.queue;
             let next = match queue.next() {
@@ -209,7 +209,7 @@ impl Broker {
         let release = more.and_then(|more| more.queue.release_mut(id));
         let Some(seq) = release.filter(|it| it.marking).map(|it| it.of) else { return };
         let Some(session) = self.sessions.at(key) else { return };
-        let timeline = timeline_of(self.settings.home, &session.id);
+        let timeline = session.timeline(self.settings.home);
         let message = Arc::new(Message {
             id: u64::from(id),
             at_s: now.unix_s(),
@@ -262,10 +262,11 @@ impl Broker {
     pub(crate) fn fetch(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let _ = now;
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let timeline = timeline_of(self.settings.home, &session.id);
+        let timeline = session.timeline(self.settings.home);
         let Some(more) = session.more.as_mut() else { return };
-        let Some(seq) = more.queue.missing(PAGE_COUNT).filter(|_| !more.pulling) else { return };
-        more.pulling = true;
+        let Some(seq) = more.queue.missing(PAGE_COUNT).filter(|_| more.begin_pull()) else {
+            return;
+        };
         let pull = Pull {
             timeline,
             from: seq - 1,
@@ -290,7 +291,7 @@ impl Broker {
     ) {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(more) = session.more.as_mut() else { return };
-        more.pulling = false;
+        more.end_pull();
         if session.online().is_none() {
             // Its client went again meanwhile: they are fetched when it is back.
             return self.sessions.rest(key);

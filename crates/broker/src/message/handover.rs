@@ -14,7 +14,7 @@ use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
-use crate::durable::entries::{OLD_CLIENT_BYTES_MAX, timeline_of};
+use crate::durable::entries::OLD_CLIENT_BYTES_MAX;
 use crate::peer_message::{GroupWhat, GroupWord, OldPlace, PeerMessage};
 use crate::retained::decode;
 use crate::session::record::EntryRef;
@@ -111,7 +111,7 @@ impl Broker {
     /// What was on its way to a member that went comes when it is away.
     pub(crate) fn give_late(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let session = self.sessions.at(key);
-        if session.is_some_and(|session| now.unix_s() <= session.since_s.saturating_add(LATE_S)) {
+        if session.is_some_and(|session| now.unix_s() <= session.since_s().saturating_add(LATE_S)) {
             self.give_work(now, key, fx);
         }
     }
@@ -155,9 +155,9 @@ impl Broker {
         let more = session.more.as_ref()?;
         let entry = more.queue.givable_from(seq).find(|entry| entry.seq == seq)?;
         let share = more.shares.numbered(entry.share)?;
-        let is_open = !handover.shut.contains(&entry.share) && may_move(&session.id, entry);
+        let is_open = !handover.shut.contains(&entry.share) && may_move(session.id(), entry);
         let member = more.shares.member().filter(|_| is_open)?;
-        Some((share.filter.clone(), member, Arc::from(&*session.id)))
+        Some((share.filter.clone(), member, Arc::from(session.id())))
     }
 
     /// An offer was answered.
@@ -217,7 +217,7 @@ impl Broker {
         let mut looks = 0;
         let next = more.queue.givable_from(handover.from).find(|entry| {
             looks += 1;
-            may(entry.share) && may_move(&session.id, entry)
+            may(entry.share) && may_move(session.id(), entry)
         });
         let next = next.map(|entry| entry.seq);
         handover.from = next.unwrap_or(handover.from);
@@ -242,7 +242,7 @@ impl Broker {
             };
             let Some(session) = self.sessions.at(key) else { continue };
             let pull = Pull {
-                timeline: timeline_of(self.settings.home, &session.id),
+                timeline: session.timeline(self.settings.home),
                 from: seq - 1,
                 backwards: false,
                 count_max: PAGE_COUNT,
@@ -349,7 +349,7 @@ impl Broker {
         let Some(more) = self.sessions.more(key) else {
             return false;
         };
-        let count = more.queue.waiting() + more.asked as usize;
+        let count = more.queue.waiting() + more.asked() as usize;
         let bytes = more.queue.bytes() + u64::from(weight);
         count < limits.queue_count_max as usize / 2
             && (bytes <= u64::from(limits.queue_bytes_max) / 2 || count == 0)

@@ -10,9 +10,10 @@ use super::queue::{ASKED_BYTES, Entry, QUEUE_BYTES};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
-use crate::durable::entries::{Label, Said, low_half, timeline_of};
+use crate::durable::entries::{Label, Said, low_half};
 use crate::retained::row;
-use crate::session::record::{Exchange, Marker};
+use crate::session::inbound::Marker;
+use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
 use model::counters::{ProcessCounter, TopicCounter};
@@ -66,7 +67,7 @@ impl Broker {
             let home = self.settings.home;
             // A session gets one for itself and one for each of its shared groups.
             let own = home.of(&[&once.to_be_bytes(), &kept.label.share.to_be_bytes()]);
-            let once = OnceKey::at_home(timeline_of(home, &session.id).home_hash(), own);
+            let once = OnceKey::at_home(session.timeline(home).home_hash(), own);
             let (publication, label) = (kept.message.clone(), kept.label.clone());
             let (to, wait) = (vec![key], kept.wait);
             let one = Kept { message: publication, label, to, mark: None, wait };
@@ -86,13 +87,13 @@ impl Broker {
     ) {
         let home = self.settings.home;
         let all = kept.to.iter().copied().chain(kept.mark.map(|mark| mark.session));
-        let timelines = all.filter_map(|key| Some(timeline_of(home, &self.sessions.at(key)?.id)));
+        let timelines = all.filter_map(|key| Some(self.sessions.at(key)?.timeline(home)));
         let to: Vec<_> = timelines.collect();
         debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
         self.totals.ask(kept.to.len());
         for &key in &kept.to {
             if let Some(session) = self.sessions.at_mut(key) {
-                session.more().asked += 1;
+                session.more().ask();
             }
         }
         let append = Write::Append(Append { message, to, once });
@@ -102,9 +103,7 @@ impl Broker {
     /// The label of a message in this shape.
     pub(crate) fn label_origin(&self, mark: Option<Exchange>) -> (u64, u16) {
         let of = mark.and_then(|mark| Some((self.sessions.at(mark.session)?, mark.id)));
-        of.map_or((0, 0), |(session, id)| {
-            (low_half(timeline_of(self.settings.home, &session.id)), id)
-        })
+        of.map_or((0, 0), |(session, id)| (low_half(session.timeline(self.settings.home)), id))
     }
 
     /// An append was answered.
@@ -128,7 +127,7 @@ impl Broker {
         for (at, &key) in kept.to.iter().enumerate() {
             // Whoever is gone was forgotten after the append, and the message with it.
             let Some(session) = self.sessions.at_mut(key) else { continue };
-            session.more().asked -= 1;
+            session.more().answered();
             match &answer {
                 Ok(appended) if appended.new => {
                     let seq = appended.seqs.get(at).copied().unwrap_or(0);
@@ -186,7 +185,7 @@ impl Broker {
             }
             return !shard_full;
         };
-        let (count, asked) = (more.queue.waiting(), more.asked as usize);
+        let (count, asked) = (more.queue.waiting(), more.asked() as usize);
         let over_count = count + asked >= limits.queue_count_max as usize;
         let bytes = more.queue.bytes() + asked as u64 * ASKED_BYTES + cost;
         let over_bytes = bytes > u64::from(limits.queue_bytes_max) && count + asked > 0;

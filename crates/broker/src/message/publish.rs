@@ -10,11 +10,12 @@ use super::keep::Kept;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::{PendingCall, Retry};
-use crate::durable::entries::{Said, timeline_of};
+use crate::durable::entries::Said;
 use crate::peer_message::PeerMessage;
 use crate::retained::is_own;
 use crate::rewrite::Names;
-use crate::session::record::{Exchange, Inbound, InboundState, Marker, Pending, Stage};
+use crate::session::inbound::{Inbound, InboundState, Marker};
+use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
 use model::counters::TopicCounter;
@@ -58,8 +59,7 @@ impl Broker {
         let qos = message.qos;
         let message = match self.admit_message(now, key, message) {
             Ok(message) => message,
-            Err(why) if qos == Qos::AtMostOnce => {
-                let _ = why;
+            Err(_) if qos == Qos::AtMostOnce => {
                 return fx.counters.count(TopicCounter::PublishesRefused);
             }
             Err(why) => {
@@ -125,8 +125,7 @@ impl Broker {
             pending_answer.mark = durable.then_some(exchange);
             pending_answer.defer = (durable && self.settings.shards > 1).then(Vec::new);
             if let Some(session) = self.sessions.at_mut(key) {
-                let state = InboundState::Taken(Routed::NoSubscriber);
-                session.more().inbound.push(Inbound { id, marker: Marker::default(), state });
+                session.more().inbound.begin(id);
             }
         }
         let matched = self.take_in(now, &message, &mut pending_answer, fx);
@@ -165,13 +164,7 @@ impl Broker {
         let Exchange { session: key, id } = exchange;
         let Some(wait) = pending_answer.wait else { return };
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let more = session.more();
-        more.pending.push_back(Pending { id, qos, stage: Stage::Waits(wait) });
-        if let Some(inbound) = more.inbound.iter_mut().rfind(|inbound| inbound.id == id)
-            && qos == Qos::ExactlyOnce
-        {
-            inbound.state = InboundState::Storing(wait);
-        }
+        session.more().inbound.wait(id, qos, wait);
     }
 
     /// Checks and stamps a message: who it is from, whether it may, and under which topic.
@@ -196,7 +189,7 @@ impl Broker {
             let name = format!("{when}{other}");
             message = Arc::new(message.renamed(&name));
         }
-        let client_id = || Some(&*self.sessions.at(key)?.id);
+        let client_id = || Some(self.sessions.at(key)?.id());
         let publisher = self.routing.publisher(key, client_id).ok_or(Denial::Protocol)?;
         if Arc::get_mut(&mut message).is_none() {
             message = Arc::new((*message).clone());
@@ -236,33 +229,24 @@ impl Broker {
     ) -> bool {
         let Exchange { session: key, id } = exchange;
         let Some(session) = self.sessions.at_mut(key) else { return true };
-        let Some(more) = &mut session.more else { return false };
-        let Some(at) = more.inbound.iter().position(|inbound| inbound.id == id) else {
+        let Some(inbound) = session.more.as_mut().map(|more| &mut more.inbound) else {
             return false;
         };
-        let inbound = &more.inbound[at];
-        if inbound.state == InboundState::Halfway && !again {
+        let Some(Inbound { state, marker, .. }) = inbound.at(id) else { return false };
+        if state == InboundState::Halfway && !again {
             // What was refused is over, this is a new one (MQTT5 3.3.1-2).
-            self.log.remove(key, inbound.marker.seq);
-            more.inbound.swap_remove(at);
+            self.log.remove(key, marker.seq);
+            inbound.end(id);
             return false;
         }
         fx.counters.count(TopicCounter::PublishesRepeated);
         let origin = Origin::Client(exchange, Qos::ExactlyOnce);
-        let (state, marker) = (inbound.state, inbound.marker);
         match state {
             InboundState::Taken(routed) => {
                 self.answer(now, DueAnswer::at_once(origin, Ok(routed)), fx);
             }
             InboundState::Releasing { .. } => {}
-            InboundState::Storing(wait) => {
-                let waits =
-                    |pending: &Pending| matches!(pending.stage, Stage::Waits(of) if of == wait);
-                if !more.pending.iter().any(waits) {
-                    let (qos, stage) = (Qos::ExactlyOnce, Stage::Waits(wait));
-                    more.pending.push_back(Pending { id, qos, stage });
-                }
-            }
+            InboundState::Storing(wait) => inbound.wait_again(id, wait),
             InboundState::Halfway => {
                 self.go_on(now, exchange, marker, message, fx);
             }
@@ -274,35 +258,28 @@ impl Broker {
     pub(crate) fn release_in(&mut self, now: Now, key: Key, id: u16, fx: &mut Effects) {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(conn) = session.online() else { return };
-        let inbound = match &mut session.more {
-            Some(more) => more.inbound.iter_mut().find(|inbound| inbound.id == id),
-            None => None,
-        };
-        let Some(inbound) = inbound else {
-            let more = session.more.as_ref();
-            let is_qos_1 = |it: &Pending| it.id == id && it.qos == Qos::AtLeastOnce;
-            if more.is_some_and(|more| more.pending.iter().any(is_qos_1)) {
+        let inbound = session.more.as_ref().map(|more| &more.inbound);
+        let known = inbound.and_then(|inbound| inbound.at(id));
+        let Some(Inbound { state, marker, .. }) = known else {
+            if inbound.is_some_and(|inbound| inbound.awaits_puback(id)) {
                 return self.end_for(now, key, "PUBREL for a message of QoS 1", fx);
             }
             fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: true }));
             return;
         };
-        match inbound.marker.seq {
+        let releasing = InboundState::Releasing { asked: true };
+        match state {
             // It was not told that the message is taken (MQTT5 4.3.3-4): what is on its way to the
             // logs would be forgotten, and could be taken once more.
-            _ if matches!(inbound.state, InboundState::Storing(_)) => {
-                self.end_for(now, key, "PUBREL before its PUBREC", fx);
-            }
+            InboundState::Storing(_) => self.end_for(now, key, "PUBREL before its PUBREC", fx),
             // Said again after a reconnect: a second answer of the log could take the next
             // message's mark along.
-            _ if matches!(inbound.state, InboundState::Releasing { .. }) => {
-                inbound.state = InboundState::Releasing { asked: true };
-            }
-            0 => self.completed(now, key, id, fx),
+            InboundState::Releasing { .. } => session.more().inbound.set_state(id, releasing),
+            _ if marker.seq == 0 => self.completed(key, id, fx),
             _ => {
                 // Were the mark still there after a crash, the next message under this identifier
                 // would be taken for this one: the client hears of it when the mark is gone.
-                inbound.state = InboundState::Releasing { asked: true };
+                session.more().inbound.set_state(id, releasing);
                 self.unmark(Exchange { session: key, id }, fx);
             }
         }
@@ -312,9 +289,9 @@ impl Broker {
     pub(crate) fn unmark(&mut self, exchange: Exchange, fx: &mut Effects) {
         let Exchange { session: key, id } = exchange;
         let Some(session) = self.sessions.at(key) else { return };
-        let mut inbound = session.more.iter().flat_map(|more| more.inbound.iter());
-        let Some(inbound) = inbound.find(|inbound| inbound.id == id) else { return };
-        let timeline = timeline_of(self.settings.home, &session.id);
+        let inbound = session.more.as_ref().and_then(|more| more.inbound.at(id));
+        let Some(inbound) = inbound else { return };
+        let timeline = session.timeline(self.settings.home);
         let remove = Write::Remove { timeline, seqs: vec![inbound.marker.seq] };
         self.log.ask(PendingCall::Unmarked(exchange), Call::Write(remove), fx);
     }
@@ -329,26 +306,21 @@ impl Broker {
     ) {
         let Exchange { session: key, id } = exchange;
         match result {
-            Ok(_) => self.completed(now, key, id, fx),
+            Ok(_) => self.completed(key, id, fx),
             // A client does not ask again over the same connection.
             Err(error) if may_be_taken_later(error) => {
                 self.log.again(now, Retry::Unmark(exchange));
             }
             Err(_) => {
-                let Some(session) = self.sessions.at_mut(key) else { return };
-                let inbound = session.more().inbound.iter_mut().find(|inbound| inbound.id == id);
-                if let Some(inbound) = inbound {
-                    inbound.state = InboundState::Taken(Routed::Matched);
-                }
+                let Some(more) = self.sessions.more_mut(key) else { return };
+                more.inbound.set_state(id, InboundState::Taken(Routed::Matched));
             }
         }
     }
 
-    fn completed(&mut self, _now: Now, key: Key, id: u16, fx: &mut Effects) {
+    fn completed(&mut self, key: Key, id: u16, fx: &mut Effects) {
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let inbound = &mut session.more().inbound;
-        let at = inbound.iter().position(|inbound| inbound.id == id);
-        let state = at.map(|at| inbound.swap_remove(at).state);
+        let state = session.more().inbound.end(id).map(|inbound| inbound.state);
         let asked = state != Some(InboundState::Releasing { asked: false });
         if let Some(conn) = session.online().filter(|_| asked) {
             fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: false }));
@@ -372,7 +344,7 @@ impl Broker {
             label: Said::Inbound(exchange.id).encode(),
             body: Box::default(),
         });
-        let to = vec![timeline_of(self.settings.home, &session.id)];
+        let to = vec![session.timeline(self.settings.home)];
         let append = Write::Append(Append { message, to, once: None });
         self.log.ask(PendingCall::Marked(exchange, wait), Call::Write(append), fx);
     }
@@ -434,10 +406,8 @@ impl Broker {
             }
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let more = session.more();
-        match more.inbound.iter_mut().find(|inbound| inbound.id == id && inbound.marker.seq == 0) {
-            Some(inbound) => inbound.marker = marker,
-            None => self.log.remove(key, marker.seq),
+        if !session.more().inbound.set_marker(id, marker) {
+            self.log.remove(key, marker.seq);
         }
     }
 
@@ -473,7 +443,7 @@ impl Broker {
     /// What names a message by the place of its mark.
     fn once_of(&self, key: Key, marker: Seq) -> u128 {
         let Some(session) = self.sessions.at(key) else { return 0 };
-        let timeline = timeline_of(self.settings.home, &session.id).to_bytes();
+        let timeline = session.timeline(self.settings.home).to_bytes();
         u128::from_le_bytes(timeline).rotate_left(32) ^ u128::from(marker)
     }
 }

@@ -177,7 +177,7 @@ impl Broker {
             };
             let Some(held) = session.filter_in(replay_number(number)) else { continue };
             let ids = session.subscription_id(held).map(|id| Arc::from([id]));
-            let filter = self.subscriptions.text(held, &session.id);
+            let filter = self.subscriptions.text(held, session.id());
             let shard = match filter.contains(['+', '#']) {
                 true => 0,
                 false => self.settings.owner_of_topic(&filter).0,
@@ -309,7 +309,7 @@ impl Broker {
     /// The messages of a page go out, or into the queue.
     fn hand_page(&mut self, now: Now, key: Key, page: RetainedPage, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let (id, is_reaching) = (session.id.clone(), session.is_reaching());
+        let (id, is_reaching) = (Box::<str>::from(session.id()), session.is_reaching());
         let Some(conn) = session.online() else { return };
         let principal = self.sessions.principal(session).clone();
         let is_it = |it: &&RetainedReplay| it.page == page.page && it.stage == Stage::Asked;
@@ -445,7 +445,7 @@ impl Broker {
         let known = self.subscriptions.known(session, key.slot, &asker.filter);
         let Some(Held { number, options }) = known else { return };
         let own = options & option::NO_LOCAL != 0
-            && message.publisher == self.routing.publisher_of(&session.id);
+            && message.publisher == self.routing.publisher_of(session.id());
         let may = options & option::PARTLY == 0 && !session.is_reaching()
             || self.sessions.may(session, Act::Read, message.topic());
         if own || !may {

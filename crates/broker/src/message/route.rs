@@ -178,7 +178,7 @@ impl Broker {
         for &hit in hits {
             let Holder::Session(_, options) = holder(hit) else { continue };
             if options & option::NO_LOCAL != 0
-                && message.publisher == self.routing.publisher_of(&session.id)
+                && message.publisher == self.routing.publisher_of(session.id())
             {
                 continue;
             }

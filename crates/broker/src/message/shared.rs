@@ -16,7 +16,6 @@ use super::queue::Entry;
 use super::route::holder::{option, qos_of};
 use crate::Broker;
 use crate::Effects;
-use crate::durable::entries::timeline_of;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
 use crate::group::MemberStanding;
 use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
@@ -74,7 +73,7 @@ impl Broker {
         let SubscriptionRow { options, subscription_id, filter } = subscription;
         let share =
             Share { filter: filter.clone(), number: share_of(&filter), options, subscription_id };
-        let member = timeline_of(self.settings.home, &session.id);
+        let member = session.timeline(self.settings.home);
         if session.more().shares.set(member, share) {
             self.subscriptions.add_share();
         }
@@ -97,7 +96,7 @@ impl Broker {
         let Some((member, share)) = shares.member().zip(shares.get(filter)) else { return };
         let reader = (share.options & option::PARTLY != 0).then(|| {
             let principal = self.sessions.principal(session).clone();
-            Arc::new(RestrictedMember { client: session.id.clone(), principal })
+            Arc::new(RestrictedMember { client: Box::<str>::from(session.id()), principal })
         });
         let from = self.settings.shard;
         let what = GroupWhat::Join { online, durable, reader, from, receipt };
@@ -144,7 +143,7 @@ impl Broker {
         let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
             return;
         };
-        let row = subscription_key(self.settings.home, &session.id, filter);
+        let row = subscription_key(self.settings.home, session.id(), filter);
         self.log.delete(Table::Subscriptions, row, fx);
     }
 

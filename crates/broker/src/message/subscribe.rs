@@ -293,7 +293,7 @@ impl Broker {
             options |= option::EXCLUSIVE;
         }
         let Wish { options: asked, subscription_id, .. } = wish;
-        let hold = Hold { filter: plain, client_id: &session.id, slot, options, durable };
+        let hold = Hold { filter: plain, client_id: session.id(), slot, options, durable };
         let number = self.subscriptions.hold(hold, known)?;
         let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
         match known {
@@ -302,7 +302,7 @@ impl Broker {
         }
         session.set_subscription_id(number, subscription_id);
         session.rest();
-        let id = session.id.clone();
+        let id = Box::<str>::from(session.id());
         let row = durable.then(|| {
             let row = SubscriptionRow { options, subscription_id, filter: plain.into() };
             let key = subscription_key(self.settings.home, &id, plain);
@@ -362,7 +362,7 @@ impl Broker {
         }
         let row = SubscriptionRow { options, subscription_id: wish.subscription_id, filter };
         let write = durable.then(|| {
-            let key = subscription_key(self.settings.home, &session.id, &row.filter);
+            let key = subscription_key(self.settings.home, session.id(), &row.filter);
             Write::Put { table: Table::Subscriptions, key, value: row.encode() }
         });
         self.join_group(now, key, row, wish.joining, fx)?;
@@ -396,7 +396,7 @@ impl Broker {
         let Some(session) = self.sessions.at(key) else { return (false, None) };
         let rewritten = self.subscribed_as(session, filter);
         let other = rewritten.as_deref().unwrap_or(filter);
-        let (durable, id) = (session.is_durable(), session.id.clone());
+        let (durable, id) = (session.is_durable(), Box::<str>::from(session.id()));
         let plain = other.strip_prefix(EXCLUSIVE).unwrap_or(other);
         let was_there = match other.starts_with(SHARE) {
             true => self.leave_group(now, key, other, fx),
@@ -421,7 +421,7 @@ impl Broker {
     /// A subscription of a session goes, and its row.
     pub(crate) fn let_go_filter(&mut self, key: Key, filter: u32, durable: bool, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let id = session.id.clone();
+        let id = Box::<str>::from(session.id());
         let text = self.subscriptions.text(filter, &id);
         if self.forget_filter(key, filter, durable) && durable {
             let key = subscription_key(self.settings.home, &id, &text);
@@ -431,7 +431,7 @@ impl Broker {
 
     fn forget_filter(&mut self, key: Key, filter: u32, durable: bool) -> bool {
         let Some(session) = self.sessions.at_mut(key) else { return false };
-        let was_there = self.subscriptions.let_go(filter, &session.id, key.slot, durable);
+        let was_there = self.subscriptions.let_go(filter, session.id(), key.slot, durable);
         if was_there {
             session.drop_filter(filter);
             session.rest();

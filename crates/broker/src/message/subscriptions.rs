@@ -60,6 +60,13 @@ pub(crate) struct Held {
     pub options: u8,
 }
 
+/// A look for more of those who get what is published to a topic, about so many.
+struct Seek<'a> {
+    topic: &'a str,
+    sessions: &'a Sessions,
+    most: usize,
+}
+
 /// Filters and who holds them, shared ones counted among them.
 pub(crate) struct Subscriptions {
     routes: Routes,
@@ -101,7 +108,7 @@ impl Subscriptions {
 
     /// How a session holds a filter, if it does.
     pub fn known(&self, session: &Session, slot: u32, filter: &str) -> Option<Held> {
-        if let Some(form) = self.routes.form(filter, &session.id)
+        if let Some(form) = self.routes.form(filter, session.id())
             && let Some(options) = form_options(session, form)
         {
             return Some(Held { number: number_of_form(form, options), options });
@@ -289,7 +296,8 @@ impl Subscriptions {
             }
             to.looked_at += 1;
             merge.next.pop();
-            let next = self.take_held((number, filter), topic, sessions, (merge, most), to);
+            let seek = Seek { topic, sessions, most };
+            let next = self.take_held((number, filter), &seek, merge, to);
             merge.next.extend(next.map(|next| Reverse((next, filter))));
         }
         true
@@ -300,9 +308,8 @@ impl Subscriptions {
     fn take_held(
         &self,
         (number, filter): (u64, u32),
-        topic: &str,
-        sessions: &Sessions,
-        (merge, most): (&Merge, usize),
+        &Seek { topic, sessions, most }: &Seek<'_>,
+        merge: &Merge,
         to: &mut Hits,
     ) -> Option<u64> {
         if let Some(form) = form_of(filter) {
@@ -310,7 +317,7 @@ impl Subscriptions {
             let Holder::Session(slot, _) = holder(number) else { return None };
             let (_, session) = sessions.tenant(slot)?;
             let options = form_options(session, form)?;
-            if matches(&self.text(filter, &session.id), topic) {
+            if matches(&self.text(filter, session.id()), topic) {
                 to.push(number_of(slot, options), number_of_form(form, options));
             }
             return None;

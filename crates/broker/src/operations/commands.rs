@@ -35,7 +35,7 @@ impl Broker {
                     let name = self.sessions.principal(session).user.as_deref();
                     online.is_none_or(|online| session.online().is_some() == online)
                         && user.as_deref().is_none_or(|user| name == Some(user))
-                        && prefix.as_deref().is_none_or(|prefix| session.id.starts_with(prefix))
+                        && prefix.as_deref().is_none_or(|prefix| session.id().starts_with(prefix))
                 };
                 self.clients(now, fits, after, count)
             }
@@ -135,23 +135,23 @@ impl Broker {
         let more = session.more.as_ref();
         let queue = more.map(|more| &more.queue);
         Some(ClientState {
-            client_id: session.id.clone(),
+            client_id: Box::<str>::from(session.id()),
             user: self.sessions.principal(session).user.clone(),
             online: session.online().is_some(),
-            protocol: self.sessions.protocol_name(session.protocol),
+            protocol: self.sessions.protocol_name(session.protocol()),
             peer: session.peer().filter(|_| session.online().is_some()),
-            since_ms: session.version.unix_ms().min(now.wall_ms),
+            since_ms: session.version().unix_ms().min(now.wall_ms),
             seen_ms: session.seen_ms(now),
-            version: session.version,
+            version: session.version(),
             reason: session.reason().filter(|_| session.online().is_none()),
-            keep_alive_s: session.keep_alive_s,
-            expiry_s: session.expiry_s,
+            keep_alive_s: session.keep_alive_s(),
+            expiry_s: session.expiry_s(),
             subscriptions: session.subscriptions() as u32,
             inflight: queue.map_or(0, |queue| queue.on_way() as u32),
             queued: queue.map_or(0, |queue| queue.count() as u32),
             queued_bytes: queue.map_or(0, |queue| queue.bytes()),
-            dropped: more.map_or(0, |more| more.dropped),
-            has_will: more.is_some_and(|more| more.will.is_some()),
+            dropped: session.dropped(),
+            has_will: session.will().is_some(),
         })
     }
 
@@ -170,7 +170,7 @@ impl Broker {
         };
         let own = session.filters().filter_map(|filter| {
             let options = self.subscriptions.options(filter, key.slot)?;
-            let text = self.subscriptions.text(filter, &session.id);
+            let text = self.subscriptions.text(filter, session.id());
             Some(state(text.into(), options, session.subscription_id(filter)))
         });
         let shares = session.more.iter().flat_map(|more| more.shares.iter());

@@ -5,7 +5,6 @@
 
 use crate::Broker;
 use crate::message::queue::Totals;
-use crate::session::record::Stage;
 use model::ports::control::Status;
 
 impl Broker {
@@ -30,7 +29,7 @@ impl Broker {
     pub fn audit(&self) {
         let (mut online, mut totals, mut filters, mut users) = (0, Totals::default(), 0, 0);
         for (key, session) in self.sessions.iter() {
-            assert_eq!(self.sessions.find(&session.id), Some(key), "a session is found by name");
+            assert_eq!(self.sessions.find(session.id()), Some(key), "a session is found by name");
             users += 1;
             for filter in session.filters() {
                 filters += 1;
@@ -39,13 +38,16 @@ impl Broker {
                     "it holds its filters"
                 );
             }
-            assert!(session.version <= self.sessions.last_version(), "versions rise");
-            assert!(session.version.0 > 0, "whoever came or was restored has a version");
+            assert!(session.version() <= self.sessions.last_version(), "versions rise");
+            assert!(session.version().0 > 0, "whoever came or was restored has a version");
             let is_online = session.online().is_some();
             online += u64::from(is_online);
             assert!(!is_online || session.reason().is_none(), "who is online has not ended");
             let away = session.conn().is_none();
-            assert!(!away || session.expiry_s > 0, "what does not outlive its connection is gone");
+            assert!(
+                !away || session.expiry_s() > 0,
+                "what does not outlive its connection is gone"
+            );
             assert!(!away || session.is_durable(), "who is away is in the log");
             let Some(more) = &session.more else { continue };
             assert!(!more.is_idle(), "who is idle owns nothing but a record");
@@ -54,14 +56,7 @@ impl Broker {
                 !away || more.queue.on_way() <= more.queue.releases().count(),
                 "nothing goes out"
             );
-            assert!(!away || more.pending.is_empty(), "nobody waits for an answer");
-            for pending in &more.pending {
-                if let Stage::Waits(wait) = pending.stage {
-                    assert!(self.answers.is_open(wait), "an answer waits for something");
-                }
-            }
-            let front = more.pending.front().map(|pending| &pending.stage);
-            assert!(!matches!(front, Some(Stage::Ready(_))), "what is ready is given");
+            more.inbound.audit(away, |wait| self.answers.is_open(wait));
         }
         assert_eq!(online, self.sessions.count_online(), "online");
         for (left, queue) in self.endings.each() {

@@ -191,7 +191,7 @@ impl Broker {
     fn question_again(&self, key: Key) -> Option<Question> {
         let session = self.sessions.at(key)?;
         Some(Question {
-            client_id: session.id.clone(),
+            client_id: Box::<str>::from(session.id()),
             user: self.sessions.principal(session).user.as_deref().map(Box::from),
             password: None,
             certificate: None,
@@ -201,7 +201,7 @@ impl Broker {
             near: false,
             door: 0,
             tls: false,
-            protocol: self.sessions.protocol_name(session.protocol),
+            protocol: self.sessions.protocol_name(session.protocol()),
         })
     }
 }

@@ -7,7 +7,7 @@
 
 use super::admissions::{LastWord, Proven, Welcome};
 use super::keep_alive;
-use super::record::NEVER_S;
+use super::record::{NEVER_S, SessionTerms};
 use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
@@ -251,19 +251,14 @@ impl Broker {
         let wish_s = connect.keep_alive_s;
         let keep_alive_s = keep_alive::agreed_s(wish_s, is_told, &limits, self.admissions.rng());
         let Some(session) = self.sessions.at_mut(key) else { return false };
-        session.set_conn(Some(from));
-        session.since_s = now.unix_s();
-        session.version = version.unwrap_or(session.version);
-        session.set_expiry_s(expiry_s);
-        session.window = connect.receive_max.min(limits.inflight_max).max(1);
-        session.keep_alive_s = keep_alive_s;
-        session.protocol = protocol;
-        session.set_bridge(connect.is_bridge);
+        let window = connect.receive_max.min(limits.inflight_max).max(1);
+        let is_bridge = connect.is_bridge;
+        let terms = SessionTerms { protocol, expiry_s, keep_alive_s, window, is_bridge };
+        session.bind(now, from, &terms);
+        version.into_iter().for_each(|version| session.transit(version, None));
         session.set_peer(connect.peer);
+        session.set_until_s(grant.until_s);
         let was_durable = session.is_durable();
-        if grant.until_s != 0 || session.more.as_ref().is_some_and(|more| more.until_s != 0) {
-            session.more().until_s = grant.until_s;
-        }
         // The client is back before its will was due (MQTT5 3.1.3-9), with a new one or none.
         self.cancel_will(key, fx);
         if grant.until_s != 0 {
@@ -294,8 +289,8 @@ impl Broker {
             session: SessionRef::new(self.settings.shard, key),
             present: false,
             assigned: None,
-            keep_alive_s: session.map_or(0, |session| session.keep_alive_s),
-            expiry_s: session.map_or(0, |session| session.expiry_s),
+            keep_alive_s: session.map_or(0, |session| session.keep_alive_s()),
+            expiry_s: session.map_or(0, |session| session.expiry_s()),
             receive_max: limits.receive_max,
             response_information: connect.wants_response_information.then(|| information.into()),
             method,
@@ -319,7 +314,7 @@ impl Broker {
         if is_written {
             return self.welcome(now, welcome, fx);
         }
-        let id = session.id.clone();
+        let id = Box::<str>::from(session.id());
         self.cancel_will(welcome.key, fx);
         match welcome.connected.present {
             true => self.detach(now, welcome.key, CloseReason::Quota, fx),
@@ -337,7 +332,7 @@ impl Broker {
         fx.deliveries.push((conn, SessionDelivery::Connected(Box::new(connected))));
         self.sessions.go_online(now, key);
         let Some(session) = self.sessions.at(key) else { return };
-        let protocol = self.sessions.protocol_name(session.protocol);
+        let protocol = self.sessions.protocol_name(session.protocol());
         self.sessions.transition(key, OnlineState::Online(protocol), fx);
         self.keep_work(key);
         if fx.events_wanted
@@ -363,9 +358,9 @@ impl Broker {
     ) {
         let Some(session) = self.sessions.at(key) else { return };
         let user = self.sessions.principal(session).user.as_deref();
-        let protocol = self.sessions.protocol_name(session.protocol);
+        let protocol = self.sessions.protocol_name(session.protocol());
         let value = rows::session_row(session, user, protocol);
-        let key = rows::session_key(self.settings.home, &session.id);
+        let key = rows::session_key(self.settings.home, session.id());
         let write = Write::Put { table: Table::Sessions, key, value };
         match welcome {
             Some(welcome) => self.log.ask(PendingCall::Welcome(welcome), Call::Write(write), fx),

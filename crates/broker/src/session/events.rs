@@ -17,9 +17,9 @@ impl Sessions {
         }
         let Some(session) = self.at(key) else { return };
         let user = self.principal(session).user.clone();
-        let (at_ms, client_id, what) = (now.wall_ms, session.id.clone(), what());
+        let (at_ms, client_id, what) = (now.wall_ms, Box::<str>::from(session.id()), what());
         let version = match what {
-            ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. } => session.version,
+            ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. } => session.version(),
             _ => PresenceVersion::default(),
         };
         fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
@@ -28,9 +28,9 @@ impl Sessions {
     /// Says to whoever keeps presence what a client is from now on.
     pub fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
         let Some(session) = self.at(key) else { return };
-        let (who, version) = (Who::Client(session.id.clone()), session.version);
+        let (who, version) = (Who::Client(Box::<str>::from(session.id())), session.version());
         let user = self.principal(session).user.clone();
-        let protocol = self.protocol_name(session.protocol);
+        let protocol = self.protocol_name(session.protocol());
         fx.transitions.push(Transition { who, user, state, protocol, version });
     }
 
@@ -41,7 +41,7 @@ impl Sessions {
         }
         fx.counters.dropped(why, count);
         if let Some(session) = self.at_mut(key) {
-            session.more().dropped += count;
+            session.drop_more(count);
         }
         self.event(now, key, || ClientWhat::Dropped { why, count }, fx);
     }
@@ -50,16 +50,16 @@ impl Sessions {
     pub fn presence_of(&self, now: Now, client_id: &str) -> Option<PresenceStatus> {
         let session = self.at(self.find(client_id)?)?;
         let state = match session.online() {
-            Some(_) => OnlineState::Online(self.protocol_name(session.protocol)),
+            Some(_) => OnlineState::Online(self.protocol_name(session.protocol())),
             None => OnlineState::Offline(session.reason()?),
         };
         Some(PresenceStatus {
             who: Who::Client(client_id.into()),
             user: self.principal(session).user.as_deref().map(Box::from),
             state,
-            since_ms: session.version.unix_ms().min(now.wall_ms),
+            since_ms: session.version().unix_ms().min(now.wall_ms),
             seen_ms: session.seen_ms(now),
-            version: session.version,
+            version: session.version(),
         })
     }
 }

@@ -6,7 +6,7 @@
 
 use super::admissions::Proven;
 use super::endings::{Ending, MESSAGES, UNITS_A_TURN, UNITS_AT_ONCE};
-use super::record::{InboundState, NEVER_S};
+use super::record::NEVER_S;
 use super::timers::{TIMERS_A_TURN, Timer};
 use crate::Broker;
 use crate::Effects;
@@ -40,7 +40,7 @@ impl Broker {
         }
         let max_s = self.settings.limits.topics.session_expiry_s_max;
         if let (Some(session), Some(expiry_s)) = (self.sessions.at_mut(key), expiry_s)
-            && session.expiry_s != 0
+            && session.expiry_s() != 0
         {
             let cut = if max_s == NEVER_S { expiry_s } else { expiry_s.min(max_s) };
             session.set_expiry_s(cut);
@@ -64,7 +64,7 @@ impl Broker {
         let Some(key) = self.sessions.find(client_id) else { return };
         let Some(session) = self.sessions.at(key) else { return };
         let Some(conn) = session.online() else { return };
-        let version = PresenceVersion::after(session.version.0, 0);
+        let version = PresenceVersion::after(session.version().0, 0);
         self.sessions.observe(version);
         let reason = CloseReason::Replaced;
         let text = Some("a connection to another server took over".into());
@@ -95,18 +95,10 @@ impl Broker {
 
     fn unbind(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let conn = session.conn();
-        session.set_conn(None);
-        session.since_s = now.unix_s();
-        let ends = session.expiry_s == 0;
+        let conn = session.unbind(now);
+        let ends = session.expiry_s() == 0;
         if let Some(more) = &mut session.more {
-            more.pending.clear();
-            for inbound in &mut more.inbound {
-                if let InboundState::Releasing { asked } = &mut inbound.state {
-                    *asked = false;
-                }
-            }
-            more.dialogue = None;
+            more.inbound.disconnect();
             more.replays.pause();
             more.queue.rewind();
         }
@@ -158,13 +150,13 @@ impl Broker {
         let queue = queue.unwrap_or_default();
         fx.counters.dropped(Drop::SessionEnded, queue.count() as u64);
         if durable {
-            let row = rows::session_key(self.settings.home, &session.id);
+            let row = rows::session_key(self.settings.home, session.id());
             self.log.delete(Table::Sessions, row, fx);
-            self.log.write(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
+            self.log.write(Write::Forget(session.timeline(self.settings.home)), fx);
         }
         // A subscription whose session is not there any more is taken away at a start, too.
         let ending = Ending { key, durable, filters, shares, queue, coming: None };
-        self.end_begins(now, session.id, ending, fx);
+        self.end_begins(now, session.into_id(), ending, fx);
     }
 
     /// The server ends a connection.
@@ -179,7 +171,7 @@ impl Broker {
     /// An away session has a timer that comes no later than its end.
     pub(crate) fn time_end(&mut self, now: Now, key: Key) {
         let Some(session) = self.sessions.at_mut(key) else { return };
-        if session.expiry_s == NEVER_S || session.is_timed() {
+        if session.expiry_s() == NEVER_S || session.is_timed() {
             return;
         }
         session.set_timed(true);
@@ -222,7 +214,7 @@ impl Broker {
 
     fn grant_due(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let until_s = session.more.as_ref().map_or(0, |more| more.until_s);
+        let until_s = session.until_s();
         if until_s == 0 || session.conn().is_none() {
             return;
         }

@@ -1,20 +1,22 @@
 //! One session's record.
 //!
 //! 72 bytes, and the text of its identifier; [`More`] holds what only a busy session has, and goes
-//! when there is nothing in it. The record knows no other session and decides nothing.
+//! when there is nothing in it: parts with doors of their own, and what is the record's. The record
+//! knows no other session and decides nothing.
 
+use super::inbound::InboundMessages;
 use super::shares::Shares;
+use crate::durable::entries::timeline_of;
 use crate::message::queue::Queue;
 use crate::message::replay::RetainedReplays;
+use base::hash::HashKey;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::presence::{self, PresenceVersion};
-use model::session::{Denial, Routed, Will};
-use model::timeline::Seq;
-use model::topic::Qos;
-use std::collections::VecDeque;
+use model::session::Will;
+use model::timeline::{Seq, TimelineId};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -43,44 +45,52 @@ pub(crate) const NEVER_S: u32 = u32::MAX;
 /// One session.
 pub(crate) struct Session {
     /// The client identifier.
-    pub id: Box<str>,
+    id: Box<str>,
     conn: u64,
     pub more: Option<Box<More>>,
     /// Whose, as [`super::principals::Principals`] numbers them.
-    pub principal: u32,
+    principal: u32,
     /// Of its last transition; of one that has had none, of when it was made.
-    pub version: PresenceVersion,
+    version: PresenceVersion,
     /// Unix second since when it has a connection or none, by the wall: what lasts for a time is
     /// measured from here, for versions may be ahead of the wall.
-    pub since_s: u32,
-    /// Seconds it outlives its connection; [`NEVER_S`]: for ever.
-    pub expiry_s: u32,
+    since_s: u32,
+    expiry_s: u32,
     /// The filter of its first subscription, or [`NO_FILTER`].
-    pub filter: u32,
+    filter: u32,
     peer_ip: u32,
     peer_port: u16,
-    /// Deliveries of QoS 1 and 2 that may be on the way.
-    pub window: u16,
-    /// Seconds.
-    pub keep_alive_s: u16,
+    window: u16,
+    keep_alive_s: u16,
     flags: u16,
-    /// Number of its protocol's name.
-    pub protocol: u8,
+    protocol: u8,
     /// How its last connection ended; 255: it has not.
     reason: u8,
 }
 
 const _: () = assert!(size_of::<Option<Session>>() <= 72);
 
+/// Terms between a session and the connection that it is bound to.
+pub(crate) struct SessionTerms {
+    /// Number of its protocol's name.
+    pub protocol: u8,
+    /// Seconds it outlives its connection; [`NEVER_S`]: for ever.
+    pub expiry_s: u32,
+    /// Seconds.
+    pub keep_alive_s: u16,
+    /// Deliveries of QoS 1 and 2 that may be on the way.
+    pub window: u16,
+    /// A bridge that marked itself.
+    pub is_bridge: bool,
+}
+
 /// State that a session has only while it is busy.
 #[derive(Default)]
 pub(crate) struct More {
     /// What is on the way to the client, and what waits.
     pub queue: Queue,
-    /// Messages of QoS 1 and 2 that the client waits to hear of, in order.
-    pub pending: VecDeque<Pending>,
-    /// Identifiers of QoS 2 that the client has not released.
-    pub inbound: Vec<Inbound>,
+    /// What the client publishes at QoS 1 and 2.
+    pub inbound: InboundMessages,
     /// Filters after the first, in order.
     filters: Vec<u32>,
     /// Identifiers of subscriptions: filter, number. In order.
@@ -90,34 +100,17 @@ pub(crate) struct More {
     /// Retained messages on their way.
     pub replays: RetainedReplays,
     /// What is published when it goes without farewell, with the moment (Unix s, 0: not yet).
-    pub will: Option<Box<(Will, u32)>>,
+    will: Option<Box<(Will, u32)>>,
     /// Its address, when that is not of IPv4.
-    pub peer: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
     /// Unix second at which what it may do is over; 0: never.
-    pub until_s: u32,
-    /// An authentication that goes on: where it stands.
-    pub dialogue: Option<Box<[u8]>>,
+    until_s: u32,
     /// Messages dropped since it began.
-    pub dropped: u64,
+    dropped: u64,
     /// Appends to its timeline that are not answered.
-    pub asked: u32,
+    asked: u32,
     /// A page of bodies is on its way.
-    pub pulling: bool,
-}
-
-/// A message of QoS 1 or 2 whose answer waits.
-pub(crate) struct Pending {
-    pub id: u16,
-    pub qos: Qos,
-    pub stage: Stage,
-}
-
-/// Stage of an answer.
-pub(crate) enum Stage {
-    /// Logs have to say so.
-    Waits(Key),
-    /// Those before it have to be given.
-    Ready(Result<Routed, Denial>),
+    pulling: bool,
 }
 
 /// An exchange of one message of QoS 1 or 2 with a session's client.
@@ -133,36 +126,6 @@ pub(crate) struct Exchange {
 pub(crate) struct EntryRef {
     pub session: Key,
     pub seq: Seq,
-}
-
-/// A packet identifier of QoS 2 that the client has not released.
-pub(crate) struct Inbound {
-    pub id: u16,
-    pub marker: Marker,
-    pub state: InboundState,
-}
-
-/// Mark in a timeline that a packet identifier is taken.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Marker {
-    /// Its place; 0: there is none.
-    pub seq: Seq,
-    /// It stands alone: the sessions of this shard did not get the message with it.
-    pub alone: bool,
-}
-
-/// State of a message of QoS 2 on its way in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum InboundState {
-    /// Logs are asked.
-    Storing(Key),
-    /// It is taken.
-    Taken(Routed),
-    /// It came before a restart, or a log refused a part of it: not all may have it.
-    Halfway,
-    /// Its release is being written; whether this connection asked for it and is to be told. One
-    /// that is told of another's release may have a new message under the identifier.
-    Releasing { asked: bool },
 }
 
 impl Session {
@@ -196,6 +159,92 @@ impl Session {
         self.flags & flag::GRAVE != 0
     }
 
+    /// The client identifier.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The same, of one that is taken apart.
+    pub fn into_id(self) -> Box<str> {
+        self.id
+    }
+
+    /// The timeline of what waits for it: its name on every node.
+    pub fn timeline(&self, home: HashKey) -> TimelineId {
+        let member = self.more.as_ref().and_then(|more| more.shares.member());
+        member.unwrap_or_else(|| timeline_of(home, &self.id))
+    }
+
+    /// Whose it is, as [`super::principals::Principals`] numbers them.
+    pub fn principal(&self) -> u32 {
+        self.principal
+    }
+
+    /// It is this one's from now on; whose it was.
+    pub fn set_principal(&mut self, principal: u32) -> u32 {
+        std::mem::replace(&mut self.principal, principal)
+    }
+
+    /// The version of its last transition; of one that has had none, of when it was made.
+    pub fn version(&self) -> PresenceVersion {
+        self.version
+    }
+
+    /// Its client came (`None`), or went for this reason.
+    pub fn transit(&mut self, version: PresenceVersion, reason: Option<CloseReason>) {
+        self.version = version;
+        self.reason = reason.map_or(u8::MAX, |reason| reason as u8);
+    }
+
+    /// Unix second since when it has a connection or none.
+    pub fn since_s(&self) -> u32 {
+        self.since_s
+    }
+
+    /// Seconds it outlives its connection; [`NEVER_S`]: for ever.
+    pub fn expiry_s(&self) -> u32 {
+        self.expiry_s
+    }
+
+    /// Deliveries of QoS 1 and 2 that may be on the way.
+    pub fn window(&self) -> u16 {
+        self.window
+    }
+
+    /// Keep-alive, seconds.
+    pub fn keep_alive_s(&self) -> u16 {
+        self.keep_alive_s
+    }
+
+    /// Number of its protocol's name.
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// A session that the log gives back: it has no connection since then.
+    pub fn restore(&mut self, since_s: u32, terms: &SessionTerms) {
+        self.since_s = since_s;
+        self.agree(terms);
+        self.set(flag::DURABLE, true);
+        // Below all that are given from now on.
+        let version = PresenceVersion::after(0, u64::from(since_s) * 1_000);
+        self.transit(version, Some(CloseReason::ServerStopped));
+    }
+
+    /// Binds it to a connection, on these terms; a new session has its version. It is not welcome
+    /// yet.
+    pub fn bind(&mut self, now: Now, conn: ConnRef, terms: &SessionTerms) {
+        self.set_conn(now, Some(conn));
+        self.agree(terms);
+    }
+
+    /// It has no connection any more; the one that it had.
+    pub fn unbind(&mut self, now: Now) -> Option<ConnRef> {
+        let conn = self.conn();
+        self.set_conn(now, None);
+        conn
+    }
+
     /// The connection it is bound to.
     pub fn conn(&self) -> Option<ConnRef> {
         (self.conn != NO_CONN).then(|| ConnRef::from_bits(self.conn))
@@ -215,10 +264,18 @@ impl Session {
         self.conn().filter(|_| self.flags & flag::WELCOME != 0)
     }
 
-    /// Binds it, or unbinds it; either way it is not welcome yet.
-    pub fn set_conn(&mut self, conn: Option<ConnRef>) {
+    fn set_conn(&mut self, now: Now, conn: Option<ConnRef>) {
         self.conn = conn.map_or(NO_CONN, ConnRef::bits);
+        self.since_s = now.unix_s();
         self.set(flag::WELCOME, false);
+    }
+
+    fn agree(&mut self, terms: &SessionTerms) {
+        self.set_expiry_s(terms.expiry_s);
+        self.protocol = terms.protocol;
+        self.keep_alive_s = terms.keep_alive_s;
+        self.window = terms.window;
+        self.set(flag::BRIDGE, terms.is_bridge);
     }
 
     pub fn welcome(&mut self) {
@@ -246,10 +303,6 @@ impl Session {
         self.flags & flag::BRIDGE != 0
     }
 
-    pub fn set_bridge(&mut self, bridge: bool) {
-        self.set(flag::BRIDGE, bridge);
-    }
-
     /// How long it outlives its connection from now on.
     pub fn set_expiry_s(&mut self, expiry_s: u32) {
         if expiry_s < self.expiry_s {
@@ -272,8 +325,48 @@ impl Session {
         CloseReason::ALL.get(usize::from(self.reason)).copied()
     }
 
-    pub fn set_reason(&mut self, reason: Option<CloseReason>) {
-        self.reason = reason.map_or(u8::MAX, |reason| reason as u8);
+    /// Unix second at which what it may do is over; 0: never.
+    pub fn until_s(&self) -> u32 {
+        self.more.as_ref().map_or(0, |more| more.until_s)
+    }
+
+    /// What it may do is over then; 0: never.
+    pub fn set_until_s(&mut self, until_s: u32) {
+        if until_s != self.until_s() {
+            self.more().until_s = until_s;
+        }
+    }
+
+    /// Messages dropped since it began.
+    pub fn dropped(&self) -> u64 {
+        self.more.as_ref().map_or(0, |more| more.dropped)
+    }
+
+    /// So many more were dropped.
+    pub fn drop_more(&mut self, count: u64) {
+        self.more().dropped += count;
+    }
+
+    /// Its will, with the Unix second at which it is due; 0: it is not yet.
+    pub fn will(&self) -> Option<(&Will, u32)> {
+        let will = self.more.as_ref()?.will.as_deref()?;
+        Some((&will.0, will.1))
+    }
+
+    /// It has this will from now on; the one that it had.
+    pub fn set_will(&mut self, will: Will, due_s: u32) -> Option<Will> {
+        self.more().will.replace(Box::new((will, due_s))).map(|before| before.0)
+    }
+
+    /// Its will is due then.
+    pub fn set_will_due(&mut self, due_s: u32) {
+        let will = self.more.as_mut().and_then(|more| more.will.as_mut());
+        will.into_iter().for_each(|will| will.1 = due_s);
+    }
+
+    /// It has no will from now on; the one that it had.
+    pub fn take_will(&mut self) -> Option<Will> {
+        self.more.as_mut()?.will.take().map(|will| will.0)
     }
 
     /// Its client's address, as far as it is known.
@@ -423,10 +516,34 @@ impl Session {
 }
 
 impl More {
+    /// Appends to its timeline that are not answered.
+    pub fn asked(&self) -> u32 {
+        self.asked
+    }
+
+    /// One more append is asked for.
+    pub fn ask(&mut self) {
+        self.asked += 1;
+    }
+
+    /// An append was answered.
+    pub fn answered(&mut self) {
+        self.asked -= 1;
+    }
+
+    /// A page of bodies is on its way. False: one was.
+    pub fn begin_pull(&mut self) -> bool {
+        !std::mem::replace(&mut self.pulling, true)
+    }
+
+    /// A page of bodies came, or did not.
+    pub fn end_pull(&mut self) {
+        self.pulling = false;
+    }
+
     /// Whether nothing in it is worth keeping.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle()
-            && self.pending.is_empty()
             && self.inbound.is_empty()
             && self.filters.is_empty()
             && self.ids.is_empty()
@@ -435,7 +552,6 @@ impl More {
             && self.will.is_none()
             && self.peer.is_none()
             && self.until_s == 0
-            && self.dialogue.is_none()
             && self.dropped == 0
             && self.asked == 0
             && !self.pulling

@@ -95,7 +95,7 @@ impl Broker {
     pub(crate) fn renew(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let user = self.sessions.principal(session).user.clone();
-        let who = Who { client_id: &session.id, user: user.as_deref() };
+        let who = Who { client_id: session.id(), user: user.as_deref() };
         if let Some(grant) = self.settings.access.renew(&who) {
             self.regrant_kept(now, key, grant, fx);
         }
@@ -111,7 +111,7 @@ impl Broker {
             return;
         }
         if grant.until_s == 0 {
-            grant.until_s = session.more.as_ref().map_or(0, |more| more.until_s);
+            grant.until_s = session.until_s();
         }
         self.regrant(now, key, &grant, fx);
     }
@@ -121,7 +121,7 @@ impl Broker {
     pub(crate) fn regrant_restored(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let user = self.sessions.principal(session).user.clone();
-        let who = Who { client_id: &session.id, user: user.as_deref() };
+        let who = Who { client_id: session.id(), user: user.as_deref() };
         let options = session.filters().filter_map(|f| self.subscriptions.options(f, key.slot));
         let is_partly = options.fold(0, |all, options| all | options) & option::PARTLY != 0;
         let grant = match self.settings.access.renew(&who) {
@@ -137,12 +137,7 @@ impl Broker {
         self.sessions.forget_allowed();
         self.sessions.grant(key, grant);
         let Some(session) = self.sessions.at_mut(key) else { return };
-        if let Some(more) = &mut session.more {
-            more.until_s = 0;
-        }
-        if grant.until_s != 0 {
-            session.more().until_s = grant.until_s;
-        }
+        session.set_until_s(grant.until_s);
         if grant.until_s != 0 {
             if grant.until_s <= now.unix_s() {
                 let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
@@ -244,7 +239,7 @@ impl Broker {
 
     fn reach_filter(&mut self, key: Key, filter: u32, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let (id, durable) = (session.id.clone(), session.is_durable());
+        let (id, durable) = (Box::<str>::from(session.id()), session.is_durable());
         let Some(before) = self.subscriptions.options(filter, key.slot) else { return };
         let text = self.subscriptions.text(filter, &id);
         let options = match self.sessions.reach(session, &text) {

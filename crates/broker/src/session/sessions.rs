@@ -73,7 +73,7 @@ impl Sessions {
     }
 
     pub fn find(&self, id: &str) -> Option<Key> {
-        let same = |slot| self.slab.tenant(slot).is_some_and(|(_, session)| *session.id == *id);
+        let same = |slot| self.slab.tenant(slot).is_some_and(|(_, session)| session.id() == id);
         let slot = self.index.find(turned(home_hash(self.home, id)), same)?;
         self.slab.tenant(slot).map(|(key, _)| key)
     }
@@ -94,7 +94,7 @@ impl Sessions {
         self.principals.hold_everybody();
         let Sessions { home, slab, index, .. } = self;
         let hash = |slot| match slab.tenant(slot) {
-            Some((_, session)) => turned(home_hash(*home, &session.id)),
+            Some((_, session)) => turned(home_hash(*home, session.id())),
             None => 0,
         };
         index.insert(hash(key.slot), key.slot, hash);
@@ -106,11 +106,11 @@ impl Sessions {
     pub fn bury(&mut self, key: Key) -> Option<Session> {
         let record = self.slab.at_mut(key).filter(|session| !session.is_grave())?;
         let session = std::mem::replace(record, Session::grave());
-        let was_in = self.index.remove(turned(home_hash(self.home, &session.id)), key.slot);
+        let was_in = self.index.remove(turned(home_hash(self.home, session.id())), key.slot);
         debug_assert!(was_in, "a record is in the index");
         self.graves += 1;
         self.online -= u64::from(session.online().is_some());
-        self.let_go(session.principal);
+        self.let_go(session.principal());
         Some(session)
     }
 
@@ -187,28 +187,28 @@ impl Sessions {
 
     /// Whose a session is.
     pub fn principal(&self, session: &Session) -> &Principal {
-        self.principals.at(session.principal)
+        self.principals.at(session.principal())
     }
 
     /// The names of a session's client.
     pub fn names<'s>(&'s self, session: &'s Session) -> Names<'s> {
-        Names { client: &session.id, user: self.principal(session).user.as_deref() }
+        Names { client: session.id(), user: self.principal(session).user.as_deref() }
     }
 
     /// Whether a session may do this by the rules that hold now.
     pub fn may(&self, session: &Session, act: Act, topic: &str) -> bool {
-        self.principal(session).may(&session.id, act, topic)
+        self.principal(session).may(session.id(), act, topic)
     }
 
     /// How far a filter reaches for a session.
     pub fn reach(&self, session: &Session, filter: &str) -> Reach {
-        self.principal(session).reach(&session.id, filter)
+        self.principal(session).reach(session.id(), filter)
     }
 
     /// Whether a session may publish to a topic; that it may is remembered for a while.
     pub fn may_publish(&mut self, key: Key, topic: &str) -> bool {
         let Some(session) = self.at(key) else { return false };
-        let number = session.principal;
+        let number = session.principal();
         if self.principal(session).rules.is_none() || self.allowed.has(key, number, topic) {
             return true;
         }
@@ -223,7 +223,7 @@ impl Sessions {
     pub fn grant(&mut self, key: Key, grant: &Grant) -> bool {
         let number = self.principals.hold(grant);
         let Some(session) = self.at_mut(key) else { return self.let_go(number) };
-        let before = std::mem::replace(&mut session.principal, number);
+        let before = session.set_principal(number);
         self.let_go(before);
         before != number
     }
@@ -267,8 +267,7 @@ impl Sessions {
         let version = self.next_version(now);
         if let Some(session) = self.at_mut(key) {
             session.welcome();
-            session.set_reason(None);
-            session.version = version;
+            session.transit(version, None);
             self.online += 1;
         }
     }
@@ -276,8 +275,7 @@ impl Sessions {
     /// A client that was online is so no more.
     pub fn go_offline(&mut self, key: Key, version: PresenceVersion, reason: CloseReason) {
         if let Some(session) = self.at_mut(key) {
-            session.version = version;
-            session.set_reason(Some(reason));
+            session.transit(version, Some(reason));
             self.online -= 1;
         }
     }

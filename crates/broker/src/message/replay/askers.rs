@@ -93,7 +93,7 @@ mod tests {
         asked.push(at(-1), asker(8, &filter));
         assert_eq!(asked.askers.len(), ASKED_MAX);
         asked.push(at(0), asker(9, &filter));
-        assert_eq!((asked.askers.len(), asked.bytes), (2, 2), "their letters have come");
+        assert_eq!((asked.askers.len(), asked.bytes), (2, 2), "their answers have come");
         assert_eq!(asked.count, ASKED_MAX as u64 + 3);
     }
 
