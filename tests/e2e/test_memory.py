@@ -134,7 +134,7 @@ class Wide(Frames):
 
 
 class Topics(Bounded):
-    TOPICS = {"queues_bytes_max": 4 * MIB, "letters_bytes_max": 4 * MIB,
+    TOPICS = {"queues_bytes_max": 4 * MIB, "peer_messages_bytes_max": 4 * MIB,
               "retained_bytes_max": 4 * MIB, "retained_walks_bytes_max": 4 * MIB,
               "subscribes_bytes_max": 4 * MIB, "fan_outs_bytes_max": 4 * MIB,
               "qos0_backlog_bytes_max": 64 * 1024}

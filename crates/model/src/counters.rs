@@ -104,8 +104,8 @@ counters! {
         Pings "pings_total" "Heartbeats answered.";
         HeartbeatsLate "heartbeats_late_total" "Heartbeats more than a tenth later than agreed.";
         EventsDropped "events_dropped_total" "Events nobody had room for.";
-        LettersSent "mailbox_letters_total" "Letters between shards.";
-        LettersRefused "mailbox_full_total" "Letters that found a full mailbox.";
+        ShardMessagesSent "mailbox_messages_total" "Messages between shards.";
+        ShardMessagesRefused "mailbox_full_total" "Messages between shards that found a full mailbox.";
         StoreFailures "store_failures_total" "Entries the store could not take.";
         PullsFailed "pulls_failed_total"
             "Reads of stored pushes that failed; they are tried again.";

@@ -61,9 +61,9 @@ section! {
         /// How long sent bytes may stay unacknowledged by the peer's kernel. Then the connection
         /// ends.
         tcp_user_timeout_ms: u32 = 30_000, whole(1_000..=MS, "milliseconds");
-        /// Letters that may wait in the mailbox of a shard. Beyond, the sender is told to slow
-        /// down.
-        mailbox_letters_max: u32 = 65_536, whole(64..=1 << 24, "letters");
+        /// Messages of other shards that may wait in the mailbox of one. Beyond, the sender is told
+        /// to slow down.
+        mailbox_messages_max: u32 = 65_536, whole(64..=1 << 24, "messages");
         /// How long an answer waits for logs and other shards, and at most half as long again. Then
         /// it is given as busy (a publish, a subscription to a shared group, a command), or what
         /// was asked is asked once more (a page of retained messages, an order to many).

@@ -12,18 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// One shard's shard messages.
 pub struct Mailbox<L> {
     shard_messages: Mutex<Vec<L>>,
-    letters_max: usize,
+    messages_max: usize,
     rung: AtomicBool,
     bell: OwnedFd,
 }
 
 impl<L> Mailbox<L> {
-    /// An empty mailbox for at most `letters_max` shard messages.
-    pub fn new(letters_max: usize) -> std::io::Result<Arc<Self>> {
+    /// An empty mailbox for at most `messages_max` shard messages.
+    pub fn new(messages_max: usize) -> std::io::Result<Arc<Self>> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(Mailbox {
             shard_messages: Mutex::new(Vec::new()),
-            letters_max,
+            messages_max,
             rung: AtomicBool::new(false),
             bell,
         }))
@@ -33,7 +33,7 @@ impl<L> Mailbox<L> {
     /// [`ring`](Self::ring).
     pub fn put(&self, shard_message: L) -> Result<(), L> {
         let mut shard_messages = self.shard_messages.lock().unwrap_or_else(PoisonError::into_inner);
-        if shard_messages.len() >= self.letters_max {
+        if shard_messages.len() >= self.messages_max {
             return Err(shard_message);
         }
         shard_messages.push(shard_message);

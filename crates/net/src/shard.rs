@@ -445,16 +445,16 @@ where
     }
 
     fn post(&mut self, to: ShardId, shard_message: N::Message) {
-        self.handle.counters.count(ProcessCounter::LettersSent);
+        self.handle.counters.count(ProcessCounter::ShardMessagesSent);
         // What waits for room is older and must not be overtaken.
         let first = self.unposted.is_empty();
         let posted = if first { self.net.post(to, shard_message) } else { Err(shard_message) };
         if let Err(shard_message) = posted {
-            let room = self.settings.limits.mailbox_letters_max as usize;
+            let room = self.settings.limits.mailbox_messages_max as usize;
             if self.unposted.len() < room {
                 self.unposted.push_back((to, shard_message));
             } else {
-                self.handle.counters.count(ProcessCounter::LettersRefused);
+                self.handle.counters.count(ProcessCounter::ShardMessagesRefused);
             }
         }
     }
@@ -497,10 +497,10 @@ where
         match self.net.post(to, ShardMessage::Moved(Box::new(moved))) {
             Ok(()) => self.handle.counters.count(ProcessCounter::MovedOut),
             Err(ShardMessage::Moved(moved)) => {
-                self.handle.counters.count(ProcessCounter::LettersRefused);
+                self.handle.counters.count(ProcessCounter::ShardMessagesRefused);
                 self.turn_away_homeless(moved.record, moved.bucket);
             }
-            Err(_) => unreachable!("the mailbox gives back the letter it was given"),
+            Err(_) => unreachable!("the mailbox gives back the message it was given"),
         }
     }
 

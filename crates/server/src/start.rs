@@ -27,7 +27,7 @@ use crate::clock;
 use crate::config::{self, Config};
 use crate::machines::ListenerProfile;
 use crate::shard_logic::{AnyService, LogicParts, Mail, PeerBacklog, RunningService, ServerLogic};
-use crate::switchboard::{Mailboxes, ServerLetter, Switchboard};
+use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
 use admin::Feed;
 use base::hash::HashKey;
 use bridges::Inside;
@@ -384,8 +384,8 @@ pub(crate) fn shard_count(configured: u16) -> usize {
 }
 
 fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<ServerOutside>, StartError> {
-    let room = limits.mailbox_letters_max as usize;
-    let boxes = (0..count).map(|_| Mailbox::<ServerLetter<ServerOutside>>::new(room));
+    let room = limits.mailbox_messages_max as usize;
+    let boxes = (0..count).map(|_| Mailbox::<ServerMessage<ServerOutside>>::new(room));
     Ok(boxes.collect::<Result<Vec<_>, _>>().map_err(failed)?.into())
 }
 
@@ -504,7 +504,7 @@ fn logics(
 }
 
 /// What has come for a logic.
-fn mail(mailbox: &Mailbox<ServerLetter<ServerOutside>>) -> impl Iterator<Item = Mail> {
+fn mail(mailbox: &Mailbox<ServerMessage<ServerOutside>>) -> impl Iterator<Item = Mail> {
     let mut messages = Vec::new();
     mailbox.take(&mut messages);
     messages.into_iter().filter_map(|message| match message {

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The shard messages of a server's shards.
-pub type ServerLetter<O> = ShardMessageOf<ServerLogic<O>, OwnedFd>;
+pub type ServerMessage<O> = ShardMessageOf<ServerLogic<O>, OwnedFd>;
 
 /// The mailboxes of all shards.
-pub type Mailboxes<O> = Arc<[Arc<Mailbox<ServerLetter<O>>>]>;
+pub type Mailboxes<O> = Arc<[Arc<Mailbox<ServerMessage<O>>>]>;
 
 /// The API's way to the shards. Cheap to clone.
 pub struct Switchboard<O: Outside + Send + 'static> {

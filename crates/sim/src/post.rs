@@ -17,15 +17,15 @@ struct Mailbox<L> {
 /// The mailboxes of a world's shards.
 pub struct SimMailboxes<L> {
     boxes: Vec<Mailbox<L>>,
-    letters_max: usize,
+    messages_max: usize,
 }
 
 impl<L> SimMailboxes<L> {
     /// A mailbox for each shard, which the fabric knows by its host.
-    pub fn new(hosts: &[HostId], letters_max: usize) -> SimMailboxes<L> {
+    pub fn new(hosts: &[HostId], messages_max: usize) -> SimMailboxes<L> {
         let senders = || (0..=hosts.len()).map(|_| VecDeque::new()).collect();
         let boxes = hosts.iter().map(|&host| Mailbox { host, senders: senders() }).collect();
-        SimMailboxes { boxes, letters_max }
+        SimMailboxes { boxes, messages_max }
     }
 
     /// The shard's host.
@@ -37,7 +37,7 @@ impl<L> SimMailboxes<L> {
     pub fn put(&mut self, from: Option<ShardId>, to: ShardId, shard_message: L) -> Result<(), L> {
         let mailbox = &mut self.boxes[to.0 as usize];
         let waiting: usize = mailbox.senders.iter().map(VecDeque::len).sum();
-        if waiting >= self.letters_max {
+        if waiting >= self.messages_max {
             return Err(shard_message);
         }
         let sender = from.map_or(mailbox.senders.len() - 1, |from| from.0 as usize);

@@ -34,9 +34,9 @@ pub fn shards<L: ShardLogic>(
 where
     ClientMail<L>: Send,
 {
-    let letters = limits.mailbox_letters_max as usize;
+    let room = limits.mailbox_messages_max as usize;
     let count = logics.len();
-    let boxes: Result<Vec<_>, _> = (0..count).map(|_| Mailbox::new(letters)).collect();
+    let boxes: Result<Vec<_>, _> = (0..count).map(|_| Mailbox::new(room)).collect();
     let mailboxes: ClientMailboxes<L> = boxes.map_err(failed)?.into();
     let (hash_key, limits, census) = (hash_key()?, Arc::new(limits), Arc::<Census>::default());
     let shards = logics.enumerate().map(|(shard, logic)| {

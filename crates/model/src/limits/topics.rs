@@ -112,7 +112,7 @@ section! {
         /// Bytes of messages on their way to one shard from the others. Beyond, those who publish
         /// to it are read more slowly, and what comes all the same is dropped (QoS 0) or refused as
         /// busy.
-        letters_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
+        peer_messages_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// Sessions that are looked at in one turn after the rules of access changed.
         renewals_a_turn: u32 = 256, whole(1..=1 << 20, "sessions");
     }

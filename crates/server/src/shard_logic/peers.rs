@@ -8,7 +8,7 @@
 
 use model::id::ShardId;
 use model::limits::Limits;
-use model::service::ServiceKind;
+use model::service::{ServiceKind, Weigh};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct PeerBacklog {
     lines: Arc<[Line]>,
-    /// Bytes beyond which the same happens: `letters_bytes_max`.
+    /// Bytes beyond which the same happens: `peer_messages_bytes_max`.
     bytes_max: u64,
 }
 
@@ -44,7 +44,7 @@ impl Line {
 impl PeerBacklog {
     /// None, between so many shards.
     pub fn new(shards: u16, limits: &Limits) -> PeerBacklog {
-        let bytes_max = limits.topics.letters_bytes_max;
+        let bytes_max = limits.topics.peer_messages_bytes_max;
         PeerBacklog { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }
     }
 
@@ -77,13 +77,14 @@ pub struct PeerBag {
 }
 
 impl PeerBag {
-    /// A bag of these messages, which weigh so many bytes.
-    pub(super) fn new<T: Send + 'static>(
+    /// A bag of these messages, from one shard to another.
+    pub(super) fn new<T: Weigh + Send + 'static>(
         service: ServiceKind,
         (from, to): (ShardId, ShardId),
-        (messages, bytes): (Vec<T>, u64),
+        messages: Vec<T>,
         backlog: &PeerBacklog,
     ) -> PeerBag {
+        let bytes = messages.iter().map(|message| message.weight() as u64).sum();
         let (words, backlog) = (messages.len(), backlog.clone());
         let line = backlog.at(to);
         line.words.fetch_add(words, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use model::ports::presence_queries::PresenceStatus;
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::pressure::Pressure;
 use model::product::Product;
-use model::service::{Delivery, Effects, Event, Request, Service, ServiceKind, Weigh};
+use model::service::{Delivery, Effects, Event, Request, Service, ServiceKind};
 use model::topic::Publication;
 use std::any::Any;
 use std::sync::Arc;
@@ -277,9 +277,8 @@ impl<S: Service> AnyService for RunningService<S> {
         for (to, messages) in self.said.iter_mut().enumerate() {
             if !messages.is_empty() {
                 let messages = std::mem::take(messages);
-                let bytes = messages.iter().map(|message| message.weight() as u64).sum();
                 let way = (from, ShardId(to as u16));
-                send(PeerBag::new(S::KIND, way, (messages, bytes), backlog));
+                send(PeerBag::new(S::KIND, way, messages, backlog));
             }
         }
     }

@@ -9,7 +9,7 @@ use super::{
 use crate::clock;
 use crate::config::Config;
 use crate::shard_logic::ServerLogic;
-use crate::switchboard::{Mailboxes, ServerLetter};
+use crate::switchboard::{Mailboxes, ServerMessage};
 use net::Shard;
 use net::epoll::Epoll;
 use net::executor::exchange::{AwakeThreads, ShardExchange};
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 /// A server's shard, and the way by which threads hand them to each other.
-type ServerShard = Shard<Epoll<ServerLetter<ServerOutside>>, ServerLogic<ServerOutside>>;
-type ServerExchange = ExchangeOf<Epoll<ServerLetter<ServerOutside>>, ServerLogic<ServerOutside>>;
+type ServerShard = Shard<Epoll<ServerMessage<ServerOutside>>, ServerLogic<ServerOutside>>;
+type ServerExchange = ExchangeOf<Epoll<ServerMessage<ServerOutside>>, ServerLogic<ServerOutside>>;
 
 /// Makes the shards and starts a thread for each; the first runs them all at the beginning.
 pub(super) fn spawn(

@@ -227,13 +227,13 @@ impl Outside for Nothing {
 }
 
 type HoldLogic = ServerLogic<Nothing>;
-type HoldLetter = ShardMessageOf<HoldLogic, u32>;
-type HoldShard = Shard<SparseNet<HoldLetter>, HoldLogic>;
+type HoldMessage = ShardMessageOf<HoldLogic, u32>;
+type HoldShard = Shard<SparseNet<HoldMessage>, HoldLogic>;
 
 /// A server over the sparse network.
 struct HeldServer {
     plan: HoldPlan,
-    shared: Rc<RefCell<Sparse<HoldLetter>>>,
+    shared: Rc<RefCell<Sparse<HoldMessage>>>,
     shards: Vec<HoldShard>,
     completed: Vec<Answers>,
     census: Arc<Census>,
@@ -305,7 +305,7 @@ const HASH_KEY: HashKey = HashKey::new(3, 4);
 /// What the shards of a server share.
 #[derive(Clone, Copy)]
 struct SharedOfAll<'a> {
-    shared: &'a Rc<RefCell<Sparse<HoldLetter>>>,
+    shared: &'a Rc<RefCell<Sparse<HoldMessage>>>,
     census: &'a Arc<Census>,
     summary: &'a Arc<RouteSummary>,
 }

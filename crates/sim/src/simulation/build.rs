@@ -74,7 +74,7 @@ impl SimPlan {
             binds_per_s: 5 + rng.below(100) as u32,
             accepts_per_turn: 1 + rng.below(4) as u32,
             out_bytes_max: 64 * 1024 + rng.below(64 * 1024) as u32,
-            mailbox_letters_max: 8 + rng.below(200) as u32,
+            mailbox_messages_max: 8 + rng.below(200) as u32,
             pushes: PushLimits { fan_out_slice: 1 + rng.below(8) as u32, ..PushLimits::default() },
             retry_jitter_ms: 500,
             drain_ms: 3_000,
@@ -235,7 +235,7 @@ pub(crate) fn raise(
     let fabric = parts.fabric;
     parts.copies.borrow_mut().begin(plan.shards);
     let hosts: Vec<_> = (0..plan.shards).map(|_| fabric.borrow_mut().add_host()).collect();
-    let post = SimMailboxes::new(&hosts, limits.mailbox_letters_max as usize);
+    let post = SimMailboxes::new(&hosts, limits.mailbox_messages_max as usize);
     let post = Rc::new(RefCell::new(post));
     let census = Arc::new(Census::default());
     let door = Arc::new(ListenerSetup {

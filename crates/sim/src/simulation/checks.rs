@@ -108,7 +108,7 @@ impl Simulation {
         for &host in self.server.hosts.iter().chain([&self.virtual_clients_host]) {
             assert_eq!(fabric.open_at(host), 0, "sockets of host {host}");
         }
-        assert_eq!(self.server.post.borrow().waiting(), 0, "letters");
+        assert_eq!(self.server.post.borrow().waiting(), 0, "messages between shards");
         // A removal that was refused is asked for again.
         let now_s = fabric.now().unix_s();
         let kept = self.disk.borrow_mut().pushes(now_s);
