@@ -10,16 +10,17 @@
 
 use super::answers::{Origin, PendingAnswer, receipt_of};
 use super::deliver::straight;
-use super::groups::{Membership, share_of};
+use super::groups::{Groups, Membership, share_of};
 use super::handover::WorkOffer;
 use super::queue::Entry;
 use super::route::holder::{option, qos_of};
 use crate::Broker;
 use crate::Effects;
+use crate::Settings;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
 use crate::group::MemberStanding;
 use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
-use crate::session::shares::Share;
+use crate::session::shares::{Share, ShareTerms};
 use base::slab::Key;
 use base::time::Now;
 use model::counters::TopicCounter;
@@ -35,9 +36,11 @@ use std::sync::Arc;
 /// publisher is told that the server is busy.
 const ENDED_MAX: usize = 1_024;
 
-/// A message of a shared group, for one of its members.
+/// A message of a shared group, for one of its members, which wants it so.
 struct GroupMessage<'m> {
-    group: &'m Arc<str>,
+    group: &'m str,
+    member: TimelineId,
+    terms: ShareTerms,
     message: &'m Arc<Publication>,
 }
 
@@ -205,22 +208,11 @@ impl Broker {
         if entry.share == 0 {
             return;
         }
-        let more = self.sessions.more(key);
-        let share = more.and_then(|more| more.shares.numbered(entry.share));
-        let Some(share) = share else { return };
-        self.tell_done(Arc::from(&*share.filter), key, fx);
-    }
-
-    /// A message is over at a member: the owner of the group hears of it.
-    fn tell_done(&mut self, group: Arc<str>, key: Key, fx: &mut Effects) {
-        let owner = self.settings.owner_of_group(&group);
         let Some((_, shares)) = self.sessions.sharing(key) else { return };
-        let Some(member) = shares.member() else { return };
-        if owner == self.settings.shard {
-            return self.groups.done(&group, member, 1);
+        let share = shares.numbered(entry.share).zip(shares.member());
+        if let Some((share, member)) = share {
+            tell_done((&self.settings, &mut self.groups), &share.filter, member, fx);
         }
-        let word = GroupWord { group, member, what: GroupWhat::Done(1) };
-        fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
     }
 
     /// Somebody says something about a group of this shard.
@@ -287,8 +279,8 @@ impl Broker {
             if shard != self.settings.shard {
                 break (group, member, shard);
             }
-            if let Some(key) = self.sessions.member_of(&group, member) {
-                let given = GroupMessage { group: &group, message };
+            if let Some((key, terms)) = self.sessions.member_of(&group, member) {
+                let given = GroupMessage { group: &group, member, terms, message };
                 return self.hand_member(now, key, given, pending_answer, fx);
             }
             // A session of this shard that ended and has not left the group yet.
@@ -321,7 +313,7 @@ impl Broker {
         let MemberWord { group, member, message, from, receipt, offered } = word;
         let origin = Origin::of_shard(from, receipt);
         let mut pending_answer = PendingAnswer::of(origin);
-        let Some(key) = self.sessions.member_of(&group, member) else {
+        let Some((key, terms)) = self.sessions.member_of(&group, member) else {
             // It has left meanwhile: somebody else shall have it, and this one nothing more.
             let left = GroupWord { group: group.clone(), member, what: GroupWhat::Leave };
             self.tell(now, from, PeerMessage::Group(Box::new(left)), fx);
@@ -335,7 +327,7 @@ impl Broker {
             return;
         };
         pending_answer.offered = offered;
-        let given = GroupMessage { group: &group, message: &message };
+        let given = GroupMessage { group: &group, member, terms, message: &message };
         self.hand_member(now, key, given, &mut pending_answer, fx);
         self.write_appends(&message, &mut pending_answer, fx);
         self.close(now, pending_answer, true, fx);
@@ -346,32 +338,28 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        GroupMessage { group, message }: GroupMessage<'_>,
+        given: GroupMessage<'_>,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        let sharing = self.sessions.sharing(key);
-        let Some((session, share)) =
-            sharing.and_then(|(it, shares)| Some((it, shares.get(group)?)))
-        else {
-            return fx.counters.dropped(Drop::NoMember, 1);
-        };
-        if (session.is_reaching() || share.options & option::PARTLY != 0)
+        let GroupMessage { terms, message, .. } = given;
+        let Some(session) = self.sessions.at(key) else { return };
+        if (session.is_reaching() || terms.options & option::PARTLY != 0)
             && !self.sessions.may(session, Act::Read, message.topic())
         {
-            self.group_done_if(message.qos, group, key, fx);
+            self.not_on_way(&given, fx);
             return self.sessions.dropped(now, key, Drop::NotAuthorized, 1, fx);
         }
         if pending_answer.offered.is_some() && !self.has_room_for_work(key, message.weight() as u32)
         {
             pending_answer.error = Some(Denial::Busy);
-            return self.group_done_if(message.qos, group, key, fx);
+            return self.not_on_way(&given, fx);
         }
-        let qos = qos_of(share.options).min(message.qos);
-        let retain = share.options & option::AS_PUBLISHED != 0 && message.retain;
-        let ids = share.subscription_id.map(|id| Arc::from([id]));
+        let qos = qos_of(terms.options).min(message.qos);
+        let retain = terms.options & option::AS_PUBLISHED != 0 && message.retain;
+        let ids = terms.subscription_id.map(|id| Arc::from([id]));
         if qos == Qos::AtMostOnce {
-            self.group_done_if(message.qos, group, key, fx);
+            self.not_on_way(&given, fx);
             let Some(conn) = self.sessions.online(key) else {
                 return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
             };
@@ -380,14 +368,29 @@ impl Broker {
             fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             return;
         }
-        let entry = Entry { share: share_of(group), ..Entry::of(message, qos, retain, ids) };
+        let entry = Entry { share: terms.number, ..Entry::of(message, qos, retain, ids) };
         self.hand_entry(now, key, entry, pending_answer, fx);
     }
 
     /// A message that was counted as on its way is not answered by this member.
-    fn group_done_if(&mut self, qos: Qos, group: &Arc<str>, key: Key, fx: &mut Effects) {
-        if qos != Qos::AtMostOnce {
-            self.tell_done(group.clone(), key, fx);
+    fn not_on_way(&mut self, given: &GroupMessage<'_>, fx: &mut Effects) {
+        if given.message.qos != Qos::AtMostOnce {
+            tell_done((&self.settings, &mut self.groups), given.group, given.member, fx);
         }
     }
+}
+
+/// A message is over at a member: the owner of the group hears of it.
+fn tell_done(
+    (settings, groups): (&Settings, &mut Groups),
+    group: &str,
+    member: TimelineId,
+    fx: &mut Effects,
+) {
+    let owner = settings.owner_of_group(group);
+    if owner == settings.shard {
+        return groups.done(group, member, 1);
+    }
+    let word = GroupWord { group: group.into(), member, what: GroupWhat::Done(1) };
+    fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
 }

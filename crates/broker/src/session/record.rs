@@ -171,8 +171,12 @@ impl Session {
 
     /// The timeline of what waits for it: its name on every node.
     pub fn timeline(&self, home: HashKey) -> TimelineId {
-        let member = self.more.as_ref().and_then(|more| more.shares.member());
-        member.unwrap_or_else(|| timeline_of(home, &self.id))
+        self.member().unwrap_or_else(|| timeline_of(home, &self.id))
+    }
+
+    /// Its name as a member of groups; absent before it was one.
+    pub fn member(&self) -> Option<TimelineId> {
+        self.more.as_ref()?.shares.member()
     }
 
     /// Whose it is, as [`super::principals::Principals`] numbers them.

@@ -8,7 +8,7 @@
 use super::allowed::Allowed;
 use super::principals::{Principal, Principals};
 use super::record::{More, Session};
-use super::shares::Shares;
+use super::shares::{ShareTerms, Shares};
 use crate::durable::entries::home_hash;
 use crate::rewrite::Names;
 use base::hash::HashKey;
@@ -78,14 +78,13 @@ impl Sessions {
         self.slab.tenant(slot).map(|(key, _)| key)
     }
 
-    /// The session that is this member of a group.
-    pub fn member_of(&self, group: &str, member: TimelineId) -> Option<Key> {
-        let shares = |slot| Some(&self.tenant(slot)?.1.more.as_ref()?.shares);
-        let same =
-            |slot| shares(slot).is_some_and(|shares: &Shares| shares.member() == Some(member));
+    /// The session that is this member of a group, and what it wants of it.
+    pub fn member_of(&self, group: &str, member: TimelineId) -> Option<(Key, ShareTerms)> {
+        let is_it = |(_, session): (Key, &Session)| session.member() == Some(member);
+        let same = |slot| self.slab.tenant(slot).is_some_and(is_it);
         let slot = self.index.find(turned(member.home_hash()), same)?;
-        shares(slot)?.get(group)?;
-        self.slab.tenant(slot).map(|(key, _)| key)
+        let (key, session) = self.slab.tenant(slot)?;
+        Some((key, session.more.as_ref()?.shares.get(group)?.terms()))
     }
 
     /// A new record for an identifier that has none, everybody's; `None`: there is no room.
@@ -306,7 +305,8 @@ mod tests {
         let filter = Box::from("$share/g/t");
         let share = Share { filter, number: 1, options: 0, subscription_id: None };
         sessions.at_mut(key).expect("it is there").more().shares.set(member, share);
-        assert_eq!(sessions.member_of("$share/g/t", member), Some(key));
+        let terms = ShareTerms { number: 1, options: 0, subscription_id: None };
+        assert_eq!(sessions.member_of("$share/g/t", member), Some((key, terms)));
         assert_eq!(sessions.member_of("$share/h/t", member), None);
         assert_eq!(sessions.member_of("$share/g/t", timeline_of(home, "b")), None);
         sessions.bury(key).expect("it was there");

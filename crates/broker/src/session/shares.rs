@@ -18,6 +18,21 @@ pub(crate) struct Share {
 
 const _: () = assert!(size_of::<Share>() == 32);
 
+/// What a member wants of what it gets through a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ShareTerms {
+    pub number: u32,
+    pub options: u8,
+    pub subscription_id: Option<u32>,
+}
+
+impl Share {
+    pub fn terms(&self) -> ShareTerms {
+        let Share { number, options, subscription_id, .. } = *self;
+        ShareTerms { number, options, subscription_id }
+    }
+}
+
 /// Those of one session.
 #[derive(Default)]
 pub(crate) struct Shares {
