@@ -13,9 +13,9 @@
 //! because another shard's log is full, is said again until that shard has it. A shard that has the
 //! order already says so and does nothing twice. One that has it is asked how far it is when it has
 //! been silent, and given up when it stays so: the order is its own promise by then, and it hears
-//! that the order is closed when it says that it is over. A device that is reached is told of by a row
-//! before its copy leaves the log, so a start goes on exactly where a kill stopped it; one that is
-//! made known, or changes its tags, while an order is open is through with that order first
+//! that the order is closed when it says that it is over. A device that is reached is told of by a
+//! row before its copy leaves the log, so a start goes on exactly where a kill stopped it; one that
+//! is made known, or changes its tags, while an order is open is through with that order first
 //! ([`Hub::go_ahead`]). An order is owned by the hash of its name, if it has one, so a repeated one
 //! comes to the same shard.
 

@@ -105,7 +105,7 @@ counters! {
         HeartbeatsLate "heartbeats_late_total" "Heartbeats more than a tenth later than agreed.";
         EventsDropped "events_dropped_total" "Events nobody had room for.";
         ShardMessagesSent "mailbox_messages_total" "Messages between shards.";
-        ShardMessagesRefused "mailbox_full_total" "Messages between shards that found a full mailbox.";
+        ShardMessagesRefused "mailbox_full_total" "Messages that found a full mailbox.";
         StoreFailures "store_failures_total" "Entries the store could not take.";
         PullsFailed "pulls_failed_total"
             "Reads of stored pushes that failed; they are tried again.";

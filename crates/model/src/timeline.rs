@@ -47,7 +47,8 @@ impl Space {
 
 /// Names a timeline: 8 bits of space, 64 bits that say whose home it is at
 /// ([`base::hash::home`]), 56 bits against collisions. The same on every node of a cluster, and so
-/// what travels where somebody is spoken of. The space is never 0: the absence of one costs nothing.
+/// what travels where somebody is spoken of. The space is never 0: the absence of one costs
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TimelineId(NonZeroU64, u64);
 

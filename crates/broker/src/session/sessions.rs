@@ -1,7 +1,7 @@
 //! Sessions of the shard: their records, whose they are, and who of them is online.
 //!
-//! The index holds slot numbers by the hash of a session's home, which its client identifier and its
-//! timeline have in common; the names are compared in the records. Invariant: a slot is in
+//! The index holds slot numbers by the hash of a session's home, which its client identifier and
+//! its timeline have in common; the names are compared in the records. Invariant: a slot is in
 //! the index exactly while a record lives in it; one that was taken out is found by nothing. Every
 //! record holds its principal, and is counted as online exactly while its client is.
 

@@ -104,9 +104,9 @@ where
         self.settle();
     }
 
-    /// Reads the socket of a connection that was accepted and is not bound, before its time is over.
-    /// False: it is not over yet, for the connection ended, could not be read, or was heard for the
-    /// first time only now, and has the time that it takes to open its layers from here on.
+    /// Reads the socket of a connection that was accepted and is not bound, before its time is
+    /// over. False: it is not over yet, for the connection ended, could not be read, or was heard
+    /// for the first time only now, and has the time that it takes to open its layers from here on.
     fn hear_out(&mut self, key: Key) -> bool {
         let Some(conn) = self.conns.at(key) else { return false };
         if conn.has(Conn::<N, H>::BOUND | Conn::<N, H>::DIALLED | Conn::<N, H>::HELD) {
