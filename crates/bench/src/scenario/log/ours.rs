@@ -39,11 +39,13 @@ pub struct Tuning {
     pub segment_bytes: Option<u64>,
     /// Heads that stay in memory.
     pub heads_resident_max: Option<usize>,
+    /// Whose log it is.
+    pub whose: LogIdentity,
 }
 
 impl Tuning {
     fn folder(&self) -> Settings {
-        let mut settings = Settings::new(Secrets::of([7; 64]), 1);
+        let mut settings = Settings::new(secrets(), 1);
         if self.still {
             (settings.checkpoint_bytes, settings.checkpoint_s) = (u64::MAX, u32::MAX);
         }
@@ -54,7 +56,7 @@ impl Tuning {
 
     fn engine(&self) -> EngineSettings {
         let Settings { segment_bytes, log_bytes_max, hot_bytes_max, .. } = self.folder();
-        let whose = LogIdentity::default();
+        let whose = self.whose;
         let log = LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max };
         let mut settings = EngineSettings::new(log);
         settings.hot_bytes_max = hot_bytes_max;
@@ -88,7 +90,12 @@ pub fn heads_resident_max() -> usize {
 
 /// The engine behind a folder that [`Threaded`] wrote.
 pub fn behind_log(folder: &Path) -> io::Result<Direct> {
-    Direct::open(&folder.join("log-00"))
+    let whose = LogIdentity { cluster: secrets().cluster.fingerprint(), log: 0 };
+    Direct::open_with(&folder.join("log-00"), &Tuning { whose, ..Tuning::default() })
+}
+
+fn secrets() -> Secrets {
+    Secrets::of([7; 64])
 }
 
 /// The engine.
