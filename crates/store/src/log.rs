@@ -384,12 +384,12 @@ impl Log {
     /// Writes at the end of the last segment, all or nothing.
     fn write(&mut self, batch: &[u8]) -> io::Result<()> {
         let end = self.last.bytes;
-        if let Err(error) = self.file.write_at(end, batch) {
+        if let Err(error) =
+            self.lengthen(end + batch.len() as u64).and_then(|()| self.file.write_at(end, batch))
+        {
             if is_full(&error) {
                 // On stable storage at once, or a crash could bring back part of what was refused.
-                self.file.cut(end).and_then(|()| self.file.sync()).map_err(no_second_chance)?;
-                self.last.synced = end;
-                self.committed = self.at.index;
+                self.shorten().map_err(no_second_chance)?;
             }
             return Err(error);
         }
@@ -397,8 +397,27 @@ impl Log {
         Ok(())
     }
 
+    /// Makes the file longer than what is to be in it.
+    fn lengthen(&mut self, end: u64) -> io::Result<()> {
+        if let Some(length) = self.last.longer(end, self.settings.segment_bytes) {
+            self.file.cut(length)?;
+            self.last.length = length;
+        }
+        Ok(())
+    }
+
+    /// Cuts off what is behind the last batch, on stable storage.
+    fn shorten(&mut self) -> io::Result<()> {
+        let end = self.last.bytes;
+        self.file.cut(end).and_then(|()| self.file.sync())?;
+        (self.last.synced, self.last.length) = (end, end);
+        self.committed = self.at.index;
+        Ok(())
+    }
+
     fn grow(&mut self, bytes: u64) {
         self.last.bytes += bytes;
+        self.last.length = self.last.length.max(self.last.bytes);
         self.bytes += bytes;
         self.segments.insert(self.last.number, self.last.bytes);
     }
@@ -413,7 +432,10 @@ impl Log {
     }
 
     fn begin_next(&mut self) -> io::Result<()> {
-        self.sync_file()?;
+        match self.last.length > self.last.bytes {
+            true => self.shorten().map_err(no_second_chance)?,
+            false => self.sync_file()?,
+        }
         let number = self.last.number.checked_add(1).ok_or(io::ErrorKind::StorageFull)?;
         let mut at = Position { place: Place { segment: number, offset: 0 }, ..self.at };
         let begun = segment::begin(&*self.files, &self.folder, self.settings.whose, &mut at);

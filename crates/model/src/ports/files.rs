@@ -27,7 +27,7 @@ pub trait File: Send {
     /// Puts everything written on stable storage (`fdatasync`).
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts the file to `length` bytes.
+    /// Cuts the file to `length` bytes, or lengthens it with zeros that take no room.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 

@@ -1,10 +1,12 @@
 //! Reading a log back at the start, and making good what a crash left.
 //!
-//! It knows records, not what they mean. A record that is not whole, or a batch of which the end is
-//! not there, is a torn tail when it is in the last segment and no batch behind it says that it was
-//! on stable storage: its whole batch is cut off. Anything else is a corrupt middle, or a file that
-//! belongs elsewhere, and nothing is changed. Invariant: when [`recover`] returns, everything that
-//! it gave to `each` is on stable storage, whatever an earlier process was told by a failed sync.
+//! It knows records, not what they mean. The last segment's file is longer than what is in it:
+//! zeros behind its last batch are its end. A record that is not whole, or a batch of which the end
+//! is not there, is a torn tail when it is in the last segment and no batch behind it says that it
+//! was on stable storage: its whole batch is cut off. Anything else is a corrupt middle, or a file
+//! that belongs elsewhere, and nothing is changed. Invariant: when [`recover`] returns, everything
+//! that it gave to `each` is on stable storage, whatever an earlier process was told by a failed
+//! sync.
 
 use crate::log::batch::{self, BATCH_HEAD_BYTES, BatchWalk};
 use crate::log::record::{self, SEGMENT_BYTES, SegmentHead};
@@ -170,6 +172,12 @@ impl Segment<'_> {
             Err(Break::Error(error)) => return Err(error),
         };
         let is_begun = walk.at().place.segment == self.number;
+        let blank = is_blank(self.source, (offset, length));
+        let blank = blank.map_err(|error| OpenError::at(&self.path, error))?;
+        if is_begun && walk.is_between() && blank {
+            // What is behind it never was written, or was never synced.
+            return Ok(End { bytes: offset, sure: walk.sure().into(), torn: None });
+        }
         // A segment is on stable storage before anything is written behind its first record.
         let least = walk.at().index + u64::from(is_begun);
         let was_whole = vouches(self.source, self.number, (offset, length), least);
@@ -251,6 +259,20 @@ impl Segment<'_> {
     fn corrupt(&self, offset: u64, why: &'static str) -> OpenError {
         OpenError::Corrupt { path: self.path.clone(), offset, why }
     }
+}
+
+/// Whether there are zeros alone from the first place up to the second.
+pub(crate) fn is_blank(source: &dyn ReadFile, (from, length): (u64, u64)) -> io::Result<bool> {
+    let mut at = from;
+    while at < length {
+        let mut bytes = vec![0; (length - at).min(PIECE_BYTES) as usize];
+        source.read_at(at, &mut bytes)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(true)
 }
 
 /// Whether a batch between `from` and `length` says that the record with the index `least` was on

@@ -10,6 +10,10 @@ use model::ports::files::{File, FileSystem};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The file of the segment that is written is lengthened by so many bytes at once, so that the sync
+/// of a batch has no new length to write.
+pub(super) const STEP_BYTES: u64 = 1 << 20;
+
 /// The segment that is written.
 #[derive(Clone, Copy)]
 pub(super) struct Last {
@@ -17,9 +21,18 @@ pub(super) struct Last {
     pub(super) bytes: u64,
     /// Of these, on stable storage.
     pub(super) synced: u64,
+    /// Of the file, of which what is behind those is zeros.
+    pub(super) length: u64,
 }
 
 impl Last {
+    /// The length that the file is to have before it is written up to `end`, if it is to change: as
+    /// long as a segment at most, and none for what nothing comes behind.
+    pub(super) fn longer(&self, end: u64, segment_bytes: u64) -> Option<u64> {
+        let length = end.next_multiple_of(STEP_BYTES).min(segment_bytes);
+        Some(length).filter(|length| end > self.length && end < *length)
+    }
+
     pub(super) fn end(&self) -> Place {
         Place { segment: self.number, offset: self.bytes.min(OFFSET_MAX) as u32 }
     }
@@ -45,7 +58,7 @@ pub(super) fn open(
     let path = segment_path(folder, end.segment);
     let file = files.open(&path).map_err(|error| OpenError::at(&path, error))?;
     let bytes = end.offset.into();
-    Ok((Last { number: end.segment, bytes, synced: bytes }, file))
+    Ok((Last { number: end.segment, bytes, synced: bytes, length: bytes }, file))
 }
 
 /// Begins the segment at whose beginning `at` is, and moves that behind its first record.
@@ -64,7 +77,7 @@ pub(super) fn begin(
     file.sync()?;
     files.sync_folder(folder)?;
     let bytes = bytes.len() as u64;
-    let last = Last { number, bytes, synced: bytes };
+    let last = Last { number, bytes, synced: bytes, length: bytes };
     at.place = last.end();
     Ok((last, file))
 }

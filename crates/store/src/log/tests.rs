@@ -5,6 +5,7 @@ mod chains;
 mod crashes;
 mod promises;
 
+use super::segment::STEP_BYTES;
 use super::*;
 use model::ports::files::ReadFile;
 use std::time::Duration;
@@ -57,8 +58,12 @@ fn corrupt(files: &FaultyFiles, from: Position) -> (PathBuf, u64, &'static str) 
     }
 }
 
+/// A segment without the zeros behind what is in it.
 fn raw(files: &FaultyFiles, segment: u32) -> Vec<u8> {
-    files.read(&segment_path(Path::new(FOLDER), segment)).expect("is there")
+    let mut bytes = files.read(&segment_path(Path::new(FOLDER), segment)).expect("is there");
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    bytes
 }
 
 fn lay(files: &FaultyFiles, segment: u32, bytes: &[u8]) {
@@ -263,14 +268,62 @@ fn a_corrupt_middle_is_told_with_its_place_and_never_skipped() {
 }
 
 #[test]
-fn a_tail_of_zeros_is_torn() {
+fn a_tail_of_zeros_is_the_end_unless_a_batch_is_begun_in_front_of_it() {
+    let epoch = (BATCH_HEAD_BYTES + record::HEAD_BYTES) as u64;
+    for zeros in [1, 8, 9, 5_000, 3 << 20] {
+        let (files, ends, mut whole) = three_batches();
+        whole.resize(whole.len() + zeros, 0);
+        lay(&files, 1, &whole);
+        let (_, records, found) = open(&files);
+        assert_eq!((records.len(), found.torn), (3, None), "{zeros}");
+        assert_eq!(raw(&files, 1).len() as u64, ends[2] + epoch, "a new one began");
+        // A byte behind them was written by somebody.
+        whole.push(1);
+        lay(&files, 1, &whole);
+        let (_, records, found) = open(&files);
+        let torn = found.torn.map(|torn| (torn.offset, torn.bytes));
+        assert_eq!((records.len(), torn), (3, Some((ends[2], zeros as u64 + 1))), "{zeros}");
+    }
     let (files, ends, mut whole) = three_batches();
+    let length = whole.len() as u64;
+    whole.truncate(whole.len() - 5);
     whole.resize(whole.len() + 5_000, 0);
     lay(&files, 1, &whole);
     let (_, records, found) = open(&files);
-    assert_eq!((records.len(), found.torn.map(|torn| torn.bytes)), (3, Some(5_000)));
-    let epoch = (BATCH_HEAD_BYTES + record::HEAD_BYTES) as u64;
-    assert_eq!(raw(&files, 1).len() as u64, ends[2] + epoch, "a new one began");
+    let torn = found.torn.map(|torn| (torn.offset, torn.bytes));
+    assert_eq!((records.len(), torn), (2, Some((ends[1], length - 5 + 5_000 - ends[1]))));
+}
+
+#[test]
+fn the_file_of_the_last_segment_is_longer_than_what_is_in_it_and_no_other() {
+    let files = folder(14);
+    let steps = LogSettings { segment_bytes: 5 << 20, ..settings() };
+    let (mut log, _, _) = open_at(&files, steps, Position::default()).expect("opens");
+    let length = |segment| {
+        let source = files.source(&segment_path(Path::new(FOLDER), segment)).expect("is there");
+        source.length().expect("known")
+    };
+    let before = files.used();
+    put(&mut log, &[1; 100]).expect("room");
+    assert_eq!((length(1), files.used()), (STEP_BYTES, before), "which takes no room");
+    put(&mut log, &vec![2; STEP_BYTES as usize]).expect("room");
+    assert_eq!(length(1), 2 * STEP_BYTES);
+    put(&mut log, &vec![3; 5 * STEP_BYTES as usize]).expect("room");
+    assert_eq!(length(1), log.last.bytes, "no more than a segment");
+    put(&mut log, &[4; 100]).expect("room");
+    put(&mut log, &[5; 100]).expect("room");
+    let bytes = log.last.bytes;
+    log.roll().expect("room");
+    assert_eq!((length(2), log.last.number), (bytes, 3));
+    put(&mut log, &[6; 100]).expect("room");
+    files.fail_after(Op::Write, 0, Error::NoSpace);
+    assert_eq!(put(&mut log, &[7; 100]), Err(StoreError::Full));
+    assert_eq!(length(3), log.last.bytes, "what was refused is cut off with the rest");
+    put(&mut log, &[8; 100]).expect("room");
+    drop(log);
+    assert_eq!(length(3), STEP_BYTES);
+    let (_, records, found) = open_at(&files, steps, Position::default()).expect("opens");
+    assert_eq!((records.len(), found.torn), (7, None));
 }
 
 #[test]

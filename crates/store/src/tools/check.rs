@@ -97,7 +97,8 @@ fn records(place: &Place, number: u16, checked: &mut Checked) -> Result<(), Open
         }
         let source = place.files.source(&path).map_err(|error| OpenError::at(&path, error))?;
         let is_last = Some(segment) == last;
-        let mut look = Look { source: &*source, path: &path, segment, length, bad: Vec::new() };
+        let (path, bad) = (&*path, Vec::new());
+        let mut look = Look { source: &*source, path, segment, length, is_last, bad };
         let read = look.walk(whose, &mut walk, &mut checked.records);
         let torn = read.and_then(|()| if is_last { look.torn(&walk) } else { Ok(None) });
         let torn = torn.map_err(|error| OpenError::at(&path, error))?;
@@ -128,6 +129,7 @@ struct Look<'a> {
     path: &'a Path,
     segment: u32,
     length: u64,
+    is_last: bool,
     bad: Vec<Bad>,
 }
 
@@ -175,6 +177,14 @@ impl Look<'_> {
                 Stuck::Bad { offset, why } => (offset, why),
                 Stuck::Io(error) => return Err(error),
             };
+            // The file of the last segment is longer than what is in it.
+            if self.is_last
+                && walk.is_between()
+                && walk.at().place.segment == self.segment
+                && recovery::is_blank(source, (offset, self.length))?
+            {
+                return Ok(());
+            }
             self.tell((offset, why), true, walk);
             match next_record(source, offset, self.length)? {
                 Some(next) => at = next,
@@ -302,7 +312,7 @@ mod tests {
         let source = files.source(path).expect("there");
         let (mut walk, mut records) = (BatchWalk::new(Position::default()), 0);
         let (source, length) = (&*source, bytes.len() as u64);
-        let mut look = Look { source, path, segment: 1, length, bad: Vec::new() };
+        let mut look = Look { source, path, segment: 1, length, is_last: false, bad: Vec::new() };
         look.walk(LogIdentity::default(), &mut walk, &mut records).expect("readable");
         let is_torn = look.torn(&walk).expect("readable").is_some();
         (look.bad.into_iter().map(|bad| bad.damage).collect(), records, is_torn)

@@ -90,6 +90,8 @@ enum Node {
 
 #[derive(Default)]
 struct Content {
+    /// Blocks of what is seen that take room: those that were written.
+    blocks: BTreeSet<u64>,
     seen: Vec<u8>,
     disk: Vec<u8>,
     waiting: Vec<Change>,
@@ -334,6 +336,7 @@ impl FaultSimulation {
             self.settle(id, waiting);
             let content = self.content(id);
             content.seen = content.disk.clone();
+            content.take_blocks();
         }
         let mood = self.mood();
         let namings = std::mem::take(&mut self.namings);
@@ -372,10 +375,10 @@ impl FaultSimulation {
 
     pub(super) fn used(&self) -> u64 {
         let files = self.names.values().filter_map(|node| match node {
-            Node::File(id) => Some(self.contents[*id as usize].seen.len() as u64),
+            Node::File(id) => Some(self.contents[*id as usize].blocks.len() as u64),
             Node::Folder => None,
         });
-        files.map(|bytes| bytes.next_multiple_of(BLOCK_BYTES)).sum()
+        files.map(|blocks| blocks * BLOCK_BYTES).sum()
     }
 
     pub(super) fn rot(&mut self, path: &Path, offset: u64, bits: u8) {
@@ -437,10 +440,20 @@ impl FaultSimulation {
 
     /// Bytes of a write that find room.
     fn room(&self, id: Id, offset: u64, bytes: u64) -> u64 {
-        let length = self.contents[id as usize].seen.len() as u64;
-        let mine = length.next_multiple_of(BLOCK_BYTES);
-        let free = self.bytes_max.saturating_sub(self.used()) / BLOCK_BYTES * BLOCK_BYTES;
-        (mine.saturating_add(free)).saturating_sub(offset).min(bytes)
+        let mut free = self.bytes_max.saturating_sub(self.used()) / BLOCK_BYTES;
+        let mine = &self.contents[id as usize].blocks;
+        let mut end = offset;
+        while end < offset + bytes {
+            let block = end / BLOCK_BYTES;
+            if !mine.contains(&block) {
+                match free.checked_sub(1) {
+                    Some(left) => free = left,
+                    None => break,
+                }
+            }
+            end = (block + 1) * BLOCK_BYTES;
+        }
+        end.min(offset + bytes) - offset
     }
 
     fn mood(&mut self) -> Mood {
@@ -488,7 +501,26 @@ impl FaultSimulation {
 impl Content {
     fn wait(&mut self, change: Change) {
         change.apply(&mut self.seen);
+        match &change {
+            Change::Cut(length) => {
+                let end = length.div_ceil(BLOCK_BYTES);
+                self.blocks.retain(|block| *block < end);
+            }
+            Change::Write { offset, bytes } => {
+                let end = (offset + bytes.len() as u64).div_ceil(BLOCK_BYTES);
+                self.blocks.extend(offset / BLOCK_BYTES..end);
+            }
+        }
         self.waiting.push(change);
+    }
+
+    /// After a crash: what took room takes it still, and so does what is not zeros.
+    fn take_blocks(&mut self) {
+        let end = (self.seen.len() as u64).div_ceil(BLOCK_BYTES);
+        self.blocks.retain(|block| *block < end);
+        let blocks = self.seen.chunks(BLOCK_BYTES as usize).zip(0..);
+        let written = blocks.filter(|(block, _)| block.iter().any(|byte| *byte != 0));
+        self.blocks.extend(written.map(|(_, at)| at));
     }
 }
 
