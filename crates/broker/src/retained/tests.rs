@@ -3,6 +3,7 @@
 use super::*;
 use crate::routes::matches;
 use crate::routes::tests::measure::{now, resident};
+use crate::routes::tests::random::Levels;
 use base::prng::Prng;
 use std::collections::BTreeMap;
 
@@ -42,27 +43,7 @@ fn wanted(all: &BTreeMap<Vec<String>, u32>, unix_s: u32, filter: &str) -> Vec<St
     topics.filter(|topic| matches(filter, topic)).collect()
 }
 
-const LEVELS: [&str; 10] = ["a", "b", "", "$s", "ab", "a!", "%", "\u{1}", "$", "\u{e4}"];
-
-fn random_topic(rng: &mut Prng) -> String {
-    let count = 1 + rng.below(4);
-    let levels: Vec<&str> = (0..count).map(|_| LEVELS[rng.below(10) as usize]).collect();
-    if levels == [""] { "a".to_owned() } else { levels.join("/") }
-}
-
-fn random_filter(rng: &mut Prng) -> String {
-    let topic = random_topic(rng);
-    let mut levels: Vec<&str> = topic.split('/').collect();
-    for level in &mut levels {
-        if rng.one_in(3) {
-            *level = "+";
-        }
-    }
-    if rng.one_in(3) {
-        levels.push("#");
-    }
-    if rng.one_in(20) { "#".to_owned() } else { levels.join("/") }
-}
+const LEVELS: Levels = Levels(&["a", "b", "", "$s", "ab", "a!", "%", "\u{1}", "$", "\u{e4}"]);
 
 fn levels(topic: &str) -> Vec<String> {
     topic.split('/').map(str::to_owned).collect()
@@ -75,7 +56,7 @@ fn it_keeps_and_gives_what_looking_at_every_topic_gives() {
         let mut all: BTreeMap<Vec<String>, u32> = BTreeMap::new();
         let mut bytes = 0;
         for round in 0..600 {
-            let (topic, unix_s) = (random_topic(&mut rng), round / 10);
+            let (topic, unix_s) = (LEVELS.topic(&mut rng), round / 10);
             if rng.one_in(4) || round > 450 {
                 let was = all.remove(&levels(&topic));
                 let cleared = store.clear(&topic);
@@ -105,7 +86,7 @@ fn it_keeps_and_gives_what_looking_at_every_topic_gives() {
             assert_eq!((store.len(), store.bytes()), (all.len(), bytes), "seed {seed}");
             let found = store.get(&topic).map(|message| message.expire_at);
             assert_eq!(found, all.get(&levels(&topic)).copied());
-            let filter = random_filter(&mut rng);
+            let filter = LEVELS.filter(&mut rng, 3);
             let most = Most { count: 1 + rng.below(5) as usize, ..MOST };
             let found = replay(&store, unix_s, &filter, most);
             assert_eq!(found, wanted(&all, unix_s, &filter), "seed {seed} {filter}");

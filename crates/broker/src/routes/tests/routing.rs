@@ -6,6 +6,7 @@ use super::super::{
     WalkPlace, matches,
 };
 use super::measure::now;
+use super::random::Levels;
 use base::hash::HashKey;
 use base::prng::Prng;
 use model::id::ShardId;
@@ -19,27 +20,7 @@ fn shards(count: u16) -> (Arc<RouteSummary>, Vec<Routes>) {
     (summary, routes)
 }
 
-const LEVELS: [&str; 6] = ["a", "b", "", "$s", "c1", "c2"];
-
-fn random_topic(rng: &mut Prng) -> String {
-    let count = 1 + rng.below(4);
-    let levels: Vec<&str> = (0..count).map(|_| LEVELS[rng.below(6) as usize]).collect();
-    if levels == [""] { "a".to_owned() } else { levels.join("/") }
-}
-
-fn random_filter(rng: &mut Prng) -> String {
-    let topic = random_topic(rng);
-    let mut levels: Vec<&str> = topic.split('/').collect();
-    for level in &mut levels {
-        if rng.one_in(4) {
-            *level = "+";
-        }
-    }
-    if rng.one_in(4) {
-        levels.push("#");
-    }
-    levels.join("/")
-}
+const LEVELS: Levels = Levels(&["a", "b", "", "$s", "c1", "c2"]);
 
 /// The subscriptions of one shard, as its sessions would remember them.
 #[derive(Default)]
@@ -88,7 +69,7 @@ fn number_of(client: &str) -> Option<u64> {
 fn change(rng: &mut Prng, routes: &mut Routes, known: &mut Known) {
     let number = 1 + rng.below(3);
     let client = format!("c{number}");
-    let (filter, durable) = (random_filter(rng), rng.one_in(3));
+    let (filter, durable) = (LEVELS.filter(rng, 4), rng.one_in(3));
     let subscription = (filter, number);
     let known_one = known.0.remove(&subscription);
     let filter = &*subscription.0;
@@ -122,7 +103,7 @@ fn every_shard_finds_its_own_and_suspects_all_others_rightly() {
             if round % 3 != 0 {
                 continue;
             }
-            let (topic, asker) = (random_topic(&mut rng), rng.below(u64::from(count)) as usize);
+            let (topic, asker) = (LEVELS.topic(&mut rng), rng.below(u64::from(count)) as usize);
             let elsewhere = routes[asker].elsewhere(&topic);
             for (shard, known) in known.iter().enumerate() {
                 let (numbers, any, durable) = known.wanted(&topic);

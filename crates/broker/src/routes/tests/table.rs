@@ -4,6 +4,7 @@ use super::super::pattern::Patterns;
 use super::super::table::{FilterRefused, FilterTable, LEVELS_MAX, SUBSCRIPTION_MAX};
 use super::super::{RouteSlice, WalkPlace, matches};
 use super::measure::{now, resident};
+use super::random::Levels;
 use base::hash::HashKey;
 use base::prng::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,27 +57,7 @@ fn wanted(all: &BTreeMap<String, BTreeSet<u64>>, topic: &str) -> Vec<u64> {
     wanted
 }
 
-const LEVELS: [&str; 6] = ["a", "b", "", "$s", "ab", "\u{e4}"];
-
-fn random_topic(rng: &mut Prng) -> String {
-    let levels = 1 + rng.below(4);
-    let levels: Vec<&str> = (0..levels).map(|_| LEVELS[rng.below(6) as usize]).collect();
-    if levels == [""] { "a".to_owned() } else { levels.join("/") }
-}
-
-fn random_filter(rng: &mut Prng) -> String {
-    let topic = random_topic(rng);
-    let mut levels: Vec<&str> = topic.split('/').collect();
-    for level in &mut levels {
-        if rng.one_in(3) {
-            *level = "+";
-        }
-    }
-    if rng.one_in(3) {
-        levels.push("#");
-    }
-    if rng.one_in(30) { "#".to_owned() } else { levels.join("/") }
-}
+const LEVELS: Levels = Levels(&["a", "b", "", "$s", "ab", "\u{e4}"]);
 
 #[test]
 fn it_finds_what_looking_at_every_filter_finds() {
@@ -86,7 +67,7 @@ fn it_finds_what_looking_at_every_filter_finds() {
         let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
         let many = 1 + rng.below(60);
         for round in 0..400 {
-            let (filter, one) = (random_filter(&mut rng), rng.below(many));
+            let (filter, one) = (LEVELS.filter(&mut rng, 3), rng.below(many));
             let held = all.entry(filter.clone()).or_default();
             if rng.one_in(3) || round > 300 {
                 assert_eq!(table.remove(&filter, one), held.remove(&one), "{filter}");
@@ -108,7 +89,7 @@ fn it_finds_what_looking_at_every_filter_finds() {
                 );
                 assert_eq!(table.held(number, last.expect("one") + 1, SUBSCRIPTION_MAX), None);
             }
-            let topic = random_topic(&mut rng);
+            let topic = LEVELS.topic(&mut rng);
             assert_eq!(found(&table, &topic), wanted(&all, &topic), "seed {seed}, {topic}");
             assert_eq!(table.filters(), all.len());
             assert_eq!(table.subscriptions(), all.values().map(BTreeSet::len).sum::<usize>());
@@ -119,7 +100,7 @@ fn it_finds_what_looking_at_every_filter_finds() {
         }
         assert_eq!((table.filters(), table.subscriptions()), (0, 0));
         for _ in 0..20 {
-            assert!(found(&table, &random_topic(&mut rng)).is_empty());
+            assert!(found(&table, &LEVELS.topic(&mut rng)).is_empty());
         }
     }
 }
