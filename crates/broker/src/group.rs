@@ -178,6 +178,9 @@ impl SharedGroup {
 
     /// The first online one from the one whose turn it is.
     fn next_online(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
+        if self.turn < self.online && is_it(&self.members[self.turn]) {
+            return Some(self.turn);
+        }
         in_turn(self.turn, self.online).find(|&place| is_it(&self.members[place]))
     }
 

@@ -141,7 +141,11 @@ impl Groups {
             looks.set(looks.get() + 1);
             looks.get() <= LOOKS_MAX && readers.may((number, who), message.topic())
         };
-        Some(match members.pick(window, except, may) {
+        let picked = match readers.0.is_empty() {
+            true => members.pick(window, except, |_| true),
+            false => members.pick(window, except, may),
+        };
+        Some(match picked {
             Some(pick) => Ok((group.clone(), pick.member)),
             None if members.is_deaf() => Err(Drop::NoMember),
             None => Err(Drop::NoReader),
