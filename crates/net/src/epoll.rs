@@ -6,6 +6,7 @@
 //! nowhere else on the shards' floors.
 
 use crate::detail::Detail;
+use crate::logic::DialAddress;
 use crate::mailbox::Mailbox;
 use crate::transport::{Accepted, Got, NestedWait, Net, ReadyEvent};
 use base::time::{Instant, Now};
@@ -23,6 +24,7 @@ use rustix::time::{
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -244,8 +246,12 @@ impl<L: Send> Net for Epoll<L> {
         self.doors.iter_mut().for_each(|door| *door = None);
     }
 
-    fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
-        call(to, from).map_err(|errno| self.local(errno))
+    fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
+        let called = match to {
+            DialAddress::Tcp(to) => call(*to, from),
+            DialAddress::Unix(path) => call_file(path),
+        };
+        called.map_err(|errno| self.local(errno))
     }
 
     fn dialled(&mut self, socket: &OwnedFd) -> Result<(), CloseReason> {
@@ -389,6 +395,14 @@ pub fn call(to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, Errno> {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(errno) => Err(errno),
     }
+}
+
+/// Calls whoever listens at a socket file. The socket does not wait: where as many callers wait
+/// there as may, the answer is `EAGAIN`.
+fn call_file(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, FLAGS, None)?;
+    net::connect(&socket, &net::SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 #[cfg(test)]

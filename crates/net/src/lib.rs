@@ -30,6 +30,6 @@ mod wires;
 pub use detail::{Detail, Reached};
 pub use executor::Executor;
 pub use logic::dialler::{CallFault, Dialler, NamedCall};
-pub use logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
+pub use logic::{ConnectionOrigin, Dial, DialAddress, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
 pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

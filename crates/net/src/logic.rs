@@ -13,6 +13,8 @@ use model::id::{ConnRef, ShardId};
 use model::link::{Link, WireProfile};
 use model::machine::Machine;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 
 type Up<H> = <<H as ShardLogic>::Machine as Machine>::Up;
 type Down<H> = <<H as ShardLogic>::Machine as Machine>::Down;
@@ -96,11 +98,26 @@ pub enum ConnectionOrigin {
     Dialled(u64),
 }
 
+/// Address that is called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DialAddress {
+    /// An address and port.
+    Tcp(SocketAddr),
+    /// A socket file.
+    Unix(Arc<Path>),
+}
+
+impl From<SocketAddr> for DialAddress {
+    fn from(address: SocketAddr) -> DialAddress {
+        DialAddress::Tcp(address)
+    }
+}
+
 /// A call to make.
 pub struct Dial {
     /// Address that is called.
-    pub to: SocketAddr,
-    /// From which address; the kernel chooses when absent.
+    pub to: DialAddress,
+    /// From which address, of TCP; the kernel chooses when absent.
     pub from: Option<IpAddr>,
     /// What goes around the protocol.
     pub layers: ClientLayers,

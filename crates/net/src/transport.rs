@@ -1,6 +1,7 @@
 //! Transport that a shard needs, real or simulated: the only trait between it and sockets.
 
 use crate::detail::Detail;
+use crate::logic::DialAddress;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
@@ -31,7 +32,8 @@ pub trait Net {
     fn stop_listening(&mut self);
 
     /// Begins a call. `ReadyEvent::writable` tells when it came through or failed.
-    fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<Self::Socket, CloseReason>;
+    fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>)
+    -> Result<Self::Socket, CloseReason>;
 
     /// Whether a call that was begun came through.
     fn dialled(&mut self, socket: &Self::Socket) -> Result<(), CloseReason>;

@@ -9,6 +9,7 @@ use crate::post::SimMailboxes;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
+use net::DialAddress;
 use net::transport::{Accepted, Got, NestedWait, Net, ReadyEvent};
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -74,10 +75,12 @@ impl<L: Send> Net for SimNet<L> {
         self.fabric.borrow_mut().stop_listening(self.host);
     }
 
-    fn dial(&mut self, to: SocketAddr, _: Option<IpAddr>) -> Result<Socket, CloseReason> {
+    /// Nothing listens at socket files here.
+    fn dial(&mut self, to: &DialAddress, _: Option<IpAddr>) -> Result<Socket, CloseReason> {
+        let DialAddress::Tcp(to) = to else { return Err(CloseReason::ConnectFailed) };
         let mut fabric = self.fabric.borrow_mut();
         fabric.stir(self.host);
-        Ok(fabric.dial(self.host, to))
+        Ok(fabric.dial(self.host, *to))
     }
 
     fn dialled(&mut self, socket: &Socket) -> Result<(), CloseReason> {

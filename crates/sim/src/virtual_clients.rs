@@ -225,7 +225,7 @@ impl ClientLogic {
         seat.script = script;
         seat.state = State::Calling;
         seat.next_at = now.after(Duration::from_secs(PATIENCE_S));
-        handle.dial(Dial { to: self.to, from: None, layers, tag: at as u64 });
+        handle.dial(Dial { to: self.to.into(), from: None, layers, tag: at as u64 });
     }
 
     /// A version 5 seat may carry the Binds of other devices too.

@@ -159,7 +159,7 @@ fn plain() -> ClientLayers {
 }
 
 fn call(to: SocketAddr, layers: &ClientLayers, tag: u64) -> Dial {
-    Dial { to, from: None, layers: layers.clone(), tag }
+    Dial { to: to.into(), from: None, layers: layers.clone(), tag }
 }
 
 /// The ends of calls that meet these fates, in their order: one at a time, for it is the order of

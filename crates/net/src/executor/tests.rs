@@ -8,7 +8,7 @@
 use super::exchange::AwakeThreads;
 use super::*;
 use crate::logic::mute::Mute;
-use crate::logic::{ConnectionOrigin, ShardHandle};
+use crate::logic::{ConnectionOrigin, DialAddress, ShardHandle};
 use crate::shard::{Settings, ShardMessage};
 use crate::transport::{Accepted, Got, Net};
 use base::hash::HashKey;
@@ -17,7 +17,7 @@ use model::id::ConnRef;
 use model::link::{Link, WireProfile};
 use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// Sends mail of a number on to the other shard, one less, until it is none. 100 ends the shard.
@@ -243,7 +243,7 @@ impl Net for Wire {
 
     fn stop_listening(&mut self) {}
 
-    fn dial(&mut self, _: SocketAddr, _: Option<IpAddr>) -> Result<u32, CloseReason> {
+    fn dial(&mut self, _: &DialAddress, _: Option<IpAddr>) -> Result<u32, CloseReason> {
         Err(CloseReason::ConnectFailed)
     }
 

@@ -15,7 +15,7 @@ mod route;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
-use crate::logic::{Dial, ShardHandle, ShardLogic};
+use crate::logic::{Dial, DialAddress, ShardHandle, ShardLogic};
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -25,7 +25,10 @@ use model::ports::names::{
     NameAnswer, NameFault, NameQuestion, NameRecords, NameResolver, ServiceRecord,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Attempts of one call at once.
@@ -61,6 +64,32 @@ pub enum CallFault {
     Failed(CloseReason, Detail, Reached),
 }
 
+impl fmt::Display for CallFault {
+    /// For people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallFault::Busy => f.write_str("too many calls are under way"),
+            CallFault::Name(fault) => fault.fmt(f),
+            CallFault::NotOffered => f.write_str("the domain does not offer it"),
+            CallFault::Failed(_, Detail::Errno(errno), _) => errno.fmt(f),
+            CallFault::Failed(_, Detail::Certificate(doubt), _) => {
+                write!(f, "its certificate is not believed: {doubt}")
+            }
+            CallFault::Failed(_, Detail::Alert(alert), _) => {
+                write!(f, "it ended TLS with alert {alert}")
+            }
+            CallFault::Failed(_, Detail::Tls(why), _) => write!(f, "TLS did not come about: {why}"),
+            CallFault::Failed(_, Detail::Upgrade(0), _) => f.write_str("its answer is no HTTP"),
+            CallFault::Failed(_, Detail::Upgrade(status), _) => {
+                write!(f, "it did not take the WebSocket upgrade: {status}")
+            }
+            CallFault::Failed(reason, Detail::Nothing | Detail::Truncated, _) => {
+                f.write_str(reason.meaning())
+            }
+        }
+    }
+}
+
 /// Place where a call may go: a host and its port.
 struct Place {
     host: Box<str>,
@@ -86,7 +115,7 @@ struct Call {
     looks_up: Option<(u64, Place)>,
     /// When what was asked must be answered.
     answer_until: Instant,
-    addresses: VecDeque<(SocketAddr, ClientLayers)>,
+    addresses: VecDeque<(DialAddress, ClientLayers)>,
     attempts: Vec<Attempt>,
     tried: usize,
     /// When a second attempt may begin beside the first.
@@ -132,27 +161,11 @@ impl Dialler {
 
     /// Begins a call.
     pub fn call(&mut self, now: Now, named: NamedCall, names: &mut dyn NameResolver) {
-        if self.calls.len() >= self.limits.calls_max {
-            return self.failed.push((named.tag, CallFault::Busy));
-        }
-        let id = self.number();
-        let mut call = Call {
-            asked: Vec::new(),
-            found: Vec::new(),
-            places: VecDeque::new(),
-            looks_up: None,
-            answer_until: now.after(ms(self.limits.resolve_ms_max)),
-            addresses: VecDeque::new(),
-            attempts: Vec::new(),
-            tried: 0,
-            next_at: now.mono,
-            fault: None,
-            named,
-        };
+        let Some((id, mut call)) = self.begin(now, named) else { return };
         let literal = call.named.domain.trim_start_matches('[').trim_end_matches(']').parse();
         match (literal, call.named.host.clone()) {
             (Ok(address), Some((port, layers))) => {
-                call.addresses.push_back((SocketAddr::new(address, port), layers));
+                call.addresses.push_back((SocketAddr::new(address, port).into(), layers));
             }
             _ if call.named.services.is_empty() => call.fall_back(),
             _ => {
@@ -167,6 +180,38 @@ impl Dialler {
         }
         self.calls.insert(id, call);
         self.is_changed = true;
+    }
+
+    /// Begins a call to whoever listens at a socket file.
+    pub fn call_file(&mut self, now: Now, path: Arc<Path>, layers: ClientLayers, tag: u64) {
+        let named =
+            NamedCall { domain: "".into(), services: Vec::new(), host: None, from: None, tag };
+        let Some((id, mut call)) = self.begin(now, named) else { return };
+        call.addresses.push_back((DialAddress::Unix(path), layers));
+        self.calls.insert(id, call);
+        self.is_changed = true;
+    }
+
+    /// A call that has not asked for anything yet, unless there is no room for it.
+    fn begin(&mut self, now: Now, named: NamedCall) -> Option<(u64, Call)> {
+        if self.calls.len() >= self.limits.calls_max {
+            self.failed.push((named.tag, CallFault::Busy));
+            return None;
+        }
+        let call = Call {
+            asked: Vec::new(),
+            found: Vec::new(),
+            places: VecDeque::new(),
+            looks_up: None,
+            answer_until: now.after(ms(self.limits.resolve_ms_max)),
+            addresses: VecDeque::new(),
+            attempts: Vec::new(),
+            tried: 0,
+            next_at: now.mono,
+            fault: None,
+            named,
+        };
+        Some((self.number(), call))
     }
 
     /// Gives a call up: whoever made it hears no more of it.
@@ -209,14 +254,16 @@ impl Dialler {
     }
 
     /// The protocol begins on an attempt ([`ShardLogic::machine`]): its call is over. Gives the tag
-    /// of the call; `None`: another attempt was faster, and this one is not wanted.
-    pub fn opened(&mut self, tag: u64) -> Option<u64> {
+    /// of the call and the connection; `None`: another attempt was faster, and this one is not
+    /// wanted.
+    pub fn opened(&mut self, tag: u64) -> Option<(u64, ConnRef)> {
         let id = self.owners.remove(&tag)?;
         let call = self.calls.get_mut(&id)?;
-        call.attempts.retain(|attempt| attempt.tag != tag);
+        let at = call.attempts.iter().position(|attempt| attempt.tag == tag)?;
+        let conn = call.attempts.swap_remove(at).conn?;
         let whose = call.named.tag;
         self.end(id);
-        Some(whose)
+        Some((whose, conn))
     }
 
     /// An attempt failed before its protocol began ([`ShardLogic::dial_failed`]), with what more is
@@ -382,7 +429,7 @@ impl Call {
             Ok(NameRecords::Addresses(addresses)) => {
                 for address in route::interleave(&addresses) {
                     let to = SocketAddr::new(address, place.port);
-                    self.addresses.push_back((to, place.layers.clone()));
+                    self.addresses.push_back((to.into(), place.layers.clone()));
                 }
             }
             Ok(NameRecords::Services(_)) => self.fault = Some(CallFault::Name(NameFault::Failed)),

@@ -131,7 +131,7 @@ where
     pub(super) fn dial_all(&mut self) {
         for dial in std::mem::take(&mut self.handle.dials) {
             let Dial { to, from, layers, tag } = dial;
-            let socket = match self.net.dial(to, from) {
+            let socket = match self.net.dial(&to, from) {
                 Ok(socket) => socket,
                 Err(reason) => {
                     let (detail, reached) = (self.net.detail(), Reached::Connect);

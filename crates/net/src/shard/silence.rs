@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::layer::ListenEndpoint;
-use crate::logic::ConnectionOrigin;
+use crate::logic::{ConnectionOrigin, DialAddress};
 use crate::transport::{Accepted, Got};
 use model::link::{Link, Protocol, WireProfile};
 use model::machine::Input;
@@ -156,7 +156,7 @@ impl Net for Told {
 
     fn stop_listening(&mut self) {}
 
-    fn dial(&mut self, _: SocketAddr, _: Option<IpAddr>) -> Result<u32, CloseReason> {
+    fn dial(&mut self, _: &DialAddress, _: Option<IpAddr>) -> Result<u32, CloseReason> {
         Err(CloseReason::ConnectFailed)
     }
 

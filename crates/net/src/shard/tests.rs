@@ -4,7 +4,7 @@ use super::*;
 use crate::epoll::Epoll;
 use crate::layer::ListenEndpoint;
 use crate::listen;
-use crate::logic::ConnectionOrigin;
+use crate::logic::{ConnectionOrigin, DialAddress};
 use crate::mailbox::Mailbox;
 use crate::transport::{Accepted, Got};
 use model::limits::TopicLimits;
@@ -189,7 +189,7 @@ impl Net for Ahead {
         self.net.stop_listening();
     }
 
-    fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
+    fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
         self.net.dial(to, from)
     }
 

@@ -4,6 +4,7 @@ use crate::fabric::HostId;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
+use net::DialAddress;
 use net::transport::{Accepted, Got, Net, ReadyEvent};
 use proto_miop::codec::frame::{Frame, Opcode};
 use proto_miop::codec::property::Props;
@@ -296,7 +297,7 @@ impl<L: Send> Net for SparseNet<L> {
 
     fn stop_listening(&mut self) {}
 
-    fn dial(&mut self, _: SocketAddr, _: Option<IpAddr>) -> Result<u32, CloseReason> {
+    fn dial(&mut self, _: &DialAddress, _: Option<IpAddr>) -> Result<u32, CloseReason> {
         Err(CloseReason::ConnectFailed)
     }
 

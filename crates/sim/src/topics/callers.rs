@@ -113,7 +113,7 @@ impl CallerLogic {
                 seat.calling = true;
                 let protocol = Protocol::Mqtt;
                 let layers = ClientLayers::plain(protocol);
-                handle.dial(Dial { to: self.to, from: None, layers, tag: at as u64 });
+                handle.dial(Dial { to: self.to.into(), from: None, layers, tag: at as u64 });
             }
             return;
         };

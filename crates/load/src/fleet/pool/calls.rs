@@ -178,7 +178,7 @@ impl ClientPool {
         self.log.connecting += 1;
         let sources = &self.sources;
         handle.dial(Dial {
-            to: self.plan.to[index % self.plan.to.len()],
+            to: self.plan.to[index % self.plan.to.len()].into(),
             from: (!sources.is_empty()).then(|| sources[index % sources.len()]),
             layers: self.plan.layers.clone(),
             tag: u64::from(virtual_client),

@@ -94,7 +94,11 @@ impl World {
             self.conns += 1;
             let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 1 });
             self.dialler.dialling(dial.tag, conn);
-            (dial.to.to_string(), dial.tag, conn)
+            let to = match dial.to {
+                DialAddress::Tcp(to) => to.to_string(),
+                DialAddress::Unix(path) => path.display().to_string(),
+            };
+            (to, dial.tag, conn)
         };
         dials.into_iter().map(begin).collect()
     }
@@ -151,11 +155,11 @@ fn places_of_all_services_are_tried_by_priority_until_one_opens() {
     let mut tried = Vec::new();
     for host in ["early", "middle", "late"] {
         world.answer(host, addresses(&["10.0.0.1"]));
-        let [(to, tag, _)] = &world.dialled()[..] else { panic!("one attempt") };
+        let [(to, tag, conn)] = &world.dialled()[..] else { panic!("one attempt") };
         tried.push(to.clone());
         if host == "late" {
             world.dialler.connected(*tag);
-            assert_eq!(world.dialler.opened(*tag), Some(TAG));
+            assert_eq!(world.dialler.opened(*tag), Some((TAG, *conn)));
         } else {
             world.fails(*tag);
         }
@@ -207,11 +211,24 @@ fn a_second_address_is_tried_beside_one_that_does_not_answer() {
     world.pass_ms(300);
     assert!(world.dialled().is_empty(), "there are two");
     world.dialler.connected(second[0].1);
-    assert_eq!(world.dialler.opened(second[0].1), Some(TAG));
+    assert_eq!(world.dialler.opened(second[0].1), Some((TAG, second[0].2)));
     world.turn();
     assert_eq!(world.closed(), [(first[0].2, CloseReason::OwnStop)], "the slower one goes");
     world.fails(first[0].1);
     assert!(world.is_clean() && world.dialler.take_failed().is_empty());
+}
+
+#[test]
+fn a_socket_file_is_called_without_a_question() {
+    let mut world = World::new();
+    let path = Path::new("/run/broker").into();
+    world.dialler.call_file(world.now, path, ClientLayers::plain(Protocol::Xmpp), TAG);
+    world.turn();
+    let dialled = world.dialled();
+    assert_eq!((dialled.len(), dialled[0].0.as_str()), (1, "/run/broker"));
+    world.dialler.connected(dialled[0].1);
+    assert_eq!(world.dialler.opened(dialled[0].1), Some((TAG, dialled[0].2)));
+    assert!(world.names.0.is_empty() && world.is_clean());
 }
 
 #[test]

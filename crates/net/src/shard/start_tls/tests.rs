@@ -217,7 +217,7 @@ impl ShardLogic for Notes {
                 (self.accepted - 1, false)
             }
             ConnectionOrigin::Dialled(tag) => match &mut self.dialler {
-                Some(dialler) => (dialler.opened(tag)?, true),
+                Some(dialler) => (dialler.opened(tag)?.0, true),
                 None => (tag, true),
             },
         };
@@ -399,7 +399,7 @@ impl World {
     fn dial(&mut self, tag: u64, tls: Option<ClientTls>, start_tls: bool) {
         let tls = tls.map(Arc::new);
         let layers = ClientLayers { tls, start_tls, ..ClientLayers::plain(Protocol::Xmpp) };
-        self.shard.handle_mut().dial(Dial { to: self.at, from: None, layers, tag });
+        self.shard.handle_mut().dial(Dial { to: self.at.into(), from: None, layers, tag });
     }
 
     /// What was established on a connection, once it is.
