@@ -5,6 +5,7 @@
 //! are text. They are made of the model's words and know nothing of HTTP. Invariant: no secret
 //! leaves, but the one that was just made.
 
+pub(crate) mod bridges;
 pub(crate) mod clients;
 pub(crate) mod devices;
 pub(crate) mod events;

@@ -20,6 +20,7 @@ mod start_error;
 mod tests;
 mod webhook;
 
+pub use answers::bridges::BridgeStatus;
 pub use api::listener;
 pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
@@ -109,6 +110,9 @@ impl Readiness {
     }
 }
 
+/// How the bridges are when it is asked. Must not block.
+pub type BridgeStatuses = Arc<dyn Fn() -> Vec<BridgeStatus> + Send + Sync>;
+
 /// How the server is when it is asked. Must not block.
 pub type Readies = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
@@ -155,6 +159,8 @@ pub struct Settings {
     pub readings: Readings,
     /// For `/readyz`.
     pub readiness: Readies,
+    /// For `/v1/bridges`.
+    pub bridges: BridgeStatuses,
     /// For `/v1/backup`.
     pub backup: Backup,
     /// Milliseconds between comments on a quiet event stream.

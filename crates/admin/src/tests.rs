@@ -172,6 +172,7 @@ fn settings() -> Settings {
         random: Arc::new(|bytes| bytes.fill(0xa5)),
         readings: Arc::new(Vec::new),
         readiness: Arc::new(Readiness::default),
+        bridges: Arc::new(Vec::new),
         backup: Arc::new(|_| Err("not in this test".into())),
         heartbeat_ms: 15_000,
     }

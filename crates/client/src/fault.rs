@@ -1,7 +1,9 @@
 //! Error of connecting: why there is no connection, in words that say what to do.
 
+use crate::BrokerAddress;
 use model::close::CloseReason;
-use proto_mqtt::codec::ReasonCode;
+use proto_mqtt::client::Farewell;
+use proto_mqtt::codec::{PacketKind, ReasonCode};
 
 /// Kind of the error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +39,24 @@ impl ConnectError {
     pub(crate) fn new(what: ConnectErrorKind, text: impl Into<String>) -> ConnectError {
         ConnectError { what, text: text.into() }
     }
+
+    /// What a broker said as it refused a connection, or ended one.
+    pub fn said(address: &BrokerAddress, farewell: &Farewell, is_refusal: bool) -> ConnectError {
+        let code = farewell.reason;
+        let (what, verb, kind) = match is_refusal {
+            true => (ConnectErrorKind::Refused(code), "refused it", PacketKind::Connack),
+            false => (ConnectErrorKind::Farewell(code), "ended it", PacketKind::Disconnect),
+        };
+        let name = code.name(kind).replace('_', " ");
+        let said = farewell.text.as_ref().map_or(String::new(), |text| format!(" ({text})"));
+        let elsewhere =
+            farewell.elsewhere.as_ref().map_or(String::new(), |to| format!(" Try {to}."));
+        let advice = advice(code);
+        ConnectError::new(
+            what,
+            format!("{address}: the broker {verb}: {name}{said}. {advice}{elsewhere}"),
+        )
+    }
 }
 
 impl std::fmt::Display for ConnectError {
@@ -48,7 +68,7 @@ impl std::fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 /// What a broker's no means for whoever called it.
-pub(crate) fn advice(reason: ReasonCode) -> &'static str {
+fn advice(reason: ReasonCode) -> &'static str {
     match reason {
         ReasonCode::BadUserNameOrPassword | ReasonCode::NotAuthorized => {
             "Give a user name and its password (-u, -P), or check them."

@@ -1,4 +1,5 @@
-//! One session with a broker, from a thread that waits: for bridges and the command line.
+//! One session with a broker, from a thread that waits: for the command line. Bridges have its
+//! addresses, its trust and its words for what goes wrong.
 //!
 //! A [`Session`] is the client machine of `proto-mqtt` with a link under it: TCP, TLS, WebSocket or
 //! a Unix socket. It connects, comes back when the connection is lost, goes on with its session,
@@ -20,16 +21,16 @@ mod trust;
 pub use address::{BrokerAddress, Endpoint};
 pub use clock::now;
 pub use fault::{ConnectError, ConnectErrorKind};
-pub use link::wait;
 pub use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 pub use proto_mqtt::client::{
-    Clean, ConnectAccepted, Farewell, Formula, MqttEvent, Profile, PublishAckMode, Unpublished,
-    WillProfile, properties_of, publication,
+    Clean, Client, ClientOrder, ConnectAccepted, Farewell, Formula, MqttEvent, Profile,
+    PublishAckMode, Unpublished, WillProfile, properties_of, publication,
 };
 pub use proto_mqtt::codec::block::{Block, Properties};
 pub use proto_mqtt::codec::name::matches;
 pub use proto_mqtt::codec::property::{Property, VarInt};
 pub use proto_mqtt::codec::{PacketKind, ReasonCode, Unsent, Version};
+pub use rustls::ClientConfig;
 pub use session::Session;
 pub use settings::{Backoff, Scram, Settings};
 pub use trust::{CertificateCheck, Trust};

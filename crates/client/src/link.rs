@@ -97,7 +97,7 @@ impl Link {
         from: Option<IpAddr>,
         until: Instant,
     ) -> Result<Link, ConnectError> {
-        let layers = layers(address, trust)?;
+        let layers = address.layers(trust)?;
         let socket = match &address.place {
             Endpoint::Unix(path) => {
                 UnixStream::connect(path).map(Socket::Unix).map_err(|error| {
@@ -253,17 +253,15 @@ impl Link {
     /// Waits until something can be read, or written where something waits; false: it took too
     /// long.
     pub fn wait(&self, span: Duration) -> bool {
-        wait_for(&[(self.socket.as_fd(), self.has_pending())], span)
+        let flags = if self.has_pending() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), flags)];
+        let span = Timespec::try_from(span).unwrap_or(Timespec { tv_sec: 60, tv_nsec: 0 });
+        poll(&mut fds, Some(&span)).is_ok_and(|ready| ready > 0)
     }
 
     /// Whether something waits for the socket.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
-    }
-
-    /// Bytes that wait for the socket.
-    pub fn backlog(&self) -> usize {
-        self.pending.len()
     }
 
     /// Says farewell to the layers, and gives the broker a little time to close in its turn: a
@@ -283,34 +281,28 @@ impl Link {
     }
 }
 
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+impl BrokerAddress {
+    /// What goes around the protocol on one connection to it. `trust` is needed where TLS is
+    /// spoken.
+    pub fn layers(&self, trust: Option<&Arc<ClientConfig>>) -> Result<ClientLayers, ConnectError> {
+        let host = match &self.place {
+            Endpoint::Host(host, _) => host,
+            Endpoint::Unix(_) => "localhost",
+        };
+        let tls = match trust.filter(|_| self.tls) {
+            Some(config) => Some(Arc::new(ClientTls::new(config.clone(), named(host)?))),
+            None => None,
+        };
+        let web_socket = match &self.web_socket {
+            Some(path) => {
+                let host = self.place.authority();
+                let open = UpgradeTarget::open(host, path, &proto_mqtt::WIRE);
+                Some(Arc::new(UpgradeTarget { secret: Some(secret()?), ..(*open).clone() }))
+            }
+            None => None,
+        };
+        Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(Protocol::Mqtt) })
     }
-}
-
-/// What goes around the protocol on the way to `address`.
-fn layers(
-    address: &BrokerAddress,
-    trust: Option<&Arc<ClientConfig>>,
-) -> Result<ClientLayers, ConnectError> {
-    let host = match &address.place {
-        Endpoint::Host(host, _) => host,
-        Endpoint::Unix(_) => "localhost",
-    };
-    let tls = match trust.filter(|_| address.tls) {
-        Some(config) => Some(Arc::new(ClientTls::new(config.clone(), named(host)?))),
-        None => None,
-    };
-    let web_socket = match &address.web_socket {
-        Some(path) => {
-            let host = address.place.authority();
-            let open = UpgradeTarget::open(host, path, &proto_mqtt::WIRE);
-            Some(Arc::new(UpgradeTarget { secret: Some(secret()?), ..(*open).clone() }))
-        }
-        None => None,
-    };
-    Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(Protocol::Mqtt) })
 }
 
 /// A secret of one connection.
@@ -318,23 +310,6 @@ fn secret() -> Result<HashKey, ConnectError> {
     let random = random()?;
     let word = |at: usize| u64::from_be_bytes(random[at..at + 8].try_into().expect("eight bytes"));
     Ok(HashKey::new(word(0), word(8)))
-}
-
-/// Waits until one of several can be read, or written where that is said too; false: none in time.
-pub fn wait(of: &[(BorrowedFd<'_>, bool)], span: Duration) -> bool {
-    wait_for(of, span)
-}
-
-fn wait_for(of: &[(BorrowedFd<'_>, bool)], span: Duration) -> bool {
-    let mut fds: Vec<PollFd<'_>> = of
-        .iter()
-        .map(|(fd, writes)| {
-            let flags = if *writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            PollFd::from_borrowed_fd(*fd, flags)
-        })
-        .collect();
-    let span = Timespec::try_from(span).unwrap_or(Timespec { tv_sec: 60, tv_nsec: 0 });
-    poll(&mut fds, Some(&span)).is_ok_and(|ready| ready > 0)
 }
 
 /// A connection to one of a host's addresses.

@@ -1,6 +1,6 @@
 //! A session over one connection after another.
 
-use crate::fault::{ConnectError, ConnectErrorKind, advice};
+use crate::fault::{ConnectError, ConnectErrorKind};
 use crate::link::Link;
 use crate::scram::{self, Proof};
 use crate::settings::Settings;
@@ -16,11 +16,10 @@ use model::topic::{Publication, SubscriptionOptions};
 use proto_mqtt::client::{
     Client, ClientOrder, ConnectAccepted, Farewell, Formula, MqttEvent, Profile,
 };
+use proto_mqtt::codec::ReasonCode;
 use proto_mqtt::codec::block::Block;
-use proto_mqtt::codec::{PacketKind, ReasonCode};
 use rustls::ClientConfig;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +42,7 @@ pub struct Session {
     silence_ms: u32,
     heard_at: Instant,
     proof: Option<Proof>,
-    /// Which address is next, and how often in a row it went wrong.
-    next: usize,
+    /// How often in a row it went wrong.
     tries: u32,
     /// When to come back.
     return_at: Instant,
@@ -52,8 +50,6 @@ pub struct Session {
     random: Prng,
     /// The broker's last words on this connection, and whether they were a refusal.
     farewell: Option<(Box<Farewell>, bool)>,
-    /// The broker has said yes on this connection.
-    is_accepted: bool,
 }
 
 /// Tokens from here on are the session's own.
@@ -64,11 +60,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 impl Session {
     /// A session that is not connected. Reads the files of certificates.
     pub fn new(mut settings: Settings) -> Result<Session, ConnectError> {
-        if settings.addresses.is_empty() {
-            return Err(ConnectError::new(ConnectErrorKind::Settings, "no address to call"));
-        }
-        let wants_tls = settings.addresses.iter().any(|address| address.tls);
-        let tls = if wants_tls { Some(settings.trust.config()?) } else { None };
+        let tls = if settings.address.tls { Some(settings.trust.config()?) } else { None };
         let random = random()?;
         if settings.scram.is_some() {
             settings.profile.method = Some((scram::METHOD.into(), Box::default()));
@@ -87,13 +79,11 @@ impl Session {
             silence_ms: 0,
             heard_at: Instant::default(),
             proof: None,
-            next: 0,
             tries: 0,
             return_at: Instant::default(),
             token: 0,
             random: Prng::new(u64::from_le_bytes(*random.first_chunk().expect("18 bytes"))),
             farewell: None,
-            is_accepted: false,
         })
     }
 
@@ -112,21 +102,14 @@ impl Session {
         self.client.profile()
     }
 
-    /// The address that was called last.
+    /// The address that it calls.
     pub fn address(&self) -> &BrokerAddress {
-        &self.settings.addresses[self.next % self.settings.addresses.len()]
+        &self.settings.address
     }
 
-    /// Connects now, trying every address once, and waits for the broker's yes.
+    /// Connects now, and waits for the broker's yes.
     pub fn connect(&mut self) -> Result<Box<ConnectAccepted>, ConnectError> {
-        let mut last = None;
-        for _ in 0..self.settings.addresses.len() {
-            match self.try_connect() {
-                Ok(accepted) => return Ok(accepted),
-                Err(fault) => last = Some(self.failed(fault)),
-            }
-        }
-        Err(last.expect("there is an address"))
+        self.try_connect().map_err(|fault| self.failed(fault))
     }
 
     /// What has happened, waiting for it no longer than `span`. When the connection was lost, or a
@@ -230,10 +213,9 @@ impl Session {
         self.settings.retry = None;
     }
 
-    /// What can be waited on together with others: the socket, and whether something waits to be
-    /// written.
-    pub fn waits_on(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        self.link.as_ref().map(|link| (link.as_fd(), link.has_pending()))
+    /// Whether something waits for the socket.
+    pub fn is_writing(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::has_pending)
     }
 
     /// Whether a poll has something at once.
@@ -241,23 +223,8 @@ impl Session {
         !self.events.is_empty()
     }
 
-    /// How long it may be left alone: the machine's next wake, or the time of a return.
-    pub fn idle_for(&self) -> Duration {
-        let now = clock::now().mono;
-        match (&self.link, self.wake_at) {
-            (None, _) => self.return_at - now,
-            (Some(_), Some(at)) => (at - now).min(WAIT_MAX),
-            (Some(_), None) => WAIT_MAX,
-        }
-    }
-
-    /// Bytes that the socket has not taken.
-    pub fn backlog(&self) -> usize {
-        self.link.as_ref().map_or(0, Link::backlog)
-    }
-
     /// Changes what it is; holds from the next connection on.
-    pub fn change_profile(&mut self, change: impl FnOnce(&mut Profile)) {
+    fn change_profile(&mut self, change: impl FnOnce(&mut Profile)) {
         let mut profile = Profile::clone(self.client.profile());
         change(&mut profile);
         self.client.set_profile(Arc::new(profile));
@@ -277,10 +244,10 @@ impl Session {
         }
     }
 
-    /// One connection to the next address, up to the broker's yes.
+    /// One connection, up to the broker's yes.
     fn try_connect(&mut self) -> Result<Box<ConnectAccepted>, ConnectError> {
         self.drop_link(CloseReason::OwnStop);
-        (self.farewell, self.is_accepted) = (None, false);
+        self.farewell = None;
         self.prepare()?;
         let until = clock::now().after(self.settings.connect_timeout);
         let address = self.address().clone();
@@ -338,7 +305,6 @@ impl Session {
             self.change_profile(|profile| profile.client_id = client_id);
         }
         self.tries = 0;
-        self.is_accepted = true;
         if !accepted.session_present {
             for at in 0..self.wishes.len() {
                 let (wish, properties) = self.wishes[at].clone();
@@ -349,19 +315,11 @@ impl Session {
         Ok(accepted)
     }
 
-    /// Notes a failure: which address is next, and when.
+    /// Notes a failure, and when to come back.
     fn failed(&mut self, fault: ConnectError) -> ConnectError {
         self.drop_link(CloseReason::ConnectFailed);
-        let count = self.settings.addresses.len();
         self.tries = self.tries.saturating_add(1);
-        self.next = (self.next + 1) % count;
-        let now = clock::now();
-        // The other addresses are tried at once.
-        let is_round_over = (self.tries as usize).is_multiple_of(count);
-        self.return_at = now.mono;
-        if is_round_over {
-            self.return_at = now.after(self.pause(self.tries / count as u32));
-        }
+        self.return_at = clock::now().after(self.pause(self.tries));
         fault
     }
 
@@ -470,26 +428,11 @@ impl Session {
         self.drop_link(reason);
         let now = clock::now();
         self.return_at = now.after(self.pause(1));
-        if std::mem::take(&mut self.is_accepted) {
-            self.next = if self.settings.round_robin { self.next + 1 } else { 0 };
-        }
         let Some((farewell, is_refusal)) = self.farewell.take() else {
             let text = format!("{address}: the connection ended: {}", reason.meaning());
             return ConnectError::new(ConnectErrorKind::Ended(reason), text);
         };
-        let code = farewell.reason;
-        let (what, verb, kind) = match is_refusal {
-            true => (ConnectErrorKind::Refused(code), "refused it", PacketKind::Connack),
-            false => (ConnectErrorKind::Farewell(code), "ended it", PacketKind::Disconnect),
-        };
-        let name = code.name(kind).replace('_', " ");
-        let said = farewell.text.map_or(String::new(), |text| format!(" ({text})"));
-        let elsewhere = farewell.elsewhere.map_or(String::new(), |to| format!(" Try {to}."));
-        let advice = advice(code);
-        ConnectError::new(
-            what,
-            format!("{address}: the broker {verb}: {name}{said}. {advice}{elsewhere}"),
-        )
+        ConnectError::said(&address, &farewell, is_refusal)
     }
 
     fn drop_link(&mut self, reason: CloseReason) {

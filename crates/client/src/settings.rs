@@ -8,18 +8,15 @@ use std::time::Duration;
 /// What a session is asked for.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where the broker is; the others are tried when the ones before do not answer.
-    pub addresses: Vec<BrokerAddress>,
-    /// After a failure the next address is taken, and stayed with; else the first is always tried
-    /// first.
-    pub round_robin: bool,
+    /// Where the broker is.
+    pub address: BrokerAddress,
     /// Whom to believe.
     pub trust: Trust,
     /// What is said in CONNECT, and how messages are acknowledged.
     pub profile: Profile,
     /// A proof that does not show the password, in place of the profile's; 5.0 only.
     pub scram: Option<Scram>,
-    /// Time for name, connection, TLS, WebSocket and CONNACK, each address.
+    /// Time for name, connection, TLS, WebSocket and CONNACK.
     pub connect_timeout: Duration,
     /// When to come back after the connection was lost; `None`: not.
     pub retry: Option<Backoff>,
@@ -31,8 +28,7 @@ impl Settings {
     /// One address, ten seconds to connect, and no return.
     pub fn new(address: BrokerAddress, profile: Profile) -> Settings {
         Settings {
-            addresses: vec![address],
-            round_robin: false,
+            address,
             trust: Trust::default(),
             profile,
             scram: None,

@@ -53,10 +53,6 @@ impl Mosquitto {
         Some(Mosquitto { child, folder, tls, web })
     }
 
-    fn settings(&self, address: BrokerAddress, profile: Profile) -> Settings {
-        Settings { addresses: vec![address], ..Settings::new(self.unix(), profile) }
-    }
-
     fn unix(&self) -> BrokerAddress {
         BrokerAddress::unix(self.folder.path().join("socket"))
     }
@@ -141,7 +137,7 @@ fn every_version_speaks_over_every_transport() {
     for version in Version::ALL {
         for address in &addresses {
             let name = format!("t{}", version.level());
-            let settings = broker.settings(address.clone(), profile(version, &name));
+            let settings = Settings::new(address.clone(), profile(version, &name));
             let mut session = broker.session(Settings { trust: trust.clone(), ..settings });
             talk(&mut session, "a/b", b"short");
             // More than one frame of a WebSocket, record of TLS, or read.
@@ -154,10 +150,10 @@ fn every_version_speaks_over_every_transport() {
 #[test]
 fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_was_asked_for() {
     let Some(broker) = Mosquitto::start() else { return };
-    drop(broker.session(broker.settings(broker.unix(), profile(Version::V311, "up"))));
+    drop(broker.session(Settings::new(broker.unix(), profile(Version::V311, "up"))));
     let to = |host: &str| {
         let address = BrokerAddress::parse(&format!("mqtts://{host}:{}", broker.tls));
-        broker.settings(address.expect("an address"), profile(Version::V5, "c"))
+        Settings::new(address.expect("an address"), profile(Version::V5, "c"))
     };
     let ca_file = Some(broker.folder.path().join("crt"));
     let connect = |settings: Settings, check: CertificateCheck, ca_file: Option<_>| {
@@ -178,11 +174,11 @@ fn a_session_goes_on_after_its_connection() {
     for version in [Version::V311, Version::V5] {
         let name = format!("kept{}", version.level());
         let kept = Profile { clean: Clean::Never, expiry_s: 60, ..profile(version, &name) };
-        let mut session = broker.session(broker.settings(broker.unix(), kept));
+        let mut session = broker.session(Settings::new(broker.unix(), kept));
         subscribe(&mut session, "kept/#");
         session.disconnect(ReasonCode::Success, Default::default());
         let other = profile(version, "other");
-        let mut other = broker.session(broker.settings(broker.unix(), other));
+        let mut other = broker.session(Settings::new(broker.unix(), other));
         let token = other.publish(message("kept/x", b"1", Qos::ExactlyOnce));
         while !matches!(next(&mut other), MqttEvent::Published { token: of, .. } if of == token) {}
         // What is published without a connection waits for one.

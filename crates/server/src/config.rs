@@ -28,6 +28,7 @@ use std::path::Path;
 use model::id::ProductKey;
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
+use names::NameSettings;
 use toml_edit::{Document, TableLike};
 
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
@@ -67,7 +68,7 @@ pub const REWRITES_MAX: usize = 256;
 pub const WEB_SOCKET_PATHS: [&str; 2] = ["/miop", "/mqtt"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 12] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("server", "the process."),
     (
         "listen",
@@ -88,6 +89,7 @@ const SECTIONS: [(&str, &str); 12] = [
          there is demo, for trying out from this machine only: take it away before you let \
          others in.",
     ),
+    ("names", "look-ups of names of hosts, for bridges: whom to ask, and what bounds it."),
     ("bridge", "other MQTT brokers, one section for each. There are none at first."),
     ("webhook", "addresses that are told of events, at most 16. There are none at first."),
 ];
@@ -115,6 +117,8 @@ pub struct Config {
     pub presence: PresenceSection,
     /// `[products.KEY]`, in the file's order.
     pub products: Vec<Product>,
+    /// `[names]`.
+    pub names: NameSettings,
     /// `[bridge.NAME]`, in the file's order.
     pub bridges: Vec<BridgeSection>,
     /// `[[webhook]]`.
@@ -223,6 +227,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         store: reader.single(root, "store"),
         presence: reader.single(root, "presence"),
         products: products(root, reader),
+        names: reader.single(root, "names"),
         bridges: bridges(root, packet_bytes_max, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),
         warnings: Vec::new(),

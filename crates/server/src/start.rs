@@ -158,19 +158,19 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let threads = threads::spawn(&config, &parts.awake, (logics, open.shards), &boxes, &doors)?;
     let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
+    let bridges = bridges::start(inside.as_ref(), &asked)?;
     let parts = services::Parts {
         switchboard: switchboard.clone(),
         feed,
         storage: storage.clone(),
         entrance: topics.entrance.clone(),
         queries: queries.clone(),
+        bridges: bridges.statuses(),
         stream: presence.readings(),
     };
     let api = services::start_api(&config, token, hooks, parts)?;
-    let bridges = inside.as_ref().map(|inside| inside.start(&asked)).transpose()?;
     let sys = sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let memory = memory::task(limits.memory_max, gauge, census);
-    let tasks = [Some(figures), sys, memory].into_iter().flatten().collect();
     Ok(RunningServer {
         switchboard,
         threads,
@@ -179,8 +179,8 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
         tls,
         listening: doors::names(&config).zip(open.addresses).collect(),
         _files: open.files,
-        periodic: Periodic::start(tasks).map_err(failed)?,
-        bridges: Mutex::new(bridges.unwrap_or_default()),
+        periodic: Periodic::start([Some(figures), sys, memory]).map_err(failed)?,
+        bridges: Mutex::new(bridges),
         presence,
         queries,
         inside,
@@ -225,7 +225,7 @@ impl RunningServer {
     }
 
     /// How the bridges are.
-    pub fn bridges(&self) -> Vec<crate::bridge::BridgeStatus> {
+    pub fn bridges(&self) -> Vec<admin::BridgeStatus> {
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).status()
     }
 

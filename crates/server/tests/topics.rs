@@ -396,13 +396,36 @@ fn who_has_no_name_comes_in_only_where_it_may() {
 
 #[test]
 fn a_bridge_carries_messages_between_two_servers() {
+    bridge_between("", |far| tcp(far), "");
+}
+
+#[test]
+fn a_bridge_goes_by_name_through_tls_and_a_websocket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = vec!["localhost".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| folder.path().join(name));
+    std::fs::write(&certificate, made.cert.pem()).expect("a file");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
+    let listener = format!(
+        "[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n[listen.wss]\n\
+         address = \"127.0.0.1:0\"\nprotocol = \"mqtt\"\ntls = true\nwebsocket = \"/mqtt\"\n"
+    );
+    let address = |far: &RunningServer| {
+        format!("wss://localhost:{}/mqtt", far.port("wss").expect("it listens"))
+    };
+    bridge_between(&listener, address, &format!("\nca = {certificate:?}"));
+}
+
+/// A bridge from a server to one with these listeners besides, at an address of it.
+fn bridge_between(listeners: &str, address: impl Fn(&RunningServer) -> String, more: &str) {
     let (one, two) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
-    let far = run(one.path(), 1, "");
+    let far = run(one.path(), 1, listeners);
     let bridge = format!(
         "[bridge.up]\naddresses = [\"{}\"]\ntopics = [\"up/# out 1\", \"down/# in 1\"]\n\
-         restart_s_min = 1\nprotocol = \"mqtt5\"",
-        tcp(&far)
+         restart_s_min = 1\nprotocol = \"mqtt5\"{more}",
+        address(&far)
     );
     let near = run(two.path(), 2, &bridge);
     assert!(two.path().join("bridge.sock").exists());
@@ -424,6 +447,13 @@ fn a_bridge_carries_messages_between_two_servers() {
     assert!(came, "{:?}", near.bridges());
     publish(&mut ears, message("down/b", b"back", Qos::AtLeastOnce));
     assert_eq!(heard(&mut here).0, "down/b");
+    // Counted once they are acknowledged, which may be after they were heard.
+    let is_counted = (0..3_000).any(|_| {
+        here.poll(Duration::from_millis(100)).expect("the connection stays");
+        let status = &near.bridges()[0];
+        status.is_online && status.out > 0 && status.received > 0
+    });
+    assert!(is_counted, "{:?}", near.bridges());
     stop(near);
     stop(far);
 }

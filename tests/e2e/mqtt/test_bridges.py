@@ -42,7 +42,7 @@ class Bridges(Case):
         self.is_up()
 
     def bridge(self, **more):
-        return {"bridge.up": {"addresses": [f"127.0.0.1:{self.remote.port()}"], "topics": TOPICS,
+        return {"bridge.up": {"addresses": [f"localhost:{self.remote.port()}"], "topics": TOPICS,
                               "restart_s_min": 1, "restart_s_max": 1, **more}}
 
     def is_up(self):

@@ -153,7 +153,7 @@ const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal
 /// Every route.
 pub(crate) fn table() -> Vec<Route> {
     let of_devices = [general(), products_and_devices(), devices_by_query()];
-    let of_topics = [clients(), presence(), webhooks(), messages(), access()];
+    let of_topics = [clients(), presence(), bridges(), webhooks(), messages(), access()];
     of_devices.into_iter().chain(of_topics).flatten().collect()
 }
 
@@ -344,6 +344,18 @@ fn presence() -> Vec<Route> {
             .more("By digests of 16384 buckets; records are read only where these differ. A \
                    difference that is still there after the settle time is persistent. Answers \
                    when it is done. One at a time."),
+    ]
+}
+
+/// Bridges to other brokers.
+#[rustfmt::skip] // a row a route
+fn bridges() -> Vec<Route> {
+    use Of::Other;
+    use Scope::Read;
+    vec![
+        get("/v1/bridges", operations::bridges).wants(&[Read], Other)
+            .told("listBridges", "Bridges, and whether their brokers are there",
+                "All that are enabled."),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::presence_routes;
 use crate::MetricReading;
+use crate::answers::bridges::BridgeList;
 use crate::answers::metrics as prometheus;
 use crate::answers::operations::{self as answers, BackedUp};
 use crate::api::life::{Phase, reached};
@@ -34,6 +35,7 @@ const INDEX: &str = "Holdline, the API for applications.
   GET  /v1/audit_log     who called what, and what came of it
   GET  /v1/events        online, offline, reports and outcomes as a stream
   GET  /v1/webhooks      webhooks, and what they gave up
+  GET  /v1/bridges       bridges, and whether their brokers are there
   GET  /v1/status        counters and gauges
   GET  /metrics          the same for Prometheus
   POST /v1/backup        copy the data folder to another one
@@ -45,6 +47,11 @@ code, and says what would be right.
 /// `GET /`
 pub(crate) async fn index() -> &'static str {
     INDEX
+}
+
+/// `GET /v1/bridges`
+pub(crate) async fn bridges(State(api): Api) -> Json<BridgeList> {
+    Json(BridgeList { bridges: (api.settings.bridges)() })
 }
 
 /// `GET /healthz`: liveness. Nothing that a restart alone would not mend makes it fail.

@@ -141,15 +141,10 @@ impl Sender {
         while self.session.has_events() {
             self.look(Duration::ZERO)?;
         }
-        while self.session.under_way() > WAITING_MAX || self.is_writing() {
+        while self.session.under_way() > WAITING_MAX || self.session.is_writing() {
             self.look(LOOK)?;
         }
         Ok(())
-    }
-
-    /// Whether the socket has not taken everything.
-    fn is_writing(&self) -> bool {
-        self.session.waits_on().is_some_and(|(_, writes)| writes)
     }
 
     fn pause(&mut self, span: Result<Duration, impl Sized>) -> Result<(), Failure> {
@@ -177,7 +172,8 @@ impl Sender {
     }
 
     fn finish(mut self) -> Result<(), Failure> {
-        while self.session.under_way() > 0 || self.session.has_events() || self.is_writing() {
+        while self.session.under_way() > 0 || self.session.has_events() || self.session.is_writing()
+        {
             self.look(LOOK)?;
         }
         self.session.disconnect(ReasonCode::Success, self.call.block("disconnect")?);

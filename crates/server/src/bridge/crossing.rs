@@ -1,114 +1,103 @@
-//! The two legs of a bridge, and what passes between them.
+//! One bridge: its two legs, and what passes between them.
 //!
 //! The invariant: a message of QoS 1 or 2 that came in on one leg is acknowledged there when the
 //! other leg's broker has answered it, or when it is clear that it never will.
 
+use super::leg::{Leg, LegMachine};
 use super::map::{BridgeSide, Topic, cross};
 use super::settings::BridgeSection;
-use super::{LOOK, Shared};
+use admin::BridgeStatus;
+use base::time::Now;
 use client::{
-    Block, ConnectError, ConnectErrorKind, MqttEvent, Property, Publication, Qos, ReasonCode,
-    RetainHandling, Session, SubscriptionOptions, Unpublished, Version, properties_of, publication,
+    Block, ClientOrder, ConnectErrorKind, MqttEvent, Property, Publication, Qos, ReasonCode,
+    RetainHandling, SubscriptionOptions, Unpublished, Version, properties_of, publication,
 };
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use model::close::CloseReason;
+use model::id::ConnRef;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Events of one leg that are looked at before the other has its turn.
-const TURN: usize = 256;
-/// Bytes waiting for a leg's socket beyond which messages of QoS 0 are dropped, and counted.
-const QOS0_BACKLOG_BYTES_MAX: usize = 1024 * 1024;
 /// The user property by which a message is known that has been through this process.
 const MARK: &str = "holdline-bridge";
 
 /// A bridge at work.
-pub(super) struct Legs {
+pub(super) struct Bridge {
     settings: BridgeSection,
     topics: Vec<Topic>,
     remote: Leg,
     local: Leg,
+    is_subscribed: [bool; 2],
+    /// Its connections end because it was told to.
+    is_ending: bool,
     /// Of this process: what comes back with it has made a round.
     mark: String,
-    shared: Arc<Shared>,
+    status: Arc<Mutex<BridgeStatus>>,
+    /// Orders to the legs that were not carried out yet.
+    orders: Vec<(BridgeSide, ClientOrder)>,
 }
 
-struct Leg {
-    session: Session,
-    /// Tokens of messages sent on this leg, with those of the other leg that wait for them.
-    waiting: HashMap<u32, u32>,
-    /// Subscriptions were made in this process.
-    is_subscribed: bool,
-    was_online: bool,
-}
-
-impl Leg {
-    fn new(session: Session) -> Leg {
-        Leg { session, waiting: HashMap::new(), is_subscribed: false, was_online: false }
-    }
-}
-
-impl Legs {
-    /// Legs of these settings, over their session at the remote broker and over that at ours.
+impl Bridge {
+    /// A bridge of these settings, over its leg at the remote broker and over that at ours. `mark`
+    /// is of this process alone.
     pub fn new(
         settings: BridgeSection,
-        [remote, ours]: [Session; 2],
-        shared: Arc<Shared>,
-    ) -> Result<Legs, String> {
-        let mark = format!("{}-{:x}", settings.name, client::now().wall_ms);
-        let (topics, remote, local) = (settings.mapped_topics()?, Leg::new(remote), Leg::new(ours));
-        Ok(Legs { settings, topics, remote, local, mark, shared })
+        [remote, local]: [Leg; 2],
+        mark: String,
+        status: Arc<Mutex<BridgeStatus>>,
+    ) -> Result<Bridge, String> {
+        let topics = settings.mapped_topics()?;
+        Ok(Bridge {
+            settings,
+            topics,
+            remote,
+            local,
+            is_subscribed: [false; 2],
+            is_ending: false,
+            mark,
+            status,
+            orders: Vec::new(),
+        })
     }
 
-    /// Works until it is told to stop.
-    pub fn run(&mut self) {
-        while !self.shared.stop.load(Ordering::Relaxed) {
-            self.serve(BridgeSide::Local);
-            self.serve(BridgeSide::Remote);
-            let legs = [&self.local.session, &self.remote.session];
-            if legs.iter().any(|session| session.has_events()) {
-                continue;
-            }
-            let idle = legs.iter().map(|session| session.idle_for()).min().unwrap_or(LOOK);
-            let idle = idle.clamp(Duration::from_millis(1), LOOK);
-            let sockets: Vec<_> = legs.iter().filter_map(|session| session.waits_on()).collect();
-            client::wait(&sockets, idle);
-        }
-        self.notify("0");
-        for leg in [&mut self.local, &mut self.remote] {
-            leg.session.disconnect(ReasonCode::Success, Block::default());
-        }
-        self.shared.status().is_online = false;
-    }
-
-    fn leg(&mut self, side: BridgeSide) -> &mut Leg {
+    pub fn leg(&mut self, side: BridgeSide) -> &mut Leg {
         match side {
             BridgeSide::Local => &mut self.local,
             BridgeSide::Remote => &mut self.remote,
         }
     }
 
-    /// Does what there is to do on one side.
-    fn serve(&mut self, side: BridgeSide) {
-        for _ in 0..TURN {
-            match self.leg(side).session.poll(Duration::ZERO) {
-                Ok(Some(event)) => self.event(side, event),
-                Ok(None) => break,
-                Err(fault) => {
-                    self.lost(side, &fault);
-                    break;
-                }
-            }
-        }
+    /// Takes the orders that have come up.
+    pub fn take_orders(&mut self) -> Vec<(BridgeSide, ClientOrder)> {
+        std::mem::take(&mut self.orders)
     }
 
-    fn event(&mut self, side: BridgeSide, event: MqttEvent) {
+    fn status(&self) -> MutexGuard<'_, BridgeStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An order found its connection gone: it comes up again.
+    pub fn put_back(&mut self, side: BridgeSide, order: ClientOrder) {
+        self.orders.push((side, order));
+    }
+
+    /// What a leg's machine said, on this connection or, at rest, on none.
+    pub fn event(&mut self, side: BridgeSide, conn: Option<ConnRef>, event: MqttEvent) {
         match event {
-            MqttEvent::Connected(_) => self.connected(side),
+            MqttEvent::Connected(accepted) => {
+                let Some(conn) = conn else { return };
+                let orders = self.leg(side).accepted(conn, &accepted);
+                self.orders.extend(orders.into_iter().map(|order| (side, order)));
+                self.connected(side);
+            }
+            MqttEvent::Refused(farewell) => self.leg(side).told(farewell, true),
+            MqttEvent::Disconnected(farewell) => self.leg(side).told(farewell, false),
             MqttEvent::Message { token, qos, message, .. } => {
                 self.pass(side, (token, qos), &message)
             }
             MqttEvent::Published { token, result } => self.answered(side, token, result),
+            // It may have come, or not: at QoS 1 and 2 it is better to send it again.
+            MqttEvent::Lost { token, message: Some(message) } => {
+                self.orders.push((side, ClientOrder::Publish { token, message }));
+            }
             MqttEvent::Subscribed { reasons, .. } if reasons.iter().any(|r| r.is_failure()) => {
                 let name = &self.settings.name;
                 tracing::warn!(bridge = name, ?side, "a subscription was refused");
@@ -118,49 +107,89 @@ impl Legs {
     }
 
     fn connected(&mut self, side: BridgeSide) {
-        let name = self.settings.name.clone();
-        self.leg(side).was_online = true;
-        if !std::mem::replace(&mut self.leg(side).is_subscribed, true) {
+        if !std::mem::replace(&mut self.is_subscribed[side as usize], true) {
             self.subscribe(side);
         }
         if side == BridgeSide::Remote {
-            let address = self.remote.session.address().to_string();
+            let (name, address) = (&self.settings.name, self.remote.address().to_string());
             tracing::info!(bridge = name, address, "the bridge is up");
-            let mut status = self.shared.status();
+            let mut status = self.status();
             (status.is_online, status.last_fault) = (true, None);
             status.connects += 1;
             drop(status);
-            self.notify("1");
-        } else if self.remote.session.is_online() {
-            self.notify("1");
+            self.notify(BridgeSide::Remote, "1");
+        }
+        if self.remote.is_online() {
+            self.notify(BridgeSide::Local, "1");
         }
     }
 
-    fn lost(&mut self, side: BridgeSide, fault: &ConnectError) {
-        let name = self.settings.name.clone();
-        let was_online = std::mem::take(&mut self.leg(side).was_online);
-        if side == BridgeSide::Remote {
-            let mut status = self.shared.status();
-            let is_news = was_online || status.last_fault.is_none();
-            (status.is_online, status.last_fault) = (false, Some(fault.text.clone()));
-            drop(status);
-            if is_news {
-                tracing::warn!(bridge = name, "{fault}");
-            }
-            if was_online {
-                self.notify("0");
-            }
-            let is_shy = matches!(
-                fault.what,
-                ConnectErrorKind::Refused(ReasonCode::UnsupportedProtocolVersion)
-            );
-            if is_shy && self.remote.session.profile().is_bridge {
-                tracing::warn!(bridge = name, "the remote broker takes no marked bridge: unmarked");
-                self.remote.session.change_profile(|profile| profile.is_bridge = false);
-            }
-        } else if was_online {
-            tracing::warn!(bridge = name, "our own broker: {fault}");
+    /// A leg's connection has ended. Gives which it was.
+    pub fn ended(
+        &mut self,
+        now: Now,
+        side: BridgeSide,
+        machine: &LegMachine,
+        reason: CloseReason,
+    ) -> Option<ConnRef> {
+        let leg = self.leg(side);
+        let conn = leg.conn();
+        let (fault, was_online) = leg.ended(now, machine, reason);
+        if self.is_ending {
+            return conn;
         }
+        let too_old = ConnectErrorKind::Refused(ReasonCode::UnsupportedProtocolVersion);
+        self.lost(side, fault.text, was_online);
+        if side == BridgeSide::Remote && fault.what == too_old && self.remote.is_marked() {
+            let name = &self.settings.name;
+            tracing::warn!(bridge = name, "the remote broker takes no marked bridge: unmarked");
+            self.remote.unmark();
+        }
+        conn
+    }
+
+    /// A leg's connection has ended, or did not come about.
+    pub fn lost(&mut self, side: BridgeSide, fault: String, was_online: bool) {
+        let name = &self.settings.name;
+        if side == BridgeSide::Local {
+            if was_online {
+                tracing::warn!(bridge = name, "our own broker: {fault}");
+            }
+            return;
+        }
+        let mut status = self.status();
+        let is_news = was_online || status.last_fault.is_none();
+        if is_news {
+            tracing::warn!(bridge = name, "{fault}");
+        }
+        (status.is_online, status.last_fault) = (false, Some(fault));
+        drop(status);
+        if was_online {
+            self.notify(BridgeSide::Local, "0");
+        }
+    }
+
+    /// Says farewell to both brokers.
+    pub fn stop(&mut self) {
+        self.is_ending = true;
+        for side in [BridgeSide::Local, BridgeSide::Remote] {
+            self.notify(side, "0");
+            if self.leg(side).is_online() {
+                let (reason, properties) = (ReasonCode::Success, Block::default());
+                self.orders.push((side, ClientOrder::Disconnect { reason, properties }));
+            }
+        }
+        self.status().is_online = false;
+    }
+
+    fn publish(&mut self, side: BridgeSide, message: Publication) -> u32 {
+        let (token, order) = self.leg(side).publish(message);
+        self.orders.push((side, order));
+        token
+    }
+
+    fn acknowledge(&mut self, side: BridgeSide, token: u32, reason: ReasonCode) {
+        self.orders.push((side, ClientOrder::Ack { token, reason }));
     }
 
     /// Subscribes to what crosses from this side. Retained messages come with new subscriptions.
@@ -178,7 +207,8 @@ impl Legs {
             .filter_map(|topic| Some(wish(topic.subscribed(side)?, topic.qos)))
             .collect();
         if !wishes.is_empty() {
-            self.leg(side).session.subscribe(wishes, Block::default());
+            let order = self.leg(side).subscribe(wishes);
+            self.orders.push((side, order));
         }
     }
 
@@ -197,15 +227,10 @@ impl Legs {
         let passes_retain = to == BridgeSide::Local || self.settings.outgoing_retain;
         made.retain = message.retain && passes_retain;
         let is_unsure = made.qos == Qos::AtMostOnce;
-        let leg = self.leg(to);
-        if is_unsure && leg.session.backlog() > QOS0_BACKLOG_BYTES_MAX {
-            self.refuse(from, (token, qos), ReasonCode::Success);
-            return;
-        }
-        let sent = leg.session.publish(made);
+        let sent = self.publish(to, made);
         if qos != Qos::AtMostOnce {
             if is_unsure {
-                self.leg(from).session.acknowledge(token, ReasonCode::Success);
+                self.acknowledge(from, token, ReasonCode::Success);
             } else {
                 self.leg(to).waiting.insert(sent, token);
             }
@@ -234,15 +259,15 @@ impl Legs {
 
     /// It does not cross.
     fn refuse(&mut self, from: BridgeSide, (token, qos): (u32, Qos), reason: ReasonCode) {
-        self.shared.status().refused += 1;
+        self.status().refused += 1;
         if qos != Qos::AtMostOnce {
-            self.leg(from).session.acknowledge(token, reason);
+            self.acknowledge(from, token, reason);
         }
     }
 
     /// The broker of one side has answered a message: the other side's hears of it.
     fn answered(&mut self, side: BridgeSide, token: u32, result: Result<ReasonCode, Unpublished>) {
-        let mut status = self.shared.status();
+        let mut status = self.status();
         match (&result, side) {
             (Ok(_), BridgeSide::Remote) => status.out += 1,
             (Ok(_), BridgeSide::Local) => status.received += 1,
@@ -257,22 +282,19 @@ impl Legs {
             Err(_) => ReasonCode::ImplementationSpecific,
         };
         let other = if side == BridgeSide::Local { BridgeSide::Remote } else { BridgeSide::Local };
-        self.leg(other).session.acknowledge(waiting, reason);
+        self.acknowledge(other, waiting, reason);
     }
 
-    /// Says whether the bridge is up, on both sides. The remote one's `0` is its will.
-    fn notify(&mut self, state: &str) {
-        if !self.settings.notifications {
-            return;
-        }
-        let mut message =
-            Publication::new(&self.settings.notification_topic(), &[], state.as_bytes());
-        (message.qos, message.retain) = (Qos::AtLeastOnce, true);
-        if !self.settings.notifications_local_only && self.remote.session.is_online() {
-            self.remote.session.publish(message.clone());
-        }
-        if self.local.session.is_online() {
-            self.local.session.publish(message);
+    /// Says on one side whether the bridge is up. The remote one's `0` is its will.
+    fn notify(&mut self, side: BridgeSide, state: &str) {
+        let settings = &self.settings;
+        let is_wanted = settings.notifications
+            && (side == BridgeSide::Local || !settings.notifications_local_only);
+        if is_wanted && self.leg(side).is_online() {
+            let topic = self.settings.notification_topic();
+            let mut message = Publication::new(&topic, &[], state.as_bytes());
+            (message.qos, message.retain) = (Qos::AtLeastOnce, true);
+            self.publish(side, message);
         }
     }
 }

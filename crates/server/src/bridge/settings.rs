@@ -6,10 +6,11 @@ use super::map::{Direction, Topic};
 use base::setting::{Hidden, Kind, list, text, whole};
 use base::{section, words};
 use client::{
-    Backoff, BrokerAddress, CertificateCheck, Clean, Formula, Profile, PublishAckMode, Qos, Trust,
-    Version, WillProfile,
+    Backoff, BrokerAddress, CertificateCheck, Clean, ClientConfig, Formula, Profile,
+    PublishAckMode, Qos, Trust, Version, WillProfile,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 section! {
@@ -102,6 +103,21 @@ impl BridgeProtocol {
     }
 }
 
+/// Plan of a leg: where its broker is, and what it says there.
+pub(super) struct LegPlan {
+    /// At least one.
+    pub addresses: Vec<BrokerAddress>,
+    /// After a failure the next address is taken, and stayed with; else the first is always tried
+    /// first.
+    pub round_robin: bool,
+    /// Whom it believes, where an address asks for TLS.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// What is said in CONNECT, and how messages are acknowledged.
+    pub profile: Profile,
+    /// When to come back.
+    pub retry: Backoff,
+}
+
 /// Our own broker.
 #[derive(Clone)]
 pub struct LocalBroker {
@@ -112,9 +128,6 @@ pub struct LocalBroker {
     /// Its password.
     pub password: Option<String>,
 }
-
-/// Time for a call, each address: a bridge that calls does nothing else.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const NAME: Kind =
     text("a text of at most 1024 bytes", |text| text.len() <= 1_024 && !text.contains('\0'));
@@ -208,7 +221,7 @@ impl BridgeSection {
     }
 
     /// The session at the remote broker.
-    pub(super) fn remote(&self) -> Result<client::Settings, String> {
+    pub(super) fn remote(&self) -> Result<LegPlan, String> {
         let mut profile = self.profile(self.version(), &self.remote_id());
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         profile.user = some(&self.user).as_deref().map(Formula::plain);
@@ -224,13 +237,14 @@ impl BridgeSection {
                 properties: client::Block::default(),
             });
         }
-        let mut settings = self.session(&self.addresses, profile)?;
-        settings.round_robin = self.round_robin;
-        settings.trust = self.trust();
+        let addresses = self.read(&self.addresses)?;
+        let has_tls = addresses.iter().any(|address| address.tls);
+        let named = |fault| format!("bridge {}: {fault}", self.name);
+        let tls = has_tls.then(|| self.trust().config().map_err(named)).transpose()?;
         let (min, max) = (u64::from(self.restart_s_min), u64::from(self.restart_s_max));
         let retry = Backoff { min: Duration::from_secs(min), max: Duration::from_secs(max) };
-        settings.retry = Some(retry);
-        Ok(settings)
+        let round_robin = self.round_robin;
+        Ok(LegPlan { addresses, round_robin, tls, profile, retry })
     }
 
     /// Whom it believes, and what it shows.
@@ -256,7 +270,7 @@ impl BridgeSection {
     }
 
     /// The session at our own broker: always of version 5, for No Local and retain flags.
-    pub(super) fn ours(&self, local: &LocalBroker) -> Result<client::Settings, String> {
+    pub(super) fn ours(&self, local: &LocalBroker) -> Result<LegPlan, String> {
         let id = match self.local_client_id.as_str() {
             "" => format!("local.{}", self.name),
             id => id.to_owned(),
@@ -265,20 +279,15 @@ impl BridgeSection {
         profile.user = local.user.as_deref().map(Formula::plain);
         profile.password = local.password.as_ref().map(|text| text.clone().into_bytes().into());
         profile.clears_ids = !self.clean && self.has_qos2(Direction::Out)?;
-        let mut settings = self.session(std::slice::from_ref(&local.address), profile)?;
+        let addresses = self.read(std::slice::from_ref(&local.address))?;
         let (min, max) = (Duration::from_millis(200), Duration::from_secs(5));
-        settings.retry = Some(Backoff { min, max });
-        Ok(settings)
+        let (round_robin, retry) = (false, Backoff { min, max });
+        Ok(LegPlan { addresses, round_robin, tls: None, profile, retry })
     }
 
-    fn session(&self, to: &[String], profile: Profile) -> Result<client::Settings, String> {
-        let addresses: Result<Vec<BrokerAddress>, String> =
-            to.iter().map(|text| BrokerAddress::parse(text)).collect();
-        let mut addresses = addresses?.into_iter();
-        let first = addresses.next().ok_or(format!("bridge {}: no address", self.name))?;
-        let mut settings = client::Settings::new(first, profile);
-        settings.addresses.extend(addresses);
-        settings.connect_timeout = CONNECT_TIMEOUT;
-        Ok(settings)
+    fn read(&self, addresses: &[String]) -> Result<Vec<BrokerAddress>, String> {
+        let read: Result<Vec<BrokerAddress>, String> =
+            addresses.iter().map(|text| BrokerAddress::parse(text)).collect();
+        read.map_err(|why| format!("bridge {}: {why}", self.name))
     }
 }

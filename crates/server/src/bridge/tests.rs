@@ -9,6 +9,7 @@ use client::{
 };
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Longest time for anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -139,7 +140,7 @@ fn settings(protocol: BridgeProtocol, remote: &Mosquitto, topics: &[&str]) -> Br
 
 fn begin(settings: BridgeSection, ours: &Mosquitto) -> Bridges {
     let local = LocalBroker { address: ours.address(), user: None, password: None };
-    start(vec![settings], &local).expect("a bridge")
+    start(vec![settings], &local, &NameSettings::default()).expect("a bridge")
 }
 
 /// The bridge says so itself, retained, on the remote side.
@@ -256,9 +257,11 @@ fn a_bridge_that_cannot_work_is_refused_in_words() {
         },
     ];
     for settings in bad {
-        let refused = start(vec![settings], &local).err().expect("refused");
+        let refused =
+            start(vec![settings], &local, &NameSettings::default()).err().expect("refused");
         assert!(refused.starts_with("bridge x: "), "{refused}");
     }
     let asleep = BridgeSection { enabled: false, ..good };
-    assert_eq!(start(vec![asleep], &local).map(|all| all.status().len()), Ok(0));
+    let started = start(vec![asleep], &local, &NameSettings::default());
+    assert_eq!(started.map(|all| all.status().len()), Ok(0));
 }

@@ -246,6 +246,7 @@ fn pages(config: &Config) -> Vec<Page> {
         pages.push(live(page(sheet.clone(), product)));
         pages.extend(secrets.map(live));
     }
+    pages.push(single("names", &config.names));
     for bridge in &config.bridges {
         pages.push(page(Sheet::named("bridge", &bridge.name), bridge));
     }

@@ -40,16 +40,17 @@ impl Inside {
         config.access.superusers.push(self.user.clone());
         config
     }
+}
 
-    /// Starts the bridges.
-    pub(super) fn start(&self, config: &Config) -> Result<Bridges, StartError> {
-        let ListenAddress::Unix(path) = &self.listener.address else {
-            return Err(StartError("the door of bridges is a socket file".into()));
-        };
-        let address = format!("unix://{}", path.display());
-        let local = LocalBroker { address, user: Some(self.user.clone()), password: None };
-        bridge::start(config.bridges.clone(), &local).map_err(StartError)
-    }
+/// Starts the bridges, if there is a door for them.
+pub(super) fn start(inside: Option<&Inside>, config: &Config) -> Result<Bridges, StartError> {
+    let Some(inside) = inside else { return Ok(Bridges::default()) };
+    let ListenAddress::Unix(path) = &inside.listener.address else {
+        return Err(StartError("the door of bridges is a socket file".into()));
+    };
+    let address = format!("unix://{}", path.display());
+    let local = LocalBroker { address, user: Some(inside.user.clone()), password: None };
+    bridge::start(config.bridges.clone(), &local, &config.names).map_err(StartError)
 }
 
 /// What of the files that a bridge names cannot be used.

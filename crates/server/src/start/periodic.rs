@@ -36,11 +36,14 @@ impl Schedule {
 }
 
 impl Periodic {
-    /// Calls these, each for the first time at once.
-    pub(super) fn start(tasks: Vec<PeriodicTask>) -> std::io::Result<Periodic> {
+    /// Calls those of these that there are, each for the first time at once.
+    pub(super) fn start(
+        tasks: impl IntoIterator<Item = Option<PeriodicTask>>,
+    ) -> std::io::Result<Periodic> {
         let over = Arc::<(Mutex<bool>, Condvar)>::default();
         let now = clock::began();
-        let mut schedule = Schedule(tasks.into_iter().map(|task| (now, task)).collect());
+        let tasks = tasks.into_iter().flatten();
+        let mut schedule = Schedule(tasks.map(|task| (now, task)).collect());
         let told = over.clone();
         let run = move || {
             let (over, ended) = &*told;
@@ -109,7 +112,7 @@ mod tests {
             let _ = called.try_send(());
             Duration::from_secs(3_600)
         });
-        let periodic = Periodic::start(vec![task]).expect("a thread");
+        let periodic = Periodic::start([Some(task)]).expect("a thread");
         heard.recv().expect("it is called at once");
         periodic.stop();
         periodic.stop();

@@ -24,6 +24,8 @@ pub(super) struct Parts {
     pub(super) storage: Arc<Storage>,
     pub(super) entrance: Arc<Entrance>,
     pub(super) queries: Arc<dyn PresenceQueries>,
+    /// How the bridges are.
+    pub(super) bridges: admin::BridgeStatuses,
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
 }
@@ -38,7 +40,8 @@ pub(super) fn start_api(
     if !config.api.enabled {
         return Ok(None);
     }
-    let Parts { switchboard, feed, storage, entrance, queries, stream } = parts;
+    let Parts { switchboard, feed, storage, entrance, queries, bridges, stream } = parts;
+    let statuses = bridges.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
     let settings = admin::Settings {
@@ -67,12 +70,14 @@ pub(super) fn start_api(
         }),
         readings: Arc::new(move || {
             let of_stream = stream.as_ref().map_or(Vec::new(), |readings| readings());
-            readings(&read.sizes()).into_iter().chain(of_stream).collect()
+            let of_bridges = bridge_readings(&statuses());
+            readings(&read.sizes()).into_iter().chain(of_stream).chain(of_bridges).collect()
         }),
         readiness: Arc::new(move || admin::Readiness {
             draining: asked.is_draining(),
             logs: looked.sizes().iter().map(health).collect(),
         }),
+        bridges,
         backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
@@ -153,6 +158,22 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
         store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
         reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
         reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
+    ]
+}
+
+fn bridge_readings(bridges: &[admin::BridgeStatus]) -> Vec<admin::MetricReading> {
+    let sum = |of: fn(&admin::BridgeStatus) -> u64| bridges.iter().map(of).sum();
+    let reading = |name, help, of| admin::MetricReading { name, help, value: sum(of) };
+    if bridges.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        reading("bridges", "Bridges that are enabled.", |_| 1),
+        reading("bridges_online", "Bridges whose broker is there.", |it| it.is_online.into()),
+        reading("bridge_connects_total", "Connections to remote brokers.", |it| it.connects),
+        reading("bridge_messages_out_total", "Messages handed to remote brokers.", |it| it.out),
+        reading("bridge_messages_in_total", "Messages of remote brokers.", |it| it.received),
+        reading("bridge_messages_refused_total", "Messages that did not cross.", |it| it.refused),
     ]
 }
 
