@@ -111,8 +111,10 @@ fn resolver(settings: &NameSettings) -> Result<TokioResolver, String> {
     let servers: Vec<SocketAddr> =
         settings.servers.iter().filter_map(|server| server.parse().ok()).collect();
     let (config, mut options) = match servers.as_slice() {
-        [] => system_conf::read_system_conf()
-            .map_err(|error| format!("names: /etc/resolv.conf cannot be used: {error}"))?,
+        // Where that cannot be read there is /etc/hosts alone.
+        [] => {
+            system_conf::read_system_conf().unwrap_or_else(|_| (told(&[]), ResolverOpts::default()))
+        }
         servers => (told(servers), ResolverOpts::default()),
     };
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
@@ -154,10 +156,16 @@ async fn serve(mut asked: Receiver<Asked>, resolver: TokioResolver, questions_ma
 }
 
 async fn answer(resolver: &TokioResolver, question: &NameQuestion) -> NameAnswer {
-    // With a dot at its end a name is whole: nothing is searched for beneath the own domain.
-    let text = format!("{}.", question.name().trim_end_matches('.'));
-    let name = Name::from_ascii(&text).map_err(|_| NameFault::Malformed)?;
-    if name.is_root() {
+    let name = match question {
+        NameQuestion::Addresses(name) => Name::from_ascii(name),
+        // Of a service nobody asks beneath the own domain.
+        NameQuestion::Services(name) => Name::from_ascii(name).map(|mut name| {
+            name.set_fqdn(true);
+            name
+        }),
+    };
+    let name = name.map_err(|_| NameFault::Malformed)?;
+    if name.num_labels() == 0 {
         return Err(NameFault::Malformed);
     }
     match question {

@@ -8,11 +8,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Question to the domain name system. Names are in ASCII (RFC 5890), with or without a dot at
-/// their end.
+/// Question to the domain name system. Names are in ASCII (RFC 5890).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NameQuestion {
-    /// The addresses of a host: its A and AAAA records.
+    /// The addresses of a host: its A and AAAA records. One with a dot at its end is whole; another
+    /// may be completed by what the system searches (resolv.conf(5), `search`).
     Addresses(Box<str>),
     /// Where a service of a domain is: SRV records (RFC 2782), of `_xmpp-server._tcp.example.org`.
     Services(Box<str>),

@@ -11,7 +11,10 @@
 //! Invariant: each call ends once, by [`opened`](Dialler::opened) or in
 //! [`take_failed`](Dialler::take_failed), and leaves no attempt behind.
 
+mod fault;
 mod route;
+
+pub use fault::CallFault;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
@@ -25,7 +28,6 @@ use model::ports::names::{
     NameAnswer, NameFault, NameQuestion, NameRecords, NameResolver, ServiceRecord,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,45 +51,6 @@ pub struct NamedCall {
     pub from: Option<IpAddr>,
     /// Given back with the connection or the fault.
     pub tag: u64,
-}
-
-/// Reason why a call did not come about: that of its last attempt, or why there was none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CallFault {
-    /// As many calls are under way as may be.
-    Busy,
-    /// No address was found.
-    Name(NameFault),
-    /// The domain says that it does not offer the service (RFC 2782, a target of `.`).
-    NotOffered,
-    /// The last address did not answer, or what goes around the protocol did not open.
-    Failed(CloseReason, Detail, Reached),
-}
-
-impl fmt::Display for CallFault {
-    /// For people.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CallFault::Busy => f.write_str("too many calls are under way"),
-            CallFault::Name(fault) => fault.fmt(f),
-            CallFault::NotOffered => f.write_str("the domain does not offer it"),
-            CallFault::Failed(_, Detail::Errno(errno), _) => errno.fmt(f),
-            CallFault::Failed(_, Detail::Certificate(doubt), _) => {
-                write!(f, "its certificate is not believed: {doubt}")
-            }
-            CallFault::Failed(_, Detail::Alert(alert), _) => {
-                write!(f, "it ended TLS with alert {alert}")
-            }
-            CallFault::Failed(_, Detail::Tls(why), _) => write!(f, "TLS did not come about: {why}"),
-            CallFault::Failed(_, Detail::Upgrade(0), _) => f.write_str("its answer is no HTTP"),
-            CallFault::Failed(_, Detail::Upgrade(status), _) => {
-                write!(f, "it did not take the WebSocket upgrade: {status}")
-            }
-            CallFault::Failed(reason, Detail::Nothing | Detail::Truncated, _) => {
-                f.write_str(reason.meaning())
-            }
-        }
-    }
 }
 
 /// Place where a call may go: a host and its port.
@@ -389,7 +352,9 @@ impl Call {
     /// No service has a record: the domain's own host is called.
     fn fall_back(&mut self) {
         if let Some((port, layers)) = self.named.host.clone() {
-            self.places.push_back(Place { host: self.named.domain.clone(), port, layers });
+            let domain = &self.named.domain;
+            let host = if self.named.services.is_empty() { domain.clone() } else { whole(domain) };
+            self.places.push_back(Place { host, port, layers });
         }
     }
 
@@ -419,8 +384,8 @@ impl Call {
             self.fall_back();
         }
         for (record, layers) in route::order(offered, rng) {
-            let ServiceRecord { target: host, port, .. } = record;
-            self.places.push_back(Place { host, port, layers });
+            let ServiceRecord { target, port, .. } = record;
+            self.places.push_back(Place { host: whole(&target), port, layers });
         }
     }
 
@@ -486,6 +451,11 @@ impl Call {
         let connects = self.attempts.iter().filter_map(|attempt| attempt.until).min();
         [answer, more, connects].into_iter().flatten().min()
     }
+}
+
+/// A name to which nothing is added.
+fn whole(name: &str) -> Box<str> {
+    format!("{}.", name.trim_end_matches('.')).into()
 }
 
 const fn ms(ms: u32) -> Duration {

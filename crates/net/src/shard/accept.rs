@@ -137,6 +137,8 @@ where
                     let (detail, reached) = (self.net.detail(), Reached::Connect);
                     (self.handle.detail, self.handle.reached) = (detail, reached);
                     self.logic.dial_failed(self.now, tag, reason, &mut self.handle);
+                    // It goes on with the next address at once.
+                    self.logic_next = Some(self.now.mono);
                     continue;
                 }
             };

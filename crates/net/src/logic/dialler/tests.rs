@@ -46,6 +46,7 @@ struct World {
     now: Now,
     next: Option<Instant>,
     conns: u32,
+    has_services: bool,
 }
 
 const TAG: u64 = 4_242;
@@ -59,11 +60,13 @@ impl World {
             now: Now::new(Instant::from_nanos(1_000_000_000), 0),
             next: None,
             conns: 0,
+            has_services: false,
         }
     }
 
     fn call(&mut self, domain: &str, services: &[&'static str], port: Option<u16>) {
         let plain = || ClientLayers::plain(Protocol::Xmpp);
+        self.has_services = !services.is_empty();
         let named = NamedCall {
             domain: domain.into(),
             services: services.iter().map(|&service| (service, plain())).collect(),
@@ -82,7 +85,10 @@ impl World {
     /// Answers the oldest question, which must be about this name.
     fn answer(&mut self, name: &str, answer: NameAnswer) {
         let (ticket, question) = self.names.0.remove(0);
-        assert_eq!(question.name(), name);
+        assert_eq!(question.name().trim_end_matches('.'), name);
+        if let NameQuestion::Addresses(asked) = &question {
+            assert_eq!(asked.ends_with('.'), self.has_services, "{asked}: whole or not");
+        }
         self.dialler.answered(ticket, answer);
         self.turn();
     }

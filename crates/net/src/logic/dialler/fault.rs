@@ -1,0 +1,45 @@
+//! Why a call by name did not come about, and the words for it.
+
+use crate::detail::{Detail, Reached};
+use model::close::CloseReason;
+use model::ports::names::NameFault;
+use std::fmt;
+
+/// Reason why a call did not come about: that of its last attempt, or why there was none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallFault {
+    /// As many calls are under way as may be.
+    Busy,
+    /// No address was found.
+    Name(NameFault),
+    /// The domain says that it does not offer the service (RFC 2782, a target of `.`).
+    NotOffered,
+    /// The last address did not answer, or what goes around the protocol did not open.
+    Failed(CloseReason, Detail, Reached),
+}
+
+impl fmt::Display for CallFault {
+    /// For people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallFault::Busy => f.write_str("too many calls are under way"),
+            CallFault::Name(fault) => fault.fmt(f),
+            CallFault::NotOffered => f.write_str("the domain does not offer it"),
+            CallFault::Failed(_, Detail::Errno(errno), _) => errno.fmt(f),
+            CallFault::Failed(_, Detail::Certificate(doubt), _) => {
+                write!(f, "its certificate is not believed: {doubt}")
+            }
+            CallFault::Failed(_, Detail::Alert(alert), _) => {
+                write!(f, "it ended TLS with alert {alert}")
+            }
+            CallFault::Failed(_, Detail::Tls(why), _) => write!(f, "TLS did not come about: {why}"),
+            CallFault::Failed(_, Detail::Upgrade(0), _) => f.write_str("its answer is no HTTP"),
+            CallFault::Failed(_, Detail::Upgrade(status), _) => {
+                write!(f, "it did not take the WebSocket upgrade: {status}")
+            }
+            CallFault::Failed(reason, Detail::Nothing | Detail::Truncated, _) => {
+                f.write_str(reason.meaning())
+            }
+        }
+    }
+}
