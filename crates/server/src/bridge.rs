@@ -24,7 +24,7 @@ use admin::BridgeStatus;
 use base::hash::HashKey;
 use client::Endpoint;
 use crossing::Bridge;
-use leg::{CONNECT_TIME, Leg};
+use leg::CONNECT_TIME;
 use logic::{BridgeLogic, BridgeMail};
 use model::id::ShardId;
 use model::limits::{DialLimits, Limits, TopicLimits};
@@ -74,8 +74,8 @@ pub fn start(
         let name = settings.name.clone();
         let status = Arc::new(Mutex::new(BridgeStatus { name, ..BridgeStatus::default() }));
         statuses.push(status.clone());
-        let legs = plans.map(|plan| Leg::new(plan, seed ^ statuses.len() as u64));
-        bridges.push(Bridge::new(settings, legs, mark, status)?);
+        let own = seed ^ statuses.len() as u64;
+        bridges.push(Bridge::new(settings, plans, own, (mark, status))?);
     }
     if bridges.is_empty() {
         return Ok(Bridges::default());

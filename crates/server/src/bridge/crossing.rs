@@ -5,7 +5,7 @@
 
 use super::leg::{Leg, LegMachine};
 use super::map::{BridgeSide, Topic, cross};
-use super::settings::BridgeSection;
+use super::settings::{BridgeSection, LegPlan};
 use admin::BridgeStatus;
 use base::time::Now;
 use client::{
@@ -25,7 +25,6 @@ pub(super) struct Bridge {
     topics: Vec<Topic>,
     remote: Leg,
     local: Leg,
-    is_subscribed: [bool; 2],
     /// Its connections end because it was told to.
     is_ending: bool,
     /// Of this process: what comes back with it has made a round.
@@ -36,21 +35,22 @@ pub(super) struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge of these settings, over its leg at the remote broker and over that at ours. `mark`
-    /// is of this process alone.
+    /// A bridge of these settings, with the plans of its legs at the remote broker and at ours.
+    /// `mark` is of this process alone, `seed` draws pauses.
     pub fn new(
         settings: BridgeSection,
-        [remote, local]: [Leg; 2],
-        mark: String,
-        status: Arc<Mutex<BridgeStatus>>,
+        [remote, local]: [LegPlan; 2],
+        seed: u64,
+        (mark, status): (String, Arc<Mutex<BridgeStatus>>),
     ) -> Result<Bridge, String> {
         let topics = settings.mapped_topics()?;
+        let remote = Leg::new(remote, wishes(&topics, BridgeSide::Remote), seed);
+        let local = Leg::new(local, wishes(&topics, BridgeSide::Local), !seed);
         Ok(Bridge {
             settings,
             topics,
             remote,
             local,
-            is_subscribed: [false; 2],
             is_ending: false,
             mark,
             status,
@@ -84,8 +84,8 @@ impl Bridge {
         match event {
             MqttEvent::Connected(accepted) => {
                 let Some(conn) = conn else { return };
-                let orders = self.leg(side).accepted(conn, &accepted);
-                self.orders.extend(orders.into_iter().map(|order| (side, order)));
+                let order = self.leg(side).accepted(conn, &accepted);
+                self.orders.extend(order.map(|order| (side, order)));
                 self.connected(side);
             }
             MqttEvent::Refused(farewell) => self.leg(side).told(farewell, true),
@@ -98,18 +98,18 @@ impl Bridge {
             MqttEvent::Lost { token, message: Some(message) } => {
                 self.orders.push((side, ClientOrder::Publish { token, message }));
             }
-            MqttEvent::Subscribed { reasons, .. } if reasons.iter().any(|r| r.is_failure()) => {
-                let name = &self.settings.name;
-                tracing::warn!(bridge = name, ?side, "a subscription was refused");
+            MqttEvent::Subscribed { reasons, .. } => {
+                self.leg(side).subscribed();
+                if reasons.iter().any(|reason| reason.is_failure()) {
+                    let name = &self.settings.name;
+                    tracing::warn!(bridge = name, ?side, "a subscription was refused");
+                }
             }
             _ => {}
         }
     }
 
     fn connected(&mut self, side: BridgeSide) {
-        if !std::mem::replace(&mut self.is_subscribed[side as usize], true) {
-            self.subscribe(side);
-        }
         if side == BridgeSide::Remote {
             let (name, address) = (&self.settings.name, self.remote.address().to_string());
             tracing::info!(bridge = name, address, "the bridge is up");
@@ -135,9 +135,6 @@ impl Bridge {
         let leg = self.leg(side);
         let conn = leg.conn();
         let (fault, was_online) = leg.ended(now, machine, reason);
-        if self.is_ending {
-            return conn;
-        }
         let too_old = ConnectErrorKind::Refused(ReasonCode::UnsupportedProtocolVersion);
         self.lost(side, fault.text, was_online);
         if side == BridgeSide::Remote && fault.what == too_old && self.remote.is_marked() {
@@ -150,6 +147,9 @@ impl Bridge {
 
     /// A leg's connection has ended, or did not come about.
     pub fn lost(&mut self, side: BridgeSide, fault: String, was_online: bool) {
+        if self.is_ending {
+            return;
+        }
         let name = &self.settings.name;
         if side == BridgeSide::Local {
             if was_online {
@@ -190,26 +190,6 @@ impl Bridge {
 
     fn acknowledge(&mut self, side: BridgeSide, token: u32, reason: ReasonCode) {
         self.orders.push((side, ClientOrder::Ack { token, reason }));
-    }
-
-    /// Subscribes to what crosses from this side. Retained messages come with new subscriptions.
-    fn subscribe(&mut self, side: BridgeSide) {
-        let wish = |filter: String, qos| SubscriptionOptions {
-            filter: filter.into(),
-            qos,
-            no_local: true,
-            retain_as_published: true,
-            retain_handling: RetainHandling::SendIfNew,
-        };
-        let topics = &self.topics;
-        let wishes: Vec<SubscriptionOptions> = topics
-            .iter()
-            .filter_map(|topic| Some(wish(topic.subscribed(side)?, topic.qos)))
-            .collect();
-        if !wishes.is_empty() {
-            let order = self.leg(side).subscribe(wishes);
-            self.orders.push((side, order));
-        }
     }
 
     /// A message came in: on the other leg it goes out.
@@ -297,6 +277,20 @@ impl Bridge {
             self.publish(side, message);
         }
     }
+}
+
+/// Subscriptions to what crosses from this side. Retained messages come with new ones.
+fn wishes(topics: &[Topic], side: BridgeSide) -> Vec<SubscriptionOptions> {
+    let wish = |topic: &Topic| {
+        Some(SubscriptionOptions {
+            filter: topic.subscribed(side)?.into(),
+            qos: topic.qos,
+            no_local: true,
+            retain_as_published: true,
+            retain_handling: RetainHandling::SendIfNew,
+        })
+    };
+    topics.iter().filter_map(wish).collect()
 }
 
 fn with_expiry(made: Publication, of: &Publication) -> Publication {

@@ -25,8 +25,6 @@ use std::time::Duration;
 
 /// Time for name, connection, TLS, WebSocket and CONNACK, each address.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// Token of subscriptions that are made again.
-const AGAIN: u32 = u32::MAX;
 
 /// Which leg of which bridge: twice the bridge's number, and one for the leg at our own broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +50,9 @@ pub(super) struct Leg {
     resting: Option<Client>,
     /// Tokens of messages sent on this leg, with those of the other leg that wait for them.
     pub waiting: HashMap<u32, u32>,
-    /// Subscriptions, made again when the broker has none.
     wishes: Vec<SubscriptionOptions>,
+    /// The broker has answered the subscription, in this process and its session.
+    is_subscribed: bool,
     token: u32,
     /// Which address is next, and how often in a row it went wrong.
     next: usize,
@@ -64,14 +63,15 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// One that calls at once. `seed` draws pauses.
-    pub fn new(plan: LegPlan, seed: u64) -> Leg {
+    /// One that calls at once, for these subscriptions. `seed` draws pauses.
+    pub fn new(plan: LegPlan, wishes: Vec<SubscriptionOptions>, seed: u64) -> Leg {
         Leg {
             state: LegState::Away(Instant::default()),
             resting: Some(Client::new(Arc::new(plan.profile.clone()), 0)),
             plan,
             waiting: HashMap::new(),
-            wishes: Vec::new(),
+            wishes,
+            is_subscribed: false,
             token: 0,
             next: 0,
             tries: 0,
@@ -120,14 +120,22 @@ impl Leg {
         Some(LegMachine { id, client: Cell::new(Some(client)) })
     }
 
-    /// The broker said yes. Gives the orders that follow from it.
-    pub fn accepted(&mut self, conn: ConnRef, accepted: &ConnectAccepted) -> Vec<ClientOrder> {
+    /// The broker said yes. Gives the order to subscribe, whenever no broker has answered it yet
+    /// that still has the session.
+    pub fn accepted(&mut self, conn: ConnRef, accepted: &ConnectAccepted) -> Option<ClientOrder> {
         self.state = LegState::Online(conn);
         self.tries = 0;
-        if accepted.session_present || self.wishes.is_empty() {
-            return Vec::new();
+        self.is_subscribed &= accepted.session_present;
+        if self.is_subscribed || self.wishes.is_empty() {
+            return None;
         }
-        vec![self.subscription(AGAIN)]
+        let (token, wishes) = (self.take_token(), self.wishes.clone());
+        Some(ClientOrder::Subscribe { token, wishes, properties: Block::default() })
+    }
+
+    /// The broker has answered the subscription.
+    pub fn subscribed(&mut self) {
+        self.is_subscribed = true;
     }
 
     /// The broker said no, or farewell.
@@ -206,18 +214,6 @@ impl Leg {
         }
     }
 
-    /// Subscribes, now and whenever the broker has forgotten it.
-    pub fn subscribe(&mut self, wishes: Vec<SubscriptionOptions>) -> ClientOrder {
-        self.wishes = wishes;
-        let token = self.take_token();
-        self.subscription(token)
-    }
-
-    fn subscription(&self, token: u32) -> ClientOrder {
-        let (wishes, properties) = (self.wishes.clone(), Block::default());
-        ClientOrder::Subscribe { token, wishes, properties }
-    }
-
     /// Publishes; at QoS 1 and 2 it waits while there is no connection. The token comes back in
     /// [`MqttEvent::Published`].
     pub fn publish(&mut self, message: impl Into<Arc<Publication>>) -> (u32, ClientOrder) {
@@ -226,7 +222,7 @@ impl Leg {
     }
 
     fn take_token(&mut self) -> u32 {
-        self.token = (self.token + 1) % AGAIN;
+        self.token = self.token.wrapping_add(1);
         self.token
     }
 
