@@ -180,7 +180,8 @@ impl Jobs {
                 open.over = Some(again);
                 fx.peer_messages.push((owner, OrderMessage::Over(id)));
             }
-            if let Some(due) = open.over {
+            // One that is at work is looked at when that has been told.
+            if let Some(due) = open.over.filter(|_| is_idle) {
                 self.look(id, due);
             }
             return false;
