@@ -7,7 +7,7 @@
 use crate::data::log_queue::{LogQueue, Parcel, Reading, write_weight};
 use crate::engine::{Engine, Sizes};
 use crate::log::record::BATCH_BYTES_MAX;
-use model::ports::log::{Call, Completion, Done, Party, StoreError, Ticket, Write};
+use model::ports::log::{Call, Completion, Done, Party, Post, StoreError, Ticket, Write};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -95,11 +95,16 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
     }
 }
 
+/// Posts to whole rosters in a batch, at most: how many members one has is known only when it is
+/// written. So many to the largest rosters take some 100 MiB.
+const POSTS_TOGETHER: usize = 128;
+
 /// How many of these writes, which are some, make a batch of at most so many bytes; at least one.
 fn together(writes: &[Write], bytes_max: usize) -> usize {
     let mut bytes = 0;
     let fits = |write: &&Write| {
-        bytes += write_weight(write);
+        let is_post = matches!(write, Write::Post(Post { only: None, .. }));
+        bytes += write_weight(write) + if is_post { bytes_max / POSTS_TOGETHER } else { 0 };
         bytes <= bytes_max
     };
     writes.iter().take_while(fits).count().max(1)
@@ -135,7 +140,8 @@ fn tell(on_complete: &impl Fn(Party, Vec<Completion>), answers: impl Iterator<It
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::ports::log::Table;
+    use model::ports::log::{RosterId, Table};
+    use model::timeline::Message;
 
     #[test]
     fn a_batch_is_one_large_write_or_many_small_ones() {
@@ -149,5 +155,15 @@ mod tests {
         assert_eq!(together(&writes[2..], 1_500), 1, "too large for any, and alone");
         assert_eq!(together(&writes[3..], 1_500), 2);
         assert_eq!(together(&writes[3..], 0), 1);
+        let post = Write::Post(Post {
+            roster: RosterId(1),
+            version: 1,
+            only: None,
+            message: Arc::new(Message { id: 1, at_s: 0, label: [].into(), body: [].into() }),
+            once: None,
+        });
+        let posts = vec![post; 2 * POSTS_TOGETHER];
+        let most = together(&posts, BATCH_BYTES_MAX);
+        assert!((POSTS_TOGETHER - 1..=POSTS_TOGETHER).contains(&most), "{most}");
     }
 }

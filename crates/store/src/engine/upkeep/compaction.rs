@@ -35,6 +35,10 @@ const LISTED_MAX: usize = 65_536;
 /// many percent are alive.
 const PRESSED_PERCENT: u8 = 90;
 
+/// Bytes that an entry takes where a message is written again, about. In a post it took fewer: a
+/// segment of posts that are alive would grow.
+const MOVED_ENTRY_BYTES: u64 = 24;
+
 /// Seconds without compaction after one that found no room.
 const REST_S: u32 = 5;
 
@@ -189,7 +193,7 @@ impl Engine {
         let (mut bytes_all, mut live_all, mut best) = (0, 0, None);
         for (segment, bytes) in self.log.segments().filter(|(segment, _)| *segment < before) {
             let count = self.index.counts.of(segment);
-            let live = count.live_bytes();
+            let live = count.live_bytes().max(count.live.saturating_mul(MOVED_ENTRY_BYTES));
             (bytes_all, live_all) = (bytes_all + bytes, live_all + live);
             let share = live.saturating_mul(100) / bytes.max(1);
             let worth = count.live > 0 && share <= percent.into();
