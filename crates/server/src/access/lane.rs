@@ -299,12 +299,12 @@ mod tests {
                 waits.wait();
             }
         };
-        lane.start("t", 3, Arc::new(work)).expect("a thread");
         let running = || lane.threads.lock().expect("held").running.len();
-        assert_eq!(running(), 1);
+        // All three wait when the first thread takes one: who takes it starts another.
         for number in 0..3 {
             assert_eq!(put(&lane, asked(number, "10.0.0.1:1", Known::Both)), Ok(()));
         }
+        lane.start("t", 3, Arc::new(work)).expect("a thread");
         // Each of the three has a thread, or nobody gets here.
         begun.wait();
         assert_eq!((running(), put(&lane, asked(3, "10.0.0.1:1", Known::Both))), (3, Ok(())));
@@ -312,6 +312,14 @@ mod tests {
         gate.wait();
         lane.close();
         assert_eq!((running(), lane.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn one_thread_is_started_while_nobody_asks() {
+        let lane = lane(100, 100);
+        lane.start("t", 3, Arc::new(|_, _| {})).expect("a thread");
+        assert_eq!(lane.threads.lock().expect("held").running.len(), 1);
+        lane.close();
     }
 
     fn lane(waiting_max: u32, a_source_max: u32) -> Arc<Lane> {
