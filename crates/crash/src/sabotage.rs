@@ -1,4 +1,4 @@
-//! Damage on purpose: the newest segment of each log loses its end, or is gone.
+//! Damage on purpose: the newest segment of each log loses half of what is in it, or is gone.
 //!
 //! A harness that cannot fail proves nothing. What is done here must be found, by the server at
 //! its start or by the audit after it.
@@ -16,7 +16,9 @@ pub fn hurt(folder: &Path, how: Sabotage) -> io::Result<Vec<String>> {
         match how {
             Sabotage::Delete => fs::remove_file(&path)?,
             Sabotage::Truncate => {
-                fs::File::options().write(true).open(&path)?.set_len(length / 2)?
+                // The file is longer than what is in it: zeros are behind that.
+                let written = fs::read(&path)?.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+                fs::File::options().write(true).open(&path)?.set_len(written as u64 / 2)?
             }
         }
         done.push(format!("{how:?} {} of {length} bytes", path.display()));
@@ -69,13 +71,13 @@ mod tests {
         for path in ["log-00/0000000001.log", "log-00/0000000002.log", "log-01/7.log", "x.log"] {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, [0; 10]).unwrap();
+            fs::write(path, [&[7; 11][..], &[0; 30]].concat()).unwrap();
         }
         assert_eq!(hurt(folder.path(), Sabotage::Truncate).unwrap().len(), 2);
         let length = |path: &str| fs::metadata(folder.path().join(path)).map(|it| it.len()).ok();
-        assert_eq!(length("log-00/0000000001.log"), Some(10));
+        assert_eq!(length("log-00/0000000001.log"), Some(41));
         assert_eq!(length("log-00/0000000002.log"), Some(5));
-        assert_eq!((length("log-01/7.log"), length("x.log")), (Some(5), Some(10)));
+        assert_eq!((length("log-01/7.log"), length("x.log")), (Some(5), Some(41)));
         hurt(folder.path(), Sabotage::Delete).unwrap();
         assert_eq!(length("log-00/0000000002.log"), None);
     }
