@@ -207,7 +207,7 @@ impl Engine {
     }
 
     pub(super) fn set_roster(&mut self, id: RosterId, roster: Roster, batch: &mut Batch) {
-        let (key, before) = self.index.set_roster(id, roster);
-        batch.undo.push(Undo::Roster { id, key, before });
+        let before = self.index.set_roster(id, roster);
+        batch.undo.push(Undo::Roster { id, before });
     }
 }

@@ -25,7 +25,6 @@ pub(super) enum Undo {
     /// A roster changed, and its row was this.
     Roster {
         id: RosterId,
-        key: Box<[u8]>,
         before: Option<Option<Box<[u8]>>>,
     },
     /// A timeline's last seq was raised from this.
@@ -83,10 +82,7 @@ impl Undo {
                 }
             }
             Undo::List(roster) => index.rosters.unlist(roster),
-            Undo::Roster { id, key, before } => {
-                index.rosters.forget(id);
-                index.rows.take_back(key, before);
-            }
+            Undo::Roster { id, before } => index.unset_roster(id, before),
             Undo::Raise { slot, last } => index.heads.at_mut(slot).last = last,
             Undo::Hold { segment, bytes } => index.counts.unhold(segment, bytes),
             Undo::Moved { from, to, entries } => {

@@ -101,7 +101,7 @@ fn records(place: &Place, number: u16, checked: &mut Checked) -> Result<(), Open
         let mut look = Look { source: &*source, path, segment, length, is_last, bad };
         let read = look.walk(whose, &mut walk, &mut checked.records);
         let torn = read.and_then(|()| if is_last { look.torn(&walk) } else { Ok(None) });
-        let torn = torn.map_err(|error| OpenError::at(&path, error))?;
+        let torn = torn.map_err(|error| OpenError::at(path, error))?;
         match torn {
             Some(torn) => checked.torn.push(torn),
             None => checked.damages.extend(look.bad.into_iter().map(|bad| bad.damage)),

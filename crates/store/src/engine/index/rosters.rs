@@ -126,18 +126,20 @@ impl Index {
 
     /// A roster is so from now on; of version 0 it is gone. What its row was before, if that had
     /// changed.
-    pub(crate) fn set_roster(
-        &mut self,
-        id: RosterId,
-        roster: Roster,
-    ) -> (Box<[u8]>, Option<Option<Box<[u8]>>>) {
+    pub(crate) fn set_roster(&mut self, id: RosterId, roster: Roster) -> Option<Option<Box<[u8]>>> {
         let key = row_key(Table::Rosters, &id.row_key());
         self.rosters.forget(id);
         let value = (roster.version > 0).then(|| write(&roster));
         if value.is_some() {
             self.rosters.put(id, Known::new(roster));
         }
-        (key.clone(), self.rows.set(key, value))
+        self.rows.set(key, value)
+    }
+
+    /// It is not, after all.
+    pub(crate) fn unset_roster(&mut self, id: RosterId, before: Option<Option<Box<[u8]>>>) {
+        self.rosters.forget(id);
+        self.rows.take_back(row_key(Table::Rosters, &id.row_key()), before);
     }
 }
 
