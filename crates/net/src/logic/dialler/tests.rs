@@ -298,6 +298,7 @@ fn calls_and_addresses_have_limits() {
     world.call("a.example", &["_s._tcp"], Some(7));
     world.call("b.example", &[], Some(7));
     assert_eq!(world.dialler.take_failed(), [(TAG, CallFault::Busy)]);
+    world.has_services = true;
     world.answer("_s._tcp.a.example", places(&[(1, 1, "one"), (2, 2, "two")]));
     world.answer("one", addresses(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]));
     for _ in 0..2 {

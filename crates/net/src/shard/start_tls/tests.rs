@@ -684,7 +684,7 @@ impl World {
         let answers = &mut notes.names.answers;
         let service = NameQuestion::Services("_toy._tcp.stream.example".into());
         answers.insert(service, Ok(NameRecords::Services(places.into())));
-        let host = NameQuestion::Addresses("host.example".into());
+        let host = NameQuestion::Addresses("host.example.".into());
         answers.insert(host, Ok(NameRecords::Addresses(here.into())));
         let tls = Some(Arc::new(tls));
         let layers = ClientLayers { tls, start_tls, ..ClientLayers::plain(Protocol::Xmpp) };
