@@ -64,7 +64,7 @@ impl Zone {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noted = asked.clone();
         // It ends with the test's process.
-        std::thread::spawn(move || {
+        let serve = move || {
             let mut buffer = [0; 1_500];
             while let Ok((count, from)) = socket.recv_from(&mut buffer) {
                 let (question, answer) = reply(&buffer[..count], &replies);
@@ -73,7 +73,8 @@ impl Zone {
                     socket.send_to(&answer, from).expect("sent");
                 }
             }
-        });
+        };
+        std::thread::Builder::new().spawn(serve).expect("a thread");
         Zone { at, asked }
     }
 
@@ -122,7 +123,7 @@ struct Client {
 
 impl Client {
     fn new(names: &Resolver) -> Client {
-        let (tell, told) = channel::channel();
+        let (tell, told) = channel::sync_channel(64);
         let tell = Mutex::new(tell);
         let tell: TellName = Arc::new(move |ticket, answer| {
             tell.lock().expect("nobody panicked").send((ticket, answer)).expect("it listens");

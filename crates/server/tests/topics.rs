@@ -396,7 +396,7 @@ fn who_has_no_name_comes_in_only_where_it_may() {
 
 #[test]
 fn a_bridge_carries_messages_between_two_servers() {
-    bridge_between("", |far| tcp(far), "");
+    bridge_between("", tcp, "");
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl BridgeLogic {
     }
 
     fn part(&mut self, id: LegId) -> (&mut Bridge, BridgeSide) {
-        let side = if id.0 % 2 == 0 { BridgeSide::Remote } else { BridgeSide::Local };
+        let side = if id.0.is_multiple_of(2) { BridgeSide::Remote } else { BridgeSide::Local };
         (&mut self.bridges[usize::from(id.0 / 2)], side)
     }
 
