@@ -32,7 +32,7 @@ impl HashKey {
         self.of_short(parts).unwrap_or_else(|| self.of_any(parts))
     }
 
-    /// The same for parts that fit into a buffer together: less than half the instructions.
+    /// The same for parts that fit into a buffer together, without the streaming in between.
     fn of_short(&self, parts: &[&[u8]]) -> Option<u64> {
         let mut buffer = [SEPARATOR; SHORT_BYTES_MAX];
         let mut end = 0;
