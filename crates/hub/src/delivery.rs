@@ -279,14 +279,6 @@ impl Hub {
         }
         match result {
             Ok(Done::Page(page)) => self.attach_page(now, key, fetch, &page, fx),
-            Err(StoreError::Damaged) => {
-                fx.counters.count(ProcessCounter::PullsFailed);
-                if fetch.count > 1 && self.waits_for(key, fetch) {
-                    // One of them is bad; which one is found out one by one.
-                    return self.ask_page(key, Fetch { count: 1, ..fetch }, fx);
-                }
-                self.pass_over(key, fetch);
-            }
             Ok(_) | Err(_) => {
                 fx.counters.count(ProcessCounter::PullsFailed);
                 return self.wait_for_log(now, key, fx);
@@ -325,8 +317,10 @@ impl Hub {
                 None => fx.counters.count(ProcessCounter::PullsFailed),
             }
         }
+        let damaged = page.damaged.contains(&fetch.first);
+        fx.counters.count_by(ProcessCounter::PullsFailed, damaged.into());
         let came = page.messages.iter().any(|placed| placed.seq == fetch.first);
-        if came {
+        if came || damaged {
             // If it is still away it made no sense.
             return self.pass_over(key, fetch);
         }

@@ -89,11 +89,10 @@ impl Hub {
             }
             Restored::Row { table: Table::Orders, key, value } => self.restore_order(key, value),
             Restored::Row { .. } => false,
+            Restored::Timeline { .. } => true,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
                 Space::Pushes => self.restore_push(now, timeline, seq, MessageId(id), label),
-                // Webhooks' couriers read theirs themselves.
-                Space::Reports => true,
-                Space::Sessions | Space::Other => false,
+                Space::Reports | Space::Sessions | Space::Exchanges | Space::Other => false,
             },
         }
     }

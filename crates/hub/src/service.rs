@@ -19,6 +19,7 @@ use model::pressure::Pressure;
 use model::product::Product;
 use model::request::{PushDelivery, PushRequest};
 use model::service::{Service, ServiceKind, Weigh};
+use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
 impl Weigh for OrderMessage {
@@ -43,6 +44,11 @@ impl Service for Hub {
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         self.restore(now, restored)
+    }
+
+    fn wants_entries(&self, timeline: TimelineId) -> bool {
+        // Webhooks' couriers read theirs themselves.
+        timeline.space() == Space::Pushes
     }
 
     fn restored(&mut self, now: Now, fx: &mut Effects) {

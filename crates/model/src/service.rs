@@ -24,6 +24,7 @@ use crate::pressure::Pressure;
 use crate::product::Product;
 use crate::request::{PushDelivery, PushRequest};
 use crate::session::{SessionDelivery, SessionRequest};
+use crate::timeline::TimelineId;
 use crate::topic::Publication;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
@@ -219,6 +220,11 @@ pub trait Service: Send + 'static {
     /// Takes something that the log kept, before anything else is asked. False: it cannot be read,
     /// or has no room.
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool;
+
+    /// Whether the entries of a timeline are wanted that the log is about to give back.
+    fn wants_entries(&self, _timeline: TimelineId) -> bool {
+        true
+    }
 
     /// Everything that the log kept has been given.
     fn restored(&mut self, now: Now, fx: &mut Effects<Self>);

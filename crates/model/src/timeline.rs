@@ -20,15 +20,18 @@ pub enum Space {
     Pushes = 1,
     /// Reports that wait for a webhook.
     Reports = 2,
-    /// What waits for a session, and what it has to remember of exchanges.
+    /// What waits for a session.
     Sessions = 3,
+    /// What a session has to remember of exchanges at QoS 2.
+    Exchanges = 4,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 4] = [Space::Pushes, Space::Reports, Space::Sessions, Space::Other];
+    pub const ALL: [Space; 5] =
+        [Space::Pushes, Space::Reports, Space::Sessions, Space::Exchanges, Space::Other];
 
     /// The space with this number.
     pub fn from_byte(byte: u8) -> Option<Space> {
@@ -39,7 +42,7 @@ impl Space {
     pub const fn service(self) -> ServiceKind {
         match self {
             Space::Pushes | Space::Reports => ServiceKind::Push,
-            Space::Sessions => ServiceKind::Topics,
+            Space::Sessions | Space::Exchanges => ServiceKind::Topics,
             Space::Other => ServiceKind::Echo,
         }
     }
@@ -115,9 +118,12 @@ impl Message {
     /// Longest body, bytes: a packet of the hard limit, and room for its envelope.
     pub const BODY_BYTES_MAX: usize = crate::limits::PACKET_BYTES_HARD_MAX as usize + 128 * 1024;
 
-    /// What it costs in memory, bytes, roughly.
+    /// What it weighs beside its label and its body.
+    pub const WEIGHT_BESIDE: usize = 64;
+
+    /// What it costs in memory, bytes, roughly: what heads of timelines sum up.
     pub fn weight(&self) -> usize {
-        self.label.len() + self.body.len() + 64
+        self.label.len() + self.body.len() + Message::WEIGHT_BESIDE
     }
 }
 
@@ -152,7 +158,7 @@ mod tests {
         for space in Space::ALL {
             assert_eq!(Space::from_byte(space as u8), Some(space));
         }
-        assert_eq!((Space::from_byte(0), Space::from_byte(4)), (None, None));
+        assert_eq!((Space::from_byte(0), Space::from_byte(5)), (None, None));
     }
 
     #[test]

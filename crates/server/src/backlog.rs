@@ -144,37 +144,6 @@ impl HookBacklog {
         }
     }
 
-    /// A Report that cannot be read would be in the way of all behind it: one is found by halving
-    /// and taken off. The courier sees the gap.
-    fn skip_damaged(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<(), StoreError> {
-        let standing = self.standing(timeline, shard)?;
-        // A page of `good` can be read, one of `bad` cannot.
-        let (mut good, mut bad, mut from) = (0, PAGE_MESSAGES_MAX, after);
-        while good + 1 < bad {
-            let middle = good + (bad - good) / 2;
-            match self.page(timeline, shard, (after, middle)) {
-                Err(StoreError::Damaged) => bad = middle,
-                Err(other) => return Err(other),
-                Ok(page) => {
-                    good = middle;
-                    from = page.messages.last().map_or(from, |placed| placed.seq);
-                }
-            }
-        }
-        // What stands first behind `from` cannot be read; what stands first behind `to` can be.
-        let mut to = standing.last;
-        while from + 1 < to {
-            let middle = from + (to - from) / 2;
-            match self.page(timeline, shard, (middle, 1)) {
-                Err(StoreError::Damaged) => from = middle,
-                Err(other) => return Err(other),
-                Ok(_) => to = middle,
-            }
-        }
-        tracing::error!(shard, seq = to, "a Report cannot be read from the log: it is dropped");
-        self.call(shard, Call::Write(Write::Remove { timeline, seqs: vec![to] })).map(drop)
-    }
-
     fn timeline(&self, hook: usize) -> Result<TimelineId, StoreError> {
         // A webhook without a timeline has no courier that asks.
         self.timelines.get(hook).copied().flatten().ok_or(StoreError::TooLarge)
@@ -194,9 +163,16 @@ impl Backlog for HookBacklog {
     fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError> {
         let timeline = self.timeline(hook)?;
         for _ in 0..DAMAGES_A_PULL_MAX {
-            match self.page(timeline, shard, (after, PAGE_MESSAGES_MAX)) {
-                Err(StoreError::Damaged) => self.skip_damaged(timeline, shard, after)?,
-                page => return page,
+            let page = self.page(timeline, shard, (after, PAGE_MESSAGES_MAX))?;
+            if page.damaged.is_empty() {
+                return Ok(page);
+            }
+            // They would be in the way of all behind them. The courier sees the gap.
+            let seqs = page.damaged.clone();
+            tracing::error!(shard, ?seqs, "Reports cannot be read from the log: they are dropped");
+            self.call(shard, Call::Write(Write::Remove { timeline, seqs }))?;
+            if !page.messages.is_empty() {
+                return Ok(page);
             }
         }
         Err(StoreError::Busy)
@@ -247,6 +223,10 @@ mod tests {
         HashKey::new(1, 2)
     }
 
+    fn page(messages: Vec<Placed>, damaged: Vec<Seq>, more: bool) -> Page {
+        Page { messages, damaged, more }
+    }
+
     /// A backlog of one webhook whose log is `answer`, on a thread of its own if `later`.
     fn backlog(
         answer: impl Fn(Call) -> Option<Result<Done, StoreError>> + Send + Sync + 'static,
@@ -272,7 +252,7 @@ mod tests {
     #[test]
     fn a_call_waits_for_its_answer() {
         let backlog = backlog(|call| match call {
-            Call::Read(_) => Some(Ok(Done::Page(Page { messages: Vec::new(), more: true }))),
+            Call::Read(_) => Some(Ok(Done::Page(page(Vec::new(), Vec::new(), true)))),
             Call::Write(Write::Remove { seqs, .. }) if seqs == [7] => Some(Ok(Done::Written)),
             Call::Write(Write::Acknowledge { upto: 6, .. }) => Some(Err(StoreError::Full)),
             Call::Write(Write::Acknowledge { .. }) => Some(Ok(Done::Written)),
@@ -306,17 +286,14 @@ mod tests {
             let mut left = kept.lock().expect("no panic");
             match call {
                 Call::Read(Read::Pull(pull)) => {
-                    let page = left.range(pull.from + 1..).take(pull.count_max).copied();
-                    let seqs: Vec<_> = page.collect();
-                    if seqs.iter().any(|seq| damaged.contains(seq)) {
-                        return Some(Err(StoreError::Damaged));
-                    }
+                    let seqs = left.range(pull.from + 1..).take(pull.count_max).copied();
+                    let (bad, seqs) = seqs.partition::<Vec<_>, _>(|seq| damaged.contains(seq));
                     let (id, at_s) = (0, 0);
                     let (label, body) = (Box::default(), Box::default());
                     let message = Arc::new(Message { id, at_s, label, body });
                     let placed = |seq| Placed { seq, message: message.clone() };
                     let messages = seqs.into_iter().map(placed).collect();
-                    Some(Ok(Done::Page(Page { messages, more: false })))
+                    Some(Ok(Done::Page(page(messages, bad, false))))
                 }
                 Call::Read(_) => {
                     Some(Ok(Done::Standing(TimelineStatus { last: 9, ..Default::default() })))

@@ -135,8 +135,9 @@ impl SimDisk {
         self.set_faults(self.faults);
     }
 
-    /// What a shard's log gives back at a start.
-    pub fn restore(&self, shard: ShardId, each: &mut dyn FnMut(Restored<'_>)) {
+    /// What a shard's log gives back at a start. `each` says of a timeline whether its entries are
+    /// wanted.
+    pub fn restore(&self, shard: ShardId, each: &mut dyn FnMut(Restored<'_>) -> bool) {
         let restored = self.logs[usize::from(shard.0)].engine.restore(each);
         restored.expect("state in memory can be read");
     }
@@ -168,8 +169,12 @@ impl SimDisk {
             let verified = log.engine.verify(true).expect("state in memory can be read");
             assert_eq!(verified.problems, 0, "{:?}", verified.told);
             let restored = log.engine.restore(&mut |restored| {
-                let Restored::Entry { timeline, .. } = restored else { return };
-                pushes += usize::from(timeline.space() == Space::Pushes);
+                if let Restored::Timeline { timeline, count, .. } = restored
+                    && timeline.space() == Space::Pushes
+                {
+                    pushes += count as usize;
+                }
+                false
             });
             restored.expect("state in memory can be read");
         }

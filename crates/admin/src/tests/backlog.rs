@@ -78,7 +78,7 @@ impl Backlog for Waiting {
         }
         let found = shard.messages.range(after + 1..).take(64);
         let messages = found.map(|(&seq, message)| Placed { seq, message: message.clone() });
-        Ok(Page { messages: messages.collect(), more: false })
+        Ok(Page { messages: messages.collect(), damaged: Vec::new(), more: false })
     }
 
     fn cursor(&self, _: usize, shard: u16) -> Result<Seq, StoreError> {

@@ -14,6 +14,7 @@ use broker::{Broker, Effects, Settings, routes};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::AllowAll;
+use model::ports::log::Restored;
 use model::session::{
     ConnectRequest, SessionDelivery, SessionRequest, SubscribeRequest, UnsubscribeRequest,
 };
@@ -189,6 +190,8 @@ impl Shard {
         let mut new = Shard::new();
         log.restoration().each(|restored| {
             new.broker.restore(new.now, restored);
+            matches!(restored, Restored::Timeline { timeline, .. }
+                if new.broker.wants_entries(timeline))
         });
         (new.log, new.conns) = (log, self.conns);
         new.broker.restored(new.now, &mut new.fx);

@@ -110,20 +110,23 @@ impl Log {
         assert!(!pull.backwards && pull.count_max <= PAGE_MESSAGES_MAX);
         let messages = self.timelines.get(&pull.timeline).map(|(_, messages)| messages);
         let mut rest = messages.into_iter().flat_map(|all| all.range(pull.from + 1..)).peekable();
-        let (mut page, mut bytes) = (Vec::new(), 0);
+        let (mut page, mut damaged, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some((seq, message)) = rest.peek().copied() {
             bytes += message.body.len();
-            if page.len() == pull.count_max || (bytes > pull.bytes_max && !page.is_empty()) {
+            if page.len() + damaged.len() == pull.count_max
+                || (bytes > pull.bytes_max && !page.is_empty())
+            {
                 break;
             }
             if self.damaged.contains(&message.id) {
-                return Err(StoreError::Damaged);
+                damaged.push(*seq);
+            } else {
+                page.push(Placed { seq: *seq, message: message.clone() });
             }
-            page.push(Placed { seq: *seq, message: message.clone() });
             rest.next();
         }
         self.read += page.len();
-        Ok(Done::Page(Page { more: rest.peek().is_some(), messages: page }))
+        Ok(Done::Page(Page { more: rest.peek().is_some(), damaged, messages: page }))
     }
 
     /// What the call is about to do to pushes, one by one.

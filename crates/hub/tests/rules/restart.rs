@@ -388,7 +388,9 @@ fn everything_restored_has_a_home() {
     world.log.restore(|restored| {
         let of = restored.home();
         match restored {
-            Restored::Row { table: Table::Devices, .. } | Restored::Entry { .. } => {
+            Restored::Row { table: Table::Devices, .. }
+            | Restored::Timeline { .. }
+            | Restored::Entry { .. } => {
                 assert_eq!(of, RowHome::at(expected));
             }
             Restored::Row { .. } => assert_eq!(of, RowHome::Everywhere),

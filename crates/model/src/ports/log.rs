@@ -406,6 +406,9 @@ pub struct Roster {
 pub struct Page {
     /// Messages, in the direction of the pull.
     pub messages: Vec<Placed>,
+    /// Places between them whose messages are damaged on the disk, in that direction. They count
+    /// as messages of the page do.
+    pub damaged: Vec<Seq>,
     /// There are more in this direction.
     pub more: bool,
 }
@@ -449,8 +452,9 @@ pub type Row = (Box<[u8]>, Box<[u8]>);
 /// The answer to a ticket.
 pub type Completion = (Ticket, Result<Done, StoreError>);
 
-/// What a log gives back at the start, in this order: rows table by table, then entries timeline
-/// by timeline, each in the order of its places.
+/// What a log gives back at the start, in this order: rows table by table; then timelines in which
+/// messages stand, some at a time, and behind each some the entries of those of them whose entries
+/// are wanted, timeline by timeline, each in the order of its places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restored<'a> {
     /// A row.
@@ -461,6 +465,18 @@ pub enum Restored<'a> {
         key: &'a [u8],
         /// Its value.
         value: &'a [u8],
+    },
+    /// A timeline, as its head says. Whoever is told answers whether its entries are wanted: what
+    /// waits in the log need not be read for it.
+    Timeline {
+        /// Which.
+        timeline: TimelineId,
+        /// The last number given.
+        last: Seq,
+        /// Messages, at least one.
+        count: u64,
+        /// What they weigh together, as [`Message::weight`] says.
+        bytes: u64,
     },
     /// A message that is in a timeline, without its body.
     Entry {
@@ -480,7 +496,9 @@ impl Restored<'_> {
     pub fn service(&self) -> Option<ServiceKind> {
         match self {
             Restored::Row { table, .. } => table.service(),
-            Restored::Entry { timeline, .. } => Some(timeline.space().service()),
+            Restored::Timeline { timeline, .. } | Restored::Entry { timeline, .. } => {
+                Some(timeline.space().service())
+            }
         }
     }
 
@@ -488,7 +506,9 @@ impl Restored<'_> {
     pub fn home(&self) -> RowHome {
         match self {
             Restored::Row { key, .. } => RowHome::of(key),
-            Restored::Entry { timeline, .. } => RowHome::at(timeline.home_hash()),
+            Restored::Timeline { timeline, .. } | Restored::Entry { timeline, .. } => {
+                RowHome::at(timeline.home_hash())
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use model::presence::{PresenceVersion, Principal, Transition};
 use model::pressure::Pressure;
 use model::product::Product;
 use model::service::{Delivery, Effects, Event, Request, Service, ServiceKind};
+use model::timeline::TimelineId;
 use model::topic::Publication;
 use std::any::Any;
 use std::sync::Arc;
@@ -69,6 +70,8 @@ pub trait AnyService: Send {
     fn kind(&self) -> ServiceKind;
     /// Takes something that the log kept.
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool;
+    /// Whether the entries of a timeline are wanted.
+    fn wants_entries(&self, timeline: TimelineId) -> bool;
     /// Everything that the log kept has been given.
     fn restored(&mut self, now: Now);
     /// What is so outside, before it acts.
@@ -136,6 +139,13 @@ pub fn restore(services: &mut [Box<dyn AnyService>], now: Now, restored: Restore
     service.is_some_and(|service| service.restore(now, restored))
 }
 
+/// Whether its service wants the entries of a timeline that the log is about to give back.
+pub fn want_entries(services: &mut [Box<dyn AnyService>], restored: Restored<'_>) -> bool {
+    let Restored::Timeline { timeline, .. } = restored else { return false };
+    let service = restored.service().and_then(|kind| of_kind(services, kind));
+    service.is_some_and(|service| service.wants_entries(timeline))
+}
+
 /// A service with its effects and what it said.
 pub struct RunningService<S: Service> {
     service: S,
@@ -170,6 +180,10 @@ impl<S: Service> AnyService for RunningService<S> {
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         self.service.restore(now, restored)
+    }
+
+    fn wants_entries(&self, timeline: TimelineId) -> bool {
+        self.service.wants_entries(timeline)
     }
 
     fn restored(&mut self, now: Now) {

@@ -130,18 +130,26 @@ impl Folder {
                     }
                     kept => running::restore(services, now, kept),
                 };
-                if took { taken += 1 } else { left += 1 }
+                if took {
+                    taken += 1
+                } else {
+                    left += 1
+                }
+                running::want_entries(services, restored)
             };
             for (key, value) in &products {
                 give(Restored::Row { table: Table::Products, key, value });
             }
             let reports = &mut self.reports;
             let restored = self.opened.restore(log as u16, &mut |restored| match restored {
-                Restored::Row { table: Table::Products, .. } => {}
-                Restored::Entry { timeline, seq, .. } if timeline.space() == Space::Reports => {
-                    let (count, logs) = reports.entry(timeline).or_default();
-                    *count += 1;
-                    logs.insert(log as u16, seq);
+                Restored::Row { table: Table::Products, .. } => false,
+                Restored::Timeline { timeline, last, count, .. }
+                    if timeline.space() == Space::Reports =>
+                {
+                    let (all, logs) = reports.entry(timeline).or_default();
+                    *all += count;
+                    logs.insert(log as u16, last);
+                    false
                 }
                 other => give(other),
             });

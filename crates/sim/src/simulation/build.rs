@@ -317,6 +317,7 @@ fn logic(
     parts.disk.borrow().restore(settings.shard, &mut |restored| {
         let took = running::restore(&mut services, now, restored);
         assert!(took, "what is alive is taken in: {restored:?}");
+        running::want_entries(&mut services, restored)
     });
     let (disk, events) = (parts.disk.clone(), parts.events.clone());
     let copies = parts.copies.clone();

@@ -50,9 +50,14 @@ impl OpenFolder {
         self.logs[usize::from(log)].engine.commit(now_s, writes)
     }
 
-    /// Gives everything alive in a log: rows table by table, then entries timeline by timeline.
-    /// What [`OpenFolder::commit`] wrote is among it only after the next start.
-    pub fn restore(&self, log: u16, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
+    /// Gives everything alive in a log, in the order of the port. `each` says of a timeline whether
+    /// its entries are wanted; what it says of anything else means nothing. What
+    /// [`OpenFolder::commit`] wrote is among it only after the next start.
+    pub fn restore(
+        &self,
+        log: u16,
+        each: &mut dyn FnMut(Restored<'_>) -> bool,
+    ) -> Result<(), StateError> {
         self.logs[usize::from(log)].engine.restore(each)
     }
 

@@ -100,7 +100,7 @@ impl Running {
     /// Places and ids of a timeline.
     fn entries(&mut self, log: u16, n: u64) -> Vec<(Seq, u64)> {
         match self.call(log, vec![pull(n)]).remove(0) {
-            Ok(Done::Page(Page { messages, more: false })) => {
+            Ok(Done::Page(Page { messages, more: false, .. })) => {
                 messages.iter().map(|placed| (placed.seq, placed.message.id)).collect()
             }
             other => panic!("{other:?}"),
@@ -110,9 +110,13 @@ impl Running {
 
 fn restored(opened: &OpenFolder, log: u16) -> Vec<String> {
     let mut all = Vec::new();
-    let mut each = |restored: Restored<'_>| match restored {
-        Restored::Row { key, .. } => all.push(String::from_utf8_lossy(key).into_owned()),
-        Restored::Entry { seq, id, .. } => all.push(format!("{seq}: {id}")),
+    let mut each = |restored: Restored<'_>| {
+        match restored {
+            Restored::Row { key, .. } => all.push(String::from_utf8_lossy(key).into_owned()),
+            Restored::Timeline { .. } => {}
+            Restored::Entry { seq, id, .. } => all.push(format!("{seq}: {id}")),
+        }
+        true
     };
     opened.restore(log, &mut each).expect("readable");
     all
@@ -288,6 +292,44 @@ fn a_backup_of_running_logs_is_a_folder_of_its_own() {
     drop(running);
     let mut running = Running::new(open(&from, settings(2)).expect("opens"));
     assert_eq!(running.entries(0, 1).last(), Some(&(401, 1_000)), "and the first is as it was");
+}
+
+/// Nanoseconds that this thread has been on a core.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn a_start_reads_heads_of_a_million_messages_that_wait() {
+    let folder = TempDir::new().expect("a folder");
+    let lazy = Settings { fsync: Fsync::Never, ..settings(1) };
+    let mut opened = open(folder.path(), lazy.clone()).expect("opens");
+    let all: Vec<_> = (0..10_000).map(timeline).collect();
+    for id in 0..100 {
+        for some in all.chunks(2_000) {
+            let append = Append { message: message(id, b"waits"), to: some.into(), once: None };
+            assert!(opened.commit(1_000, 0, &[Write::Append(append)])[0].is_ok());
+        }
+    }
+    drop(opened);
+    drop(open(folder.path(), lazy.clone()).expect("state is told of everything"));
+    let opened = open(folder.path(), lazy).expect("opens");
+    for wanted in [false, true, false, true] {
+        let (began, mut heads, mut entries) = (cpu_ns(), 0, 0);
+        let mut each = |restored: Restored<'_>| {
+            match restored {
+                Restored::Timeline { count: 100, .. } => heads += 1,
+                Restored::Entry { .. } => entries += 1,
+                other => panic!("{other:?}"),
+            }
+            wanted
+        };
+        opened.restore(0, &mut each).expect("readable");
+        assert_eq!((heads, entries), (10_000, if wanted { 1_000_000 } else { 0 }));
+        println!("entries wanted: {wanted}: {} µs of CPU", (cpu_ns() - began) / 1_000);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A plan sees every write before it. What it reads from state later may be newer: then the
 //! entries are those of the moment of the plan, without some that left meanwhile. Invariant: a
 //! page never has a gap of entries that were there all the time, and a message that cannot be read
-//! is an error and never left out.
+//! is named and never left out.
 
 pub(crate) mod body;
 pub(crate) mod page;

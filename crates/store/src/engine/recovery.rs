@@ -7,6 +7,7 @@
 
 use super::index::Index;
 use super::index::counts::Counts;
+use super::index::heads::{self, HeadRow};
 use super::index::hot::Hot;
 use super::index::once::{Limits, Once};
 use super::index::rosters::{Rosters, changed};
@@ -130,15 +131,22 @@ impl Engine {
         true
     }
 
-    /// Everything that is alive: rows table by table, then entries timeline by timeline. Only right
-    /// after opening, while state knows everything.
-    pub fn restore(&self, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
+    /// Everything that is alive, in the order of the port. `each` says of a timeline whether its
+    /// entries are wanted; what it says of anything else means nothing. Only right after opening,
+    /// while state knows everything.
+    pub fn restore(&self, each: &mut dyn FnMut(Restored<'_>) -> bool) -> Result<(), StateError> {
         restore(&*self.index.state, each)
     }
 }
 
+/// Heads that are read from state at once: nothing is asked of it while it goes through a range.
+const HEADS_TOGETHER: usize = 1_024;
+
+/// Who is given each thing that is alive.
+type Each<'a> = &'a mut dyn FnMut(Restored<'_>) -> bool;
+
 /// Everything that state knows, as [`Engine::restore`].
-pub fn restore(state: &dyn State, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
+pub fn restore(state: &dyn State, each: Each<'_>) -> Result<(), StateError> {
     let mut sense = true;
     let all: (&[u8], &[u8]) = (&[], &[u8::MAX; 600]);
     state.range(Keep::Rows, all, false, &mut |key, value| {
@@ -146,12 +154,51 @@ pub fn restore(state: &dyn State, each: &mut dyn FnMut(Restored<'_>)) -> Result<
             key.split_first().and_then(|(table, key)| Some((Table::from_byte(*table)?, key)));
         match table {
             Some((Table::Rosters, _)) => {} // read when they are named
-            Some((table, key)) => each(Restored::Row { table, key, value }),
+            Some((table, key)) => _ = each(Restored::Row { table, key, value }),
             None => sense = false,
         }
         sense
     })?;
-    state.range(Keep::Runs, all, false, &mut |key, value| {
+    let mut from = Some(Vec::new());
+    while let Some(key) = from.filter(|_| sense) {
+        let mut page = Vec::new();
+        state.range(Keep::Heads, (&key, all.1), false, &mut |key, value| {
+            page.push((key.to_vec(), heads::read_row(value)));
+            page.len() < HEADS_TOGETHER
+        })?;
+        let next = |(key, _): &(Vec<u8>, _)| [&key[..], &[0]].concat();
+        from = page.last().filter(|_| page.len() == HEADS_TOGETHER).map(next);
+        let mut wanted = Vec::with_capacity(page.len());
+        for (key, row) in page {
+            let timeline = key.try_into().ok().and_then(TimelineId::from_bytes);
+            let Some((timeline, (row, _))) = timeline.zip(row) else {
+                return Err(super::index::senseless());
+            };
+            let HeadRow { last, count, bytes } = row;
+            if count > 0 {
+                wanted.push((timeline, each(Restored::Timeline { timeline, last, count, bytes })));
+            }
+        }
+        // Neighbours whose entries are wanted are one range.
+        for some in wanted.chunk_by(|(_, one), (_, other)| one == other) {
+            if let [(first, true), ..] = some {
+                let last = some.last().map_or(*first, |(last, _)| *last);
+                entries(state, (*first, last), each)?;
+            }
+        }
+    }
+    if sense { Ok(()) } else { Err(super::index::senseless()) }
+}
+
+/// The entries of these timelines and of those between them.
+fn entries(
+    state: &dyn State,
+    (first, last): (TimelineId, TimelineId),
+    each: Each<'_>,
+) -> Result<(), StateError> {
+    let mut sense = true;
+    let to = [&last.to_bytes()[..], &[u8::MAX; 9]].concat();
+    state.range(Keep::Runs, (&first.to_bytes(), &to), false, &mut |key, value| {
         let read = run::read_key(key).and_then(|(id, first)| Some((id, run::read(first, value)?)));
         let Some((timeline, entries)) = read else {
             sense = false;
@@ -177,7 +224,7 @@ pub(super) fn write_checkpoint(at: Position, counts: &Counts) -> (Vec<u8>, Vec<u
     (CHECKPOINT.to_vec(), out)
 }
 
-fn read_checkpoint(state: &dyn State) -> Result<Option<(Position, Counts)>, StateError> {
+pub(super) fn read_checkpoint(state: &dyn State) -> Result<Option<(Position, Counts)>, StateError> {
     let Some(value) = state.get(Keep::Meta, CHECKPOINT)? else { return Ok(None) };
     let mut bytes = Bytes(&value);
     let mut read = || {
@@ -235,13 +282,13 @@ fn state_failed(folder: &Path, error: StateError) -> OpenError {
 
 /// The lists of one segment, by where they stand in it.
 #[derive(Default)]
-struct Lists {
+pub(super) struct Lists {
     segment: u32,
     lists: HashMap<u32, Vec<TimelineId>>,
 }
 
 impl Lists {
-    fn put(&mut self, place: Place, list: Vec<TimelineId>) {
+    pub(super) fn put(&mut self, place: Place, list: Vec<TimelineId>) {
         if self.segment != place.segment {
             *self = Lists { segment: place.segment, lists: HashMap::new() };
         }
@@ -249,7 +296,7 @@ impl Lists {
     }
 
     /// What a record in `segment` is for. `None` if its list is not there.
-    fn pairs(&self, segment: u32, said: &Said<'_>) -> Option<Vec<(TimelineId, Seq)>> {
+    pub(super) fn pairs(&self, segment: u32, said: &Said<'_>) -> Option<Vec<(TimelineId, Seq)>> {
         let list: &[TimelineId] = match said.targets.list() {
             None => &[][..],
             Some((offset, _)) => self.lists.get(&offset).filter(|_| self.segment == segment)?,

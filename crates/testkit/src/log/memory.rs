@@ -156,6 +156,13 @@ impl MemoryLog {
                 each(Restored::Row { table: *table, key, value });
             }
             for (&timeline, line) in &self.timelines {
+                let (last, count) = (line.last, line.messages.len() as u64);
+                let bytes = line.messages.values().map(|message| message.weight() as u64).sum();
+                if count > 0 {
+                    each(Restored::Timeline { timeline, last, count, bytes });
+                }
+            }
+            for (&timeline, line) in &self.timelines {
                 for (&seq, message) in &line.messages {
                     each(Restored::Entry { timeline, seq, id: message.id, label: &message.label });
                 }
@@ -259,7 +266,7 @@ impl MemoryLog {
     }
 
     fn pull(&self, pull: &Pull) -> Page {
-        let mut page = Page { messages: Vec::new(), more: false };
+        let mut page = Page { messages: Vec::new(), damaged: Vec::new(), more: false };
         let Some(timeline) = self.timelines.get(&pull.timeline) else {
             return page;
         };

@@ -176,6 +176,7 @@ impl Rival for Direct {
             if let (Restored::Entry { timeline, seq, id, .. }, true) = (restored, shown.is_ok()) {
                 shown = seen.row(timeline.home_hash(), seq, id);
             }
+            true
         };
         self.engine.restore(&mut each).map_err(io::Error::other)?;
         shown

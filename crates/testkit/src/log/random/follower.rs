@@ -273,11 +273,17 @@ fn difference(is: &Restoration, must: &Restoration) -> String {
         let only = a.entries.iter().filter(|entry| !b.entries.contains(entry)).take(3);
         only.map(|entry| (entry.0, entry.1, entry.2)).collect::<Vec<_>>()
     };
+    let heads = |a: &Restoration, b: &Restoration| {
+        let only = a.heads.iter().filter(|head| !b.heads.contains(head)).take(3);
+        only.copied().collect::<Vec<_>>()
+    };
     format!(
-        "only restored: {:?} {:?}; only in one that it may be: {:?} {:?}",
+        "only restored: {:?} {:?} {:?}; only in one that it may be: {:?} {:?} {:?}",
         rows(is, must),
+        heads(is, must),
         entries(is, must),
         rows(must, is),
+        heads(must, is),
         entries(must, is)
     )
 }

@@ -303,7 +303,7 @@ impl Broken {
             (Fault::NothingWhenOneIsTooLong, Read::Pull(pull), Done::Page(mut page)) => {
                 let bytes: usize = page.messages.iter().map(|at| at.message.body.len()).sum();
                 if bytes > pull.bytes_max {
-                    page = Page { messages: Vec::new(), more: true };
+                    page = Page { messages: Vec::new(), damaged: Vec::new(), more: true };
                 }
                 Done::Page(page)
             }
