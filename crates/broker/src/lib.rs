@@ -283,7 +283,7 @@ impl Broker {
         let retained = self.turn_retained(now, fx);
         let replays = self.turn_replays(now, fx);
         let pages = self.turn_pages(now, fx);
-        let bodies = self.turn_bodies(now, fx);
+        let bodies = self.turn_pulls(now, fx);
         let handovers = self.turn_handovers(now, fx);
         let retries = self.turn_retries(now, fx);
         let answers = self.turn_answers(now, fx);

@@ -13,6 +13,7 @@ use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind, Weigh};
 use model::session::{SessionDelivery, SessionRequest};
+use model::timeline::TimelineId;
 use model::topic::Publication;
 
 impl Weigh for crate::PeerMessage {
@@ -33,6 +34,10 @@ impl Service for Broker {
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         self.restore(now, restored)
+    }
+
+    fn wants_entries(&self, timeline: TimelineId) -> bool {
+        self.wants_entries(timeline)
     }
 
     fn restored(&mut self, now: Now, fx: &mut Effects) {

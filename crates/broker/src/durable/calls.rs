@@ -39,10 +39,14 @@ pub(crate) enum PendingCall {
     Welcome(Box<Welcome>),
     /// The row of a subscription: the answer that waits, and which of its results.
     Granted(Key, usize),
-    /// A page of bodies, beginning with this place.
-    Bodies(EntryRef),
-    /// A page of what is given to other members of groups, beginning with this place.
-    Given(EntryRef),
+    /// A page of what waits.
+    Page(PageRef),
+    /// A page of what is given to other members of groups.
+    Given(PageRef),
+    /// Whether a message stands at a place that is doubtful.
+    Doubt(EntryRef),
+    /// What is over is gone.
+    Removed(Box<Removal>),
     /// The row of a topic's retained message, which an answer waits for.
     Retaining(Box<Retaining>),
     /// The row of a topic's retained message; refused, it is written as it is by then.
@@ -52,6 +56,26 @@ pub(crate) enum PendingCall {
 }
 
 const _: () = assert!(size_of::<PendingCall>() <= 40);
+
+/// A page of a session's timeline that the log is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PageRef {
+    pub session: Key,
+    /// It begins behind this place.
+    pub from: Seq,
+    /// The last place that was taken when it was asked for, as far as it was known.
+    pub upto: Seq,
+}
+
+/// What is over at a session leaves its timeline.
+pub(crate) struct Removal {
+    pub session: Key,
+    timeline: TimelineId,
+    pub seqs: Vec<Seq>,
+    /// Marks that say that the client has them. They leave when the messages have: one that left
+    /// first would have its message sent once more.
+    pub marks: Vec<Seq>,
+}
 
 /// Something that the log refused, and is asked for again.
 pub(crate) enum Retry {
@@ -64,6 +88,27 @@ pub(crate) enum Retry {
     Unmark(Exchange),
     /// The mark of a message that a client has: no more than are on the way to clients.
     Received(Exchange),
+    /// A look at a doubtful place: no more than there were marks at the start.
+    Doubt(EntryRef),
+    /// Messages that are over, of one session: limited with the writes.
+    Removal(Box<Removal>),
+}
+
+/// Something of a session that is over.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Over {
+    session: Key,
+    /// The place of a message; 0: none.
+    seq: Seq,
+    /// The place of a mark among its exchanges; 0: none.
+    mark: Seq,
+}
+
+/// The timelines of a session: of what waits for it, and of its exchanges.
+#[derive(Clone, Copy)]
+pub(crate) struct Timelines {
+    pub messages: TimelineId,
+    pub exchanges: TimelineId,
 }
 
 /// The calls of a shard.
@@ -74,10 +119,11 @@ pub(crate) struct LogCalls {
     topics: BTreeSet<Box<str>>,
     unmarks: Vec<Exchange>,
     received: Vec<Exchange>,
+    doubts: Vec<EntryRef>,
+    removals: Vec<Box<Removal>>,
     /// Sessions whose bodies could not be read, and when it is tried again.
     pulls: Vec<(Instant, Key)>,
-    /// Places that are over.
-    over: Vec<EntryRef>,
+    over: Vec<Over>,
 }
 
 impl LogCalls {
@@ -123,10 +169,20 @@ impl LogCalls {
         self.write(Write::Delete { table, key }, fx);
     }
 
-    /// A session's entry is over: it leaves the log, if it is there.
+    /// A session's message is over: it leaves the log, if it is there.
     pub fn remove(&mut self, session: Key, seq: Seq) {
-        if seq != 0 {
-            self.over.push(EntryRef { session, seq });
+        self.remove_both(session, seq, 0);
+    }
+
+    /// A mark among a session's exchanges is over.
+    pub fn remove_mark(&mut self, session: Key, mark: Seq) {
+        self.remove_both(session, 0, mark);
+    }
+
+    /// A message is over, and when it is gone so is the mark that its client has it.
+    pub fn remove_both(&mut self, session: Key, seq: Seq, mark: Seq) {
+        if seq != 0 || mark != 0 {
+            self.over.push(Over { session, seq, mark });
         }
     }
 
@@ -173,12 +229,15 @@ impl LogCalls {
             Retry::Retained(topic) => _ = self.topics.insert(topic),
             Retry::Unmark(exchange) => self.unmarks.push(exchange),
             Retry::Received(exchange) => self.received.push(exchange),
+            Retry::Doubt(entry) => self.doubts.push(entry),
+            Retry::Removal(removal) => self.removals.push(removal),
         }
     }
 
     /// Writes that were refused and are asked for again.
     pub fn retries(&self) -> usize {
-        self.writes.len() + self.topics.len() + self.unmarks.len() + self.received.len()
+        let marks = self.unmarks.len() + self.received.len() + self.doubts.len();
+        self.writes.len() + self.removals.len() + self.topics.len() + marks
     }
 
     /// Whether it is time to ask again; or when.
@@ -186,10 +245,17 @@ impl LogCalls {
         self.writes.is_due(now)
     }
 
-    /// All exchanges whose marks are asked for again.
+    /// All exchanges whose marks are asked for again, and places that are doubtful still.
     pub fn take_marks(&mut self) -> impl Iterator<Item = Retry> + use<> {
         let unmarks = std::mem::take(&mut self.unmarks).into_iter().map(Retry::Unmark);
-        unmarks.chain(std::mem::take(&mut self.received).into_iter().map(Retry::Received))
+        let received = std::mem::take(&mut self.received).into_iter().map(Retry::Received);
+        let doubts = std::mem::take(&mut self.doubts).into_iter().map(Retry::Doubt);
+        unmarks.chain(received).chain(doubts)
+    }
+
+    /// A removal that is asked for again.
+    pub fn take_removal(&mut self) -> Option<Box<Removal>> {
+        self.removals.pop()
     }
 
     /// A topic whose row is asked for again.
@@ -218,11 +284,11 @@ impl LogCalls {
         self.pulls.iter().map(|(at, _)| *at).min()
     }
 
-    /// Has the log remove what is over. `timeline_of`: a session's timeline; what was a session's
+    /// Has the log remove what is over. `timelines_of`: a session's timelines; what was a session's
     /// that is gone was forgotten with it.
     pub fn remove_over(
         &mut self,
-        timeline_of: impl Fn(Key) -> Option<TimelineId>,
+        timelines_of: impl Fn(Key) -> Option<Timelines>,
         fx: &mut Effects,
     ) {
         if self.over.is_empty() {
@@ -231,21 +297,42 @@ impl LogCalls {
         let mut over = std::mem::take(&mut self.over);
         over.sort_unstable();
         for of_one in over.chunk_by(|a, b| a.session == b.session) {
-            let Some(timeline) = timeline_of(of_one[0].session) else { continue };
+            let session = of_one[0].session;
+            let Some(timelines) = timelines_of(session) else { continue };
             for some in of_one.chunks(REMOVE_SEQS_MAX) {
-                let seqs = some.iter().map(|entry| entry.seq).collect();
-                self.write(Write::Remove { timeline, seqs }, fx);
+                let (alone, with) = some.split_at(some.partition_point(|over| over.seq == 0));
+                let marks: Vec<Seq> = alone.iter().map(|over| over.mark).collect();
+                if !marks.is_empty() {
+                    let timeline = timelines.exchanges;
+                    self.write(Write::Remove { timeline, seqs: marks }, fx);
+                }
+                let seqs: Vec<Seq> = with.iter().map(|over| over.seq).collect();
+                if !seqs.is_empty() {
+                    let marks = with.iter().map(|over| over.mark).filter(|&mark| mark != 0);
+                    let (timeline, marks) = (timelines.messages, marks.collect());
+                    self.ask_removal(Box::new(Removal { session, timeline, seqs, marks }), fx);
+                }
             }
         }
         over.clear();
         self.over = over;
+    }
+
+    /// Has the log remove messages of a session.
+    pub fn ask_removal(&mut self, removal: Box<Removal>, fx: &mut Effects) {
+        if !self.has_failed() {
+            let (timeline, seqs) = (removal.timeline, removal.seqs.clone());
+            let write = Write::Remove { timeline, seqs };
+            self.ask(PendingCall::Removed(removal), Call::Write(write), fx);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::made::NOW;
+    use crate::durable::entries::{exchanges_of, timeline_of};
+    use crate::session::made::{HOME, NOW};
     use model::ports::log::Read;
 
     #[test]
@@ -288,18 +375,28 @@ mod tests {
         for (slot, seq) in [(1, 7), (2, 3), (1, 5), (3, 1), (1, 0)] {
             log.remove(key(slot), seq);
         }
-        let timelines = [1, 2].map(|slot| {
-            crate::durable::entries::timeline_of(
-                crate::session::made::HOME,
-                if slot == 1 { "a" } else { "b" },
-            )
+        log.remove_mark(key(1), 2);
+        log.remove_both(key(2), 4, 1);
+        let timelines = ["a", "b"].map(|id| Timelines {
+            messages: timeline_of(HOME, id),
+            exchanges: exchanges_of(HOME, id),
         });
         let of = |key: Key| timelines.get(key.slot as usize - 1).copied();
         log.remove_over(of, &mut fx);
         let removed: Vec<_> = fx.calls.drain(..).map(|(_, call)| call).collect();
-        let remove = |at: usize, seqs: &[Seq]| {
-            Call::Write(Write::Remove { timeline: timelines[at], seqs: seqs.to_vec() })
+        let remove =
+            |timeline, seqs: &[Seq]| Call::Write(Write::Remove { timeline, seqs: seqs.to_vec() });
+        let [a, b] = timelines;
+        let first = [remove(a.exchanges, &[2]), remove(a.messages, &[5, 7])];
+        let second = remove(b.messages, &[3, 4]);
+        assert_eq!(removed, [&first[..], &[second]].concat(), "the third is gone");
+        let Some(PendingCall::Removed(last)) = log.completed(2, &Ok(Done::Written), &mut fx) else {
+            panic!("what was asked for")
         };
-        assert_eq!(removed, [remove(0, &[5, 7]), remove(1, &[3])], "the third is gone");
+        assert_eq!(
+            (&last.seqs[..], &last.marks[..]),
+            (&[3, 4][..], &[1][..]),
+            "it goes afterwards"
+        );
     }
 }

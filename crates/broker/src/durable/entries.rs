@@ -1,52 +1,64 @@
-//! Entries of a session's timeline: messages, and what it has to remember of exchanges.
+//! Entries of a session's two timelines: messages that wait for it, and what it has to remember of
+//! exchanges. Of the first a start reads no more than the head, the second has few entries.
 //!
 //! ```text
-//!  label of a message   1 | 0 | flags | bytes 4 | expire_at 4 | publisher's timeline 8 |
-//!                       its packet identifier 2 | share 4 |
-//!                       (another member had it: client 2 + n | its place there 8) |
+//!  label of a message   2 | 0 | flags | expire_at 4 | its publisher's packet identifier 2 |
+//!                       share 4 | (another member had it: client 2 + n | its place there 8) |
 //!                       subscription identifiers, 4 each
-//!  of an exchange in    1 | 1 | packet identifier 2
-//!  of a release         1 | 2 | packet identifier 2 | place of the message 8
+//!  of an exchange in    2 | 1 | packet identifier 2
+//!  of a release         2 | 2 | packet identifier 2 | place of the message 8
 //! ```
-//! Little endian. One message may stand in many timelines; in the publisher's own it is no message
-//! for the publisher but the mark that its packet identifier is taken. Labels are read back at the
-//! start; what makes no sense is `None`.
+//! Little endian. One message may stand in many timelines; among a publisher's exchanges it is no
+//! message but the mark that its packet identifier is taken. What makes no sense is `None`.
 
 use super::bytes::text;
 use crate::peer_message::OldPlace;
+use crate::retained::row;
 use base::bytes::ByteReader;
 use base::hash::HashKey;
-use model::timeline::{Space, TimelineId};
-use model::topic::{Qos, SubscriptionIds};
+use model::timeline::{Message, Space, TimelineId};
+use model::topic::{Publication, Qos, SubscriptionIds};
 use std::sync::Arc;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const QOS: u8 = 3;
 const RETAIN: u8 = 4;
 const MOVED: u8 = 8;
+
+/// Bytes of a label without what only some have.
+const LABEL_BYTES: usize = 13;
 
 /// Subscription identifiers that one delivery of a durable session names; more are left out.
 pub(crate) const IDS_MAX: usize = 56;
 
 /// Longest client identifier that a label has room for, bytes, beside one subscription identifier:
 /// where a message stood before is named by it.
-pub(crate) const OLD_CLIENT_BYTES_MAX: usize = 216;
+pub(crate) const OLD_CLIENT_BYTES_MAX: usize = 228;
 
 /// Label under which a message stands in timelines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
     pub qos: Qos,
     pub retain: bool,
-    /// What it weighs, bytes.
-    pub bytes: u32,
     pub expire_at: u32,
-    /// The lower half of its publisher's timeline, and the packet identifier there; zeros: none.
-    pub origin: (u64, u16),
+    /// The packet identifier that it marks as taken among its publisher's exchanges; 0: none.
+    pub origin: u16,
     /// Hash of the shared group it came through; 0: none.
     pub share: u32,
     pub ids: SubscriptionIds,
     /// Where it stood before, when another member of the group had it.
     pub old_place: Option<OldPlace>,
+}
+
+impl Label {
+    /// What a message weighs under this label in the log.
+    pub(crate) fn weight(&self, message: &Publication) -> u32 {
+        let ids = self.ids.as_ref().map_or(0, |ids| ids.len().min(IDS_MAX) * 4);
+        let old_place = self.old_place.as_ref().map_or(0, |place| 10 + place.client.len());
+        let label = LABEL_BYTES + ids + old_place;
+        let bytes = label + row::length(message) + Message::WEIGHT_BESIDE;
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
 }
 
 impl OldPlace {
@@ -77,10 +89,9 @@ pub(crate) fn timeline_of(home: HashKey, client_id: &str) -> TimelineId {
     TimelineId::of(Space::Sessions, home, &[b"mqtt", client_id.as_bytes()])
 }
 
-/// What tells a timeline from others in a label.
-pub(crate) fn low_half(timeline: TimelineId) -> u64 {
-    let bytes = timeline.to_bytes();
-    u64::from_be_bytes(*bytes.last_chunk().expect("sixteen bytes end in eight"))
+/// The timeline of what a session has to remember of exchanges.
+pub(crate) fn exchanges_of(home: HashKey, client_id: &str) -> TimelineId {
+    TimelineId::of(Space::Exchanges, home, &[b"mqtt", client_id.as_bytes()])
 }
 
 impl Said {
@@ -91,10 +102,8 @@ impl Said {
                 let moved = if label.old_place.is_some() { MOVED } else { 0 };
                 let flags = label.qos as u8 | if label.retain { RETAIN } else { 0 } | moved;
                 out.extend([0, flags]);
-                out.extend(label.bytes.to_le_bytes());
                 out.extend(label.expire_at.to_le_bytes());
-                out.extend(label.origin.0.to_le_bytes());
-                out.extend(label.origin.1.to_le_bytes());
+                out.extend(label.origin.to_le_bytes());
                 out.extend(label.share.to_le_bytes());
                 if let Some(place) = &label.old_place {
                     text(place.client.as_bytes(), &mut out);
@@ -121,8 +130,7 @@ impl Said {
         match from.byte()? {
             0 => {
                 let flags = from.flags(QOS | RETAIN | MOVED)?;
-                let (bytes, expire_at) = (from.u32()?, from.u32()?);
-                let origin = (from.u64()?, from.u16()?);
+                let (expire_at, origin) = (from.u32()?, from.u16()?);
                 let share = from.u32()?;
                 let old_place = match flags & MOVED {
                     0 => None,
@@ -133,7 +141,6 @@ impl Said {
                 rest.is_empty().then_some(Said::Message(Label {
                     qos: Qos::of(flags & QOS)?,
                     retain: flags & RETAIN != 0,
-                    bytes,
                     expire_at,
                     origin,
                     share,
@@ -163,9 +170,8 @@ mod tests {
         let label = Label {
             qos: Qos::ExactlyOnce,
             retain: true,
-            bytes: 77,
             expire_at: 5,
-            origin: (9, 3),
+            origin: 3,
             share: 4,
             ids: Some(Arc::from([7, 1 << 27])),
             old_place: None,
@@ -188,20 +194,43 @@ mod tests {
     }
 
     #[test]
+    fn a_message_weighs_what_it_will_in_the_log() {
+        let publication = Publication::new("topic", &[1, 2], b"payload");
+        for count in [0, 1, 56, 57] {
+            for old_place in [None, Some(OldPlace { client: "ä".into(), seq: 7 })] {
+                let ids = (count > 0).then(|| (0..count).collect());
+                let label = Label {
+                    qos: Qos::AtLeastOnce,
+                    retain: false,
+                    expire_at: 0,
+                    origin: 0,
+                    share: 0,
+                    ids,
+                    old_place,
+                };
+                let (id, at_s) = (1, 2);
+                let body = row::encode(&publication);
+                let kept = Said::Message(label.clone()).encode();
+                let message = Message { id, at_s, label: kept, body };
+                assert_eq!(label.weight(&publication) as usize, message.weight(), "{count}");
+            }
+        }
+    }
+
+    #[test]
     fn a_delivery_names_so_many_subscriptions_and_its_label_has_room_for_them() {
         let label = |count: u32| Label {
             qos: Qos::AtLeastOnce,
             retain: false,
-            bytes: 1,
             expire_at: 0,
-            origin: (0, 0),
+            origin: 0,
             share: 0,
             ids: Some((0..count).collect()),
             old_place: None,
         };
         for (count, kept) in [(1, 1), (56, 56), (57, 56), (1_000, 56)] {
             let bytes = Said::Message(label(count)).encode();
-            assert!(bytes.len() <= model::timeline::Message::LABEL_BYTES_MAX);
+            assert!(bytes.len() <= Message::LABEL_BYTES_MAX);
             assert_eq!(Said::decode(&bytes), Some(Said::Message(label(kept))), "{count}");
         }
     }
@@ -214,16 +243,15 @@ mod tests {
             let said = Said::Message(Label {
                 qos: Qos::ExactlyOnce,
                 retain: false,
-                bytes: 1,
                 expire_at: 0,
-                origin: (0, 0),
+                origin: 0,
                 share: 7,
                 ids: Some([9].into()),
                 old_place: Some(old_place),
             });
             said.encode().len()
         };
-        assert_eq!(label(OLD_CLIENT_BYTES_MAX), model::timeline::Message::LABEL_BYTES_MAX);
-        assert_eq!(label(OLD_CLIENT_BYTES_MAX + 1), model::timeline::Message::LABEL_BYTES_MAX + 1);
+        assert_eq!(label(OLD_CLIENT_BYTES_MAX), Message::LABEL_BYTES_MAX);
+        assert_eq!(label(OLD_CLIENT_BYTES_MAX + 1), Message::LABEL_BYTES_MAX + 1);
     }
 }

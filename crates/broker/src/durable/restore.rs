@@ -1,17 +1,19 @@
 //! The start: what the log kept becomes the broker's memory again.
 //!
-//! Rows come first, then entries, which know their sessions by their timelines. Every connection
-//! was lost: wills are published, with their delay. What was sent before is sent again with DUP
-//! where it may have been sent, under the packet identifier it had. What cannot be read stays in
-//! the log.
+//! Rows come first, then timelines, which know their sessions by their ids. Of what waits for a
+//! session the head is enough: the rest is read when its client is back, and sent again with DUP
+//! where it may have been sent, under the packet identifier it had. Entries are read of exchanges,
+//! and of members of shared groups: what they got from other members may stand there still. Every
+//! connection was lost: wills are published, with their delay. What cannot be read stays in the
+//! log.
 
-use super::entries::{Said, low_half, timeline_of};
+use super::entries::{Label, Said, exchanges_of, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};
 use crate::Broker;
 use crate::Effects;
 use crate::message::groups::SHARE;
 use crate::message::groups::share_of;
-use crate::message::queue::{Entry, Release, id_of};
+use crate::message::queue::{Release, RestoredHead};
 use crate::message::subscriptions::Hold;
 use crate::peer_message::OldPlace;
 use crate::retained::decode;
@@ -47,7 +49,10 @@ pub(crate) struct Restoring {
     strays: Vec<Write>,
     /// Timelines that belong to nobody.
     lost: BTreeSet<TimelineId>,
+    /// Marks that are over.
     over: Vec<EntryRef>,
+    /// Messages that clients said they have, and that may have left.
+    released: Vec<EntryRef>,
     /// Where messages stood that have gone to other members of their groups.
     old_places: Vec<OldPlace>,
     /// A row could not be read: what belongs to nobody may be its session's.
@@ -70,29 +75,48 @@ impl Broker {
             Restored::Row { table: Table::Delayed, key, value } => {
                 self.delayed.restore(key, value).then_some(())
             }
-            Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Sessions => {
-                self.routing.observe(id);
-                self.restore_entry(timeline, seq, label)
+            Restored::Timeline { timeline, last, count, bytes } => {
+                self.restore_head(timeline, (last, count, bytes));
+                Some(())
             }
-            Restored::Row { .. } | Restored::Entry { .. } => return false,
+            Restored::Entry { timeline, seq, id, label } => {
+                self.routing.observe(id);
+                match timeline.space() {
+                    Space::Sessions => self.restore_message(label),
+                    Space::Exchanges => self.restore_exchange(timeline, seq, label),
+                    Space::Pushes | Space::Reports | Space::Other => None,
+                }
+            }
+            Restored::Row { .. } => return false,
         };
         self.restoring.unreadable |= taken.is_none();
         taken.is_some()
     }
 
+    /// Whether the entries of a timeline are wanted, and not its head alone.
+    pub fn wants_entries(&self, timeline: TimelineId) -> bool {
+        if timeline.space() == Space::Exchanges {
+            return true;
+        }
+        let owner = self.restoring.owners.get(&timeline);
+        let more = owner.and_then(|owner| self.sessions.more(owner.key));
+        more.is_some_and(|more| !more.shares.is_empty())
+    }
+
     /// Everything has come.
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let restoring = std::mem::take(&mut self.restoring);
-        let online = restoring.owners.values().filter(|owner| owner.online);
-        let online: BTreeSet<Key> = online.map(|owner| owner.key).collect();
         if !restoring.unreadable {
             restoring.strays.into_iter().for_each(|write| self.log.write(write, fx));
             for timeline in restoring.lost {
                 self.log.write(Write::Forget(timeline), fx);
             }
         }
-        for entry in restoring.over {
-            self.log.remove(entry.session, entry.seq);
+        for mark in restoring.over {
+            self.log.remove_mark(mark.session, mark.seq);
+        }
+        for entry in restoring.released {
+            self.ask_doubt(entry, fx);
         }
         for place in restoring.old_places {
             self.leave_old_place(now, place, fx);
@@ -102,15 +126,9 @@ impl Broker {
             self.delayed.push_will(id, message);
         }
         let keys: Vec<Key> = self.sessions.iter().map(|(key, _)| key).collect();
-        let window = usize::from(self.settings.limits.topics.inflight_max);
         for key in keys {
             // What one session has does not wait for what others have.
             self.units.begin();
-            if let Some(more) = self.sessions.at_mut(key).and_then(|it| it.more.as_mut())
-                && online.contains(&key)
-            {
-                more.queue.sent_before(window);
-            }
             self.regrant_restored(now, key, fx);
             self.share_presence(now, key, false, fx);
             self.will_due(now, key, fx);
@@ -138,9 +156,11 @@ impl Broker {
         session.restore(if row.online { now.unix_s() } else { row.since_s }, &terms);
         let version = session.version();
         self.sessions.observe(version);
-        let timeline = timeline_of(self.settings.home, id);
         let (online, sent_upto) = (row.online, row.sent_upto);
-        self.restoring.owners.insert(timeline, Owner { key, online, sent_upto });
+        for of in [timeline_of, exchanges_of] {
+            let owner = Owner { key, online, sent_upto };
+            self.restoring.owners.insert(of(self.settings.home, id), owner);
+        }
         Some(())
     }
 
@@ -198,42 +218,52 @@ impl Broker {
         Some(())
     }
 
-    fn restore_entry(&mut self, timeline: TimelineId, seq: Seq, label: &[u8]) -> Option<()> {
-        let said = Said::decode(label)?;
+    fn restore_head(&mut self, timeline: TimelineId, (last, count, bytes): (Seq, u64, u64)) {
         let Some(owner) = self.restoring.owners.get(&timeline) else {
             self.restoring.lost.insert(timeline);
-            return Some(());
+            return;
         };
-        let key = owner.key;
-        let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key)?.more();
-        let over = &mut self.restoring.over;
-        let mut mark = |id, alone| {
-            let before = more.inbound.restore(id, Marker { seq, alone });
-            over.extend(before.map(|seq| EntryRef { session: key, seq }));
-        };
-        match said {
-            Said::Message(label) if label.origin.1 != 0 && label.origin.0 == low_half(timeline) => {
-                mark(label.origin.1, false);
-            }
-            Said::Message(label) => {
-                self.restoring.old_places.extend(label.old_place.clone());
-                let mut entry = Entry::stub(&label, seq);
-                let id = id_of(seq);
-                if seq <= owner.sent_upto && more.queue.is_free(id) {
-                    entry.set_again();
-                    entry.id = id;
-                    more.queue.push_sent(entry, totals);
-                } else {
-                    more.queue.push(entry, totals);
-                }
-            }
-            Said::Inbound(id) => mark(id, true),
-            Said::Released(id, of) => {
-                let of = more.queue.lose(of, totals).map_or(0, |entry| entry.seq);
-                more.queue.add_release(Release { id, of, seq, marking: false });
-            }
+        let (key, sent_upto) = (owner.key, owner.sent_upto);
+        if timeline.space() != Space::Sessions {
+            return;
         }
+        let window = usize::from(self.settings.limits.topics.inflight_max);
+        let window = if owner.online { window } else { 0 };
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let head = RestoredHead { last, count, bytes, sent_upto, window };
+        session.more().queue.restore(head, &mut self.totals);
+    }
+
+    /// A message that waits for a member of a group: where it stood before is what is wanted.
+    fn restore_message(&mut self, label: &[u8]) -> Option<()> {
+        let Said::Message(Label { old_place, .. }) = Said::decode(label)? else { return None };
+        self.restoring.old_places.extend(old_place);
+        Some(())
+    }
+
+    fn restore_exchange(&mut self, timeline: TimelineId, seq: Seq, label: &[u8]) -> Option<()> {
+        let said = Said::decode(label)?;
+        // What is nobody's will be forgotten.
+        let Some(owner) = self.restoring.owners.get(&timeline) else { return Some(()) };
+        let key = owner.key;
+        let more = self.sessions.at_mut(key)?.more();
+        let over = |seq| EntryRef { session: key, seq };
+        let (id, alone) = match said {
+            Said::Message(label) => (label.origin, false),
+            Said::Inbound(id) => (id, true),
+            Said::Released(id, of) => {
+                // Of two that say the same the former was refused, or is over.
+                let former = more.queue.drop_release(id);
+                self.restoring.over.extend(former.map(|former| over(former.seq)));
+                if more.queue.doubt(of) {
+                    self.restoring.released.push(EntryRef { session: key, seq: of });
+                }
+                more.queue.add_release(Release { id, of, seq, marking: false });
+                return Some(());
+            }
+        };
+        let before = more.inbound.restore(id, Marker { seq, alone });
+        self.restoring.over.extend(before.map(over));
         Some(())
     }
 }

@@ -12,7 +12,7 @@ use super::answers::{After, DueAnswer, Origin, PendingAnswer, denial, receipt_of
 use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
-use crate::durable::calls::{PendingCall, Retry};
+use crate::durable::calls::{PendingCall, Retry, Timelines};
 use crate::durable::rows_now::RowsNow;
 use crate::peer_message::PeerMessage;
 use crate::session::inbound::{InboundState, ReadyAnswer};
@@ -150,7 +150,7 @@ impl Broker {
             Err(_) => {
                 inbound.set_state(id, InboundState::Halfway);
                 if ends && let Some(first) = inbound.end_halfway(most) {
-                    self.log.remove(key, first.marker.seq);
+                    self.log.remove_mark(key, first.marker.seq);
                 }
             }
         }
@@ -304,8 +304,10 @@ impl Broker {
             PendingCall::Granted(granting, at) => {
                 self.granted(now, granting, at, written(), fx);
             }
-            PendingCall::Bodies(first) => self.bodies_came(now, first, result, fx),
-            PendingCall::Given(first) => self.given_came(now, first, result, fx),
+            PendingCall::Page(page) => self.page_read(now, page, result, fx),
+            PendingCall::Given(page) => self.given_came(now, page, result, fx),
+            PendingCall::Doubt(entry) => self.doubt_settled(now, entry, result, fx),
+            PendingCall::Removed(removal) => self.removed(now, removal, result, fx),
             PendingCall::Retaining(retaining) => {
                 self.retained_answered(now, *retaining, written(), fx);
             }
@@ -328,8 +330,13 @@ impl Broker {
             match mark {
                 Retry::Unmark(exchange) => self.unmark(exchange, fx),
                 Retry::Received(exchange) => self.mark_received(now, exchange, fx),
-                Retry::Write(_) | Retry::Retained(_) => {}
+                Retry::Doubt(entry) => self.ask_doubt(entry, fx),
+                Retry::Write(_) | Retry::Retained(_) | Retry::Removal(_) => {}
             }
+        }
+        for _ in 0..RETRIES_A_TURN_MAX {
+            let Some(removal) = self.log.take_removal() else { break };
+            self.log.ask_removal(removal, fx);
         }
         for _ in 0..RETRIES_A_TURN_MAX {
             let Some(topic) = self.log.take_topic() else { break };
@@ -349,7 +356,12 @@ impl Broker {
     /// Takes what is over out of the log.
     pub(crate) fn turn_removals(&mut self, fx: &mut Effects) {
         let (sessions, home) = (&self.sessions, self.settings.home);
-        self.log.remove_over(|key| Some(sessions.at(key)?.timeline(home)), fx);
+        let timelines_of = |key| {
+            let session = sessions.at(key)?;
+            let (messages, exchanges) = (session.timeline(home), session.exchanges(home));
+            Some(Timelines { messages, exchanges })
+        };
+        self.log.remove_over(timelines_of, fx);
     }
 }
 

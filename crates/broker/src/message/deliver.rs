@@ -1,8 +1,8 @@
 //! Delivery from a client's queue, as far as its window allows, and what the client answers.
 //!
 //! In order, with the packet identifier it had if it was sent before. What has expired before it
-//! was sent is dropped; what was sent does not expire (MQTT5 4.3.3-7). Bodies come back from the
-//! log one page a session at a time; until that of the next message is here the pump stands still.
+//! was sent is dropped; what was sent does not expire (MQTT5 4.3.3-7). What is in the log alone
+//! comes back from there in time; until the next message is here the pump stands still.
 //!
 //! A message of the log is removed from it when the client has it, in batches: one that is removed
 //! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log is told first
@@ -18,14 +18,13 @@ use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::{PendingCall, Retry};
 use crate::durable::entries::Said;
-use crate::retained::decode;
-use crate::session::record::{EntryRef, Exchange};
+use crate::session::record::Exchange;
 use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::Now;
 use model::close::CloseReason;
-use model::counters::{ProcessCounter, TopicCounter};
+use model::counters::TopicCounter;
 use model::ports::calls::may_be_taken_later;
-use model::ports::log::{Append, Call, Done, Page, Pull, Read, StoreError, Write};
+use model::ports::log::{Append, Call, Done, StoreError, Write};
 use model::session::{AckStep, Denial, Denied, Drop, Outgoing, SessionDelivery};
 use model::timeline::Message;
 use model::topic::{Publication, Qos, SubscriptionIds};
@@ -34,16 +33,9 @@ use std::sync::Arc;
 /// Bytes of messages of QoS 1 and 2 on the way to one client, but always one message.
 pub(crate) const BYTES_ON_WAY_MAX: u64 = 512 * 1024;
 
-/// Messages fetched at once for a session.
-const PAGE_COUNT: usize = 64;
-
-/// Bytes of their bodies, but always one.
-const PAGE_BYTES: usize = 256 * 1024;
-
 /// What is to be done about the next message.
 enum Next {
     Stop,
-    Fetch,
     Expired,
     Straight,
     Send,
@@ -70,7 +62,7 @@ impl Broker {
             let next = match queue.next() {
                 None => Next::Stop,
                 Some(entry) if entry.id == 0 && expired(entry, unix_s) => Next::Expired,
-                Some(entry) if entry.message.is_none() => Next::Fetch,
+                Some(entry) if entry.message.is_none() => Next::Stop,
                 Some(entry) if entry.qos == Qos::AtMostOnce => Next::Straight,
                 Some(_) if queue.on_way() >= window => Next::Stop,
                 Some(entry)
@@ -83,7 +75,6 @@ impl Broker {
             };
             match next {
                 Next::Stop => break,
-                Next::Fetch => return self.fetch(now, key, fx),
                 Next::Expired => {
                     let Some(entry) = queue.take_next(totals) else { break };
                     self.over(key, &entry);
@@ -106,6 +97,7 @@ impl Broker {
                 }
             }
         }
+        self.read_on(key, fx);
     }
 
     /// The client is back: what it has and does not know to be released is said again, and what was
@@ -209,7 +201,7 @@ impl Broker {
         let release = more.and_then(|more| more.queue.release_mut(id));
         let Some(seq) = release.filter(|it| it.marking).map(|it| it.of) else { return };
         let Some(session) = self.sessions.at(key) else { return };
-        let timeline = session.timeline(self.settings.home);
+        let timeline = session.exchanges(self.settings.home);
         let message = Arc::new(Message {
             id: u64::from(id),
             at_s: now.unix_s(),
@@ -242,7 +234,7 @@ impl Broker {
         };
         let release = session.more.as_mut().and_then(|more| more.queue.release_mut(id));
         let Some(release) = release.filter(|release| release.marking) else {
-            return self.log.remove(key, seq);
+            return self.log.remove_mark(key, seq);
         };
         (release.seq, release.marking) = (seq, false);
         if let Some(conn) = conn {
@@ -253,97 +245,7 @@ impl Broker {
     fn completed_out(&mut self, key: Key, id: u16, _fx: &mut Effects) {
         let more = self.sessions.more_mut(key);
         let Some(release) = more.and_then(|more| more.queue.drop_release(id)) else { return };
-        // Both in one call: a marker that leaves first would have the message sent once more.
-        self.log.remove(key, release.of);
-        self.log.remove(key, release.seq);
-    }
-
-    /// Fetches the bodies of what is to be sent next, if they are away.
-    pub(crate) fn fetch(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        let _ = now;
-        let Some(session) = self.sessions.at_mut(key) else { return };
-        let timeline = session.timeline(self.settings.home);
-        let Some(more) = session.more.as_mut() else { return };
-        let Some(seq) = more.queue.missing(PAGE_COUNT).filter(|_| more.begin_pull()) else {
-            return;
-        };
-        let pull = Pull {
-            timeline,
-            from: seq - 1,
-            backwards: false,
-            count_max: PAGE_COUNT,
-            bytes_max: PAGE_BYTES,
-        };
-        self.log.ask(
-            PendingCall::Bodies(EntryRef { session: key, seq }),
-            Call::Read(Read::Pull(pull)),
-            fx,
-        );
-    }
-
-    /// A page came, or did not.
-    pub(crate) fn bodies_came(
-        &mut self,
-        now: Now,
-        EntryRef { session: key, seq }: EntryRef,
-        result: Result<Done, StoreError>,
-        fx: &mut Effects,
-    ) {
-        let Some(session) = self.sessions.at_mut(key) else { return };
-        let Some(more) = session.more.as_mut() else { return };
-        more.end_pull();
-        if session.online().is_none() {
-            // Its client went again meanwhile: they are fetched when it is back.
-            return self.sessions.rest(key);
-        }
-        match result {
-            Ok(Done::Page(page)) => {
-                self.attach_bodies(now, EntryRef { session: key, seq }, &page, fx)
-            }
-            Err(StoreError::Damaged) => {
-                fx.counters.count(ProcessCounter::PullsFailed);
-                self.lose_body(now, key, seq, fx);
-            }
-            Ok(_) | Err(_) => {
-                fx.counters.count(ProcessCounter::PullsFailed);
-                return self.log.pull_again(now, key);
-            }
-        }
-        self.pump(now, key, fx);
-    }
-
-    /// Asks again for bodies that could not be read.
-    pub(crate) fn turn_bodies(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for key in self.log.take_pulls(now) {
-            self.pump(now, key, fx);
-        }
-        self.log.next_pull()
-    }
-
-    fn attach_bodies(&mut self, now: Now, first: EntryRef, page: &Page, fx: &mut Effects) {
-        let EntryRef { session: key, seq: first } = first;
-        let mut came = false;
-        for placed in &page.messages {
-            let Some(session) = self.sessions.at_mut(key) else { return };
-            let Some(more) = session.more.as_mut() else { return };
-            // Marks stand between the messages.
-            let Some(message) = decode(&placed.message.body) else { continue };
-            more.queue.attach(placed.seq, &Arc::new(message), &mut self.totals);
-            came |= placed.seq == first;
-        }
-        if !came {
-            fx.counters.count(ProcessCounter::PullsFailed);
-            self.lose_body(now, key, first, fx);
-        }
-    }
-
-    fn lose_body(&mut self, now: Now, key: Key, seq: u64, fx: &mut Effects) {
-        let totals = &mut self.totals;
-        let more = self.sessions.more_mut(key);
-        if let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) {
-            self.share_over(key, &entry, fx);
-            self.sessions.dropped(now, key, Drop::StoreFull, 1, fx);
-        }
+        self.log.remove_both(key, release.of, release.seq);
     }
 }
 

@@ -1,20 +1,19 @@
 //! The work of a durable member of a shared group that goes away goes to another one.
 //!
 //! What it was not sent, and at QoS 1 what it has not answered, is offered to the owner of the
-//! group: first what has its body in memory, then page by page what is in the log alone. The owner
-//! takes it if another member is online; it leaves the old member's timeline when the new one has
-//! it. What is refused is put back at its place. A kill between leaves it in both timelines: the
-//! new place names the old one, which the start takes out. A client identifier that is too long to
-//! be named there is not: what may not come twice then stays, and at QoS 1 the kill doubles it.
-//! Whoever returns keeps what was not offered yet. Invariant: an entry is in the queue or offered,
-//! never both.
+//! group, page by page as it stands in the log. The owner takes it if another member is online; it
+//! leaves the old member's timeline when the new one has it. What is refused is put back at its
+//! place. A kill between leaves it in both timelines: the new place names the old one, which the
+//! start takes out. A client identifier that is too long to be named there is not: what may not
+//! come twice then stays, and at QoS 1 the kill doubles it. Whoever returns keeps what was not
+//! offered yet. Invariant: an entry waits or is offered, never both.
 
 use super::answers::{Origin, PendingAnswer};
 use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
-use crate::durable::calls::PendingCall;
-use crate::durable::entries::OLD_CLIENT_BYTES_MAX;
+use crate::durable::calls::{PageRef, PendingCall};
+use crate::durable::entries::{Label, OLD_CLIENT_BYTES_MAX, Said};
 use crate::peer_message::{GroupWhat, GroupWord, OldPlace, PeerMessage};
 use crate::retained::decode;
 use crate::session::record::EntryRef;
@@ -25,7 +24,7 @@ use model::id::ShardId;
 use model::ports::log::{Call, Done, Pull, Read, StoreError};
 use model::pressure::Pressure;
 use model::session::Denial;
-use model::timeline::{Seq, TimelineId};
+use model::timeline::{Placed, Seq, TimelineId};
 use model::topic::{Publication, Qos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,8 +62,10 @@ struct Handover {
     busy: bool,
     /// Groups that have nobody for it.
     shut: BTreeSet<u32>,
-    /// Nothing before this place is to be offered any more.
+    /// Nothing up to this place is to be offered any more.
     from: Seq,
+    /// The log was read to its end.
+    is_read: bool,
 }
 
 /// All of a shard.
@@ -73,6 +74,13 @@ pub(crate) struct Handovers {
     open: BTreeMap<Key, Handover>,
     /// Those that go on, and when.
     ready: Vec<(Instant, Key)>,
+}
+
+impl Handovers {
+    /// Whether a page of what a session offers is on its way.
+    pub fn is_pulling(&self, key: Key) -> bool {
+        self.open.get(&key).is_some_and(|handover| handover.pulling)
+    }
 }
 
 /// A message that a member of a group went away with, for another member.
@@ -88,7 +96,7 @@ pub(crate) struct WorkOffer {
 }
 
 impl Broker {
-    /// A durable member goes away. To be called while the bodies of its queue are in memory.
+    /// A durable member goes away.
     pub(crate) fn give_work(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
             return;
@@ -98,13 +106,7 @@ impl Broker {
         {
             return;
         }
-        self.handovers.open.entry(key).or_default();
-        let Some(queue) = session.queue() else { return };
-        let here = queue.givable_from(0).filter(|entry| entry.message.is_some());
-        let seqs: Vec<Seq> = here.take(PAGE_COUNT).map(|entry| entry.seq).collect();
-        for seq in seqs {
-            self.offer(now, EntryRef { session: key, seq }, None, fx);
-        }
+        self.handovers.open.entry(key).or_default().is_read = false;
         self.give_on(now, key, fx);
     }
 
@@ -121,24 +123,26 @@ impl Broker {
         self.handovers.open.remove(&key);
     }
 
-    /// Offers one entry, with the body that came from the log or that is in memory.
-    fn offer(
-        &mut self,
-        now: Now,
-        EntryRef { session: key, seq }: EntryRef,
-        body: Option<Arc<Publication>>,
-        fx: &mut Effects,
-    ) {
-        let Some((filter, member, client)) = self.offered_group(key, seq) else { return };
+    /// Offers one entry of the log, if it may be.
+    fn offer(&mut self, now: Now, key: Key, placed: &Placed, fx: &mut Effects) {
+        let seq = placed.seq;
+        let Some(Said::Message(label)) = Said::decode(&placed.message.label) else { return };
+        let offered = self.offered_group(key, seq, &label);
+        let Some((filter, member, client)) = offered else { return };
+        let Some(message) = decode(&placed.message.body).map(Arc::new) else { return };
         let totals = &mut self.totals;
-        let more = self.sessions.more_mut(key);
-        let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) else { return };
-        let Some(message) = body.or_else(|| entry.message.clone()) else {
-            return self.put_back(now, key, entry, fx);
-        };
+        let Some(more) = self.sessions.more_mut(key) else { return };
+        let mut stub = Entry::stub(&label, seq, placed.message.weight() as u32);
+        if seq <= more.queue.sent_upto() {
+            stub.set_again();
+        }
+        let Some(entry) = more.queue.lend(stub, totals) else { return };
         let receipt = match self.await_move(key, entry) {
             Ok(receipt) => receipt,
-            Err(entry) => return self.put_back(now, key, *entry, fx),
+            Err(entry) => {
+                self.offer_later(key, seq);
+                return self.put_back(now, key, *entry, fx);
+            }
         };
         if let Some(handover) = self.handovers.open.get_mut(&key) {
             handover.left += 1;
@@ -148,14 +152,25 @@ impl Broker {
         self.tell_group(now, &filter, member, what, fx);
     }
 
-    /// Whether an entry may be offered: the group it came through, and who has it.
-    fn offered_group(&self, key: Key, seq: Seq) -> Option<(Box<str>, TimelineId, Arc<str>)> {
+    /// Whether an entry may be offered, which is not so of what began at QoS 2: the group it came
+    /// through, and who has it.
+    fn offered_group(
+        &self,
+        key: Key,
+        seq: Seq,
+        label: &Label,
+    ) -> Option<(Box<str>, TimelineId, Arc<str>)> {
         let handover = self.handovers.open.get(&key)?;
         let session = self.sessions.at(key)?;
         let more = session.more.as_ref()?;
-        let entry = more.queue.givable_from(seq).find(|entry| entry.seq == seq)?;
-        let share = more.shares.numbered(entry.share)?;
-        let is_open = !handover.shut.contains(&entry.share) && may_move(session.id(), entry);
+        let share = more.shares.numbered(label.share)?;
+        let may = match label.qos {
+            Qos::ExactlyOnce => {
+                seq > more.queue.sent_upto() && session.id().len() <= OLD_CLIENT_BYTES_MAX
+            }
+            Qos::AtMostOnce | Qos::AtLeastOnce => true,
+        };
+        let is_open = may && !handover.shut.contains(&label.share);
         let member = more.shares.member().filter(|_| is_open)?;
         Some((share.filter.clone(), member, Arc::from(session.id())))
     }
@@ -179,9 +194,17 @@ impl Broker {
         match why {
             None => {}
             Some(NOBODY) => _ = handover.shut.insert(share),
-            Some(_) => (handover.busy, handover.from) = (true, handover.from.min(seq)),
+            Some(_) => self.offer_later(key, seq),
         }
         self.give_on(now, key, fx);
+    }
+
+    /// There is no room for an entry now: all from there on are looked at again.
+    fn offer_later(&mut self, key: Key, seq: Seq) {
+        if let Some(handover) = self.handovers.open.get_mut(&key) {
+            (handover.busy, handover.is_read) = (true, false);
+            handover.from = handover.from.min(seq - 1);
+        }
     }
 
     /// When all offers are answered the next page is due, if there is one.
@@ -193,7 +216,7 @@ impl Broker {
         let at = if handover.busy { now.after(PAUSE) } else { now.mono };
         handover.busy = false;
         let refused = !handover.shut.is_empty();
-        if self.next_given(key).is_some() {
+        if !handover.is_read {
             if !self.handovers.ready.iter().any(|&(_, other)| other == key) {
                 self.handovers.ready.push((at, key));
             }
@@ -204,25 +227,6 @@ impl Broker {
             // What was sent before and is back in the queue is known to have been sent.
             self.put_session_row(key, None, fx);
         }
-    }
-
-    /// The next entry that may be offered. It is looked for where the last one was found: a queue
-    /// is looked at once from its front to its end, however many pages it is.
-    fn next_given(&mut self, key: Key) -> Option<Seq> {
-        let handover = self.handovers.open.get_mut(&key)?;
-        let session = self.sessions.at(key)?;
-        let more = session.more.as_ref()?;
-        let shares = more.shares.numbers();
-        let may = |share| shares.contains(&share) && !handover.shut.contains(&share);
-        let mut looks = 0;
-        let next = more.queue.givable_from(handover.from).find(|entry| {
-            looks += 1;
-            may(entry.share) && may_move(session.id(), entry)
-        });
-        let next = next.map(|entry| entry.seq);
-        handover.from = next.unwrap_or(handover.from);
-        self.units.spend(1 + looks / LOOKS);
-        next
     }
 
     /// Reads the next pages of those whose offers are all answered.
@@ -236,27 +240,20 @@ impl Broker {
                 self.handovers.ready.push((at, key));
                 continue;
             }
-            let Some(seq) = self.next_given(key) else {
-                self.handovers.open.remove(&key);
-                continue;
-            };
             let Some(session) = self.sessions.at(key) else { continue };
+            let Some(handover) = self.handovers.open.get_mut(&key) else { continue };
+            let upto = session.queue().map_or(0, |queue| queue.stored_last());
+            let of = PageRef { session: key, from: handover.from, upto };
             let pull = Pull {
                 timeline: session.timeline(self.settings.home),
-                from: seq - 1,
+                from: of.from,
                 backwards: false,
                 count_max: PAGE_COUNT,
                 bytes_max: PAGE_BYTES,
             };
-            if let Some(handover) = self.handovers.open.get_mut(&key) {
-                handover.pulling = true;
-            }
+            handover.pulling = true;
             begun += 1;
-            self.log.ask(
-                PendingCall::Given(EntryRef { session: key, seq }),
-                Call::Read(Read::Pull(pull)),
-                fx,
-            );
+            self.log.ask(PendingCall::Given(of), Call::Read(Read::Pull(pull)), fx);
         }
         self.handovers.ready.iter().map(|(at, _)| *at).min()
     }
@@ -265,10 +262,11 @@ impl Broker {
     pub(crate) fn given_came(
         &mut self,
         now: Now,
-        EntryRef { session: key, seq: first }: EntryRef,
+        of: PageRef,
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
+        let key = of.session;
         let Some(handover) = self.handovers.open.get_mut(&key).filter(|handover| handover.pulling)
         else {
             return;
@@ -279,39 +277,26 @@ impl Broker {
             handover.busy = true;
             return self.give_on(now, key, fx);
         };
-        if !page.messages.iter().any(|placed| placed.seq == first) {
-            // Whoever comes back is told that the body is lost.
-            return self.keep_work(key);
-        }
+        let last = page.messages.last().map_or(0, |placed| placed.seq);
+        let last = page.damaged.last().copied().unwrap_or(0).max(last);
+        let more = self.sessions.more(key);
+        let known = more.map_or(0, |more| more.queue.last());
+        // What the log has and has not told yet is given when it comes.
+        handover.is_read = !page.more || last > known;
+        handover.from = handover.from.max(last.min(known));
+        self.units.spend(1 + page.messages.len() / LOOKS);
         for placed in &page.messages {
-            let Some(message) = decode(&placed.message.body) else { continue };
-            let entry = EntryRef { session: key, seq: placed.seq };
-            self.offer(now, entry, Some(Arc::new(message)), fx);
-        }
-        if self.next_given(key) == Some(first)
-            && self
-                .handovers
-                .open
-                .get(&key)
-                .is_some_and(|handover| handover.left == 0 && !handover.busy)
-        {
-            // Its body makes no sense: it stays where it is.
-            return self.keep_work(key);
+            self.offer(now, key, placed, fx);
         }
         self.give_on(now, key, fx);
     }
 
     /// An entry that nobody took is where it was.
-    fn put_back(&mut self, now: Now, key: Key, mut entry: Entry, fx: &mut Effects) {
+    pub(crate) fn put_back(&mut self, now: Now, key: Key, mut entry: Entry, fx: &mut Effects) {
         let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };
         let online = session.online().is_some();
         entry.message = None;
-        if let Some(handover) = self.handovers.open.get_mut(&key)
-            && !handover.shut.contains(&entry.share)
-        {
-            handover.from = handover.from.min(entry.seq);
-        }
         session.more().queue.put_back(entry, totals);
         if online {
             self.pump(now, key, fx);
@@ -365,16 +350,12 @@ impl Broker {
         }
         let Some(key) = self.sessions.find(&place.client) else { return };
         let totals = &mut self.totals;
-        let more = self.sessions.more_mut(key);
-        if more.and_then(|more| more.queue.lose(place.seq, totals)).is_some() {
+        let Some(more) = self.sessions.more_mut(key) else { return };
+        if more.queue.lose(place.seq, totals).is_some() {
             self.log.remove(key, place.seq);
+        } else if more.queue.doubt(place.seq) {
+            self.ask_doubt(EntryRef { session: key, seq: place.seq }, fx);
         }
         self.sessions.rest(key);
     }
-}
-
-/// Whether an entry of this client may go to another one: a kill between must not double what may
-/// not come twice.
-fn may_move(client_id: &str, entry: &Entry) -> bool {
-    entry.qos != Qos::ExactlyOnce || client_id.len() <= OLD_CLIENT_BYTES_MAX
 }

@@ -2,15 +2,15 @@
 //!
 //! One append for all sessions that get a message in the same shape. When it is on stable storage
 //! every session has its place in its timeline, and only then is the message sent: what a client
-//! has seen once is not lost. The publisher's own timeline is in the same append when the message
-//! is of QoS 2, as the mark that its packet identifier is taken; so both are there or neither.
+//! has seen once is not lost. The publisher's exchanges are in the same append when the message is
+//! of QoS 2, as the mark that its packet identifier is taken; so both are there or neither.
 
 use super::answers::{denial, receipt_of};
-use super::queue::{ASKED_BYTES, Entry, QUEUE_BYTES};
+use super::queue::{ASKED_BYTES, Entry, Oldest, QUEUE_BYTES};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
-use crate::durable::entries::{Label, Said, low_half};
+use crate::durable::entries::{Label, Said};
 use crate::retained::row;
 use crate::session::inbound::Marker;
 use crate::session::record::Exchange;
@@ -26,15 +26,15 @@ use model::timeline::Message;
 use model::topic::Publication;
 use std::sync::Arc;
 
-/// Bodies of the log that a queue has in memory, of those that wait.
-pub(crate) const BODIES_NEAR: usize = 128;
+/// Messages of the log that a queue has in memory, of those that wait. The rest is in the log.
+pub(crate) const NEAR: usize = 128;
 
 /// An append of a message.
 pub(crate) struct Kept {
     pub message: Arc<Publication>,
     pub label: Label,
     pub to: Vec<Key>,
-    /// The publisher's own timeline is the last: its session and packet identifier.
+    /// The timeline of the publisher's exchanges is the last: its session and packet identifier.
     pub mark: Option<Exchange>,
     pub wait: Option<Key>,
 }
@@ -86,9 +86,10 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let home = self.settings.home;
-        let all = kept.to.iter().copied().chain(kept.mark.map(|mark| mark.session));
-        let timelines = all.filter_map(|key| Some(self.sessions.at(key)?.timeline(home)));
-        let to: Vec<_> = timelines.collect();
+        let session = |key| self.sessions.at(key);
+        let to = kept.to.iter().filter_map(|&key| Some(session(key)?.timeline(home)));
+        let mark = kept.mark.and_then(|mark| Some(session(mark.session)?.exchanges(home)));
+        let to: Vec<_> = to.chain(mark).collect();
         debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
         self.totals.ask(kept.to.len());
         for &key in &kept.to {
@@ -98,12 +99,6 @@ impl Broker {
         }
         let append = Write::Append(Append { message, to, once });
         self.log.ask(PendingCall::Kept(Box::new(kept)), Call::Write(append), fx);
-    }
-
-    /// The label of a message in this shape.
-    pub(crate) fn label_origin(&self, mark: Option<Exchange>) -> (u64, u16) {
-        let of = mark.and_then(|mark| Some((self.sessions.at(mark.session)?, mark.id)));
-        of.map_or((0, 0), |(session, id)| (low_half(session.timeline(self.settings.home)), id))
     }
 
     /// An append was answered.
@@ -124,6 +119,7 @@ impl Broker {
             Err(error) => Err(error),
         };
         self.totals.answered(kept.to.len());
+        let weight = kept.label.weight(&kept.message);
         for (at, &key) in kept.to.iter().enumerate() {
             // Whoever is gone was forgotten after the append, and the message with it.
             let Some(session) = self.sessions.at_mut(key) else { continue };
@@ -133,13 +129,13 @@ impl Broker {
                     let seq = appended.seqs.get(at).copied().unwrap_or(0);
                     let entry = Entry {
                         message: Some(kept.message.clone()),
-                        ..Entry::stub(&kept.label, seq)
+                        ..Entry::stub(&kept.label, seq, weight)
                     };
                     self.enqueue(now, key, entry, fx);
                 }
                 Ok(_) => {}
                 Err(_) => {
-                    self.share_over(key, &Entry::stub(&kept.label, 0), fx);
+                    self.share_over(key, &Entry::stub(&kept.label, 0, weight), fx);
                     self.sessions.dropped(now, key, Drop::StoreFull, 1, fx);
                 }
             }
@@ -202,9 +198,13 @@ impl Broker {
             false => None,
         };
         let found = oldest.is_some();
-        if let Some(entry) = oldest {
-            self.over(key, &entry);
-            self.share_over(key, &entry, fx);
+        match oldest {
+            Some(Oldest::Entry(entry)) => {
+                self.over(key, &entry);
+                self.share_over(key, &entry, fx);
+            }
+            Some(Oldest::Owed) => self.read_on(key, fx),
+            None => {}
         }
         self.sessions.dropped(now, key, why, 1, fx);
         found
@@ -221,30 +221,19 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let online = session.online().is_some();
         let is_shared = entry.share != 0;
-        session.more().queue.push(entry, totals);
+        let queue = &mut session.more().queue;
+        let in_log = match entry.seq {
+            0 => {
+                queue.push(entry, totals);
+                false
+            }
+            _ => queue.keep(entry, if online { NEAR } else { 0 }, totals),
+        };
+        fx.counters.count_by(TopicCounter::Queued, u64::from(in_log || !online));
         match online {
-            true => {
-                self.pump(now, key, fx);
-                let totals = &mut self.totals;
-                let more = self.sessions.more_mut(key);
-                if let Some(more) = more
-                    && more.queue.waiting() > BODIES_NEAR
-                {
-                    more.queue.shed_last(totals);
-                    fx.counters.count(TopicCounter::Queued);
-                }
-            }
-            false => {
-                fx.counters.count(TopicCounter::Queued);
-                if is_shared {
-                    self.give_late(now, key, fx);
-                }
-                let totals = &mut self.totals;
-                let more = self.sessions.more_mut(key);
-                if let Some(more) = more {
-                    more.queue.shed_last(totals);
-                }
-            }
+            true => self.pump(now, key, fx),
+            false if is_shared => self.give_late(now, key, fx),
+            false => {}
         }
     }
 }

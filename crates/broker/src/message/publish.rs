@@ -291,7 +291,7 @@ impl Broker {
         let Some(session) = self.sessions.at(key) else { return };
         let inbound = session.more.as_ref().and_then(|more| more.inbound.at(id));
         let Some(inbound) = inbound else { return };
-        let timeline = session.timeline(self.settings.home);
+        let timeline = session.exchanges(self.settings.home);
         let remove = Write::Remove { timeline, seqs: vec![inbound.marker.seq] };
         self.log.ask(PendingCall::Unmarked(exchange), Call::Write(remove), fx);
     }
@@ -344,7 +344,7 @@ impl Broker {
             label: Said::Inbound(exchange.id).encode(),
             body: Box::default(),
         });
-        let to = vec![session.timeline(self.settings.home)];
+        let to = vec![session.exchanges(self.settings.home)];
         let append = Write::Append(Append { message, to, once: None });
         self.log.ask(PendingCall::Marked(exchange, wait), Call::Write(append), fx);
     }
@@ -407,7 +407,7 @@ impl Broker {
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
         if !session.more().inbound.set_marker(id, marker) {
-            self.log.remove(key, marker.seq);
+            self.log.remove_mark(key, marker.seq);
         }
     }
 
@@ -443,7 +443,7 @@ impl Broker {
     /// What names a message by the place of its mark.
     fn once_of(&self, key: Key, marker: Seq) -> u128 {
         let Some(session) = self.sessions.at(key) else { return 0 };
-        let timeline = session.timeline(self.settings.home).to_bytes();
+        let timeline = session.exchanges(self.settings.home).to_bytes();
         u128::from_le_bytes(timeline).rotate_left(32) ^ u128::from(marker)
     }
 }

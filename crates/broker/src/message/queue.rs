@@ -5,13 +5,19 @@
 //!                        └────PUBREC──► releases ──PUBCOMP──► over
 //! ```
 //! After a reconnect `inflight` is sent again from its front, with the identifiers it had: `live`
-//! counts those that were sent over this connection. An entry of the log (`seq` not 0) may be
-//! without its body. Invariant: an identifier is in use once, in `inflight` or in `releases`.
+//! counts those that were sent over this connection. Behind `waiting` stands what is in the log
+//! alone ([`stored`]): nothing of it, while its client is away, is here but its head. An entry of
+//! the log (`seq` not 0) may be without its body. Invariant: an identifier is in use once, in
+//! `inflight` or in `releases`.
 
 mod entry;
+mod places;
+mod stored;
 
 use entry::push_back;
 pub(crate) use entry::{ASKED_BYTES, Entry, QUEUE_BYTES, Totals};
+use stored::Stored;
+pub(crate) use stored::{Oldest, ReadAs, RestoredHead};
 
 use model::timeline::Seq;
 use model::topic::{Publication, Qos};
@@ -21,10 +27,10 @@ use std::sync::Arc;
 /// A message of QoS 2 that the client has, and does not know to be released.
 pub(crate) struct Release {
     pub id: u16,
-    /// The place of the message in the timeline, which leaves it with the marker and not before;
-    /// 0: it was in memory alone, or has left.
+    /// The place of the message in the timeline, which leaves when the client knows that it is
+    /// released; 0: it was in memory alone.
     pub of: u64,
-    /// The place of its marker; 0: none.
+    /// The place of its marker among the exchanges, which leaves behind the message; 0: none.
     pub seq: u64,
     /// The marker is being written: nothing was said yet.
     pub marking: bool,
@@ -52,6 +58,8 @@ pub(crate) struct Queue {
     live_bytes: u64,
     releases: VecDeque<Release>,
     waiting: VecDeque<Entry>,
+    /// What waits behind that in the log alone.
+    stored: Option<Box<Stored>>,
     bytes: u64,
     /// [`QUEUE_BYTES`] are counted for it.
     charged: bool,
@@ -61,7 +69,9 @@ pub(crate) struct Queue {
     free_ids: u16,
 }
 
-/// Windows of messages that are taken for sent after a restart, at most.
+/// Windows of messages that are taken for sent after a restart of a client that was connected, at
+/// most. What it acknowledged at QoS 2 has left by then, so that of the rest no more than the
+/// window was sent; how much of QoS 1 was sent and acknowledged meanwhile is not known.
 const SENT_WINDOWS: usize = 8;
 
 /// The packet identifier of what stands at a place: the same after a restart.
@@ -72,12 +82,16 @@ pub(crate) fn id_of(seq: u64) -> u16 {
 impl Queue {
     /// Whether nothing is in it.
     pub fn is_idle(&self) -> bool {
-        self.inflight.is_empty() && self.waiting.is_empty() && self.releases.is_empty()
+        !self.holds() && self.releases.is_empty()
+    }
+
+    fn holds(&self) -> bool {
+        !self.inflight.is_empty() || !self.waiting.is_empty() || self.stored.is_some()
     }
 
     /// Messages, those on the way included.
     pub fn count(&self) -> usize {
-        self.inflight.len() + self.waiting.len()
+        self.inflight.len() + self.waiting()
     }
 
     /// What they weigh.
@@ -86,7 +100,11 @@ impl Queue {
     }
 
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        let stored = self
+            .stored
+            .as_ref()
+            .map_or(0, |stored| stored.count as usize - stored.owed as usize + stored.beside.len());
+        self.waiting.len() + stored
     }
 
     /// Sent, and not answered to the end.
@@ -98,38 +116,13 @@ impl Queue {
         self.releases.iter()
     }
 
-    /// A new message at the end.
+    /// A new message at the end, that is in memory.
     pub fn push(&mut self, entry: Entry, totals: &mut Totals) {
         self.enter(&entry, totals);
-        push_back(&mut self.waiting, entry);
-    }
-
-    /// A message that was on the way before a restart.
-    pub fn push_sent(&mut self, entry: Entry, totals: &mut Totals) {
-        self.enter(&entry, totals);
-        self.free_ids = 0;
-        push_back(&mut self.inflight, entry);
-    }
-
-    /// After a restart, of a client that was connected: what may have been sent to it is on the
-    /// way again. What it acknowledged at QoS 2 has left by now, so that of the rest no more than
-    /// the window was sent; how much of QoS 1 was sent and acknowledged meanwhile is not known.
-    pub fn sent_before(&mut self, window: usize) {
-        let is_twice = |entry: &Entry| entry.qos == Qos::ExactlyOnce;
-        let mut count = self.inflight.iter().filter(|entry| is_twice(entry)).count();
-        while count < window && self.inflight.len() < SENT_WINDOWS * window {
-            let Some(entry) = self.waiting.front() else { break };
-            let seq = entry.seq;
-            if seq == 0 || !self.is_free(id_of(seq)) {
-                break;
-            }
-            let Some(mut entry) = self.waiting.pop_front() else { break };
-            count += usize::from(is_twice(&entry));
-            entry.set_again();
-            entry.id = id_of(seq);
-            push_back(&mut self.inflight, entry);
+        match &mut self.stored {
+            Some(stored) => stored.beside.push_back((stored.last, entry)),
+            None => push_back(&mut self.waiting, entry),
         }
-        self.free_ids = 0;
     }
 
     /// Whether nothing has this identifier.
@@ -225,24 +218,17 @@ impl Queue {
         }
     }
 
-    /// Bodies of what is in the log go, but those of the first so many that wait.
-    pub fn shed(&mut self, keep: usize, totals: &mut Totals) {
-        let sent = self.inflight.iter_mut().filter(|_| keep == 0);
-        for entry in sent.chain(self.waiting.iter_mut().skip(keep)) {
-            if entry.seq != 0 && entry.message.take().is_some() {
-                totals.bytes -= u64::from(entry.bytes);
-            }
-        }
+    /// Whether a message that is here waits for its body.
+    pub fn is_away(&self, seq: u64) -> bool {
+        let mut away = self.entries().filter(|entry| entry.message.is_none());
+        away.any(|entry| entry.seq == seq)
     }
 
-    /// The body of the last one goes, if it is in the log.
-    pub fn shed_last(&mut self, totals: &mut Totals) {
-        if let Some(entry) = self.waiting.back_mut()
-            && entry.seq != 0
-            && entry.message.take().is_some()
-        {
-            totals.bytes -= u64::from(entry.bytes);
-        }
+    /// The place of the first that waits for its body, of those behind one place and up to another.
+    pub fn away_between(&self, after: u64, upto: u64) -> Option<u64> {
+        let mut away = self.entries().filter(|entry| entry.message.is_none());
+        let at = away.find(|entry| entry.seq > after && entry.seq <= upto)?;
+        Some(at.seq)
     }
 
     /// A body came from the log; false when nothing waits for it.
@@ -253,12 +239,6 @@ impl Queue {
         entry.message = Some(message.clone());
         totals.bytes += u64::from(entry.bytes);
         true
-    }
-
-    /// The place of the next body that has to be fetched, of those so near.
-    pub fn missing(&self, near: usize) -> Option<u64> {
-        let ahead = self.inflight.iter().skip(self.live).chain(self.waiting.iter());
-        ahead.take(near).find(|entry| entry.message.is_none()).map(|entry| entry.seq)
     }
 
     /// A body that cannot be had: its entry goes.
@@ -273,16 +253,6 @@ impl Queue {
         };
         self.leave(&entry, totals);
         Some(entry)
-    }
-
-    /// What came through a group and may go to another of its members, from a place of the log on:
-    /// not what began at QoS 2.
-    pub fn givable_from(&self, seq: Seq) -> impl Iterator<Item = &Entry> {
-        let sent = self.inflight.iter().filter(move |entry| entry.seq >= seq);
-        let sent = sent.filter(|entry| entry.qos == Qos::AtLeastOnce);
-        let unsent = |entry: &&Entry| entry.qos == Qos::AtLeastOnce || !entry.again();
-        let all = sent.chain(self.waiting.range(self.waiting_from(seq)..).filter(unsent));
-        all.filter(|entry| entry.share != 0 && entry.seq != 0)
     }
 
     /// Where those that wait from a place of the log on begin. Places rise; between them are
@@ -302,6 +272,9 @@ impl Queue {
 
     /// An entry of the log that was taken out is where it was, among those that wait.
     pub fn put_back(&mut self, mut entry: Entry, totals: &mut Totals) {
+        if self.put_back_stored(&entry, totals) {
+            return;
+        }
         self.enter(&entry, totals);
         let id = id_of(entry.seq);
         if entry.again() && self.live == 0 && self.is_free(id) {
@@ -314,24 +287,25 @@ impl Queue {
         self.waiting.insert(at, entry);
     }
 
-    /// Drops the oldest that waits, to make room.
-    pub fn drop_oldest(&mut self, totals: &mut Totals) -> Option<Entry> {
-        let entry = self.waiting.pop_front()?;
-        self.leave(&entry, totals);
-        Some(entry)
-    }
-
-    /// Takes out what waits and meets a condition.
+    /// Takes out what waits in memory and meets a condition.
     pub fn take_waiting(
         &mut self,
         goes: impl Fn(&Entry) -> bool,
         totals: &mut Totals,
     ) -> Vec<Entry> {
-        if !self.waiting.iter().any(&goes) {
-            return Vec::new();
+        let mut gone = Vec::new();
+        if self.waiting.iter().any(&goes) {
+            let (first, rest) = self.waiting.drain(..).partition::<Vec<_>, _>(&goes);
+            (gone, self.waiting) = (first, rest.into());
         }
-        let (gone, rest) = self.waiting.drain(..).partition::<Vec<_>, _>(goes);
-        self.waiting = rest.into();
+        if let Some(stored) = self.stored.as_mut()
+            && stored.beside.iter().any(|(_, entry)| goes(entry))
+        {
+            let all = stored.beside.drain(..);
+            let (more, rest) = all.partition::<Vec<_>, _>(|(_, entry)| goes(entry));
+            stored.beside = rest.into();
+            gone.extend(more.into_iter().map(|(_, entry)| entry));
+        }
         gone.iter().for_each(|entry| self.leave(entry, totals));
         gone
     }
@@ -350,9 +324,10 @@ impl Queue {
         gone
     }
 
-    /// Drops so many of a queue that is nobody's any more; how many it were.
+    /// Drops so many of what a queue has in memory that is nobody's any more; how many it were.
     pub fn drop_some(&mut self, most: usize, totals: &mut Totals) -> usize {
         (self.live, self.live_bytes, self.releases) = (0, 0, VecDeque::new());
+        self.drop_stored(totals);
         for count in 0..most {
             let front = self.inflight.pop_front().or_else(|| self.waiting.pop_front());
             let Some(entry) = front else { return count };
@@ -361,14 +336,23 @@ impl Queue {
         most
     }
 
-    /// All messages, in order.
+    /// All messages that are in memory, in order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.inflight.iter().chain(self.waiting.iter())
+        let beside = self.stored.iter().flat_map(|stored| stored.beside.iter());
+        let here = self.inflight.iter().chain(self.waiting.iter());
+        here.chain(beside.map(|(_, entry)| entry))
     }
 
     /// The highest place that was sent.
     pub fn sent_upto(&self) -> u64 {
-        self.inflight.iter().map(|entry| entry.seq).max().unwrap_or(0)
+        let sent = self.inflight.iter().map(|entry| entry.seq).max().unwrap_or(0);
+        sent.max(self.stored_sent_upto())
+    }
+
+    /// The last place that is known to be taken, of what is here and of what is in the log alone.
+    pub fn last(&self) -> u64 {
+        let here = self.entries().map(|entry| entry.seq).max().unwrap_or(0);
+        here.max(self.stored_last())
     }
 
     /// Panics when an invariant does not hold.
@@ -380,17 +364,28 @@ impl Queue {
         assert!(!ids.contains(&0), "identifiers are not zero");
         assert!(self.waiting.iter().all(|entry| entry.id == 0), "what waits has none");
         assert!(self.live <= self.inflight.len(), "what is sent is there");
-        assert_eq!(self.entries().map(Entry::cost).sum::<u64>(), self.bytes);
+        let stored = self.stored.as_ref().map_or(0, |stored| stored.bytes);
+        assert_eq!(self.entries().map(Entry::cost).sum::<u64>() + stored, self.bytes);
         totals.count += self.count() as u64;
         totals.bytes += self.entries().map(Entry::cost_here).sum::<u64>();
         totals.bytes += if self.charged { QUEUE_BYTES } else { 0 };
-        assert_eq!(self.charged, self.count() > 0, "what is empty costs nothing");
+        assert_eq!(self.charged, self.holds(), "what is empty costs nothing");
     }
 
-    fn enter(&mut self, entry: &Entry, totals: &mut Totals) {
+    fn charge(&mut self, totals: &mut Totals) {
         if !std::mem::replace(&mut self.charged, true) {
             totals.bytes += QUEUE_BYTES;
         }
+    }
+
+    fn discharge(&mut self, totals: &mut Totals) {
+        if !self.holds() && std::mem::take(&mut self.charged) {
+            totals.bytes -= QUEUE_BYTES;
+        }
+    }
+
+    fn enter(&mut self, entry: &Entry, totals: &mut Totals) {
+        self.charge(totals);
         self.bytes += entry.cost();
         totals.count += 1;
         totals.bytes += entry.cost_here();
@@ -403,9 +398,7 @@ impl Queue {
         totals.bytes -= entry.cost_here();
         entry::give_room_back(&mut self.waiting);
         entry::give_room_back(&mut self.inflight);
-        if self.count() == 0 && std::mem::take(&mut self.charged) {
-            totals.bytes -= QUEUE_BYTES;
-        }
+        self.discharge(totals);
     }
 
     fn take_sent_at(&mut self, at: usize) -> Option<Entry> {

@@ -262,24 +262,24 @@ impl Broker {
         let straight = !durable && session.online().is_some();
         let in_window = session.queue().is_none_or(|queue| queue.waiting() == 0);
         let goes = straight && in_window;
-        if !goes && !self.make_room(now, key, entry.cost(), pending_answer.asked * ASKED_BYTES, fx)
-        {
-            return self.share_over(key, &entry, fx);
-        }
-        if !durable {
-            return self.enqueue(now, key, entry, fx);
-        }
-        let label = Label {
+        let label = durable.then(|| Label {
             qos: entry.qos,
             retain: entry.retain(),
-            bytes: entry.bytes,
             expire_at: entry.expire_at,
-            origin: (0, 0),
+            origin: 0,
             share: entry.share,
             ids: entry.ids(),
             old_place: pending_answer.offered.clone().filter(OldPlace::fits),
-        };
-        pending_answer.append(label, key);
+        });
+        let kept = label.as_ref().zip(entry.message.as_ref());
+        let cost = kept.map_or(entry.cost(), |(label, message)| label.weight(message).into());
+        if !goes && !self.make_room(now, key, cost, pending_answer.asked * ASKED_BYTES, fx) {
+            return self.share_over(key, &entry, fx);
+        }
+        match label {
+            Some(label) => pending_answer.append(label, key),
+            None => self.enqueue(now, key, entry, fx),
+        }
     }
 
     /// Hands what durable sessions get to the log.
@@ -305,7 +305,7 @@ impl Broker {
         }
         for SameShape { mut label, to } in std::mem::take(&mut pending_answer.appends) {
             let mark = pending_answer.mark.take();
-            label.origin = self.label_origin(mark);
+            label.origin = mark.map_or(0, |mark| mark.id);
             let wait = self.answers.one_more(pending_answer);
             let once = pending_answer.once;
             let message = message.clone();

@@ -193,7 +193,7 @@ impl Broker {
                 _ => match self.await_move(key, entry) {
                     Ok(receipt) => receipt,
                     Err(entry) => {
-                        self.enqueue(now, key, *entry, fx);
+                        self.put_back(now, key, *entry, fx);
                         continue;
                     }
                 },

@@ -32,11 +32,16 @@ pub fn row_home(home: HashKey, topic: &str) -> RowHome {
     RowHome::at(home.of(&[b"mqtt-topic", topic.as_bytes()]))
 }
 
+/// Bytes of a publication as the value of a row.
+pub fn length(message: &Publication) -> usize {
+    let (topic, properties, payload) = (message.topic(), message.properties(), message.payload());
+    HEAD_BYTES + topic.len() + properties.len() + payload.len()
+}
+
 /// A publication as the value of a row.
 pub fn encode(message: &Publication) -> Box<[u8]> {
     let (topic, properties, payload) = (message.topic(), message.properties(), message.payload());
-    let bytes = HEAD_BYTES + topic.len() + properties.len() + payload.len();
-    let mut row = Vec::with_capacity(bytes);
+    let mut row = Vec::with_capacity(length(message));
     let topic_bytes = u16::try_from(topic.len()).expect("a topic's length has 16 bits");
     let properties_bytes = u32::try_from(properties.len()).expect("so says Publication::new");
     row.extend([VERSION, message.qos as u8 | if message.retain { RETAIN } else { 0 }]);

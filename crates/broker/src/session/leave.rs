@@ -102,15 +102,15 @@ impl Broker {
             more.replays.pause();
             more.queue.rewind();
         }
-        // One that was taken over is here again in a moment.
-        if !ends && reason != CloseReason::Replaced {
-            self.give_work(now, key, fx);
-        }
         let totals = &mut self.totals;
         let more = self.sessions.more_mut(key);
         // A session that ends gives back below what it has in memory.
         if let Some(more) = more.filter(|_| !ends) {
-            more.queue.shed(0, totals);
+            more.queue.stow(totals);
+        }
+        // One that was taken over is here again in a moment.
+        if !ends && reason != CloseReason::Replaced {
+            self.give_work(now, key, fx);
         }
         if let Some(conn) = conn {
             self.admissions.forget_asking(conn);
@@ -152,7 +152,10 @@ impl Broker {
         if durable {
             let row = rows::session_key(self.settings.home, session.id());
             self.log.delete(Table::Sessions, row, fx);
-            self.log.write(Write::Forget(session.timeline(self.settings.home)), fx);
+            let home = self.settings.home;
+            for timeline in [session.timeline(home), session.exchanges(home)] {
+                self.log.write(Write::Forget(timeline), fx);
+            }
         }
         // A subscription whose session is not there any more is taken away at a start, too.
         let ending = Ending { key, durable, filters, shares, queue, coming: None };

@@ -6,7 +6,7 @@
 
 use super::inbound::InboundMessages;
 use super::shares::Shares;
-use crate::durable::entries::timeline_of;
+use crate::durable::entries::{exchanges_of, timeline_of};
 use crate::message::queue::Queue;
 use crate::message::replay::RetainedReplays;
 use base::hash::HashKey;
@@ -109,7 +109,7 @@ pub(crate) struct More {
     dropped: u64,
     /// Appends to its timeline that are not answered.
     asked: u32,
-    /// A page of bodies is on its way.
+    /// A page of its timeline is on its way.
     pulling: bool,
 }
 
@@ -172,6 +172,11 @@ impl Session {
     /// The timeline of what waits for it: its name on every node.
     pub fn timeline(&self, home: HashKey) -> TimelineId {
         self.member().unwrap_or_else(|| timeline_of(home, &self.id))
+    }
+
+    /// The timeline of what it has to remember of exchanges.
+    pub fn exchanges(&self, home: HashKey) -> TimelineId {
+        exchanges_of(home, &self.id)
     }
 
     /// Its name as a member of groups; absent before it was one.
@@ -535,12 +540,17 @@ impl More {
         self.asked -= 1;
     }
 
-    /// A page of bodies is on its way. False: one was.
+    /// Whether a page of its timeline is on its way.
+    pub fn is_pulling(&self) -> bool {
+        self.pulling
+    }
+
+    /// A page of its timeline is on its way. False: one was.
     pub fn begin_pull(&mut self) -> bool {
         !std::mem::replace(&mut self.pulling, true)
     }
 
-    /// A page of bodies came, or did not.
+    /// The page came, or did not.
     pub fn end_pull(&mut self) {
         self.pulling = false;
     }

@@ -26,11 +26,16 @@ fn retained(topic: &str, payload: &str) -> model::topic::Publication {
 fn places_in_queues_are_counted_and_bounded() {
     const MOST: u64 = 1_000_000;
     for keeps in [true, false] {
+        // What waits for who is here and reads no more is in memory, and what is in the log of who
+        // is away only while the log is asked.
         let mut world = with(|limits| limits.queues_bytes_max = MOST);
         for n in 0..100 {
-            let away = world.client(durable(&n.to_string()));
-            world.subscribe(&away, "t", Qos::AtLeastOnce);
-            world.cut(&away);
+            let wish = if keeps { connect(&n.to_string()) } else { durable(&n.to_string()) };
+            let client = world.client(ConnectRequest { receive_max: 1, ..wish });
+            world.subscribe(&client, "t", Qos::AtLeastOnce);
+            if !keeps {
+                world.cut(&client);
+            }
         }
         let source = world.client(ConnectRequest { receive_max: u16::MAX, ..connect("source") });
         // A log that does not answer yet is no way around the limit.
@@ -41,10 +46,10 @@ fn places_in_queues_are_counted_and_bounded() {
         world.keeps = true;
         world.run();
         let status = world.status();
-        assert!(status.queued_bytes >= status.queued * ENTRY, "{status:?}");
+        assert!(!keeps || status.queued_bytes >= status.queued * ENTRY, "{status:?}");
         assert!(status.queued_bytes <= MOST, "{status:?}");
         assert_eq!(status.queued + world.dropped(Drop::QueueBytes), 90_000);
-        assert!(status.queued > 9_000, "what there is room for is kept: {status:?}");
+        assert!(status.queued > 7_000, "what there is room for is kept: {status:?}");
         world.audit();
         for n in 0..100 {
             world.client(connect(&n.to_string()));

@@ -183,7 +183,8 @@ fn everything_of_a_client_has_one_home() {
             let RowHome::Slot(slot) = restored.home() else { panic!("{restored:?}") };
             assert_eq!(usize::from(slot.home(3)), at, "{restored:?}");
             seen += 1;
+            true
         });
     }
-    assert_eq!(seen, 5, "session, subscription, will, retained message, entry");
+    assert_eq!(seen, 6, "session, subscription, will, retained message, timeline, entry");
 }

@@ -582,6 +582,7 @@ pub fn payload(outgoing: &Outgoing) -> String {
 fn restore(broker: &mut Broker, now: Now, log: &MemoryLog) {
     log.restoration().each(|restored: Restored<'_>| {
         assert!(broker.restore(now, restored), "everything is taken in: {restored:?}");
+        matches!(restored, Restored::Timeline { timeline, .. } if broker.wants_entries(timeline))
     });
 }
 

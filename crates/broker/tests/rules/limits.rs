@@ -4,11 +4,18 @@ use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, w
 use model::counters::TopicCounter;
 use model::limits::TopicLimits;
 use model::session::*;
+use model::timeline::Message;
 use model::topic::{Publication, Qos, SubscriptionOptions};
 use std::sync::Arc;
 
-/// Memory of an entry, bytes: `ENTRY_BYTES` of the broker.
-const ENTRY: u64 = 45;
+/// What a message weighs in a timeline beside its topic and payload, bytes: its label, the head of
+/// its row, and what every message weighs.
+const BESIDE: u64 = 13 + 32 + Message::WEIGHT_BESIDE as u64;
+
+/// What a message weighs in the log.
+fn kept(message: &Publication) -> u64 {
+    BESIDE + (message.topic().len() + message.payload().len()) as u64
+}
 
 fn with(shards: u16, change: impl Fn(&mut TopicLimits) + 'static) -> BrokerHarness {
     BrokerHarness::with(shards, move |settings| {
@@ -91,7 +98,7 @@ fn away(world: &mut BrokerHarness) -> Client {
 
 #[test]
 fn a_queue_holds_as_many_and_as_much_as_it_may() {
-    let cost = ENTRY + heavy("t", "x").weight() as u64;
+    let cost = kept(&heavy("t", "x"));
     let messages = || (0..5).map(|_| heavy("t", "x")).collect::<Vec<_>>();
     for (count, bytes, queued) in
         [(3, u64::from(u32::MAX), 3), (100, 3 * cost, 3), (100, 3 * cost - 1, 2)]
@@ -115,7 +122,7 @@ fn all_queues_hold_as_much_as_they_may() {
     away(&mut world);
     answers(&mut world, vec![heavy("t", "x")]);
     let place = world.status().queued_bytes;
-    let most = place + heavy("t", "x").weight() as u64;
+    let most = place + kept(&heavy("t", "x"));
     for (bytes, queued) in [(most, 1), (most - 1, 0)] {
         let mut world = with(1, move |limits| limits.queues_bytes_max = bytes);
         away(&mut world);

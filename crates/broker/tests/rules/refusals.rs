@@ -46,26 +46,34 @@ fn a_client_hears_of_its_release_when_the_mark_is_written_and_not_before() {
 
 #[test]
 fn a_message_that_was_received_does_not_outlive_its_mark() {
-    let mut world = BrokerHarness::new(1);
-    let (a, id) = receiver(&mut world);
-    world.keeps = false;
-    world.ack(&a, id, AckStep::Pubrec(false));
-    // Whatever leaves the log before the client is done is refused.
-    for _ in 0..2 {
-        world.complete(usize::MAX, |call| match call {
-            Call::Write(Write::Remove { .. }) => BUSY,
-            _ => Ok(()),
-        });
+    // The message leaves the log, and when it has its mark does; a crash may come between.
+    for (left, again) in [(0, true), (1, true), (2, false)] {
+        let mut world = BrokerHarness::new(1);
+        let (a, id) = receiver(&mut world);
+        world.keeps = false;
+        world.ack(&a, id, AckStep::Pubrec(false));
+        // Whatever leaves the log before the client is done is refused.
+        for _ in 0..2 {
+            world.complete(usize::MAX, |call| match call {
+                Call::Write(Write::Remove { .. }) => BUSY,
+                _ => Ok(()),
+            });
+        }
+        assert_eq!(world.heard(a.conn), [released(id)]);
+        world.ack(&a, id, AckStep::Pubcomp);
+        (0..left).for_each(|_| world.complete(usize::MAX, |_| Ok(())));
+        world.crash();
+        world.keeps = true;
+        world.run();
+        assert_eq!(world.status().queued, 0, "it is no message that waits");
+        let a = world.client(durable("a"));
+        let heard = world.heard(a.conn);
+        assert_eq!(heard, vec![released(id); usize::from(again)], "the message was heard");
+        world.ack(&a, id, AckStep::Pubcomp);
+        world.run();
+        assert_eq!(world.nodes[0].log.restoration().entries(), 0);
+        world.audit();
     }
-    assert_eq!(world.heard(a.conn), [released(id)]);
-    world.ack(&a, id, AckStep::Pubcomp);
-    world.complete(usize::MAX, |_| Ok(()));
-    world.crash();
-    world.keeps = true;
-    world.run();
-    let a = world.client(durable("a"));
-    assert_eq!(world.payloads(&a), [""; 0], "it was heard");
-    world.audit();
 }
 
 /// A message of QoS 2 for two sessions, which one of them is refused. The publisher is told so.

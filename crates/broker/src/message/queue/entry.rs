@@ -3,6 +3,7 @@
 //! 40 bytes whatever the message is. Costs are counted as they are allocated, those of a message
 //! that several sessions share for each of them: the sum is never below what there is.
 
+use super::stored::Stored;
 use crate::durable::entries::Label;
 use crate::session::record::More;
 use base::slab::Key;
@@ -13,8 +14,10 @@ use std::sync::Arc;
 /// Bytes of an entry: its own, and an eighth of room for others in front of it.
 pub(crate) const ENTRY_BYTES: u64 = 45;
 
-/// Bytes of a queue that is not empty: what a busy session has, and a row's first entries.
-pub(crate) const QUEUE_BYTES: u64 = (size_of::<More>() + 2 * FIRST * size_of::<Entry>()) as u64;
+/// Bytes of a queue that is not empty: what a busy session has, the head of what is in the log
+/// alone, and rows' first entries.
+pub(crate) const QUEUE_BYTES: u64 =
+    (size_of::<More>() + size_of::<Stored>() + 2 * FIRST * size_of::<Entry>()) as u64;
 
 /// Bytes of an entry while the log is asked for its place: beside itself it is named in the call,
 /// in what waits for the answer, and in the answer.
@@ -84,7 +87,7 @@ pub(crate) struct Entry {
     pub seq: u64,
     /// Unix second after which it is not sent for the first time; 0: any.
     pub expire_at: u32,
-    /// What its message weighs, bytes.
+    /// What its message weighs, bytes; of one in the log, what it weighs there.
     pub bytes: u32,
     /// Hash of the shared group it came through; 0: none.
     pub share: u32,
@@ -119,14 +122,14 @@ impl Entry {
         }
     }
 
-    /// A message at its place in a timeline, without its body.
-    pub fn stub(label: &Label, seq: Seq) -> Entry {
+    /// A message at its place in a timeline, of this weight there, without its body.
+    pub fn stub(label: &Label, seq: Seq, bytes: u32) -> Entry {
         Entry {
             message: None,
             ids: label.ids.clone().map(Box::new),
             seq,
             expire_at: label.expire_at,
-            bytes: label.bytes,
+            bytes,
             share: label.share,
             id: 0,
             qos: label.qos,
@@ -151,9 +154,10 @@ impl Entry {
         self.marks |= mark::AGAIN;
     }
 
-    /// What it costs wherever its body is, bytes: the measure of a session's queue.
+    /// What it costs wherever it is, bytes: the measure of a session's queue. Of one in the log
+    /// that is what it weighs there, which the head of a timeline sums up.
     pub fn cost(&self) -> u64 {
-        self.row_cost() + u64::from(self.bytes)
+        u64::from(self.bytes) + if self.seq == 0 { self.row_cost() } else { 0 }
     }
 
     /// What it costs in memory, bytes.
