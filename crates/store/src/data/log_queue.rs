@@ -91,10 +91,11 @@ impl LogQueue {
         Ok(())
     }
 
-    /// Has something done on the writer's thread. Given back when it has been closed.
+    /// Has something done on the writer's thread. Given back when it has been closed, unless the
+    /// log is held: who holds it comes to an end with what was begun.
     pub(crate) fn visit(&self, visit: Visit) -> Result<(), Visit> {
         let mut state = self.lock();
-        if state.closed {
+        if state.closed && !state.held {
             return Err(visit);
         }
         state.visits.push(visit);

@@ -10,7 +10,7 @@ use crate::data::log_queue::LogQueue;
 use crate::data::upkeep_thread::{self, Ticker};
 use crate::data::writer::{self, Clock, Writer};
 use crate::engine::{Engine, Sizes, State};
-use crate::tools::backup::{Copied, Still, Target};
+use crate::tools::backup::{Copied, Rest, Still, Target};
 use crate::{Fsync, OpenError, data};
 use model::ports::log::{Call, Completion, Party, Ticket};
 use std::io;
@@ -112,7 +112,7 @@ impl Logs {
     }
 
     /// Copies the folder to another that is new or empty, while the logs go on. What had been
-    /// completed before is in the copy. Each log takes no calls for the time of a checkpoint.
+    /// completed before is in the copy.
     pub fn backup(&self, to: &Path) -> Result<Copied, OpenError> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let place = place.as_ref().ok_or_else(|| closed(to))?;
@@ -160,18 +160,28 @@ impl Drop for Logs {
     }
 }
 
-/// Brings a log to rest on its writer's thread: its closed segments and its state then stay as they
-/// are until upkeep tasks are given again.
+/// Brings a log to rest, step by step on its writer's thread, which goes on writing in between: its
+/// closed segments and its state then stay as they are until upkeep tasks are given again. The
+/// queue is held.
 fn still(queue: &LogQueue, place: &Place, number: u16) -> Result<Still, OpenError> {
-    let (tell, told) = sync_channel(1);
-    let (files, folder) = (Arc::clone(&place.files), log_folder(&place.path, number, ""));
-    let path = folder.clone();
-    let visit = move |engine: &mut Engine, now_s: u32| {
-        // Whoever asked may have gone.
-        let _ = tell.send(Still::of(engine, &*files, &folder, now_s));
-    };
-    queue.visit(Box::new(visit)).map_err(|_| closed(&path))?;
-    told.recv().map_err(|_| closed(&path))?
+    let path = log_folder(&place.path, number, "");
+    let (mut is_first, mut finished) = (true, None);
+    loop {
+        let (tell, told) = sync_channel(1);
+        let (files, folder) = (Arc::clone(&place.files), path.clone());
+        let last = (is_first, finished.take());
+        let visit = move |engine: &mut Engine, now_s: u32| {
+            // Whoever asked may have gone.
+            let _ = tell.send(Still::step(engine, (&*files, &folder), now_s, last));
+        };
+        queue.visit(Box::new(visit)).map_err(|_| closed(&path))?;
+        match told.recv().map_err(|_| closed(&path))?? {
+            Rest::Still(still) => return Ok(still),
+            Rest::Task(upkeep_task) => finished = Some(upkeep_task.run()),
+            Rest::More => {}
+        }
+        is_first = false;
+    }
 }
 
 fn closed(path: &Path) -> OpenError {

@@ -50,6 +50,16 @@ pub struct UpkeepTask {
     work: Work,
 }
 
+/// Step of a checkpoint that somebody waits for.
+pub enum CheckpointStep {
+    /// A slice to be done, on any thread; its result comes with [`Engine::finished`].
+    Task(UpkeepTask),
+    /// Something was done at once, and there is more.
+    More,
+    /// It is at its end; whether it went well.
+    Done(bool),
+}
+
 enum Work {
     Slice(Slice),
     Scan(Scan),
@@ -122,6 +132,28 @@ impl Engine {
         }
         self.remove_dead_segments();
         self.upkeep.failed_s.is_none()
+    }
+
+    /// The next step of a checkpoint that is made to its end while the log is written: the first
+    /// one begins it, unless one is under way. No upkeep task may be out. A step costs the engine's
+    /// thread no more than a slice does.
+    pub fn checkpoint_step(&mut self, is_first: bool) -> CheckpointStep {
+        assert!(!self.upkeep.busy, "no chore may be out");
+        if is_first && self.upkeep.checkpoint.is_none() && !self.begin_checkpoint() {
+            return CheckpointStep::Done(false);
+        }
+        if self.upkeep.checkpoint.is_some() {
+            return match self.checkpoint_slice() {
+                Some(slice) => CheckpointStep::Task(self.give_out(Work::Slice(slice))),
+                None => CheckpointStep::Done(false),
+            };
+        }
+        let is_well = self.upkeep.failed_s.is_none();
+        if is_well && !self.upkeep.dead.is_empty() {
+            self.remove_one_dead_segment();
+            return CheckpointStep::More;
+        }
+        CheckpointStep::Done(is_well)
     }
 
     /// Compacts every segment that is worth it, to the end. No upkeep task may be out.

@@ -1,7 +1,8 @@
 //! A copy of a data folder, also of one that is in use.
 //!
-//! A log is brought to rest: a checkpoint is made, and no upkeep task runs. Then its segments and
-//! its derived state stay as they are but for what is written behind the last segment's end. Closed
+//! A log is brought to rest: a checkpoint is made, step by step between the commits of a log that
+//! is in use, and then no upkeep task runs. From there on its segments and its derived state stay
+//! as they are but for what is written behind the last segment's end. Closed
 //! segments get a second name in the copy if both folders are on one file system, else they are
 //! copied; derived state is written anew. It knows no record. Invariant: `FORMAT` comes last, so a
 //! copy that was not finished is not taken for one.
@@ -11,7 +12,7 @@ use crate::OpenError;
 use crate::data::alive::state_failed;
 use crate::data::folder::{CLUSTER_SECRET, NODE_SECRET, empty_folder, log_folder};
 use crate::data::{Place, Secrets};
-use crate::engine::{Engine, Keep, State, StateChange};
+use crate::engine::{CheckpointStep, Engine, Finished, Keep, State, StateChange, UpkeepTask};
 use crate::files::write_whole;
 use crate::log::{recovery, segment_path};
 use model::ports::files::FileSystem;
@@ -60,21 +61,59 @@ pub(crate) struct Still {
 }
 
 impl Still {
-    /// Brings a log to rest, on the thread that owns it. No upkeep task may be out until it was
-    /// copied.
-    pub(crate) fn of(
+    /// Brings a log to rest that nobody uses.
+    fn of(
         engine: &mut Engine,
         files: &dyn FileSystem,
         folder: &Path,
         now_s: u32,
     ) -> Result<Still, OpenError> {
-        if !engine.checkpoint_now(now_s) || engine.sync().is_err() {
-            let error = io::Error::other("the log takes no checkpoint");
-            return Err(OpenError::Failed { path: folder.into(), error });
+        let (mut is_first, mut finished) = (true, None);
+        loop {
+            let visited = Still::step(engine, (files, folder), now_s, (is_first, finished));
+            finished = match visited? {
+                Rest::Still(still) => return Ok(still),
+                Rest::Task(upkeep_task) => Some(upkeep_task.run()),
+                Rest::More => None,
+            };
+            is_first = false;
         }
-        let segments = recovery::list(files, folder)?;
-        Ok(Still { folder: folder.into(), segments })
     }
+
+    /// One step towards rest, on the thread that owns the engine, with what came of the task that
+    /// the last one gave. No upkeep task may be given out besides until it was copied.
+    pub(crate) fn step(
+        engine: &mut Engine,
+        (files, folder): (&dyn FileSystem, &Path),
+        now_s: u32,
+        (is_first, finished): (bool, Option<Finished>),
+    ) -> Result<Rest, OpenError> {
+        if let Some(finished) = finished {
+            engine.finished(now_s, finished);
+        }
+        match engine.checkpoint_step(is_first) {
+            CheckpointStep::Task(upkeep_task) => Ok(Rest::Task(upkeep_task)),
+            CheckpointStep::More => Ok(Rest::More),
+            CheckpointStep::Done(true) if engine.sync().is_ok() => {
+                let segments = recovery::list(files, folder)?;
+                Ok(Rest::Still(Still { folder: folder.into(), segments }))
+            }
+            CheckpointStep::Done(_) => {
+                let error = io::Error::other("the log takes no checkpoint");
+                Err(OpenError::Failed { path: folder.into(), error })
+            }
+        }
+    }
+}
+
+/// How far a log is on its way to rest.
+pub(crate) enum Rest {
+    /// This is to be done, on any thread.
+    Task(UpkeepTask),
+    /// There is more to be done.
+    More,
+    /// It is at rest.
+    Still(Still),
 }
 
 /// A copy in the making.

@@ -2,7 +2,7 @@
 
 use super::subject::{Ground, Held};
 use crate::OpenError;
-use crate::engine::{Import, Sizes};
+use crate::engine::{CheckpointStep, Import, Sizes};
 use base::hash::HashKey;
 use model::ports::log::*;
 use model::timeline::{Message, Seq, Space, TimelineId};
@@ -129,7 +129,39 @@ fn a_page_that_races_a_compaction_finds_its_messages_where_they_went() {
 }
 
 #[test]
-fn a_damaged_message_is_an_error_and_the_others_are_not() {
+fn a_checkpoint_that_somebody_waits_for_is_made_in_slices_between_commits() {
+    let mut held = held(Ground::Memory);
+    let name = |n: u32| TimelineId::of(Space::Other, HashKey::new(3, 4), &[&n.to_le_bytes()]);
+    let many: Vec<_> = (0..5_000).map(name).collect();
+    many.chunks(1_000).for_each(|some| held.append(some, &message(1, 10)));
+    let (mut tasks, mut is_first) = (0, true);
+    loop {
+        match held.engine().checkpoint_step(is_first) {
+            CheckpointStep::Task(slice) => {
+                // While state is told the log is written, and answers.
+                tasks += 1;
+                held.append(&[line(1)], &message(tasks, 10));
+                let finished = slice.run();
+                held.append(&many[..1], &message(tasks, 10));
+                held.engine().finished(NOW_S, finished);
+            }
+            CheckpointStep::More => {}
+            CheckpointStep::Done(is_well) => break assert!(is_well),
+        }
+        is_first = false;
+    }
+    assert!(tasks >= 6, "{tasks}: five of 1,024 timelines at most, and the end");
+    for timeline in [line(1), many[0]] {
+        let page = held.page(timeline).expect("readable");
+        let written = ids(&page).into_iter().rev().take(tasks as usize);
+        assert!(written.eq((1..=tasks).rev()));
+    }
+    held.restart();
+    held.is_clean();
+}
+
+#[test]
+fn a_damaged_message_is_named_and_the_others_are_there() {
     let mut held = held(Ground::Memory);
     let bodies = [message(1, 3_000), message(2, 3_000), message(3, 3_000)];
     for body in &bodies {
@@ -137,12 +169,17 @@ fn a_damaged_message_is_an_error_and_the_others_are_not() {
     }
     held.restart(); // nothing is hot
     held.files.rot(Path::new("/log/0000000001.log"), 4_000, 0x40);
-    assert_eq!(held.page(line(1)), Err(StoreError::Damaged));
-    let first = Pull { count_max: 1, ..all(line(1)) };
-    let Ok(Done::Page(page)) = held.engine().read(Read::Pull(first)) else { panic!("no page") };
-    assert_eq!((ids(&page), page.more), (vec![1], true));
-    let last = Pull { from: 2, ..all(line(1)) };
-    assert!(held.engine().read(Read::Pull(last)).is_ok());
+    for (from, count_max, there, damaged, more) in [
+        (0, 9, vec![1, 3], vec![2], false),
+        (0, 2, vec![1], vec![2], true),
+        (0, 1, vec![1], vec![], true),
+        (1, 1, vec![], vec![2], true),
+        (2, 1, vec![3], vec![], false),
+    ] {
+        let pull = Pull { from, count_max, ..all(line(1)) };
+        let Ok(Done::Page(page)) = held.engine().read(Read::Pull(pull)) else { panic!("no page") };
+        assert_eq!((ids(&page), &page.damaged, page.more), (there, &damaged, more));
+    }
     let verified = held.engine().verify(true).expect("state is readable");
     assert_eq!(verified.problems, 1, "{:?}", verified.told);
     assert!(verified.told[0].contains("0000000001.log"), "{:?}", verified.told);
