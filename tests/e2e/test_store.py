@@ -147,6 +147,30 @@ class Store(Case):
         server.start()
         self.assertEqual(server.status()["waiting"], 401)
 
+    def test_a_damaged_message_costs_itself_and_a_salvaged_folder_serves(self):
+        server = self.start(shards(1, store={"segment_bytes": 1048576}))
+        for at in range(400):
+            server.push(f"salvage-{at % 10}", f"{at:04} " + "x" * 5000)
+        server.stop()
+        segment = os.path.join(server.data, "log-00", "0000000001.log")
+        with open(segment, "r+b") as file:
+            at = file.read().index(b"0007 xxx")
+            file.seek(at)
+            file.write(b"!")
+        export, made = (os.path.join(server.folder, name) for name in ("export", "salvaged"))
+        code, said = tool("export", export, "--data", server.data)
+        self.assertEqual((code, "1 messages cannot be read" in said), (1, True), said)
+        self.assertIn(f"{segment} byte ", said)
+        with open(export, encoding="utf-8") as file:
+            self.assertEqual(json.loads(file.readlines()[-1])["entries"], 399)
+        code, said = tool("salvage", made, "--data", server.data)
+        self.assertEqual((code, "1 messages lost" in said), (1, True), said)
+        self.assertEqual(tool("check", "--data", made)[0], 0)
+        code, said = tool("salvage", os.path.join(server.folder, "again"), "--data", made)
+        self.assertEqual((code, "nothing is missing" in said), (0, True), said)
+        other = self.start(shards(1), data=made)
+        self.assertEqual(other.status()["waiting"], 399)
+
     def test_an_export_that_is_cut_is_not_imported(self):
         server = self.start()
         server.push("d", "x")

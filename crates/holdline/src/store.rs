@@ -10,7 +10,7 @@ use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use server::config::{Config, environment};
-use server::tools::{self, BackupError, Carried, Damage};
+use server::tools::{self, BackupError, Carried, Damage, Exported};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -42,11 +42,17 @@ enum Command {
     Check,
     /// Say how much there is, of what, in each log
     Stats,
-    /// Write everything as lines of JSON; the cluster's secret is among them
+    /// Write everything that can be read as lines of JSON; the cluster's secret is among them
     Export {
         /// File to be made; without one, standard output
         #[arg(value_name = "FILE")]
         to: Option<PathBuf>,
+    },
+    /// Make a new folder of what is whole of a damaged one, and say what is missing
+    Salvage {
+        /// Folder to be made
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
     },
     /// Make a data folder of an export
     Import {
@@ -119,6 +125,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
         Command::Check => check(&data),
         Command::Stats => stats(&data),
         Command::Export { to } => export(&data, to.as_deref()),
+        Command::Salvage { to } => salvage(&data, &to),
         Command::Import { from, shards } => import(&data, from.as_deref(), shards),
         Command::Split { to } => split(&data, &to),
         Command::Join { parts } => join(&parts, &data),
@@ -214,10 +221,40 @@ fn export(data: &Path, to: Option<&Path>) -> Result<ExitCode, String> {
         None => Box::new(Raw),
     };
     let mut buffered = BufWriter::new(&mut out);
-    let sums = tools::export(data, &mut buffered)?;
+    let Exported { sums, lost, damages } = tools::export(data, &mut buffered)?;
     buffered.flush().map_err(|error| error.to_string())?;
+    // Standard output may be the export.
+    for Damage { file, offset, why } in damages {
+        note!("left out: {} byte {offset}: {why}", file.display());
+    }
     note!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
-    Ok(ExitCode::SUCCESS)
+    if lost == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    note!("{lost} messages cannot be read and are not in it");
+    Ok(ExitCode::from(DAMAGED))
+}
+
+fn salvage(data: &Path, to: &Path) -> Result<ExitCode, String> {
+    note!("reading {}, making {} ...", data.display(), to.display());
+    let salvaged = tools::salvage(data, to)?;
+    for Damage { file, offset, why } in &salvaged.damages {
+        out!("damage: {} byte {offset}: {why}", file.display());
+    }
+    for log in &salvaged.from_records {
+        out!(
+            "log-{log:02}: its derived state cannot be read, and its first segments are gone: \
+             messages that had been removed may be there again"
+        );
+    }
+    let sums = salvaged.sums;
+    out!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    if salvaged.is_whole() {
+        out!("nothing is missing");
+        return Ok(ExitCode::SUCCESS);
+    }
+    out!("{} damages, {} messages lost", salvaged.count, salvaged.lost);
+    Ok(ExitCode::from(DAMAGED))
 }
 
 fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, String> {

@@ -13,9 +13,11 @@ use store::tools::{self, Means, Sums};
 pub use store::tools::backup::Copied;
 pub use store::tools::check::{Checked, Damage};
 pub use store::tools::compact::Compacted;
+pub use store::tools::export::Exported;
+pub use store::tools::salvage::Salvaged;
 pub use store::tools::stats::LogStats;
 
-/// How much an export, an import, a split or a join carried.
+/// How much an import, a split or a join carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
     /// Rows, each as often as there are logs that have it.
@@ -45,10 +47,23 @@ pub fn stats(data: &Path) -> Result<Vec<LogStats>, String> {
     tools::stats::stats(data, &Means::default(), clock::unix_s()).map_err(told)
 }
 
-/// Writes everything as text.
-pub fn export(data: &Path, out: &mut dyn Write) -> Result<Carried, String> {
-    let sums = tools::export::export(data, &Means::default(), clock::unix_s(), out);
-    sums.map(carried).map_err(told)
+/// Writes everything that can be read as text.
+pub fn export(data: &Path, out: &mut dyn Write) -> Result<Exported, String> {
+    tools::export::export(data, &Means::default(), clock::unix_s(), out).map_err(told)
+}
+
+/// Makes a new folder of what is whole of a damaged one, and reads it once.
+pub fn salvage(data: &Path, to: &Path) -> Result<Salvaged, String> {
+    let means = Means::default();
+    let salvaged = tools::salvage::salvage(data, (to, node_secret()?), (&means, clock::unix_s()));
+    let salvaged = salvaged.map_err(told)?;
+    match check(to)?.damages.first() {
+        None => Ok(salvaged),
+        Some(damage) => {
+            let Damage { file, offset, why } = damage;
+            Err(format!("the new folder is not sound: {} byte {offset}: {why}", file.display()))
+        }
+    }
 }
 
 /// Makes a data folder of such a text, with a log for each of so many shards; 0: as many as a

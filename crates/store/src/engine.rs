@@ -23,6 +23,7 @@ mod tests;
 mod undo;
 mod upkeep;
 mod verify;
+pub(crate) mod wreck;
 
 pub use import::{Import, OnceRecord};
 pub(crate) use index::rosters;
@@ -30,7 +31,7 @@ pub use read::Planned;
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention};
 pub use state::{FjallState, Keep, MemoryState, State, StateChange, StateError};
-pub use upkeep::{Finished, UpkeepTask};
+pub use upkeep::{CheckpointStep, Finished, UpkeepTask};
 pub use verify::Verified;
 
 use crate::log::{Log, Place, Reader};

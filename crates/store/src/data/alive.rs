@@ -2,10 +2,11 @@
 //!
 //! Rows, names of timelines and cursors are read from derived state, messages are pulled from the
 //! engine as anybody pulls them. The engine must have made a checkpoint and written nothing since.
-//! Invariant: what cannot be read is an error, never left out.
+//! Invariant: what cannot be read is said, never left out.
 
 use crate::OpenError;
 use crate::engine::{Engine, Keep, OnceRecord, State, StateError};
+use crate::log::segment_path;
 use model::ports::log::{
     Done, PAGE_MESSAGES_MAX, Page, Pull, Read, RowHome, StoreError, Table, TimelineStatus,
 };
@@ -48,6 +49,13 @@ pub(crate) enum Alive {
     },
     /// An append that is remembered under its once key.
     Once(OnceRecord),
+    /// A message that cannot be read, and where its record stands.
+    Damaged {
+        timeline: TimelineId,
+        seq: Seq,
+        file: PathBuf,
+        offset: u64,
+    },
 }
 
 impl Alive {
@@ -57,7 +65,8 @@ impl Alive {
             Alive::Row { key, .. } => RowHome::of(key),
             Alive::Timeline { timeline, .. }
             | Alive::Entry { timeline, .. }
-            | Alive::Cursor { timeline, .. } => RowHome::at(timeline.home_hash()),
+            | Alive::Cursor { timeline, .. }
+            | Alive::Damaged { timeline, .. } => RowHome::at(timeline.home_hash()),
             Alive::Once(remembered) => RowHome::at(remembered.key.home_hash()),
         }
     }
@@ -147,11 +156,20 @@ impl Rest<'_> {
         loop {
             let (count_max, bytes_max) = (PAGE_MESSAGES_MAX, BODIES_TOGETHER);
             let pull = Pull { timeline, from, backwards: false, count_max, bytes_max };
-            let Page { messages, more } = self.pull(pull)?;
+            let Page { messages, damaged, more } = self.pull(pull)?;
+            let mut damaged = damaged.into_iter().peekable();
             for placed in messages {
+                while let Some(bad) = damaged.next_if(|&bad| bad < placed.seq) {
+                    seen += 1;
+                    take(self.damaged(timeline, bad)?)?;
+                }
                 (from, seen) = (placed.seq, seen + 1);
                 let (seq, message) = (placed.seq, placed.message);
                 take(Alive::Entry { timeline, seq, message })?;
+            }
+            for bad in damaged {
+                (from, seen) = (bad, seen + 1);
+                take(self.damaged(timeline, bad)?)?;
             }
             if !more {
                 break;
@@ -212,14 +230,16 @@ impl Rest<'_> {
     }
 
     fn told(&self, done: Result<Done, StoreError>) -> Result<Done, OpenError> {
-        done.map_err(|error| match error {
-            StoreError::Damaged => OpenError::Corrupt {
-                path: self.folder.into(),
-                offset: 0,
-                why: "a message cannot be read: `holdline store check` says which",
-            },
-            other => cannot(self.folder, other),
-        })
+        done.map_err(|error| cannot(self.folder, error))
+    }
+
+    /// Where a message stands that cannot be read.
+    fn damaged(&self, timeline: TimelineId, seq: Seq) -> Result<Alive, OpenError> {
+        let place = self.engine.place_of(timeline, seq);
+        let place = place.map_err(|error| state_failed(&self.state_path(), error))?;
+        let place = place.ok_or_else(|| self.nonsense())?;
+        let file = segment_path(self.folder, place.segment);
+        Ok(Alive::Damaged { timeline, seq, file, offset: place.offset.into() })
     }
 
     fn nonsense(&self) -> OpenError {

@@ -116,6 +116,10 @@ impl Into {
                 self.remembered.push((usize::from(log.unwrap_or(0)), remembered));
                 Ok(())
             }
+            Alive::Damaged { file, offset, .. } => {
+                let why = "a message cannot be read: `holdline store salvage` leaves it out";
+                Err(OpenError::Corrupt { path: file, offset, why })
+            }
             Alive::Timeline { timeline, last } => {
                 self.place_last()?;
                 (self.open, self.current) = (Some((timeline, last, log)), None);

@@ -229,7 +229,11 @@ impl Look<'_> {
 }
 
 /// Where the record behind a bad one stands, if its length can be believed.
-fn next_record(source: &dyn ReadFile, offset: u64, length: u64) -> io::Result<Option<u64>> {
+pub(super) fn next_record(
+    source: &dyn ReadFile,
+    offset: u64,
+    length: u64,
+) -> io::Result<Option<u64>> {
     let mut head = [0; record::HEAD_BYTES];
     if offset + head.len() as u64 > length {
         return Ok(None);

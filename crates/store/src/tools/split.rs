@@ -84,7 +84,7 @@ pub fn join(
 }
 
 /// A folder in the making; what is there of it goes when it is not ended.
-struct Part {
+pub(super) struct Part {
     place: Place,
     into: Option<Into>,
     sums: Sums,
@@ -92,7 +92,7 @@ struct Part {
 }
 
 impl Part {
-    fn begin(
+    pub(super) fn begin(
         (to, slots): (&Path, SlotRange),
         (cluster, node): (ClusterSecret, [u8; 32]),
         logs: u16,
@@ -105,7 +105,7 @@ impl Part {
         Ok(Part { place, into: Some(into), sums: Sums::default(), whole: false })
     }
 
-    fn take(&mut self, log: u16, alive: Alive) -> Result<(), OpenError> {
+    pub(super) fn take(&mut self, log: u16, alive: Alive) -> Result<(), OpenError> {
         let Sums { rows, timelines, entries, cursors, once } = &mut self.sums;
         *match &alive {
             Alive::Row { .. } => rows,
@@ -113,11 +113,13 @@ impl Part {
             Alive::Entry { .. } => entries,
             Alive::Cursor { .. } => cursors,
             Alive::Once(_) => once,
+            // It is refused below.
+            Alive::Damaged { .. } => entries,
         } += 1;
         self.into().take(alive, Some(log))
     }
 
-    fn pause(&mut self) -> Result<(), OpenError> {
+    pub(super) fn pause(&mut self) -> Result<(), OpenError> {
         self.into().pause()
     }
 
@@ -125,7 +127,7 @@ impl Part {
         self.into.as_mut().expect("it is taken at the end")
     }
 
-    fn end(mut self, logs: u16) -> Result<Sums, OpenError> {
+    pub(super) fn end(mut self, logs: u16) -> Result<Sums, OpenError> {
         let into = self.into.take().expect("it ends once");
         into.end(&self.place)?;
         self.place.write_format(logs, false)?;

@@ -12,10 +12,13 @@ use export::export;
 use import::{ImportError, import};
 use model::ports::log::{Append, OnceKey, Write};
 use model::timeline::{ReaderId, Space};
+use salvage::{Salvaged, salvage};
 use stats::stats;
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
+use text::Line;
 
 const NOW_S: u32 = 2_000;
 
@@ -66,6 +69,160 @@ fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().filter(|line| !line.contains("log")).collect();
     lines.sort_unstable();
     lines
+}
+
+/// A copy of a folder, to be damaged.
+fn copy_of(path: &Path) -> (TempDir, PathBuf) {
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir(to).expect("room");
+        for entry in std::fs::read_dir(from).expect("readable") {
+            let entry = entry.expect("readable");
+            let to = to.join(entry.file_name());
+            match entry.file_type().expect("readable").is_dir() {
+                true => copy(&entry.path(), &to),
+                false => _ = std::fs::copy(entry.path(), to).expect("room"),
+            }
+        }
+    }
+    let folder = TempDir::new().expect("a folder");
+    let to = folder.path().join("data");
+    copy(path, &to);
+    (folder, to)
+}
+
+/// A filled folder, with records behind its checkpoint.
+fn unsettled() -> (TempDir, PathBuf) {
+    let (folder, path) = filled();
+    let fsync = crate::Fsync::Never;
+    let small = Settings { segment_bytes: 65_536, fsync, ..settings(2) };
+    let mut opened = open_data(&path, small).expect("opens");
+    for n in 0..10 {
+        let remove = Write::Remove { timeline: timeline(n), seqs: vec![1] };
+        let writes = [append(n, 100 + n), append(n, 200 + n), remove, put_at(n, "later")];
+        assert!(opened.commit(1_500, (n % 2) as u16, &writes).iter().all(Result::is_ok));
+    }
+    (folder, path)
+}
+
+/// What is alive in a folder, line by line of an export, each with its timeline; without its sums.
+fn alive(path: &Path) -> BTreeSet<String> {
+    alive_in(&text_of(path))
+}
+
+fn alive_in(text: &str) -> BTreeSet<String> {
+    let (mut all, mut timeline) = (BTreeSet::new(), String::new());
+    for line in text.lines().filter(|line| !line.contains("log") && !line.contains("\"end\"")) {
+        match line {
+            line if line.starts_with("{\"timeline\"") => timeline = line.to_owned(),
+            line if line.starts_with("{\"seq\"") || line.starts_with("{\"reader\"") => {
+                assert!(all.insert(format!("{timeline} {line}")), "a place is there once");
+            }
+            line => _ = all.insert(line.to_owned()),
+        }
+    }
+    all
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).expect("readable");
+    bytes[at] ^= 1;
+    std::fs::write(file, bytes).expect("room");
+}
+
+/// A salvage of a folder, and what is alive in the new one, which is sound.
+fn salvaged(path: &Path) -> (Salvaged, BTreeSet<String>) {
+    let folder = TempDir::new().expect("a folder");
+    let to = folder.path().join("new");
+    let salvaged = salvage(path, (&to, [7; 32]), (&means(), NOW_S)).expect("it can be salvaged");
+    let checked = check(&to, &means(), NOW_S).expect("readable");
+    assert!(checked.is_sound(), "{:?}", checked.damages);
+    assert_eq!(checked.entries, salvaged.sums.entries);
+    (salvaged, alive(&to))
+}
+
+#[test]
+fn a_damaged_message_costs_an_export_itself_and_is_told() {
+    let (_folder, path) = filled();
+    let whole = alive(&path);
+    let mut lost = 0;
+    for at in (100..700).step_by(83) {
+        let (_copy, path) = copy_of(&path);
+        let file = path.join("log-01").join("0000000001.log");
+        flip(&file, at);
+        let mut text = Vec::new();
+        let exported = export(&path, &means(), NOW_S, &mut text).expect("the rest");
+        assert_eq!(exported.damages.len() as u64, exported.lost);
+        lost += exported.lost;
+        for damage in &exported.damages {
+            assert_eq!(damage.file, file);
+            assert!((damage.offset as usize) <= at && at < damage.offset as usize + 300, "{at}");
+        }
+        let text = String::from_utf8(text).expect("text");
+        let left = alive_in(&text);
+        assert!(left.is_subset(&whole), "byte {at}");
+        assert_eq!(left.len() as u64 + exported.lost, whole.len() as u64, "byte {at}");
+        let end = Line::read(text.lines().last().expect("a line"));
+        assert_eq!(end, Ok(Line::End(exported.sums)));
+    }
+    assert!(lost > 0, "some byte was a message's");
+}
+
+#[test]
+fn a_salvage_of_what_is_whole_is_the_same() {
+    for path in [filled(), unsettled()] {
+        let whole = alive(&copy_of(&path.1).1);
+        let (salvaged, alive) = salvaged(&path.1);
+        assert!(salvaged.is_whole(), "{:?}", salvaged.damages);
+        assert_eq!(alive, whole);
+    }
+}
+
+#[test]
+fn a_salvage_gets_out_what_is_whole_and_tells_the_rest() {
+    let (_folder, path) = unsettled();
+    let whole = alive(&copy_of(&path).1);
+    let log = |path: &Path| path.join("log-01");
+    let names = std::fs::read_dir(log(&path)).expect("readable");
+    let names = names.map(|entry| entry.expect("readable").file_name());
+    let mut names: Vec<_> = names.filter(|name| name.to_string_lossy().ends_with("log")).collect();
+    names.sort();
+    let last = names.last().expect("a segment").clone();
+    let length = std::fs::metadata(log(&path).join(&last)).expect("there").len() as usize;
+    let mut cost = 0;
+    for at in (0..length).rev().step_by(383).take(15) {
+        let (_copy, path) = copy_of(&path);
+        flip(&log(&path).join(&last), at);
+        let (salvaged, alive) = salvaged(&path);
+        assert!(!salvaged.is_whole() || alive == whole, "byte {at}");
+        let missing = whole.difference(&alive).count();
+        assert!(missing <= 3, "byte {at}: {missing} lines are other than they were");
+        cost += missing;
+    }
+    assert!(cost > 0, "some byte was of something alive");
+    // A segment is missing, the end is cut off, state is not there, a whole log is gone.
+    for name in [&names[0], &last] {
+        let (_copy, path) = copy_of(&path);
+        std::fs::remove_file(log(&path).join(name)).expect("there");
+        let (salvaged, alive) = salvaged(&path);
+        assert!(!salvaged.is_whole() && alive != whole, "{name:?}");
+        assert!(alive.len() > whole.len() / 2);
+    }
+    let (_copy, cut) = copy_of(&path);
+    let file = std::fs::OpenOptions::new().write(true).open(log(&cut).join(&last)).expect("there");
+    file.set_len(length as u64 - 40).expect("it can be cut");
+    let (told, left) = salvaged(&cut);
+    assert!(!told.is_whole() && whole.difference(&left).count() <= 2);
+    let (_copy, stateless) = copy_of(&path);
+    std::fs::remove_dir_all(log(&stateless).join("state")).expect("there");
+    let (told, left) = salvaged(&stateless);
+    assert!(left.len() > whole.len() / 2, "{told:?}");
+    let is_row = |line: &&String| line.contains("\"row\"");
+    let rows = |all: &BTreeSet<String>| all.iter().filter(is_row).count();
+    assert_eq!(rows(&left), rows(&whole), "{told:?}");
+    let (_copy, gone) = copy_of(&path);
+    std::fs::remove_dir_all(log(&gone)).expect("there");
+    let (told, left) = salvaged(&gone);
+    assert!(!told.is_whole() && left.is_subset(&whole) && left.len() >= whole.len() / 2 - 5);
 }
 
 #[test]

@@ -124,9 +124,7 @@ impl Once {
 
     /// Takes what state has, in any order. False if it makes no sense.
     pub(crate) fn load(&mut self, mut rows: Vec<(Vec<u8>, Vec<u8>)>) -> bool {
-        let read = |(key, value): (Vec<u8>, Vec<u8>)| {
-            Some((OnceKey(u128::from_be_bytes(key.try_into().ok()?)), read(&value)?))
-        };
+        let read = |(key, value): (Vec<u8>, Vec<u8>)| read_row(&key, &value);
         let Some(mut firsts) = rows.drain(..).map(read).collect::<Option<Vec<_>>>() else {
             return false;
         };
@@ -163,6 +161,11 @@ fn write(first: &First) -> Vec<u8> {
     put_small(first.seqs.len() as u64, &mut out);
     first.seqs.iter().for_each(|&seq| put_small(seq, &mut out));
     out
+}
+
+/// What a row of state says.
+pub(crate) fn read_row(key: &[u8], value: &[u8]) -> Option<(OnceKey, First)> {
+    Some((OnceKey(u128::from_be_bytes(key.try_into().ok()?)), read(value)?))
 }
 
 fn read(value: &[u8]) -> Option<First> {

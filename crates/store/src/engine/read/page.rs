@@ -7,9 +7,9 @@ use crate::engine::index::ranges::Ranges;
 use crate::engine::index::tail::Touched;
 use crate::engine::record::stored::Entry;
 use crate::engine::state::{State, StateError};
-use crate::log::Reader;
+use crate::log::{Place, Reader};
 use model::ports::log::{PAGE_MESSAGES_MAX, Page, Pull, StoreError};
-use model::timeline::{Message, Placed, Seq};
+use model::timeline::{Message, Placed, Seq, TimelineId};
 use std::sync::Arc;
 
 /// An entry, and its message if that is hot.
@@ -70,6 +70,21 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Where the message of an entry stands, if the entry is there.
+    pub(crate) fn place_of(
+        &self,
+        timeline: TimelineId,
+        seq: Seq,
+    ) -> Result<Option<Place>, StateError> {
+        let (from, count_max, bytes_max) = (seq.saturating_sub(1), 1, 0);
+        let pull = Pull { timeline, from, backwards: false, count_max, bytes_max };
+        let found = self.plan_entries(pull, 1).entries()?;
+        let entry = found.first().map(|(entry, _)| entry).filter(|entry| entry.seq == seq);
+        Ok(entry.map(|entry| entry.stored.place))
+    }
+}
+
 fn gather(touched: &Touched, pull: Pull, wanted: usize) -> Vec<Found> {
     let found = |entry: &Entry| (entry.clone(), None);
     if pull.backwards {
@@ -93,22 +108,25 @@ impl PagePlan {
         let (state, reader, pull) = (Arc::clone(&self.state), self.reader.clone(), self.pull);
         let count_max = self.wanted - 1;
         let found = self.entries().map_err(|error| state_failed(&error))?;
-        let mut page = Page { messages: Vec::with_capacity(found.len()), more: false };
+        let messages = Vec::with_capacity(found.len());
+        let mut page = Page { messages, damaged: Vec::new(), more: false };
         let mut bytes = 0;
         for (entry, message) in found {
             bytes += entry.stored.body as usize;
             let too_much = bytes > pull.bytes_max && !page.messages.is_empty();
-            if page.messages.len() == count_max || too_much {
+            if page.messages.len() + page.damaged.len() == count_max || too_much {
                 page.more = true;
                 break;
             }
             let message = match message {
-                Some(message) => Some(message),
-                None => body::message_of(&reader, &*state, pull.timeline, &entry)?,
+                Some(message) => Ok(Some(message)),
+                None => body::message_of(&reader, &*state, pull.timeline, &entry),
             };
             match message {
-                Some(message) => page.messages.push(Placed { seq: entry.seq, message }),
-                None => bytes -= entry.stored.body as usize,
+                Ok(Some(message)) => page.messages.push(Placed { seq: entry.seq, message }),
+                Ok(None) => bytes -= entry.stored.body as usize,
+                Err(StoreError::Damaged) => page.damaged.push(entry.seq),
+                Err(error) => return Err(error),
             }
         }
         Ok(page)
