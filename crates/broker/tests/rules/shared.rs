@@ -93,7 +93,7 @@ fn a_refusal_ends_a_message_for_all() {
 
 #[test]
 fn the_work_of_a_member_with_a_long_name_is_neither_lost_nor_doubled() {
-    for (bytes, qos) in [216, 217, 256].into_iter().flat_map(|n| BOTH.map(|qos| (n, qos))) {
+    for (bytes, qos) in [228, 229, 256].into_iter().flat_map(|n| BOTH.map(|qos| (n, qos))) {
         let mut world = BrokerHarness::new(2);
         let names = (10..100).map(|n| format!("{}{n}", "a".repeat(bytes - 2)));
         let name = names.into_iter().find(|name| world.home(name) == 0).expect("some are");
@@ -112,7 +112,7 @@ fn the_work_of_a_member_with_a_long_name_is_neither_lost_nor_doubled() {
         // What is named in no label could be doubled by a kill, which QoS 2 does not allow.
         let stays = if qos == Qos::AtLeastOnce {
             0
-        } else if bytes == 216 {
+        } else if bytes == 228 {
             1
         } else {
             5
