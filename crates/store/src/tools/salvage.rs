@@ -138,7 +138,8 @@ impl LogWreck<'_> {
                 self.salvaged.tell(&segment_path(&self.folder, next), 0, why);
             }
             let at = if number == begin.segment { begin.offset.into() } else { 0 };
-            self.segment((number, length), at, &mut wreck);
+            let is_last = segments.last_key_value().is_some_and(|(last, _)| *last == number);
+            self.segment((number, length, is_last), at, &mut wreck);
             next = number + 1;
         }
         if from.is_some() && next == begin.segment.max(1) && begin != Place::default() {
@@ -149,16 +150,16 @@ impl LogWreck<'_> {
     }
 
     /// Adds the records of a segment from a byte on.
-    fn segment(&mut self, (number, length): (u32, u64), at: u64, wreck: &mut Wreck) {
+    fn segment(&mut self, (number, length, is_last): (u32, u64, bool), at: u64, wreck: &mut Wreck) {
         let path = segment_path(&self.folder, number);
-        if let Err(error) = self.walk((number, length), at, (&path, wreck)) {
+        if let Err(error) = self.walk((number, length, is_last), at, (&path, wreck)) {
             self.salvaged.tell(&path, 0, error.to_string());
         }
     }
 
     fn walk(
         &mut self,
-        (number, length): (u32, u64),
+        (number, length, is_last): (u32, u64, bool),
         mut at: u64,
         (path, wreck): (&Path, &mut Wreck),
     ) -> io::Result<()> {
@@ -181,6 +182,9 @@ impl LogWreck<'_> {
                     Err(Stuck::Io(error)) => return Err(error),
                 }
             };
+            if is_last && recovery::is_blank(source, (offset, length))? {
+                break; // the file of the last segment is longer than what is in it
+            }
             self.salvaged.tell(path, offset, why);
             let next = next_record(source, offset, length)?;
             let next = next.map_or_else(
