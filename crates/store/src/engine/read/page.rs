@@ -109,7 +109,9 @@ impl PagePlan {
         let count_max = self.wanted - 1;
         let found = self.entries().map_err(|error| state_failed(&error))?;
         let messages = Vec::with_capacity(found.len());
-        let mut page = Page { messages, damaged: Vec::new(), more: false };
+        // Where one of so many has left meanwhile, there may be others behind the last.
+        let more = found.len() > count_max;
+        let mut page = Page { messages, damaged: Vec::new(), more };
         let mut bytes = 0;
         for (entry, message) in found {
             bytes += entry.stored.body as usize;
