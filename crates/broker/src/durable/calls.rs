@@ -41,8 +41,8 @@ pub(crate) enum PendingCall {
     Granted(Key, usize),
     /// A page of what waits.
     Page(PageRef),
-    /// A page of what is given to other members of groups.
-    Given(PageRef),
+    /// A page of what a session gives to other members of its groups, by its number.
+    Given(Key, u64),
     /// Whether a message stands at a place that is doubtful.
     Doubt(EntryRef),
     /// What is over is gone.
@@ -120,6 +120,7 @@ pub(crate) struct LogCalls {
     unmarks: Vec<Exchange>,
     received: Vec<Exchange>,
     doubts: Vec<EntryRef>,
+    #[expect(clippy::vec_box, reason = "each goes as it came: boxed, to be asked for again")]
     removals: Vec<Box<Removal>>,
     /// Sessions whose bodies could not be read, and when it is tried again.
     pulls: Vec<(Instant, Key)>,

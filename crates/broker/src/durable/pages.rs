@@ -38,7 +38,7 @@ impl Broker {
         };
         let Some(from) = from else { return };
         more.begin_pull();
-        let page = PageRef { session: key, from, upto: more.queue.stored_last() };
+        let page = PageRef { session: key, from, upto: more.queue.told() };
         let (count_max, bytes_max) = (PAGE_COUNT, PAGE_BYTES);
         let pull = Pull { timeline, from, backwards: false, count_max, bytes_max };
         self.log.ask(PendingCall::Page(page), Call::Read(Read::Pull(pull)), fx);

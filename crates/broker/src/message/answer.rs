@@ -305,7 +305,7 @@ impl Broker {
                 self.granted(now, granting, at, written(), fx);
             }
             PendingCall::Page(page) => self.page_read(now, page, result, fx),
-            PendingCall::Given(page) => self.given_came(now, page, result, fx),
+            PendingCall::Given(key, page) => self.given_came(now, (key, page), result, fx),
             PendingCall::Doubt(entry) => self.doubt_settled(now, entry, result, fx),
             PendingCall::Removed(removal) => self.removed(now, removal, result, fx),
             PendingCall::Retaining(retaining) => {

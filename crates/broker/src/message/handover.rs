@@ -12,7 +12,7 @@ use super::answers::{Origin, PendingAnswer};
 use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
-use crate::durable::calls::{PageRef, PendingCall};
+use crate::durable::calls::PendingCall;
 use crate::durable::entries::{Label, OLD_CLIENT_BYTES_MAX, Said};
 use crate::peer_message::{GroupWhat, GroupWord, OldPlace, PeerMessage};
 use crate::retained::decode;
@@ -56,8 +56,8 @@ pub(crate) const NOBODY: Denial = Denial::Unavailable;
 struct Handover {
     /// Offers that are not answered.
     left: u32,
-    /// A page is being read.
-    pulling: bool,
+    /// The page that is being read.
+    pulling: Option<u64>,
     /// Somebody had no room.
     busy: bool,
     /// Groups that have nobody for it.
@@ -74,12 +74,14 @@ pub(crate) struct Handovers {
     open: BTreeMap<Key, Handover>,
     /// Those that go on, and when.
     ready: Vec<(Instant, Key)>,
+    /// The number of the last page that was asked for.
+    last_page: u64,
 }
 
 impl Handovers {
     /// Whether a page of what a session offers is on its way.
     pub fn is_pulling(&self, key: Key) -> bool {
-        self.open.get(&key).is_some_and(|handover| handover.pulling)
+        self.open.get(&key).is_some_and(|handover| handover.pulling.is_some())
     }
 }
 
@@ -127,13 +129,15 @@ impl Broker {
     fn offer(&mut self, now: Now, key: Key, placed: &Placed, fx: &mut Effects) {
         let seq = placed.seq;
         let Some(Said::Message(label)) = Said::decode(&placed.message.label) else { return };
-        let offered = self.offered_group(key, seq, &label);
+        let Some(more) = self.sessions.more_mut(key) else { return };
+        let was_sent = more.queue.was_sent(seq, label.qos);
+        let offered = self.offered_group(key, was_sent, &label);
         let Some((filter, member, client)) = offered else { return };
         let Some(message) = decode(&placed.message.body).map(Arc::new) else { return };
         let totals = &mut self.totals;
         let Some(more) = self.sessions.more_mut(key) else { return };
         let mut stub = Entry::stub(&label, seq, placed.message.weight() as u32);
-        if seq <= more.queue.sent_upto() {
+        if was_sent {
             stub.set_again();
         }
         let Some(entry) = more.queue.lend(stub, totals) else { return };
@@ -157,7 +161,7 @@ impl Broker {
     fn offered_group(
         &self,
         key: Key,
-        seq: Seq,
+        was_sent: bool,
         label: &Label,
     ) -> Option<(Box<str>, TimelineId, Arc<str>)> {
         let handover = self.handovers.open.get(&key)?;
@@ -165,9 +169,7 @@ impl Broker {
         let more = session.more.as_ref()?;
         let share = more.shares.numbered(label.share)?;
         let may = match label.qos {
-            Qos::ExactlyOnce => {
-                seq > more.queue.sent_upto() && session.id().len() <= OLD_CLIENT_BYTES_MAX
-            }
+            Qos::ExactlyOnce => !was_sent && session.id().len() <= OLD_CLIENT_BYTES_MAX,
             Qos::AtMostOnce | Qos::AtLeastOnce => true,
         };
         let is_open = may && !handover.shut.contains(&label.share);
@@ -210,7 +212,7 @@ impl Broker {
     /// When all offers are answered the next page is due, if there is one.
     fn give_on(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(handover) = self.handovers.open.get_mut(&key) else { return };
-        if handover.left > 0 || handover.pulling {
+        if handover.left > 0 || handover.pulling.is_some() {
             return;
         }
         let at = if handover.busy { now.after(PAUSE) } else { now.mono };
@@ -242,36 +244,36 @@ impl Broker {
             }
             let Some(session) = self.sessions.at(key) else { continue };
             let Some(handover) = self.handovers.open.get_mut(&key) else { continue };
-            let upto = session.queue().map_or(0, |queue| queue.stored_last());
-            let of = PageRef { session: key, from: handover.from, upto };
             let pull = Pull {
                 timeline: session.timeline(self.settings.home),
-                from: of.from,
+                from: handover.from,
                 backwards: false,
                 count_max: PAGE_COUNT,
                 bytes_max: PAGE_BYTES,
             };
-            handover.pulling = true;
+            self.handovers.last_page += 1;
+            let page = self.handovers.last_page;
+            handover.pulling = Some(page);
             begun += 1;
-            self.log.ask(PendingCall::Given(of), Call::Read(Read::Pull(pull)), fx);
+            self.log.ask(PendingCall::Given(key, page), Call::Read(Read::Pull(pull)), fx);
         }
         self.handovers.ready.iter().map(|(at, _)| *at).min()
     }
 
-    /// A page of what is to be offered came, or did not.
+    /// A page of what is to be offered came, or did not. One that was asked for before the member
+    /// was back in between may have what is over by now.
     pub(crate) fn given_came(
         &mut self,
         now: Now,
-        of: PageRef,
+        (key, page): (Key, u64),
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
-        let key = of.session;
-        let Some(handover) = self.handovers.open.get_mut(&key).filter(|handover| handover.pulling)
-        else {
+        let handover = self.handovers.open.get_mut(&key);
+        let Some(handover) = handover.filter(|handover| handover.pulling == Some(page)) else {
             return;
         };
-        handover.pulling = false;
+        handover.pulling = None;
         let Ok(Done::Page(page)) = result else {
             fx.counters.count(ProcessCounter::PullsFailed);
             handover.busy = true;
@@ -280,7 +282,7 @@ impl Broker {
         let last = page.messages.last().map_or(0, |placed| placed.seq);
         let last = page.damaged.last().copied().unwrap_or(0).max(last);
         let more = self.sessions.more(key);
-        let known = more.map_or(0, |more| more.queue.last());
+        let known = more.map_or(0, |more| more.queue.told());
         // What the log has and has not told yet is given when it comes.
         handover.is_read = !page.more || last > known;
         handover.from = handover.from.max(last.min(known));

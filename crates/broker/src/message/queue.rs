@@ -13,6 +13,7 @@
 mod entry;
 mod places;
 mod stored;
+mod unread;
 
 use entry::push_back;
 pub(crate) use entry::{ASKED_BYTES, Entry, QUEUE_BYTES, Totals};
@@ -60,6 +61,8 @@ pub(crate) struct Queue {
     waiting: VecDeque<Entry>,
     /// What waits behind that in the log alone.
     stored: Option<Box<Stored>>,
+    /// The last place of the timeline that is known to be taken; 0: none yet.
+    told: Seq,
     bytes: u64,
     /// [`QUEUE_BYTES`] are counted for it.
     charged: bool,
@@ -120,7 +123,7 @@ impl Queue {
     pub fn push(&mut self, entry: Entry, totals: &mut Totals) {
         self.enter(&entry, totals);
         match &mut self.stored {
-            Some(stored) => stored.beside.push_back((stored.last, entry)),
+            Some(stored) => stored.beside.push_back((self.told, entry)),
             None => push_back(&mut self.waiting, entry),
         }
     }
@@ -349,10 +352,9 @@ impl Queue {
         sent.max(self.stored_sent_upto())
     }
 
-    /// The last place that is known to be taken, of what is here and of what is in the log alone.
-    pub fn last(&self) -> u64 {
-        let here = self.entries().map(|entry| entry.seq).max().unwrap_or(0);
-        here.max(self.stored_last())
+    /// The last place of the timeline that is known to be taken; 0: none is known.
+    pub fn told(&self) -> Seq {
+        self.told
     }
 
     /// Panics when an invariant does not hold.
@@ -364,6 +366,13 @@ impl Queue {
         assert!(!ids.contains(&0), "identifiers are not zero");
         assert!(self.waiting.iter().all(|entry| entry.id == 0), "what waits has none");
         assert!(self.live <= self.inflight.len(), "what is sent is there");
+        let mut places: Vec<_> = self.entries().map(|entry| entry.seq).collect();
+        places.retain(|&seq| seq != 0);
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[0] != pair[1]), "a place is here once");
+        let unread = self.stored.as_ref().map(|stored| &stored.unread);
+        let is_both = |&seq: &Seq| unread.is_some_and(|unread| unread.has(seq));
+        assert!(!places.iter().any(is_both), "what is here is not read again");
         let stored = self.stored.as_ref().map_or(0, |stored| stored.bytes);
         assert_eq!(self.entries().map(Entry::cost).sum::<u64>() + stored, self.bytes);
         totals.count += self.count() as u64;

@@ -428,6 +428,12 @@ impl BrokerHarness {
         self.inbox.remove(&conn).unwrap_or_default()
     }
 
+    /// What was heard and not taken is to be heard again, before all that comes.
+    pub fn unhear(&mut self, conn: ConnRef, words: Vec<SessionDelivery>) {
+        let later = std::mem::replace(self.inbox.entry(conn).or_default(), words);
+        self.inbox.entry(conn).or_default().extend(later);
+    }
+
     /// Messages since the last look; nothing else may have been said.
     pub fn messages(&mut self, client: &Client) -> Vec<Outgoing> {
         let heard = self.heard(client.conn).into_iter().map(|word| match word {

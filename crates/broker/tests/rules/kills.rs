@@ -225,3 +225,31 @@ fn what_was_sent_at_qos_2_comes_with_dup_though_what_was_before_it_is_still_in_t
     assert!(again.iter().all(|(_, again)| *again), "{again:?}");
     world.audit();
 }
+
+#[test]
+fn what_a_client_has_at_qos_2_does_not_come_again_behind_what_it_has_not_answered() {
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(durable("a"));
+    world.subscribe(&a, "t", Qos::ExactlyOnce);
+    let source = world.client(connect("source"));
+    world.send(&source, 1, message("t", Qos::AtLeastOnce, "open"));
+    world.send(&source, 2, message("t", Qos::ExactlyOnce, "had"));
+    let first = world.messages(&a);
+    world.ack(&a, first[1].id, AckStep::Pubrec(false));
+    // It is told that it may let it go, and the connection breaks; the log has it still.
+    let release = SessionDelivery::Release { id: first[1].id, unknown: false };
+    assert_eq!(world.heard(a.conn), std::slice::from_ref(&release));
+    world.cut(&a);
+    world.send(&source, 3, message("t", Qos::ExactlyOnce, "new"));
+    let a = world.client(durable("a"));
+    let mut heard = world.heard(a.conn);
+    assert_eq!(heard.remove(0), release);
+    world.ack(&a, first[1].id, AckStep::Pubcomp);
+    let heard = heard.into_iter().map(|word| match word {
+        SessionDelivery::Publish(outgoing) => (payload(&outgoing), outgoing.again),
+        other => panic!("{other:?}"),
+    });
+    let expected = [("open".to_owned(), true), ("new".to_owned(), false)];
+    assert_eq!(heard.collect::<Vec<_>>(), expected);
+    world.audit();
+}

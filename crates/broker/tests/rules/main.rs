@@ -26,4 +26,5 @@ mod steps;
 mod stranger;
 mod subscribe;
 mod transitions;
+mod waits;
 mod will;

@@ -1,16 +1,14 @@
-//! What waits for a client in the log alone: its head, and how far the log was read.
+//! What waits for a client in the log alone: its head, and which of its places are unread.
 //!
-//! ```text
-//!  the timeline   1 ... upto | upto + 1 ............................ last |
-//!                 in memory  | in the log alone, but for what is passed over
-//! ```
-//! However many messages wait, this is all that memory has of them. Invariant: `count` are in the
-//! timeline behind `upto` and not passed over, as far as the log was asked; what is counted and not
-//! found when everything was read had left the log by itself.
+//! However many messages wait, this is all that memory has of them. Which places those are, and so
+//! that none comes twice, is [`Unread`]'s; here they are counted and weighed. Invariant: `count`
+//! messages stand at unread places, and at those that are doubtful; what is counted and not found
+//! when everything was read had left the log by itself.
 
 use super::entry::{Entry, Totals, push_back};
-use super::places::Places;
+use super::unread::Unread;
 use super::{Queue, SENT_WINDOWS, id_of};
+use base::never;
 use model::timeline::Seq;
 use model::topic::Qos;
 use std::collections::VecDeque;
@@ -27,19 +25,17 @@ pub(super) struct Stored {
     pub count: u64,
     /// What they weigh.
     pub bytes: u64,
-    /// It was read up to here.
-    upto: Seq,
-    /// The last place that is known to be taken.
-    pub last: Seq,
+    pub unread: Unread,
     /// What stands up to here was sent.
     sent_upto: Seq,
     /// What stands next may have been sent too, before a restart: so many of QoS 2, so many in all.
     guess: (usize, usize),
+    /// The guess was made for what stands up to here.
+    guessed: Seq,
     /// So many of the oldest are to be dropped: they are counted as messages no more.
     pub owed: u32,
     /// Places of which the log is asked whether a message stands there.
     doubts: u32,
-    passed: Places,
     /// Messages in memory alone, each behind a place.
     pub beside: VecDeque<(Seq, Entry)>,
 }
@@ -74,12 +70,40 @@ pub(crate) enum Oldest {
     Owed,
 }
 
+impl Stored {
+    /// Nothing, of a timeline whose last place that was told is this one.
+    fn none(told: Seq) -> Box<Stored> {
+        Box::new(Stored { unread: Unread::none(told), ..Stored::default() })
+    }
+
+    /// Whether the message at a place was sent, or may have been before a restart; for the oldest
+    /// that was not asked about this says so from now on.
+    fn was_sent(&mut self, seq: Seq, qos: Qos, is_free: bool) -> bool {
+        if seq > self.guessed {
+            let (twice, all) = self.guess;
+            let may_be = twice > 0 && all > 0 && is_free;
+            self.guessed = seq;
+            self.guess = match may_be || seq <= self.sent_upto {
+                true => {
+                    let twice = twice.saturating_sub(usize::from(qos == Qos::ExactlyOnce));
+                    (twice, all.saturating_sub(1))
+                }
+                false => (0, 0),
+            };
+            self.sent_upto = self.sent_upto.max(if may_be { seq } else { 0 });
+        }
+        seq <= self.sent_upto
+    }
+}
+
 impl Queue {
     /// What waited at the last stop of the process.
     pub fn restore(&mut self, head: RestoredHead, totals: &mut Totals) {
         let RestoredHead { last, count, bytes, sent_upto, window } = head;
         let guess = (window, SENT_WINDOWS * window);
-        let stored = Stored { count, bytes, last, sent_upto, guess, ..Stored::default() };
+        let unread = Unread::all(last);
+        let stored = Stored { count, bytes, unread, sent_upto, guess, ..Stored::default() };
+        self.told = last;
         self.stored = Some(Box::new(stored));
         self.bytes += bytes;
         totals.count += count;
@@ -89,14 +113,17 @@ impl Queue {
     /// A message took its place in the log. Where its client is here it is kept in memory, if no
     /// more than so many wait there, and nothing in the log alone. True: it is in the log alone.
     pub fn keep(&mut self, entry: Entry, near: usize, totals: &mut Totals) -> bool {
+        if never!(entry.seq <= self.told, "the log tells each place once, and in order") {
+            return false;
+        }
+        self.told = entry.seq;
         if self.stored.is_none() && self.waiting.len() < near {
             self.push(entry, totals);
             return false;
         }
-        let upto = entry.seq - 1;
-        let new = || Box::new(Stored { upto, ..Stored::default() });
-        let stored = self.stored.get_or_insert_with(new);
-        stored.last = stored.last.max(entry.seq);
+        // All in front of it was told before, also where the queue was empty and was forgotten.
+        let stored = self.stored.get_or_insert_with(|| Stored::none(entry.seq - 1));
+        stored.unread.tell(entry.seq);
         stored.count += 1;
         stored.bytes += u64::from(entry.bytes);
         self.bytes += u64::from(entry.bytes);
@@ -135,27 +162,17 @@ impl Queue {
             }
         }
         places.sort_unstable();
-        let (Some(&first), Some(&last)) = (places.first(), places.last()) else { return };
-        let stored = self.stored.get_or_insert_with(|| {
-            let stored = Stored { upto: last, last, ..Stored::default() };
-            Box::new(stored)
-        });
-        // What is in between and not here has left, or was lent: the log may have it still.
-        let ends = places.iter().map(|seq| seq - 1).chain([stored.upto]).skip(1);
-        for (seq, end) in places.iter().zip(ends) {
-            stored.passed.add(seq + 1, end);
+        if places.is_empty() {
+            return;
         }
-        stored.upto = first - 1;
+        let told = self.told;
+        let stored = self.stored.get_or_insert_with(|| Stored::none(told));
+        stored.unread.give_back(&places);
         stored.sent_upto = stored.sent_upto.max(sent_upto);
         stored.count += places.len() as u64;
         stored.bytes += bytes;
         beside.append(&mut stored.beside);
         stored.beside = beside;
-    }
-
-    /// The last place that is known to be taken, of those that are in the log alone.
-    pub fn stored_last(&self) -> Seq {
-        self.stored.as_ref().map_or(0, |stored| stored.last)
     }
 
     /// What stands up to here was sent, of those that are in the log alone.
@@ -176,29 +193,21 @@ impl Queue {
         }
         let stored = self.stored.as_ref().filter(|stored| stored.count > 0)?;
         let ahead = self.inflight.len() - self.live + self.waiting.len();
-        (ahead < LOW).then_some(stored.upto)
+        (ahead < LOW).then(|| stored.unread.upto())
     }
 
     /// The place behind which the log is to be read for the oldest.
     pub fn upto(&self) -> Option<Seq> {
-        self.stored.as_ref().map(|stored| stored.upto)
+        self.stored.as_ref().map(|stored| stored.unread.upto())
     }
 
     /// A message of this weight was read, of a page that began behind `from`.
     pub fn read(&mut self, from: Seq, (seq, weight): (Seq, u32), totals: &mut Totals) -> ReadAs {
-        let is_sent = |entry: &Entry| entry.seq == seq;
-        let is_here = self.inflight.iter().any(is_sent);
         let Some(stored) = self.stored.as_mut() else { return ReadAs::Known };
-        if from > stored.upto || seq <= stored.upto || seq > stored.last {
+        if !stored.unread.find(from, seq) {
             return ReadAs::Known;
         }
-        stored.upto = seq;
-        let is_passed = stored.passed.has(seq);
-        stored.passed.forget_upto(seq);
-        if is_here || is_passed {
-            return ReadAs::Known;
-        }
-        if stored.count == 0 {
+        if never!(stored.count == 0, "what is unread is counted") {
             return ReadAs::Known;
         }
         let owed = stored.owed > 0;
@@ -225,18 +234,9 @@ impl Queue {
         {
             push_back(&mut self.waiting, beside);
         }
-        let is_twice = usize::from(entry.qos == Qos::ExactlyOnce);
         let is_free = self.is_free(id_of(seq));
-        let was_sent = self.stored.as_mut().is_some_and(|stored| {
-            let (twice, all) = stored.guess;
-            let is_known = seq <= stored.sent_upto;
-            let was_sent = is_known || twice > 0 && all > 0 && is_free;
-            stored.guess = match was_sent {
-                true => (twice.saturating_sub(is_twice), all.saturating_sub(1)),
-                false => (0, 0),
-            };
-            was_sent
-        });
+        let stored = self.stored.as_mut();
+        let was_sent = stored.is_some_and(|stored| stored.was_sent(seq, entry.qos, is_free));
         self.enter(&entry, totals);
         if was_sent {
             entry.set_again();
@@ -252,13 +252,19 @@ impl Queue {
     /// A page that began behind `from` and covers all up to `upto` was read. How many were counted
     /// that are not in the log any more.
     pub fn page_read(&mut self, (from, upto): (Seq, Seq), totals: &mut Totals) -> u64 {
-        if let Some(stored) = self.stored.as_mut()
-            && from <= stored.upto
-        {
-            stored.upto = stored.upto.max(upto.min(stored.last));
-            stored.passed.forget_upto(stored.upto);
+        if let Some(stored) = self.stored.as_mut() {
+            stored.unread.read(from, upto);
         }
         self.close_stored(totals)
+    }
+
+    /// Whether a message that the log has shown was sent, or may have been before a restart. To be
+    /// asked in the order of the log.
+    pub fn was_sent(&mut self, seq: Seq, qos: Qos) -> bool {
+        if let Some(stored) = self.stored.as_mut().filter(|stored| stored.unread.has(seq)) {
+            stored.was_sent(seq, qos, true);
+        }
+        seq <= self.sent_upto()
     }
 
     /// Takes out an entry that is handed to somebody else, wherever it is. `None`: it is not there.
@@ -268,11 +274,9 @@ impl Queue {
             return Some(entry);
         }
         let stored = self.stored.as_mut()?;
-        let is_there = seq > stored.upto && seq <= stored.last && !stored.passed.has(seq);
-        if !is_there || u64::from(stored.owed) >= stored.count {
+        if u64::from(stored.owed) >= stored.count || !stored.unread.pass(seq) {
             return None;
         }
-        stored.passed.add(seq, seq);
         self.leave_stored(entry.bytes);
         totals.count -= 1;
         self.close_stored(totals);
@@ -281,10 +285,10 @@ impl Queue {
 
     /// An entry that was lent is where it was, if that was in the log alone.
     pub(super) fn put_back_stored(&mut self, entry: &Entry, totals: &mut Totals) -> bool {
-        let Some(stored) = self.stored.as_mut().filter(|stored| entry.seq > stored.upto) else {
+        let Some(stored) = self.stored.as_mut() else { return false };
+        if !stored.unread.put_back(entry.seq) {
             return false;
-        };
-        stored.passed.remove(entry.seq);
+        }
         stored.count += 1;
         stored.bytes += u64::from(entry.bytes);
         self.bytes += u64::from(entry.bytes);
@@ -296,12 +300,9 @@ impl Queue {
     /// What stands at a place is not to be sent, if it stands there. True: the log has to say.
     pub fn doubt(&mut self, seq: Seq) -> bool {
         let Some(stored) = self.stored.as_mut() else { return false };
-        if seq <= stored.upto || seq > stored.last || stored.passed.has(seq) {
-            return false;
-        }
-        stored.passed.add(seq, seq);
-        stored.doubts += 1;
-        true
+        let is_unread = stored.unread.pass(seq);
+        stored.doubts += u32::from(is_unread);
+        is_unread
     }
 
     /// The log has said whether a message stands there, and what it weighs. How many were counted
@@ -323,7 +324,7 @@ impl Queue {
     /// The log has removed these, and nothing that it was asked before is on its way.
     pub fn removed(&mut self, seqs: &[Seq]) {
         if let Some(stored) = &mut self.stored {
-            seqs.iter().for_each(|&seq| stored.passed.shrink(seq));
+            stored.unread.gone(seqs);
         }
     }
 
@@ -371,7 +372,7 @@ impl Queue {
     /// When everything was read, or nothing is left, the log is not needed any more.
     fn close_stored(&mut self, totals: &mut Totals) -> u64 {
         let Some(stored) = self.stored.as_ref() else { return 0 };
-        let is_over = stored.doubts == 0 && (stored.count == 0 || stored.upto >= stored.last);
+        let is_over = stored.doubts == 0 && (stored.count == 0 || stored.unread.is_read());
         if !is_over {
             return 0;
         }

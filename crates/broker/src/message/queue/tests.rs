@@ -106,11 +106,12 @@ fn what_is_lent_and_put_back_is_where_it_was_among_what_is_in_memory_alone() {
         let (mut queue, mut log) = (Queue::default(), BTreeMap::new());
         let mut order = Vec::new();
         for seq in 1..=100 {
-            for _ in 0..rng.below(3) {
+            let beside = rng.below(3) as usize;
+            for _ in 0..beside {
                 let message = Arc::new(Publication::new("t", &[], b"x"));
                 queue.push(Entry::of(&message, Qos::AtMostOnce, false, None), &mut totals);
-                order.push(0);
             }
+            order.extend(std::iter::repeat_n(0, beside));
             if !rng.one_in(3) {
                 let near = if here { usize::MAX } else { 0 };
                 let entry = Entry { share: 7, ..kept(seq, Qos::AtLeastOnce) };
@@ -193,6 +194,51 @@ fn what_was_sent_goes_back_to_the_log_and_comes_with_its_identifier() {
         assert_eq!(all, [&sent[..], &others].concat());
         queue.audit(&mut Totals::default());
     }
+}
+
+#[test]
+fn what_is_over_does_not_come_again_though_the_log_has_it_still() {
+    let mut totals = Totals::default();
+    let log: BTreeMap<_, _> = (1..=6).map(|seq| (seq, Qos::ExactlyOnce)).collect();
+    let left = |queue: &mut Queue, totals: &mut Totals| {
+        assert_eq!(read(queue, &log, totals), 0);
+        queue.audit(&mut Totals::default());
+        queue.entries().map(|entry| entry.seq).collect::<Vec<_>>()
+    };
+    // The last but one is over, and stands behind all that goes back.
+    let mut queue = Queue::default();
+    for seq in 1..=5 {
+        assert!(!queue.keep(kept(seq, Qos::ExactlyOnce), 128, &mut totals));
+        assert!(queue.send_next().is_some());
+    }
+    for id in [2, 4, 5] {
+        assert!(queue.acknowledge(id, Qos::ExactlyOnce, &mut totals).is_some());
+    }
+    queue.rewind();
+    queue.stow(&mut totals);
+    assert!(queue.keep(kept(6, Qos::ExactlyOnce), 0, &mut totals));
+    assert_eq!(left(&mut queue, &mut totals), [1, 3, 6]);
+    // All is over, and the queue was forgotten in between.
+    let mut queue = Queue::default();
+    assert!(queue.keep(kept(6, Qos::ExactlyOnce), 0, &mut totals));
+    assert_eq!(left(&mut queue, &mut totals), [6]);
+}
+
+#[test]
+fn what_may_have_been_sent_before_a_kill_is_known_to_who_asks_before_it_is_read() {
+    let mut totals = Totals::default();
+    let log: BTreeMap<_, _> = (1..=6).map(|seq| (seq, Qos::ExactlyOnce)).collect();
+    let mut queue = Queue::default();
+    let (count, bytes) = (6, 6 * u64::from(WEIGHT));
+    let head = RestoredHead { last: 6, count, bytes, sent_upto: 0, window: 3 };
+    queue.restore(head, &mut totals);
+    for _ in 0..2 {
+        let sent: Vec<_> = (1..=6).filter(|&seq| queue.was_sent(seq, Qos::ExactlyOnce)).collect();
+        assert_eq!(sent, [1, 2, 3], "a window of QoS 2");
+    }
+    assert_eq!(read(&mut queue, &log, &mut totals), 0);
+    assert!(queue.inflight.iter().map(|entry| entry.seq).eq([1, 2, 3]));
+    assert_eq!(queue.waiting.len(), 3);
 }
 
 #[test]
