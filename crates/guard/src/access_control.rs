@@ -6,23 +6,27 @@
 //! nothing passes on, and what no method decides is refused, unless the listener lets anybody in;
 //! a user who is disabled stays out, whatever it proves.
 
+use crate::access_control::known::Standing;
 use crate::book::UserEntry;
 use crate::cache::{Cache, CacheKey};
 use crate::http::{self, NoVerdict, ServiceVerdict};
-use crate::passwords::StoredHash;
 use crate::people::{People, PeopleFiles};
 use crate::rules::UserRules;
 use crate::scram::mac;
 use crate::settings::{ListenerPolicy, Method, Settings};
 use crate::sources::{Known, Sources};
 use crate::token::{self, Keys};
-use model::ports::access::{Access, Admission, Grant, Question, Rules, Who};
-use model::ports::users::UserOrder;
+use base::hash::HashKey;
+use model::id::ShardId;
+use model::ports::access::{Access, Admission, Grant, GrantedAccount, Question, Rules, Who};
 use model::session::Denial;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+mod book;
 mod exchange;
+pub(crate) mod known;
+mod password;
 
 /// Seconds between two fetches of keys because of tokens whose key is not known.
 const FETCH_S: u32 = 10;
@@ -41,7 +45,14 @@ pub trait Errands {
     /// Fetches the keys of tokens and has them put in by [`AccessControl::learn`]. True: it did;
     /// `None`: not here.
     fn fetch_keys(&mut self) -> Option<bool>;
+
+    /// Reads an account of the book from its log, if it is there. `None`: not here.
+    fn entry(&mut self, name: &str) -> Option<Result<Option<UserEntry>, NotRead>>;
 }
+
+/// The log does not answer: nobody knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotRead;
 
 /// Nothing that takes its time.
 struct AtOnce;
@@ -58,6 +69,10 @@ impl Errands for AtOnce {
     fn fetch_keys(&mut self) -> Option<bool> {
         None
     }
+
+    fn entry(&mut self, _: &str) -> Option<Result<Option<UserEntry>, NotRead>> {
+        None
+    }
 }
 
 /// Access control: who comes in, and what they may do.
@@ -71,6 +86,12 @@ pub struct AccessControl {
     /// When they were last fetched, or tried to be.
     fetched_s: AtomicU32,
     version: AtomicU64,
+    /// By shard, the version up to which it has looked at all its sessions.
+    renewed: Mutex<Vec<u64>>,
+    /// How often ended sessions were forgotten.
+    forgotten: AtomicU64,
+    /// Accounts that were read of late.
+    entries: Mutex<Cache<Arc<UserEntry>>>,
     checks: Mutex<Cache<bool>>,
     verdicts: Mutex<Cache<ServiceVerdict>>,
     /// What tokens said of late that their clients may do.
@@ -102,13 +123,18 @@ struct Proof {
 impl AccessControl {
     /// With what was read from files, and an empty book. `seed` is random and new.
     pub fn new(settings: Settings, files: PeopleFiles, seed: [u8; 32]) -> AccessControl {
+        let word = |at: usize| seed[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let key = HashKey::new(word(0), word(8));
         AccessControl {
             seed,
             sources: Sources::new(settings.sources, seed),
-            people: RwLock::new(People::new(settings, files)),
+            people: RwLock::new(People::new(settings, files, key)),
             fetched: RwLock::default(),
             fetched_s: AtomicU32::new(0),
             version: AtomicU64::new(1),
+            renewed: Mutex::default(),
+            forgotten: AtomicU64::new(0),
+            entries: Mutex::new(Cache::new()),
             checks: Mutex::new(Cache::new()),
             verdicts: Mutex::new(Cache::new()),
             claims: Mutex::new(Cache::new()),
@@ -120,14 +146,22 @@ impl AccessControl {
     /// New settings and files; the book stays.
     pub fn replace(&self, settings: Settings, files: PeopleFiles) {
         self.sources.replace(settings.sources);
-        self.people_mut().replace(settings, files);
+        let mut people = self.people_mut();
+        people.replace(settings, files);
+        *self.entries() = Cache::new();
+        self.rise();
+        drop(people);
         *self.verdicts() = Cache::new();
-        self.rose();
     }
 
     /// The answer to a question, with errands.
     pub fn resolve(&self, now_s: u32, question: &Question, errands: &mut dyn Errands) -> Admission {
-        let admission = self.decide(now_s, question, errands);
+        let before = self.forgotten.load(Ordering::Acquire);
+        let mut admission = self.decide(now_s, question, errands);
+        if self.forgotten.load(Ordering::Acquire) != before {
+            // It may have begun with what was changed since, and nobody would know any more.
+            admission = self.decide(now_s, question, errands);
+        }
         self.sources.answered(now_s, question, &admission);
         admission
     }
@@ -144,7 +178,7 @@ impl AccessControl {
         let door = self.people().door(question.door).clone();
         for method in &door.methods {
             let step = match method {
-                Method::Certificate => self.by_certificate(question),
+                Method::Certificate => self.by_certificate(question, errands),
                 Method::Passwords => self.by_password(now_s, question, errands),
                 Method::Scram => Step::Next,
                 Method::Token => self.by_token(now_s, question, errands),
@@ -154,44 +188,12 @@ impl AccessControl {
                 return admission;
             }
         }
-        self.unproved(&door, question)
+        self.unproved(&door, question, errands)
     }
 
     /// Keys of tokens that were fetched.
     pub fn learn(&self, keys: Keys) {
         *self.fetched.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
-    }
-
-    /// Changes or adds a user of the book, which is on stable storage.
-    pub fn put(&self, name: &str, entry: UserEntry) {
-        self.people_mut().put(name, entry);
-        self.rose();
-    }
-
-    /// Removes one, which is gone from stable storage. False: there was none.
-    pub fn remove(&self, name: &str) -> bool {
-        let was_there = self.people_mut().remove(name);
-        self.rose();
-        was_there
-    }
-
-    /// A user of the book.
-    pub fn entry(&self, name: &str) -> Option<UserEntry> {
-        self.people().book().get(name).cloned()
-    }
-
-    /// Users of the book after `after`, in the order of their names.
-    pub fn entries(&self, after: Option<&str>, count: usize) -> Vec<(Box<str>, UserEntry)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = after.map_or(Unbounded, Excluded);
-        let people = self.people();
-        let entries = people.book().range::<str, _>((from, Unbounded)).take(count);
-        entries.map(|(name, entry)| (name.clone(), entry.clone())).collect()
-    }
-
-    /// How many users the book has.
-    pub fn entry_count(&self) -> usize {
-        self.people().book().len()
     }
 
     /// The settings in force.
@@ -204,54 +206,14 @@ impl AccessControl {
         self.remembered.load(Ordering::Relaxed)
     }
 
-    fn by_certificate(&self, question: &Question) -> Step {
+    fn by_certificate(&self, question: &Question, errands: &mut dyn Errands) -> Step {
         match question.certificate.as_deref() {
             Some(identity) if !identity.is_empty() => {
-                Step::Done(self.let_in(Proof { user: Some(identity.into()), ..Proof::default() }))
+                let proof = Proof { user: Some(identity.into()), ..Proof::default() };
+                Step::Done(self.let_in(proof, errands))
             }
             _ => Step::Next,
         }
-    }
-
-    fn by_password(&self, now_s: u32, question: &Question, errands: &dyn Errands) -> Step {
-        let Some(user) = named(question) else { return Step::Next };
-        let people = self.people();
-        let Some(account) = people.account(user) else { return Step::Next };
-        let (Some(hash), cache) = (account.kept.hash, people.settings.cache) else {
-            return Step::Next;
-        };
-        drop(people);
-        let password = question.password.as_deref().unwrap_or_default();
-        if account.is_disabled {
-            return Step::Done(Admission::Refused(Denial::NotAuthorized));
-        }
-        if password.is_empty() || password.len() > UserOrder::PASSWORD_BYTES_MAX {
-            return Step::Done(Admission::Refused(Denial::BadCredentials));
-        }
-        let is_right = if hash.is_slow() {
-            let key = self.check_key(user, password, &hash);
-            let known = self.checks().find(now_s, &key);
-            match known {
-                Some(is_right) => {
-                    self.remembered.fetch_add(1, Ordering::Relaxed);
-                    is_right
-                }
-                None if !errands.may_hash() => return Step::Done(Admission::Later),
-                None => {
-                    let is_right = hash.is_of(password);
-                    let seconds = if is_right { cache.positive_s } else { cache.negative_s };
-                    let until_s = now_s.saturating_add(seconds);
-                    self.checks().put(cache.count_max, key, until_s, is_right);
-                    is_right
-                }
-            }
-        } else {
-            hash.is_of(password)
-        };
-        Step::Done(match is_right {
-            true => self.let_in(Proof { user: Some(user.into()), ..Proof::default() }),
-            false => Admission::Refused(Denial::BadCredentials),
-        })
     }
 
     fn by_token(&self, now_s: u32, question: &Question, errands: &mut dyn Errands) -> Step {
@@ -287,7 +249,7 @@ impl AccessControl {
             },
         };
         let (user, until_s) = (claims.user, claims.until_s);
-        Step::Done(self.let_in(Proof { user, rules, until_s, ..Proof::default() }))
+        Step::Done(self.let_in(Proof { user, rules, until_s, ..Proof::default() }, errands))
     }
 
     /// The rules that a claim says, shared by all whose tokens say the same.
@@ -336,13 +298,10 @@ impl AccessControl {
             ServiceVerdict::Ignore => Step::Next,
             ServiceVerdict::Deny => Step::Done(Admission::Refused(Denial::BadCredentials)),
             ServiceVerdict::Allow { is_super, rules, expires_s } => {
-                Step::Done(self.let_in(Proof {
-                    user: named(question).map(Box::from),
-                    is_super,
-                    rules,
-                    until_s: expires_s.map_or(0, |seconds| now_s.saturating_add(seconds)),
-                    data: None,
-                }))
+                let until_s = expires_s.map_or(0, |seconds| now_s.saturating_add(seconds));
+                let user = named(question).map(Box::from);
+                let proof = Proof { user, is_super, rules, until_s, data: None };
+                Step::Done(self.let_in(proof, errands))
             }
         }
     }
@@ -358,45 +317,48 @@ impl AccessControl {
     }
 
     /// Nobody has decided.
-    fn unproved(&self, door: &ListenerPolicy, question: &Question) -> Admission {
+    fn unproved(
+        &self,
+        door: &ListenerPolicy,
+        question: &Question,
+        errands: &mut dyn Errands,
+    ) -> Admission {
         if !door.anonymous.admits(question.near) {
             let brought = named(question).is_some() || question.password.is_some();
             let why = if brought { Denial::BadCredentials } else { Denial::NotAuthorized };
             return Admission::Refused(why);
         }
         match named(question) {
-            None => self.let_in(Proof::default()),
+            None => self.let_in(Proof::default(), errands),
             Some(user) if door.believe_names => {
-                self.let_in(Proof { user: Some(user.into()), ..Proof::default() })
+                self.let_in(Proof { user: Some(user.into()), ..Proof::default() }, errands)
             }
             Some(_) => Admission::Refused(Denial::BadCredentials),
         }
     }
 
-    fn let_in(&self, proof: Proof) -> Admission {
-        let people = self.people();
-        let account = proof.user.as_deref().and_then(|user| people.account(user));
-        let (is_super, is_disabled) =
-            account.map_or((false, false), |account| (account.is_super, account.is_disabled));
-        if is_disabled {
+    fn let_in(&self, proof: Proof, errands: &mut dyn Errands) -> Admission {
+        let person = proof.user.as_deref().map(|user| self.person(user, errands)).transpose();
+        let person = match person {
+            Ok(person) => person.flatten().unwrap_or_default(),
+            Err(not_yet) => return not_yet,
+        };
+        if person.account.is_disabled {
             return Admission::Refused(Denial::NotAuthorized);
         }
+        let people = self.people();
         let user = proof.user.as_deref();
-        let is_super = is_super || proof.is_super || user.is_some_and(|user| people.is_super(user));
+        let is_super = person.account.is_super
+            || proof.is_super
+            || user.is_some_and(|user| people.is_super(user));
         let rules = match proof.rules {
             _ if is_super => None,
             Some(rules) => Some(rules as Arc<dyn Rules>),
             None => people.rules(user),
         };
         let user = proof.user.map(Arc::from);
-        Admission::Granted(Grant { user, rules, until_s: proof.until_s }, proof.data)
-    }
-
-    fn check_key(&self, user: &str, password: &[u8], hash: &StoredHash) -> CacheKey {
-        let length = (user.len() as u64).to_be_bytes();
-        let password_length = (password.len() as u64).to_be_bytes();
-        let text = hash.text();
-        self.key(&[b"check", &length, user.as_bytes(), &password_length, password, text.as_bytes()])
+        let grant = Grant { user, rules, until_s: proof.until_s, account: person.granted };
+        Admission::Granted(grant, proof.data)
     }
 
     fn verdict_key(&self, question: &Question) -> CacheKey {
@@ -411,8 +373,10 @@ impl AccessControl {
         whole[..16].try_into().expect("it has 32 bytes")
     }
 
-    fn rose(&self) {
-        self.version.fetch_add(1, Ordering::Release);
+    /// Another version from now on, for whoever holds `people` to change them: so nobody who sees
+    /// it sees them as they were before.
+    fn rise(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Release) + 1
     }
 
     // Nothing panics half way through a change.
@@ -426,6 +390,10 @@ impl AccessControl {
 
     fn checks(&self) -> MutexGuard<'_, Cache<bool>> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Cache<Arc<UserEntry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn verdicts(&self) -> MutexGuard<'_, Cache<ServiceVerdict>> {
@@ -449,23 +417,22 @@ impl Access for AccessControl {
         let people = self.people();
         let granted = |rules| {
             let user = who.user.map(Arc::from);
-            Some(Grant { user, rules, until_s: 0 })
+            Some(Grant { user, rules, ..Grant::OPEN })
         };
         let Some(user) = who.user else { return granted(people.rules(None)) };
-        let account = people.account(user);
-        let is_disabled = account.as_ref().is_some_and(|account| account.is_disabled);
-        if is_disabled || account.is_none() && people.is_gone(user) {
+        let is_known = people.is_user(user);
+        let Standing { is_super, is_disabled, .. } = people.standing_anywhere(user);
+        if is_disabled || !is_known && people.is_gone(user) {
             let nothing = UserRules::new(Vec::new(), false);
             let rules: Option<Arc<dyn Rules>> = Some(Arc::new(nothing));
             return granted(rules).map(|grant| Grant { until_s: 1, ..grant });
         }
-        let is_super = account.as_ref().is_some_and(|account| account.is_super);
-        if is_super || people.is_super(user) {
+        if is_super {
             return granted(None);
         }
         // Whoever is known by its proof alone may have come with rules of its own, and here nobody
         // knows which: they hold until it comes again.
-        if account.is_none() && people.proofs_bring_rules() {
+        if !is_known && people.proofs_bring_rules() {
             return None;
         }
         granted(people.rules(Some(user)))
@@ -473,13 +440,19 @@ impl Access for AccessControl {
 
     fn may_be(&self, who: &Who<'_>) -> bool {
         let people = self.people();
-        if people.may_be(who) {
-            return true;
+        let is_super = |user| people.standing_anywhere(user).is_super;
+        people.may_be(who) || who.user.is_some_and(is_super)
+    }
+
+    fn holds(&self, user: &str, account: Option<GrantedAccount>) -> bool {
+        self.people().holds(user, account)
+    }
+
+    fn renewed(&self, shard: ShardId, version: u64) {
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_shard) = renewed.get_mut(usize::from(shard.0)) {
+            *of_shard = version;
         }
-        let is_super = |user| {
-            people.is_super(user) || people.account(user).is_some_and(|account| account.is_super)
-        };
-        who.user.is_some_and(is_super)
     }
 
     fn version(&self) -> u64 {

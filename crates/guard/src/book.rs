@@ -1,96 +1,157 @@
-//! Users that are put in at run time, as rows and as what they mean.
+//! Accounts of the book, as rows and as what they mean.
 //!
-//! A row's key is the user's name, its value JSON: `{"v":1,"password":"$7$…","scram":"$scram…",
-//! "super":true,"disabled":true,"rules":[["allow","both","a/#"],…]}`, with what is not so left out.
-//! The row `*` holds rules of everybody and nothing else. It writes nothing: whoever does puts a
-//! row here after it is on stable storage. Invariant: what is made by [`UserEntry::ordered`] is
-//! read again by [`UserEntry::read`].
+//! A row's value, numbers big endian:
+//!
+//! ```text
+//! | 2 | standing u8 | uid u64 | epoch u64 | password 2+n | SCRAM-SHA-256 keys 2+n | rules … |
+//! ```
+//! Password and keys are texts (`passwords.rs`), empty where there are none; the rules are JSON,
+//! `[["allow","both","a/#"],…]`, and nothing where nothing is said of them. What a start needs of a
+//! row (its standing, its rules) is read without the rest. The row of `*` holds rules of everybody
+//! and nothing else. It writes nothing: whoever does puts a row here after it is on stable storage.
+//! Invariant: what is made by [`UserEntry::ordered`] is read again by [`UserEntry::read`].
 
+use crate::access_control::known::Standing;
 use crate::accounts::Account;
-use crate::passwords::{self, Hashing, StoredHash};
+use crate::passwords::{self, Kept, StoredHash};
 use crate::rules::{List, RuleLine};
+use crate::scram::ScramKeys;
+use model::ports::access::GrantedAccount;
 use model::ports::users::{UserOrder, UserRule, UserState};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The name under which the rules of everybody stand.
 pub const EVERYBODY: &str = "*";
 
-/// A user of the book.
+/// First byte of a row.
+const FORMAT: u8 = 2;
+
+/// Bytes of a row in front of its texts.
+const FIXED_BYTES: usize = 18;
+
+/// The epoch of a new account.
+const FIRST_EPOCH: u64 = 1;
+
+/// An account of the book.
 #[derive(Clone, Debug, Default)]
 pub struct UserEntry {
+    /// Its number, never given twice; 0 of [`EVERYBODY`].
+    pub uid: u64,
+    /// Sessions that were granted with a lower one are over.
+    pub epoch: u64,
     /// What it is.
     pub account: Account,
     /// What it may do; absent: nothing is said of it.
     pub rules: Option<Arc<List>>,
 }
 
+/// What memory keeps of each row.
+#[derive(Clone, Debug, Default)]
+pub struct RowMark {
+    /// What it is.
+    pub standing: Standing,
+    /// Rules of its own.
+    pub rules: Option<Arc<List>>,
+}
+
 impl UserEntry {
-    /// What an order makes of what was there before; in words, why it cannot be. Slow, if there is
-    /// a new password.
-    pub fn ordered(
-        before: Option<&UserEntry>,
-        order: &UserOrder,
-        hashing: &Hashing,
-        random: [u8; 32],
-    ) -> Result<UserEntry, String> {
-        check(order)?;
-        let mut entry = before.cloned().unwrap_or_default();
-        entry.account.is_super = order.is_super;
-        entry.account.is_disabled = order.is_disabled;
+    /// A new account, with a number that was never given.
+    pub fn new(uid: u64) -> UserEntry {
+        UserEntry { uid, epoch: FIRST_EPOCH, ..UserEntry::default() }
+    }
+
+    /// What an order makes of it, with what is kept of the new password, if there is one; in words,
+    /// why it cannot be. The epoch rises with a password that was another, and when the account is
+    /// disabled.
+    pub fn ordered(&self, order: &UserOrder, kept: Option<Kept>) -> Result<UserEntry, String> {
+        let mut entry = self.clone();
+        let account = &mut entry.account;
+        account.is_super = order.is_super.unwrap_or(account.is_super);
+        account.is_disabled = order.is_disabled.unwrap_or(account.is_disabled);
         if let Some(rules) = &order.rules {
             entry.rules = list(rules)?;
         }
-        if let Some(password) = &order.password {
-            entry.account.kept = hashing.hash(password.as_bytes(), random);
+        if let Some(kept) = kept {
+            account.kept = kept;
+        }
+        let (was, is) = (&self.account, &entry.account);
+        if is.is_disabled && !was.is_disabled || is.kept != was.kept && was.kept != Kept::default()
+        {
+            entry.epoch += 1;
         }
         Ok(entry)
     }
 
+    /// The same account with its sessions ended.
+    pub fn kicked(&self) -> UserEntry {
+        UserEntry { epoch: self.epoch + 1, ..self.clone() }
+    }
+
+    /// As sessions are granted it.
+    pub fn granted(&self) -> GrantedAccount {
+        GrantedAccount { uid: self.uid, epoch: self.epoch }
+    }
+
+    /// What memory keeps of it.
+    pub fn mark(&self) -> RowMark {
+        let Account { is_super, is_disabled, .. } = self.account;
+        let standing = Standing { is_super, is_disabled, is_ruled: self.rules.is_some() };
+        RowMark { standing, rules: self.rules.clone() }
+    }
+
     /// The row's value.
     pub fn row(&self) -> Box<[u8]> {
-        let mut fields = Map::from_iter([("v".into(), json!(1))]);
-        let Account { kept, is_super, is_disabled } = &self.account;
-        let mut say = |key: &str, value: Option<Value>| {
-            fields.extend(value.map(|value| (key.into(), value)));
-        };
-        say("password", kept.hash.as_ref().map(|hash| json!(hash.text())));
-        say("scram", kept.scram.clone().map(|keys| json!(StoredHash::Scram(keys).text())));
-        say("super", is_super.then_some(json!(true)));
-        say("disabled", is_disabled.then_some(json!(true)));
-        let rules = self.rules.as_ref().map(|list| list.rules());
-        say("rules", rules.map(|rules| rules.iter().map(rule_to_json).collect()));
-        Value::Object(fields).to_string().into_bytes().into()
+        let Kept { hash, scram } = &self.account.kept;
+        let hash = hash.as_ref().map_or_else(String::new, StoredHash::text);
+        let scram = scram.as_ref().map_or_else(String::new, ScramKeys::text);
+        let mut row = vec![FORMAT, self.mark().standing.bits()];
+        row.extend_from_slice(&self.uid.to_be_bytes());
+        row.extend_from_slice(&self.epoch.to_be_bytes());
+        for text in [hash, scram] {
+            let length = u16::try_from(text.len()).expect("a hash is shorter");
+            row.extend_from_slice(&length.to_be_bytes());
+            row.extend_from_slice(text.as_bytes());
+        }
+        if let Some(list) = &self.rules {
+            let rules: Value = list.rules().iter().map(rule_to_json).collect();
+            row.extend_from_slice(rules.to_string().as_bytes());
+        }
+        row.into()
     }
 
     /// What a row says; `None`: it cannot be read.
-    pub fn read(value: &[u8]) -> Option<UserEntry> {
-        let fields: Value = serde_json::from_slice(value).ok()?;
-        if fields.get("v")? != 1 {
-            return None;
-        }
-        let text = |key| fields.get(key).and_then(Value::as_str);
-        let is = |key| fields.get(key).and_then(Value::as_bool).unwrap_or(false);
-        let mut entry = UserEntry::default();
-        if let Some(hash) = text("password") {
-            entry.account.kept.hash = Some(StoredHash::parse(hash).ok()?);
-        }
-        if let Some(keys) = text("scram") {
-            let Ok(StoredHash::Scram(keys)) = StoredHash::parse(keys) else { return None };
-            entry.account.kept.scram = Some(keys);
-        }
-        (entry.account.is_super, entry.account.is_disabled) = (is("super"), is("disabled"));
-        if let Some(rules) = fields.get("rules") {
-            let rules = rules.as_array()?.iter().map(rule_of_json).collect::<Option<Vec<_>>>()?;
-            entry.rules = list(&rules).ok()?;
-        }
-        Some(entry)
+    pub fn read(row: &[u8]) -> Option<UserEntry> {
+        let Parts { standing, fixed, texts: [hash, scram], rules } = Parts::of(row)?;
+        let kept = Kept {
+            hash: some(hash).map(StoredHash::parse).transpose().ok()?,
+            scram: match some(scram) {
+                Some(text) => Some(ScramKeys::parse(text)?),
+                None => None,
+            },
+        };
+        let Standing { is_super, is_disabled, .. } = standing;
+        let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+        Some(UserEntry {
+            uid: number(2)?,
+            epoch: number(10)?,
+            account: Account { kept, is_super, is_disabled },
+            rules: read_rules(standing, rules)?,
+        })
+    }
+
+    /// What memory keeps of a row, without a look at the rest; `None`: it cannot be read.
+    pub fn read_mark(row: &[u8]) -> Option<RowMark> {
+        let Parts { standing, rules, .. } = Parts::of(row)?;
+        Some(RowMark { standing, rules: read_rules(standing, rules)? })
     }
 
     /// The same for whoever asks.
     pub fn state(&self, name: &str) -> UserState {
         UserState {
             name: name.into(),
+            uid: self.uid,
+            epoch: self.epoch,
             has_password: self.account.kept.hash.is_some(),
             is_super: self.account.is_super,
             is_disabled: self.account.is_disabled,
@@ -99,8 +160,48 @@ impl UserEntry {
     }
 }
 
+/// A row, taken apart.
+struct Parts<'a> {
+    standing: Standing,
+    fixed: &'a [u8; FIXED_BYTES],
+    texts: [&'a str; 2],
+    rules: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(row: &'a [u8]) -> Option<Parts<'a>> {
+        let (fixed, mut rest) = row.split_first_chunk::<FIXED_BYTES>()?;
+        if fixed[0] != FORMAT || fixed[1] > Standing::ALL_BITS {
+            return None;
+        }
+        let mut text = || {
+            let (length, behind) = rest.split_first_chunk()?;
+            let length = usize::from(u16::from_be_bytes(*length));
+            let (text, behind) = behind.split_at_checked(length)?;
+            rest = behind;
+            std::str::from_utf8(text).ok()
+        };
+        let texts = [text()?, text()?];
+        Some(Parts { standing: Standing::of_bits(fixed[1]), fixed, texts, rules: rest })
+    }
+}
+
+fn some(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The inner `None`: nothing is said of rules; the outer one: they cannot be read.
+fn read_rules(standing: Standing, text: &[u8]) -> Option<Option<Arc<List>>> {
+    if !standing.is_ruled {
+        return text.is_empty().then_some(None);
+    }
+    let Ok(Value::Array(rules)) = serde_json::from_slice(text) else { return None };
+    let rules = rules.iter().map(rule_of_json).collect::<Option<Vec<_>>>()?;
+    list(&rules).ok()?.map(Some)
+}
+
 /// Whether a user may be ordered so; in words, why not.
-fn check(order: &UserOrder) -> Result<(), String> {
+pub fn check(order: &UserOrder) -> Result<(), String> {
     let most = UserOrder::PASSWORD_BYTES_MAX;
     let is_sized = |password: &String| (1..=most).contains(&password.len());
     if order.password.as_ref().is_some_and(|password| !is_sized(password)) {
@@ -109,7 +210,7 @@ fn check(order: &UserOrder) -> Result<(), String> {
     if order.name != EVERYBODY {
         return passwords::check_name(&order.name);
     }
-    match order.password.is_some() || order.is_super || order.is_disabled {
+    match order.password.is_some() || order.is_super.is_some() || order.is_disabled.is_some() {
         true => Err("* stands for everybody: it has rules and nothing else".into()),
         false => Ok(()),
     }
@@ -152,7 +253,7 @@ fn rule_of_json(value: &Value) -> Option<UserRule> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passwords::Cost;
+    use crate::passwords::{Cost, Hashing};
 
     const HASHING: Hashing = Hashing {
         cost: Cost::Light,
@@ -164,8 +265,8 @@ mod tests {
         UserOrder {
             name: name.into(),
             password: Some("secret".into()),
-            is_super: false,
-            is_disabled: false,
+            is_super: None,
+            is_disabled: None,
             rules: Some(vec![
                 UserRule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
                 UserRule { allow: false, publish: true, read: true, filter: "b".into() },
@@ -174,7 +275,10 @@ mod tests {
     }
 
     fn put(before: Option<&UserEntry>, order: &UserOrder) -> Result<UserEntry, String> {
-        UserEntry::ordered(before, order, &HASHING, [3; 32])
+        check(order)?;
+        let password = order.password.as_ref();
+        let kept = password.map(|password| HASHING.hash(password.as_bytes(), [3; 32]));
+        before.unwrap_or(&UserEntry::new(7)).ordered(order, kept)
     }
 
     #[test]
@@ -183,14 +287,45 @@ mod tests {
         let read = UserEntry::read(&first.row()).expect("a row");
         assert_eq!((&read.account, read.state("ann")), (&first.account, first.state("ann")));
         assert!(read.account.kept.scram.is_some());
+        assert_eq!(read.granted(), GrantedAccount { uid: 7, epoch: 1 });
         assert_eq!(read.state("ann").rules, order("ann").rules.expect("some"));
-        let change = UserOrder { password: None, rules: None, is_disabled: true, ..order("ann") };
+        let change =
+            UserOrder { password: None, rules: None, is_disabled: Some(true), ..order("ann") };
         let second = put(Some(&read), &change).expect("right");
         assert_eq!(second.account.kept, first.account.kept, "the password stays");
         let state = UserEntry::read(&second.row()).expect("a row").state("ann");
         assert!(state.is_disabled && state.rules.len() == 2);
+        let mark = UserEntry::read_mark(&second.row()).expect("a row");
+        assert_eq!(
+            (mark.standing, mark.rules.map(|list| list.len())),
+            (Standing { is_super: false, is_disabled: true, is_ruled: true }, Some(2))
+        );
         let bare = UserOrder { password: None, rules: Some(vec![]), ..order("ann") };
         assert!(put(Some(&second), &bare).is_ok_and(|entry| entry.rules.is_none()));
+    }
+
+    #[test]
+    fn what_ends_sessions_raises_the_epoch_and_nothing_else_does() {
+        let bare = UserOrder { password: None, rules: None, ..order("ann") };
+        let word = |word: &str| UserOrder { password: Some(word.into()), ..bare.clone() };
+        let disabled = |is| UserOrder { is_disabled: Some(is), ..bare.clone() };
+        let mut entry = UserEntry::new(7);
+        for (order, epoch) in [
+            (bare.clone(), 1),
+            (word("first"), 1),
+            (word("first"), 1),
+            (word("second"), 2),
+            (order("ann"), 3),
+            (UserOrder { password: None, ..order("ann") }, 3),
+            (disabled(true), 4),
+            (disabled(true), 4),
+            (disabled(false), 4),
+            (UserOrder { is_super: Some(true), ..bare.clone() }, 4),
+        ] {
+            entry = put(Some(&entry), &order).expect("right");
+            assert_eq!((entry.uid, entry.epoch), (7, epoch), "{:?}", entry.account);
+        }
+        assert_eq!(entry.kicked().epoch, 5);
     }
 
     #[test]
@@ -204,7 +339,7 @@ mod tests {
         let wrong = [
             order("a:b"),
             order("*"),
-            UserOrder { is_super: true, password: None, ..order("*") },
+            UserOrder { is_super: Some(true), password: None, ..order("*") },
             UserOrder { password: Some(String::new()), ..order("ann") },
             UserOrder { password: Some("x".repeat(1_025)), ..order("ann") },
             UserOrder { rules: Some(vec![rule("a/#/b")]), ..order("ann") },
@@ -225,18 +360,37 @@ mod tests {
 
     #[test]
     fn rows_that_cannot_be_read_are_not_guessed_at() {
-        for row in [
-            "",
-            "{}",
-            "{\"v\":2}",
-            "{\"v\":1,\"password\":\"x\"}",
-            "{\"v\":1,\"scram\":\"$plain$x\"}",
-            "{\"v\":1,\"rules\":[[\"allow\",\"both\"]]}",
-            "{\"v\":1,\"rules\":[[\"allow\",\"both\",\"#/a\"]]}",
-            "{\"v\":1,\"rules\":[[\"may\",\"both\",\"a\"]]}",
-        ] {
-            assert!(UserEntry::read(row.as_bytes()).is_none(), "{row}");
+        let whole = put(None, &order("ann")).expect("right").row();
+        for end in 0..whole.len() {
+            assert!(UserEntry::read(&whole[..end]).is_none(), "{end}");
         }
-        assert!(UserEntry::read(b"{\"v\":1}").is_some());
+        let changed = |at: usize, byte: u8| {
+            let mut row = whole.to_vec();
+            row[at] = byte;
+            row
+        };
+        let without_rules = put(None, &UserOrder { rules: None, ..order("ann") }).expect("right");
+        let more = [&without_rules.row()[..], b"[]"].concat();
+        let none = [&changed(whole.len() - 1, b']')[..whole.len() - 1], b"x"].concat();
+        for row in [changed(0, 1), changed(1, 8), changed(1, 0), changed(20, b'x'), more, none] {
+            assert!(UserEntry::read(&row).is_none(), "{row:?}");
+        }
+        let rules = |text: &str| {
+            let mut row = without_rules.row().into_vec();
+            row[1] = 4;
+            row.extend_from_slice(text.as_bytes());
+            UserEntry::read(&row).is_some() && UserEntry::read_mark(&row).is_some()
+        };
+        assert!(rules(r#"[["allow","both","a"]]"#));
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"[["allow","both"]]"#,
+            r##"[["allow","both","#/a"]]"##,
+            r#"[["may","both","a"]]"#,
+        ] {
+            assert!(!rules(wrong), "{wrong}");
+        }
     }
 }

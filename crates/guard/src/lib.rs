@@ -22,7 +22,8 @@ pub mod settings;
 pub mod sources;
 pub mod token;
 
-pub use access_control::{AccessControl, Errands};
+pub use access_control::known::Standing;
+pub use access_control::{AccessControl, Errands, NotRead};
 pub use cache::CacheLimits;
 pub use people::PeopleFiles;
 pub use settings::{Anonymous, ListenerPolicy, Method, Settings};

@@ -1,23 +1,34 @@
 //! Everybody who is known, and what they may do: files and the book, compiled.
 //!
-//! Whoever has lines of its own has rules of its own; all others share one set, and those without
-//! a name another. Rules are, in order: the user's in the book, everybody's in the book, the
-//! user's in the file, the file's patterns. As soon as there is one rule anywhere, what no rule
-//! speaks of is forbidden (or not, if the operator says so); without any rule everything is
-//! allowed. It proves nothing and tells no time.
+//! Of the book it has who is there, what they are and the rules of those who have some; passwords
+//! are in the rows. Whoever has lines of its own has rules of its own; all others share one set,
+//! and those without a name another. Rules are, in order: the user's in the book, everybody's in
+//! the book, the user's in the file, the file's patterns. As soon as there is one rule anywhere,
+//! what no rule speaks of is forbidden (or not, if the operator says so); without any rule
+//! everything is allowed. It proves nothing and tells no time. Invariant: what it has of an account
+//! is never older than the account's row that was last answered for.
 
-use crate::accounts::{Account, Accounts};
+use crate::access_control::known::{KnownNames, Standing};
+use crate::accounts::Accounts;
 use crate::acl::AclFile;
-use crate::book::{EVERYBODY, UserEntry};
+use crate::book::{EVERYBODY, RowMark, UserEntry};
 use crate::rules::{List, UserRules};
 use crate::settings::{ListenerPolicy, Method, Settings};
 use crate::token::Keys;
-use model::ports::access::{Rules, Who};
-use std::collections::{BTreeMap, HashMap};
+use base::hash::HashKey;
+use model::ports::access::{GrantedAccount, Rules, Who};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Names of removed users that are remembered until their sessions were renewed.
 const GONE_MAX: usize = 65_536;
+
+/// Accounts whose sessions were ended by order, that are remembered before those are looked for
+/// whose sessions all shards have looked at again.
+const ENDED_MAX: usize = 65_536;
+
+/// The number of no account.
+const NOBODY: u64 = 0;
 
 /// Client identifiers that are a user's own, if the operator says nothing of them.
 const OWN: [&str; 2] = ["%u", "%u:*"];
@@ -43,9 +54,13 @@ pub(crate) type Granted = Option<Arc<dyn Rules>>;
 pub(crate) struct People {
     pub(crate) settings: Arc<Settings>,
     pub(crate) files: Arc<PeopleFiles>,
-    book: BTreeMap<Box<str>, UserEntry>,
-    /// Entries of the book with rules.
-    ruled: usize,
+    known: KnownNames,
+    /// Accounts of the book with rules of their own.
+    ruled: HashMap<Box<str>, Arc<List>>,
+    /// Rules of everybody in the book.
+    everybody: Option<Arc<List>>,
+    /// Accounts whose older sessions were ended, by the hash of their names.
+    ended: HashMap<u64, Ended>,
     /// Who has lines of its own.
     compiled: HashMap<Box<str>, Arc<UserRules>>,
     /// The others; absent: they may do everything.
@@ -56,13 +71,23 @@ pub(crate) struct People {
     changes: u64,
 }
 
+/// What an order left of an account's sessions: those that were granted this or later.
+struct Ended {
+    /// [`NOBODY`]: the account is gone.
+    account: GrantedAccount,
+    /// The version of the rules from then on.
+    at: u64,
+}
+
 impl People {
-    pub(crate) fn new(settings: Settings, files: PeopleFiles) -> People {
+    pub(crate) fn new(settings: Settings, files: PeopleFiles, key: HashKey) -> People {
         let mut people = People {
             settings: Arc::new(settings),
             files: Arc::new(files),
-            book: BTreeMap::new(),
-            ruled: 0,
+            known: KnownNames::new(key),
+            ruled: HashMap::new(),
+            everybody: None,
+            ended: HashMap::new(),
             compiled: HashMap::new(),
             strangers: None,
             anonymous: None,
@@ -78,48 +103,117 @@ impl People {
         let before = std::mem::replace(&mut self.files, Arc::new(files));
         self.settings = Arc::new(settings);
         self.changes += 1;
-        let lost = before.accounts.names().filter(|name| self.account(name).is_none());
+        let lost = before.accounts.names().filter(|name| !self.is_user(name));
         let lost: Vec<Box<str>> = lost.map(Box::from).collect();
         lost.into_iter().for_each(|name| self.went(name));
         self.compile();
     }
 
-    /// An entry of the book, new or changed.
-    pub(crate) fn put(&mut self, name: &str, entry: UserEntry) {
-        let is_ruled = entry.rules.is_some();
-        let before = self.book.insert(name.into(), entry);
-        self.gone.remove(name);
-        self.changed(name, before, is_ruled);
+    /// An account of the book as its row has it at a start. The rules are compiled when all are
+    /// there.
+    pub(crate) fn restore(&mut self, name: &str, mark: RowMark) {
+        match name == EVERYBODY {
+            true => self.everybody = mark.rules,
+            false => {
+                self.known.put(name, mark.standing);
+                self.ruled.extend(mark.rules.map(|rules| (name.into(), rules)));
+            }
+        }
     }
 
-    /// False: there was none.
-    pub(crate) fn remove(&mut self, name: &str) -> bool {
-        let Some(before) = self.book.remove(name) else { return false };
-        self.changed(name, Some(before), false);
-        if self.account(name).is_none() {
+    /// An account of the book, new or changed. `ends`: its older sessions are over, from the
+    /// version `at` on.
+    pub(crate) fn put(&mut self, name: &str, entry: &UserEntry, ends: bool, at: u64) {
+        self.changes += 1;
+        let had_rules = self.has_rules();
+        let RowMark { standing, rules } = entry.mark();
+        if name == EVERYBODY {
+            self.everybody = rules;
+            return self.compile();
+        }
+        self.known.put(name, standing);
+        self.gone.remove(name);
+        match rules {
+            Some(rules) => _ = self.ruled.insert(name.into(), rules),
+            None => _ = self.ruled.remove(name),
+        }
+        let hash = self.known.hash(name);
+        if ends || self.ended.contains_key(&hash) {
+            self.ended.insert(hash, Ended { account: entry.granted(), at });
+        }
+        self.changed(name, had_rules);
+    }
+
+    /// False: there was none. `at`: the version from then on.
+    pub(crate) fn remove(&mut self, name: &str, at: u64) -> bool {
+        self.changes += 1;
+        let had_rules = self.has_rules();
+        if name == EVERYBODY {
+            let was_there = self.everybody.take().is_some();
+            self.compile();
+            return was_there;
+        }
+        if self.known.remove(name).is_none() {
+            return false;
+        }
+        self.ruled.remove(name);
+        let account = GrantedAccount { uid: NOBODY, epoch: 0 };
+        self.ended.insert(self.known.hash(name), Ended { account, at });
+        self.changed(name, had_rules);
+        if !self.is_user(name) {
             self.went(name.into());
         }
         true
     }
 
-    /// The book.
-    pub(crate) fn book(&self) -> &BTreeMap<Box<str>, UserEntry> {
-        &self.book
+    /// What an account of the book is.
+    pub(crate) fn standing(&self, name: &str) -> Option<Standing> {
+        self.known.find(name)
     }
 
-    /// Who somebody is by the book, and otherwise by the file. Whatever either forbids holds.
-    pub(crate) fn account(&self, name: &str) -> Option<Account> {
-        let (booked, filed) = (self.book.get(name), self.files.accounts.user(name));
-        let Some(entry) = booked.filter(|_| name != EVERYBODY) else { return filed.cloned() };
-        let mut account = entry.account.clone();
-        if let Some(filed) = filed {
-            if account.kept.hash.is_none() {
-                account.kept = filed.kept.clone();
-            }
-            account.is_disabled |= filed.is_disabled;
-            account.is_super |= filed.is_super;
+    /// What somebody is by the book, the file and the settings together.
+    pub(crate) fn standing_anywhere(&self, name: &str) -> Standing {
+        let mut standing = self.known.find(name).unwrap_or_default();
+        let filed = self.files.accounts.user(name);
+        standing.is_super |= filed.is_some_and(|account| account.is_super) || self.is_super(name);
+        standing.is_disabled |= filed.is_some_and(|account| account.is_disabled);
+        standing
+    }
+
+    /// How many accounts the book has.
+    pub(crate) fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether a session that was granted this goes on ([`Access::holds`]).
+    ///
+    /// [`Access::holds`]: model::ports::access::Access::holds
+    pub(crate) fn holds(&self, name: &str, account: Option<GrantedAccount>) -> bool {
+        let is_there = self.known.find(name).is_some();
+        let ended = self.ended.get(&self.known.hash(name)).map(|ended| ended.account);
+        match (account, ended) {
+            (Some(_), _) if !is_there => false,
+            (Some(held), Some(ended)) => held.uid == ended.uid && held.epoch >= ended.epoch,
+            // It was not there when the session began, and an order has come since.
+            (None, Some(_)) => !is_there,
+            (_, None) => true,
         }
-        Some(account)
+    }
+
+    /// Whether one more account's sessions may be ended: what is remembered of others is forgotten
+    /// if all shards have renewed their sessions since, by the version at which they began. True
+    /// within: some were forgotten.
+    pub(crate) fn may_end(&mut self, renewed: u64) -> Option<bool> {
+        if self.ended.len() < ENDED_MAX {
+            return Some(false);
+        }
+        self.ended.retain(|_, ended| ended.at > renewed);
+        (self.ended.len() < ENDED_MAX).then_some(true)
+    }
+
+    /// Whether the book or the file has a user.
+    pub(crate) fn is_user(&self, name: &str) -> bool {
+        self.known.find(name).is_some() || self.files.accounts.user(name).is_some()
     }
 
     /// Whether the operator says that somebody may do everything.
@@ -142,12 +236,8 @@ impl People {
     /// Whether a client identifier is the name of a user of the book or the file, or what stands in
     /// front of its first colon is.
     fn is_a_users(&self, client_id: &str) -> bool {
-        let known = |name| {
-            name != EVERYBODY
-                && (self.book.contains_key(name) || self.files.accounts.user(name).is_some())
-        };
         let begin = client_id.split_once(':').map(|(begin, _)| begin);
-        known(client_id) || begin.is_some_and(known)
+        self.is_user(client_id) || begin.is_some_and(|begin| self.is_user(begin))
     }
 
     /// What somebody may do who is not above rules.
@@ -175,33 +265,32 @@ impl People {
         self.settings.doors.get(usize::from(number)).unwrap_or(&CLOSED)
     }
 
-    fn changed(&mut self, name: &str, before: Option<UserEntry>, is_ruled: bool) {
-        self.changes += 1;
-        let was_ruled = before.is_some_and(|entry| entry.rules.is_some());
-        self.ruled = self.ruled - usize::from(was_ruled) + usize::from(is_ruled);
-        // What concerns others too is rare; the rest of the book is not gone through.
-        match name == EVERYBODY && (was_ruled || is_ruled) {
-            true => self.compile(),
-            false => {
-                self.compile_user(name);
-                self.compile_others();
-            }
+    /// Whether there is a rule anywhere.
+    fn has_rules(&self) -> bool {
+        self.files.acl.is_some() || self.everybody.is_some() || !self.ruled.is_empty()
+    }
+
+    /// What concerns others too is rare; the rest of the book is not gone through.
+    fn changed(&mut self, name: &str, had_rules: bool) {
+        self.compile_user(name);
+        if self.has_rules() != had_rules {
+            self.compile_others();
         }
     }
 
-    fn compile(&mut self) {
-        let booked = self.book.iter().filter(|(_, entry)| entry.rules.is_some());
+    /// All rules anew.
+    pub(crate) fn compile(&mut self) {
         let filed = self.files.acl.iter().flat_map(AclFile::users).map(Box::from);
-        let names: Vec<Box<str>> = booked.map(|(name, _)| name.clone()).chain(filed).collect();
+        let names: Vec<Box<str>> = self.ruled.keys().cloned().chain(filed).collect();
         self.compiled.clear();
         names.iter().for_each(|name| self.compile_user(name));
         self.compile_others();
     }
 
     fn compile_user(&mut self, name: &str) {
-        let booked = self.book.get(name).and_then(|entry| entry.rules.clone());
+        let booked = self.ruled.get(name).cloned();
         let filed = self.files.acl.as_ref().and_then(|acl| acl.own(Some(name)).cloned());
-        if name == EVERYBODY || booked.is_none() && filed.is_none() {
+        if booked.is_none() && filed.is_none() {
             self.compiled.remove(name);
             return;
         }
@@ -211,14 +300,14 @@ impl People {
 
     fn compile_others(&mut self) {
         let acl = self.files.acl.as_ref();
-        let has_rules = acl.is_some() || self.ruled > 0;
+        let has_rules = self.has_rules();
         let unnamed = acl.and_then(|acl| acl.own(None).cloned());
         self.strangers = has_rules.then(|| Arc::new(self.join(None, None)));
         self.anonymous = has_rules.then(|| Arc::new(self.join(None, unnamed)));
     }
 
     fn join(&self, booked: Option<Arc<List>>, filed: Option<Arc<List>>) -> UserRules {
-        let everybody = self.book.get(EVERYBODY).and_then(|entry| entry.rules.clone());
+        let everybody = self.everybody.clone();
         let patterns = self.files.acl.as_ref().and_then(|acl| acl.patterns().cloned());
         let lists = [booked, everybody, filed, patterns].into_iter().flatten();
         UserRules::new(lists.collect(), self.settings.allow_unmatched)
@@ -271,7 +360,25 @@ mod tests {
 
     fn people() -> People {
         let door = ListenerPolicy { believe_names: true, ..ListenerPolicy::default() };
-        People::new(Settings { doors: vec![door], ..Settings::default() }, PeopleFiles::default())
+        let settings = Settings { doors: vec![door], ..Settings::default() };
+        People::new(settings, PeopleFiles::default(), HashKey::new(1, 2))
+    }
+
+    #[test]
+    fn ended_sessions_are_remembered_until_every_shard_has_looked_at_its_own() {
+        let mut people = people();
+        for number in 0..ENDED_MAX as u64 {
+            let entry = UserEntry { epoch: 2, ..UserEntry::new(number + 1) };
+            assert_eq!(people.may_end(u64::MAX), Some(false));
+            people.put(&number.to_string(), &entry, true, number + 1);
+        }
+        let held = |epoch| Some(GrantedAccount { uid: 1, epoch });
+        assert!(!people.holds("0", held(1)) && people.holds("0", held(2)));
+        assert_eq!(people.may_end(0), None, "nobody has looked yet");
+        assert!(!people.holds("0", held(1)));
+        assert_eq!(people.may_end(1), Some(true), "those of the first are over everywhere");
+        assert_eq!(people.ended.len(), ENDED_MAX - 1);
+        assert!(!people.holds("1", held(1)));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Settings {
     pub hashing: Hashing,
     /// Users of the book. One more is refused.
     pub users_max: u32,
+    /// Users of the book whose rows are remembered. Beyond, the oldest is read again.
+    pub users_cached_max: u32,
     /// What is remembered of checks.
     pub cache: CacheLimits,
     /// What is remembered of where clients come from.
@@ -44,6 +46,7 @@ impl Default for Settings {
             doors: vec![ListenerPolicy::default()],
             hashing: Hashing::default(),
             users_max: 1_000_000,
+            users_cached_max: 100_000,
             cache: CacheLimits::default(),
             sources: SourceLimits::default(),
             token: None,

@@ -7,26 +7,29 @@
 //! access lives here. Invariant: every question that was taken is answered once, whatever happens.
 
 mod lane;
+mod row_logs;
 mod service;
 mod settings;
 mod token_shelf;
 mod user_book;
 
+pub use row_logs::{LogWay, SubmitRows};
 pub use settings::Settings;
-pub use user_book::SubmitUsers;
 
 use crate::clock;
+use guard::book::UserEntry;
 use guard::http::{NoVerdict, ServiceVerdict};
 use guard::passwords::{self, Hashing};
-use guard::{AccessControl, Errands};
+use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
-use model::ports::log::{Completion, RowHome};
+use model::ports::log::Completion;
 use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use model::service::ServiceKind;
 use model::session::Denial;
+use row_logs::RowLogs;
 use service::Service;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
@@ -34,16 +37,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use token_shelf::TokenShelf;
 use user_book::UserBook;
-
-/// The key of a row of users or of tokens: the first log has all of them.
-fn key_of(name: &str) -> Box<[u8]> {
-    RowHome::PROCESS.key(&[name.as_bytes()])
-}
-
-/// The name in such a key.
-fn name_of(key: &[u8]) -> Option<&str> {
-    std::str::from_utf8(RowHome::rest(key)?).ok()
-}
 
 /// What of the files that it names cannot be used.
 pub fn unusable(settings: &Settings) -> Option<String> {
@@ -63,8 +56,8 @@ pub type Tell = Box<dyn Fn((ServiceKind, ShardId), u64, Admission) + Send + Sync
 
 /// The ways out.
 pub struct Outbound {
-    /// To the log that holds users.
-    pub submit: SubmitUsers,
+    /// To the logs that hold users and tokens.
+    pub logs: LogWay,
     /// To the shards.
     pub tell: Tell,
 }
@@ -89,7 +82,7 @@ pub struct AccessCounts {
 /// The way to users and rules.
 pub struct Entrance {
     shared: Arc<AccessShared>,
-    book: Arc<UserBook>,
+    logs: Arc<RowLogs>,
     tokens: Arc<TokenShelf>,
     /// The keys' thread.
     fetcher: Mutex<Option<JoinHandle<()>>>,
@@ -98,6 +91,7 @@ pub struct Entrance {
 /// What the threads share.
 struct AccessShared {
     access_control: Arc<AccessControl>,
+    book: Arc<UserBook>,
     settings: RwLock<(Settings, Arc<Service>)>,
     hashing: Arc<Lane>,
     asking: Arc<Lane>,
@@ -128,8 +122,10 @@ impl Entrance {
             a_source_max: settings.access.waiting_a_source_max,
         };
         let lane = || Lane::new(room);
+        let logs = Arc::new(RowLogs::default());
         let shared = AccessShared {
-            access_control: access_control.clone(),
+            book: Arc::new(UserBook::new(access_control.clone(), logs.clone())),
+            access_control,
             hashing: lane(),
             asking: lane(),
             settings: RwLock::new((settings, service)),
@@ -138,14 +134,18 @@ impl Entrance {
             over: Mutex::new(false),
             ended: Condvar::new(),
         };
-        let book = Arc::new(UserBook::new(access_control));
-        let tokens = Arc::new(TokenShelf::new(book.clone()));
-        Ok(Arc::new(Entrance { shared: Arc::new(shared), book, tokens, fetcher: Mutex::default() }))
+        let tokens = Arc::new(TokenShelf::new(logs.clone()));
+        Ok(Arc::new(Entrance { shared: Arc::new(shared), logs, tokens, fetcher: Mutex::default() }))
     }
 
     /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
     pub fn restore(&self, key: &[u8], value: &[u8]) -> bool {
-        self.book.restore(key, value)
+        self.shared.book.restore(key, value)
+    }
+
+    /// All rows of users were restored. In words for the operator, why it cannot go on with them.
+    pub fn restored(&self) -> Result<(), String> {
+        self.shared.book.restored()
     }
 
     /// The same of [`model::ports::log::Table::ApiTokens`].
@@ -155,7 +155,8 @@ impl Entrance {
 
     /// Starts the threads. From now on questions are resolved and the book can be changed.
     pub fn begin(&self, outbound: Outbound) -> Result<(), String> {
-        self.book.begin(outbound.submit);
+        self.shared.access_control.serve(outbound.logs.shards);
+        self.logs.begin(outbound.logs);
         // A second one is as good as the first.
         let _ = self.shared.tell.set(outbound.tell);
         self.start_threads()
@@ -168,7 +169,7 @@ impl Entrance {
 
     /// The book, for the API.
     pub fn users(&self) -> Arc<dyn Users> {
-        self.book.clone()
+        self.shared.book.clone()
     }
 
     /// Where the API's tokens are kept.
@@ -193,7 +194,7 @@ impl Entrance {
 
     /// The log has answered calls of [`model::ports::log::Party::Users`].
     pub fn complete(&self, completions: Vec<Completion>) {
-        self.book.complete(completions);
+        self.logs.complete(completions);
     }
 
     /// Reads all files again and holds to the new settings. In words, what is wrong: then the old
@@ -217,7 +218,7 @@ impl Entrance {
     pub fn close(&self) {
         *self.shared.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.ended.notify_all();
-        self.book.close();
+        self.logs.close();
         self.shared.hashing.close();
         self.shared.asking.close();
         let fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -351,6 +352,10 @@ impl Errands for Thread<'_> {
 
     fn fetch_keys(&mut self) -> Option<bool> {
         self.asks.then(|| self.shared.fetch_keys(self.service))
+    }
+
+    fn entry(&mut self, name: &str) -> Option<Result<Option<UserEntry>, NotRead>> {
+        Some(self.shared.book.entry(name))
     }
 }
 

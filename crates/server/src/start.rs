@@ -141,7 +141,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
-    topics.begin(&storage, &boxes)?;
+    topics.begin(&seeds, &storage, &boxes)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
     let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));

@@ -264,6 +264,70 @@ class Book(Case):
         self.assertEqual([each.kind for each in found], [DISCONNECT], found)
         self.refused("zoe", "two")
 
+    def account(self, name):
+        status, answer = self.broker.server.api("GET", f"/v1/users/{name}")
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def ended(self, client):
+        self.assertEqual(client.until_closed()[-1].kind, DISCONNECT)
+
+    @holdline_only("it is ours")
+    def test_an_account_is_who_it_was_after_a_restart_and_never_who_another_was(self):
+        self.put("uma", password="one", rules=[{"action": "all", "filter": "uma/#"}])
+        self.put("uma", password="two")
+        first = self.account("uma")
+        self.assertEqual(first["epoch"], "2")
+        self.broker.restart(kill=True)
+        self.assertEqual(self.account("uma"), first)
+        client = self.opened5(self.name, user="uma", password="two")
+        self.assertEqual(client.subscribe("uma/#", "other", ok=False), [0, 0x87])
+        self.drop("uma")
+        self.ended(client)
+        self.put("uma", password="two")
+        again = self.account("uma")
+        self.assertNotEqual(again["uid"], first["uid"])
+        self.assertEqual(again["epoch"], "1")
+        self.opened5(self.name, user="uma", password="two").ping()
+
+    @holdline_only("it is ours")
+    def test_a_changed_password_ends_the_sessions_that_were_begun_before(self):
+        """With their wills, on every shard; what waits for a client that is away stays."""
+        self.put("vic", password="one")
+        self.put("wil", password="w")
+        watch = self.opened5(f"{self.name}w", user="wil", password="w")
+        watch.subscribe(f"{self.name}/will")
+        away = self.opened5(f"{self.name}a", user="vic", password="one", **lasting(V5))
+        away.subscribe((f"{self.name}/kept", 1))
+        away.leave()
+        will = wire.Will(f"{self.name}/will", b"gone")
+        clients = [self.opened5(f"{self.name}{number}", user="vic", password="one", will=will)
+                   for number in range(8)]
+        other = self.opened5(f"{self.name}o", user="wil", password="w")
+        self.put("vic", password="two")
+        for client in clients:
+            self.ended(client)
+        for _ in clients:
+            self.assertEqual(watch.take().payload, b"gone")
+        self.refused("vic", "one")
+        other.publish(f"{self.name}/kept", b"for vic", 1)
+        away = self.opened5(f"{self.name}a", user="vic", password="two", **lasting(V5))
+        self.assertEqual(away.take().payload, b"for vic")
+        other.ping()
+
+    @holdline_only("it is ours")
+    def test_a_kick_ends_all_sessions_of_a_user_and_lets_it_come_again(self):
+        self.put("kim", password="k")
+        clients = [self.opened5(f"{self.name}{number}", user="kim", password="k")
+                   for number in range(3)]
+        before = self.account("kim")
+        status, answer = self.broker.server.api("POST", "/v1/users/kim/kick")
+        self.assertEqual((status, int(answer["epoch"])), (200, int(before["epoch"]) + 1), answer)
+        for client in clients:
+            self.ended(client)
+        self.opened5(self.name, user="kim", password="k").ping()
+        self.assertEqual(self.broker.server.api("POST", "/v1/users/nobody/kick")[0], 404)
+
     @holdline_only("it is ours")
     def test_rules_change_under_a_subscription(self):
         self.put("yan", password="y", rules=[{"action": "all", "filter": "yan/#"}])

@@ -10,6 +10,12 @@ use serde::Serialize;
 pub(crate) struct User {
     /// Its name.
     name: String,
+    /// Its number, never given twice: a user that is removed and made again has another. "0" of
+    /// the user *.
+    uid: String,
+    /// Rises whenever all its sessions are ended: with a new password, when it is disabled, by a
+    /// kick.
+    epoch: String,
     /// It has a password.
     has_password: bool,
     /// It may do everything.
@@ -42,6 +48,8 @@ impl From<&UserState> for User {
         });
         User {
             name: state.name.clone(),
+            uid: state.uid.to_string(),
+            epoch: state.epoch.to_string(),
             has_password: state.has_password,
             superuser: state.is_super,
             disabled: state.is_disabled,
@@ -53,7 +61,7 @@ impl From<&UserState> for User {
 /// A page of users.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Users {
-    /// The page, in the order of names.
+    /// The page, in an order that stays the same and is not that of names.
     pub(crate) users: Vec<User>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,

@@ -421,7 +421,8 @@ fn access() -> Vec<Route> {
     vec![
         get("/v1/users", users::list).wants(&[Users], Other).refuses(ASKS)
             .told("listUsers", "Users of the book, page by page",
-                "A page, in the order of names. Users of a password file are not in the book."),
+                "A page, in an order that stays the same and is not that of names. Users of a \
+                 password file are not in the book."),
         get("/v1/users/{user}", users::one).wants(&[Users], Other).refuses(FINDS)
             .told("getUser", "One user", "Without anything of its password."),
         put("/v1/users/{user}", users::put)
@@ -430,6 +431,11 @@ fn access() -> Vec<Route> {
                 "As it is now, on stable storage and in force."),
         delete("/v1/users/{user}", users::remove).wants(&[Users], Other).refuses(FINDS)
             .told("removeUser", "Remove a user", "It is gone; its connections end."),
+        post("/v1/users/{user}/kick", users::kick)
+            .wants(&[Users], Other).refuses(&[Refused, NotFound, Busy, NoAnswer])
+            .told("kickUser", "End all sessions of a user",
+                "As it is now, with a higher epoch: whatever was begun before is over, on every \
+                 shard. It may come again."),
         get("/v1/tokens", tokens::list).wants(&[Admin], Other).refuses(&[Busy])
             .told("listTokens", "Tokens of the API, page by page",
                 "A page, in the order of names. The tokens themselves are never shown again, and \

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::feed::topic;
 use crate::texts::{PageLimit, TopicFilter};
 use model::limits::TopicLimits;
-use model::ports::users::{UserOrder, UserRule, UserState};
+use model::ports::users::{UserOrder, UserRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -65,12 +65,7 @@ pub(crate) const ACTIONS: [(&str, (bool, bool)); 3] =
 
 impl UserBody {
     /// The order; what it leaves out of a user that is there stays.
-    pub(crate) fn order(
-        self,
-        name: String,
-        present: Option<&UserState>,
-        limits: &TopicLimits,
-    ) -> Result<UserOrder, Fault> {
+    pub(crate) fn order(self, name: String, limits: &TopicLimits) -> Result<UserOrder, Fault> {
         let max = UserOrder::PASSWORD_BYTES_MAX;
         if self.password.as_ref().is_some_and(|text| text.is_empty() || text.len() > max) {
             return Err(Fault::bad(format!("`password` has 1 to {max} bytes")));
@@ -86,8 +81,8 @@ impl UserBody {
         Ok(UserOrder {
             name,
             password: self.password,
-            is_super: self.superuser.unwrap_or(present.is_some_and(|user| user.is_super)),
-            is_disabled: self.disabled.unwrap_or(present.is_some_and(|user| user.is_disabled)),
+            is_super: self.superuser,
+            is_disabled: self.disabled,
             rules: rules.transpose()?,
         })
     }

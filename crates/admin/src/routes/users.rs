@@ -1,7 +1,7 @@
 //! Users of the book: who they are and what they may do, changed at run time.
 //!
-//! The book may block (a slow hash of a password, stable storage), so it is asked on threads of
-//! its own. Invariant: no answer has anything of a password.
+//! The book may block (a slow hash of a password, stable storage, a row that is read), so it is
+//! asked on threads of its own. Invariant: no answer has anything of a password.
 
 use super::{Asked, Part, asked, page, part};
 use crate::answers::Removed;
@@ -22,7 +22,8 @@ pub(crate) async fn list(State(api): Api, query: Asked<UsersQuery>) -> Told<answ
     let query = asked(query)?;
     let count = page(query.limit)? as usize;
     // One more tells whether there is a next page.
-    let mut users = ask(&api, move |book| book.list(query.after.as_deref(), count + 1)).await?;
+    let page = ask(&api, move |book| book.list(query.after.as_deref(), count + 1)).await?;
+    let mut users = page.map_err(fault)?;
     let more = users.len() > count;
     users.truncate(count);
     let next = users.last().filter(|_| more).map(|user| user.name.clone());
@@ -33,7 +34,7 @@ pub(crate) async fn list(State(api): Api, query: Asked<UsersQuery>) -> Told<answ
 /// `GET /v1/users/{user}`
 pub(crate) async fn one(State(api): Api, path: Part) -> Told<User> {
     let name = users::name(part(path)?)?;
-    let found = ask(&api, move |book| book.user(&name)).await?;
+    let found = ask(&api, move |book| book.user(&name)).await?.map_err(fault)?;
     found.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
 }
 
@@ -41,13 +42,9 @@ pub(crate) async fn one(State(api): Api, path: Part) -> Told<User> {
 pub(crate) async fn put(State(api): Api, path: Part, body: OptionalBody<UserBody>) -> Told<User> {
     let name = users::name(part(path)?)?;
     let wish = body.read()?;
-    let limits = api.settings.limits.topics.clone();
-    let user = ask(&api, move |book| {
-        let order = wish.order(name.clone(), book.user(&name).as_ref(), &limits)?;
-        book.put(order).map_err(fault)?;
-        book.user(&name).ok_or(Fault::internal())
-    });
-    Ok(Json(User::from(&user.await??)))
+    let order = wish.order(name, &api.settings.limits.topics)?;
+    let user = ask(&api, move |book| book.put(order)).await?.map_err(fault)?;
+    Ok(Json(User::from(&user)))
 }
 
 /// `DELETE /v1/users/{user}`
@@ -57,6 +54,13 @@ pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
         true => Ok(Json(Removed { removed: true })),
         false => Err(Fault::unknown("user")),
     }
+}
+
+/// `POST /v1/users/{user}/kick`
+pub(crate) async fn kick(State(api): Api, path: Part) -> Told<User> {
+    let name = users::name(part(path)?)?;
+    let kicked = ask(&api, move |book| book.kick(&name)).await?.map_err(fault)?;
+    kicked.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
 }
 
 async fn ask<T: Send + 'static>(
@@ -71,6 +75,7 @@ fn fault(fault: UserFault) -> Fault {
     match fault {
         UserFault::Wrong(why) => Fault::bad(why),
         UserFault::Full => Fault::users_full(),
+        UserFault::Busy => Fault::busy(),
         UserFault::StoreFailed => Fault::store(),
     }
 }

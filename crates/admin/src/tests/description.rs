@@ -223,7 +223,7 @@ fn every_example_of_an_order_is_one() {
                     .and_then(|wish| wish.wish(&limits.topics))
                     .map(drop),
                 Some("UserChange") => body::read::<UserBody>(&body)
-                    .and_then(|user| user.order("u".into(), None, &limits.topics))
+                    .and_then(|user| user.order("u".into(), &limits.topics))
                     .map(drop),
                 Some("PrincipalsQuery") => body::read::<PrincipalsBody>(&body)
                     .and_then(|query| query.principals(&limits.topics))

@@ -63,8 +63,8 @@ pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
     let order = UserOrder {
         name: "tills".into(),
         password: None,
-        is_super: false,
-        is_disabled: false,
+        is_super: None,
+        is_disabled: None,
         rules: None,
     };
     users.put(order).expect("made");

@@ -15,38 +15,57 @@ pub(super) struct Book {
 }
 
 impl Users for Book {
-    fn list(&self, after: Option<&str>, count: usize) -> Vec<UserState> {
+    fn list(&self, after: Option<&str>, count: usize) -> Result<Vec<UserState>, UserFault> {
         let users = self.users.lock().expect("no panic");
         let behind = users.values().filter(|user| after.is_none_or(|at| *user.name > *at));
-        behind.take(count).cloned().collect()
+        self.or_says(behind.take(count).cloned().collect())
     }
 
-    fn user(&self, name: &str) -> Option<UserState> {
-        self.users.lock().expect("no panic").get(name).cloned()
+    fn user(&self, name: &str) -> Result<Option<UserState>, UserFault> {
+        self.or_says(self.users.lock().expect("no panic").get(name).cloned())
     }
 
-    fn put(&self, order: UserOrder) -> Result<(), UserFault> {
-        if let Some(fault) = self.says.lock().expect("no panic").clone() {
-            return Err(fault);
-        }
+    fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
+        self.or_says(())?;
         let mut users = self.users.lock().expect("no panic");
         let before = users.remove(&order.name);
         let has_password =
             order.password.is_some() || before.as_ref().is_some_and(|user| user.has_password);
         self.passwords.lock().expect("no panic").push(order.password);
+        let was = |is: fn(&UserState) -> bool| before.as_ref().is_some_and(is);
         let state = UserState {
             name: order.name.clone(),
+            uid: before.as_ref().map_or(7, |user| user.uid),
+            epoch: before.as_ref().map_or(1, |user| user.epoch),
             has_password,
-            is_super: order.is_super,
-            is_disabled: order.is_disabled,
+            is_super: order.is_super.unwrap_or(was(|user| user.is_super)),
+            is_disabled: order.is_disabled.unwrap_or(was(|user| user.is_disabled)),
             rules: order.rules.or(before.map(|user| user.rules)).unwrap_or_default(),
         };
-        users.insert(order.name, state);
-        Ok(())
+        users.insert(order.name, state.clone());
+        Ok(state)
     }
 
     fn remove(&self, name: &str) -> Result<bool, UserFault> {
+        self.or_says(())?;
         Ok(self.users.lock().expect("no panic").remove(name).is_some())
+    }
+
+    fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault> {
+        self.or_says(())?;
+        let mut users = self.users.lock().expect("no panic");
+        let user = users.get_mut(name);
+        Ok(user.map(|user| {
+            user.epoch += 1;
+            user.clone()
+        }))
+    }
+}
+
+impl Book {
+    /// What the test wants said, or this.
+    fn or_says<T>(&self, told: T) -> Result<T, UserFault> {
+        self.says.lock().expect("no panic").clone().map_or(Ok(told), Err)
     }
 }
 
@@ -71,7 +90,7 @@ fn a_user_is_made_changed_shown_and_removed() {
         UserRule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
         UserRule { allow: false, publish: true, read: true, filter: "x".into() },
     ];
-    assert_eq!(book.user("a/b").expect("is there").rules, expected);
+    assert_eq!(book.user("a/b").expect("said").expect("is there").rules, expected);
     let (_, told) = test_api.json("PUT", path, r#"{"disabled": true}"#);
     assert_eq!((&told["superuser"], &told["disabled"]), (&json!(true), &json!(true)));
     assert_eq!(told["rules"].as_array().map(Vec::len), Some(2), "what is left out stays");
@@ -87,9 +106,12 @@ fn a_user_is_made_changed_shown_and_removed() {
     let (_, text, _) = test_api.send("GET", path, "");
     check_answer("get", "/v1/users/{user}", &serde_json::from_str(&text).expect("JSON"));
     assert!(!text.contains("s3cret"), "{text}");
+    let (status, told) = test_api.json("POST", "/v1/users/a%2Fb/kick", "");
+    check_answer("post", "/v1/users/{user}/kick", &told);
+    assert_eq!((status, &told["uid"], &told["epoch"]), (200, &json!("7"), &json!("2")));
     let (_, told) = test_api.json("DELETE", path, "");
     check_answer("delete", "/v1/users/{user}", &told);
-    for method in ["GET", "DELETE"] {
+    for (method, path) in [("GET", path), ("DELETE", path), ("POST", "/v1/users/a%2Fb/kick")] {
         let (status, told) = test_api.json(method, path, "");
         assert_eq!((status, &told["error"]["code"]), (404, &json!("unknown_user")));
     }
@@ -122,10 +144,19 @@ fn what_the_book_does_not_take_is_told() {
     for (fault, status, code) in [
         (UserFault::Wrong("not so".into()), 400, "bad_request"),
         (UserFault::Full, 409, "users_full"),
+        (UserFault::Busy, 503, "busy"),
         (UserFault::StoreFailed, 503, "store_failed"),
     ] {
         *book.says.lock().expect("no panic") = Some(fault);
-        let (found, told) = test_api.json("PUT", "/v1/users/u", "{}");
-        assert_eq!((found, &told["error"]["code"]), (status, &json!(code)));
+        for (method, path, body) in [
+            ("PUT", "/v1/users/u", "{}"),
+            ("GET", "/v1/users/u", ""),
+            ("GET", "/v1/users", ""),
+            ("DELETE", "/v1/users/u", ""),
+            ("POST", "/v1/users/u/kick", ""),
+        ] {
+            let (found, told) = test_api.json(method, path, body);
+            assert_eq!((found, &told["error"]["code"]), (status, &json!(code)), "{method} {path}");
+        }
     }
 }

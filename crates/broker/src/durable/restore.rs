@@ -149,7 +149,7 @@ impl Broker {
         });
         let key = self.sessions.insert(id)?;
         let user = row.user.as_deref().map(Arc::from);
-        self.sessions.grant(key, &Grant { user, rules: None, until_s: 0 });
+        self.sessions.grant(key, &Grant { user, ..Grant::OPEN });
         let session = self.sessions.at_mut(key)?;
         let (expiry_s, is_bridge) = (row.expiry_s, row.bridge);
         let terms = SessionTerms { protocol, expiry_s, keep_alive_s: 0, window: 1, is_bridge };

@@ -78,6 +78,11 @@ impl Broker {
         data: Option<Box<[u8]>>,
         fx: &mut Effects,
     ) {
+        // The answer may be older than an order that ended the account's sessions.
+        let user = grant.user.as_deref();
+        if user.is_some_and(|user| !self.settings.access.holds(user, grant.account)) {
+            return self.refused_in(now, asking, Denial::BadCredentials, fx);
+        }
         let method = asking.method.map(|method| (method, data.unwrap_or_default()));
         match asking.asker {
             Asker::Connect(connect) => {

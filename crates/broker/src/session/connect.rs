@@ -203,8 +203,7 @@ impl Broker {
         if let Some(other) = self.published_as(will.message.topic(), names)? {
             will.message = Arc::new(will.message.renamed(&other));
         }
-        let principal =
-            super::principals::Principal { user: grant.user.clone(), rules: grant.rules.clone() };
+        let principal = super::principals::Principal::of(grant);
         match principal.may(&connect.client_id, Act::Publish, will.message.topic()) {
             true => Ok(()),
             false => Err(Denial::NotAuthorized),

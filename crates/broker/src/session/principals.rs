@@ -1,8 +1,8 @@
-//! Principals of sessions: user and rules, held once for all sessions that share them.
+//! Principals of sessions: user, account and rules, held once for all sessions that share them.
 //!
 //! Number 0 is everybody: no name, every right. A number lives while a session has it.
 
-use model::ports::access::{Act, Grant, Reach, Rules, Who};
+use model::ports::access::{Act, Grant, GrantedAccount, Reach, Rules, Who};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +11,12 @@ use std::sync::Arc;
 pub(crate) struct Principal {
     pub user: Option<Arc<str>>,
     pub rules: Option<Arc<dyn Rules>>,
+    /// Its account as it was granted; absent: none of the book.
+    pub account: Option<GrantedAccount>,
 }
+
+/// What tells principals from each other: name, account, and the address of the rules.
+type Shape = (Option<Arc<str>>, Option<GrantedAccount>, usize);
 
 struct Held {
     principal: Principal,
@@ -22,14 +27,13 @@ struct Held {
 pub(crate) struct Principals {
     held: Vec<Held>,
     free: Vec<u32>,
-    /// By name and the address of the rules.
-    numbers: BTreeMap<(Option<Arc<str>>, usize), u32>,
+    numbers: BTreeMap<Shape, u32>,
 }
 
 impl Default for Principals {
     fn default() -> Principals {
         let everybody = Held { principal: Principal::default(), count: 1 };
-        let numbers = BTreeMap::from([((None, 0), 0)]);
+        let numbers = BTreeMap::from([((None, None, 0), 0)]);
         Principals { held: vec![everybody], free: Vec::new(), numbers }
     }
 }
@@ -37,17 +41,18 @@ impl Default for Principals {
 impl Principals {
     /// The number of whoever has this grant, held once more.
     pub fn hold(&mut self, grant: &Grant) -> u32 {
-        let name = (grant.user.clone(), address(grant.rules.as_ref()));
-        let number = *self.numbers.entry(name).or_insert_with(|| match self.free.pop() {
-            Some(number) => number,
-            None => {
-                self.held.push(Held { principal: Principal::default(), count: 0 });
-                (self.held.len() - 1) as u32
-            }
-        });
+        let principal = Principal::of(grant);
+        let number =
+            *self.numbers.entry(principal.shape()).or_insert_with(|| match self.free.pop() {
+                Some(number) => number,
+                None => {
+                    self.held.push(Held { principal: Principal::default(), count: 0 });
+                    (self.held.len() - 1) as u32
+                }
+            });
         let held = &mut self.held[number as usize];
         if held.count == 0 {
-            held.principal = Principal { user: grant.user.clone(), rules: grant.rules.clone() };
+            held.principal = principal;
         }
         held.count += 1;
         number
@@ -63,8 +68,7 @@ impl Principals {
         let held = &mut self.held[number as usize];
         held.count -= 1;
         if held.count == 0 {
-            let Principal { user, rules } = std::mem::take(&mut held.principal);
-            self.numbers.remove(&(user, address(rules.as_ref())));
+            self.numbers.remove(&std::mem::take(&mut held.principal).shape());
             self.free.push(number);
         }
         held.count == 0
@@ -81,6 +85,16 @@ impl Principals {
 }
 
 impl Principal {
+    /// Who has this grant.
+    pub fn of(grant: &Grant) -> Principal {
+        let Grant { user, rules, account, .. } = grant.clone();
+        Principal { user, rules, account }
+    }
+
+    fn shape(&self) -> Shape {
+        (self.user.clone(), self.account, address(self.rules.as_ref()))
+    }
+
     /// Whether it may do this.
     pub fn may(&self, client_id: &str, act: Act, topic: &str) -> bool {
         let who = Who { client_id, user: self.user.as_deref() };

@@ -1,7 +1,10 @@
 //! Rights of sessions: rules change while clients are here, and what they reach with them.
 //!
 //! When the version of the rules rises, every session is looked at again, a slice a turn: who may
-//! not be here any more is ended, and how far subscriptions reach is found out anew. That, and
+//! not be here any more is ended, as is one that is older than an order to end its account's
+//! sessions, and how far subscriptions reach is found out anew. A walk goes on to its end when the
+//! version rises meanwhile, and is followed by another, so that changes without pause keep no
+//! session from being looked at. That, and
 //! telling groups how a member stands, is some work for each subscription: a session with many of
 //! them goes on with it a slice a turn. Until it is known how far its subscriptions reach by the
 //! rules that hold now, each message is looked at before it is delivered
@@ -9,6 +12,7 @@
 //!
 //! [`Session::is_reaching`]: super::record::Session::is_reaching
 
+use super::principals::Principal;
 use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
@@ -56,7 +60,7 @@ impl Rules for Unknown {
 
 /// What goes on about the rights of a shard's sessions.
 pub(crate) struct Rights {
-    /// Of the rules in force.
+    /// Of the rules in force when the last walk began.
     version: u64,
     /// The next slot to look at, while grants are renewed.
     renewing: Option<u32>,
@@ -75,7 +79,7 @@ impl Broker {
     /// Looks at a slice of the sessions, if the rules have changed.
     pub(crate) fn turn_renewal(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let version = self.settings.access.version();
-        if version != self.rights.version {
+        if self.rights.renewing.is_none() && version != self.rights.version {
             (self.rights.version, self.rights.renewing) = (version, Some(0));
         }
         let mut slot = self.rights.renewing?;
@@ -88,16 +92,26 @@ impl Broker {
             slot += 1;
         }
         self.rights.renewing = (slot < self.sessions.slots()).then_some(slot);
-        self.rights.renewing.map(|_| now.mono)
+        if self.rights.renewing.is_none() {
+            self.settings.access.renewed(self.settings.shard, self.rights.version);
+        }
+        (self.rights.renewing.is_some() || version != self.rights.version).then_some(now.mono)
     }
 
     /// Looks again at what a session may do.
     pub(crate) fn renew(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.sessions.principal(session).user.clone();
+        let Principal { user, account, .. } = self.sessions.principal(session).clone();
         let who = Who { client_id: session.id(), user: user.as_deref() };
-        if let Some(grant) = self.settings.access.renew(&who) {
-            self.regrant_kept(now, key, grant, fx);
+        let access = &self.settings.access;
+        // One whose client is away has no connection to be ended: it comes back by a new grant.
+        if session.conn().is_some() && user.as_deref().is_some_and(|it| !access.holds(it, account))
+        {
+            let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
+            return self.end(now, key, denied, fx);
+        }
+        if let Some(grant) = access.renew(&who) {
+            self.regrant_kept(now, key, Grant { account, ..grant }, fx);
         }
     }
 
@@ -125,8 +139,8 @@ impl Broker {
         let options = session.filters().filter_map(|f| self.subscriptions.options(f, key.slot));
         let is_partly = options.fold(0, |all, options| all | options) & option::PARTLY != 0;
         let grant = match self.settings.access.renew(&who) {
-            Some(grant) => Grant { until_s: 0, ..grant },
-            None if is_partly => Grant { user, rules: Some(Arc::new(Unknown)), until_s: 0 },
+            Some(grant) => Grant { until_s: 0, account: None, ..grant },
+            None if is_partly => Grant { user, rules: Some(Arc::new(Unknown)), ..Grant::OPEN },
             None => return,
         };
         self.regrant(now, key, &grant, fx);

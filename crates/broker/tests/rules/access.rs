@@ -1,6 +1,8 @@
 //! Who may do what.
 
 use crate::harness::{BrokerHarness, access, connect, durable, message, will, wish};
+use model::close::CloseReason;
+use model::id::ShardId;
 use model::ports::access::*;
 use model::session::*;
 use model::topic::Qos;
@@ -53,6 +55,10 @@ struct Door {
     prefixes: Mutex<Vec<&'static str>>,
     version: AtomicU64,
     until_s: AtomicU32,
+    /// Of everybody's account; 0: nobody has one.
+    epoch: AtomicU64,
+    /// Versions for which every session was looked at again.
+    renewed: Mutex<Vec<u64>>,
 }
 
 impl Door {
@@ -67,7 +73,9 @@ impl Door {
             false => Some(Arc::new(Prefixes(prefixes))),
         };
         let until_s = self.until_s.load(Ordering::Relaxed);
-        Grant { user: user.map(Arc::from), rules, until_s }
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let account = (epoch > 0).then_some(GrantedAccount { uid: 1, epoch });
+        Grant { user: user.map(Arc::from), rules, until_s, account }
     }
 }
 
@@ -95,7 +103,7 @@ impl Access for Key {
                 let rules: Arc<dyn Rules> = Arc::new(Token(Prefixes(vec!["open/"])));
                 let until_s = self.0.until_s.load(Ordering::Relaxed);
                 let (user, rules) = (user.map(Arc::from), Some(rules));
-                Admission::Granted(Grant { user, rules, until_s }, None)
+                Admission::Granted(Grant { user, rules, until_s, account: None }, None)
             }
             _ => Admission::Granted(self.0.grant(user), None),
         }
@@ -110,8 +118,17 @@ impl Access for Key {
         )
     }
 
+    fn holds(&self, _: &str, account: Option<GrantedAccount>) -> bool {
+        let epoch = self.0.epoch.load(Ordering::Relaxed);
+        account.is_none_or(|account| account.epoch >= epoch)
+    }
+
     fn version(&self) -> u64 {
         self.0.version.load(Ordering::Relaxed)
+    }
+
+    fn renewed(&self, _: ShardId, version: u64) {
+        self.0.renewed.lock().expect("nobody panics").push(version);
     }
 }
 
@@ -246,6 +263,47 @@ fn rules_that_change_hold_for_sessions_that_are_here() {
     door.version.store(3, Ordering::Relaxed);
     world.crash();
     assert_eq!(world.status().subscriptions, 1);
+    world.audit();
+}
+
+#[test]
+fn a_raised_epoch_ends_sessions_and_keeps_what_waits_for_those_who_are_away() {
+    let (mut world, door) = world(&["open/"]);
+    door.epoch.store(1, Ordering::Relaxed);
+    let (a, b) = (world.client(user("a", "ann")), world.client(user("b", "ann")));
+    world.subscribe(&b, "#", Qos::AtLeastOnce);
+    world.leave(&b);
+    let (slow, _) = world.try_connect(user("c", "slow"));
+    let stale = door.grant(Some("slow"));
+    door.version.store(1, Ordering::Relaxed);
+    world.run();
+    assert_eq!(world.heard(a.conn), [], "it is of this epoch");
+    door.epoch.store(2, Ordering::Relaxed);
+    door.version.store(3, Ordering::Relaxed);
+    world.run();
+    match &world.heard(a.conn)[..] {
+        [SessionDelivery::End(denied)] => {
+            assert_eq!(
+                (denied.why, denied.reason),
+                (Denial::NotAuthorized, CloseReason::AuthFailed)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(*door.renewed.lock().expect("nobody panics"), [1, 3]);
+    let a = world.client(user("a", "ann"));
+    world.send(&a, 1, message("open/x", Qos::AtLeastOnce, "kept"));
+    let b = world.client(user("b", "ann"));
+    assert_eq!(world.payloads(&b), ["kept"]);
+    // An answer that is older than the order lets nobody in.
+    let (shard, number, _) = world.questions.pop().expect("asked");
+    let node = &mut world.nodes[usize::from(shard)];
+    node.broker.admitted(world.now, number, Admission::Granted(stale, None), &mut node.fx);
+    world.run();
+    match &world.heard(slow)[..] {
+        [SessionDelivery::Refused(denied)] => assert_eq!(denied.why, Denial::BadCredentials),
+        other => panic!("{other:?}"),
+    }
     world.audit();
 }
 

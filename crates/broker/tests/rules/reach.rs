@@ -41,7 +41,7 @@ impl Access for Key {
             true => Some(Arc::new(Even)),
             false => None,
         };
-        Admission::Granted(Grant { user: None, rules, until_s: 0 }, None)
+        Admission::Granted(Grant { rules, ..Grant::OPEN }, None)
     }
 
     fn renew(&self, _: &Who<'_>) -> Option<Grant> {

@@ -24,7 +24,9 @@ fn seeds() -> Vec<Vec<u8>> {
         b"$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$LhydoA0ZWz040YPpc9C/0A".to_vec(),
         "ann:$plain$x super\nuser ann\ntopic read a/%c/\u{fc}/#\npattern deny %u/+/x".into(),
         b"dev/%c-%u/+/100%/#".to_vec(),
-        b"{\"v\":1,\"super\":true,\"rules\":[[\"allow\",\"both\",\"a/#\"]]}".to_vec(),
+        b"\x02\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x01\0\x08$plain$x\0\0\
+            [[\"allow\",\"both\",\"a/#\"]]"
+            .to_vec(),
         b"{\"result\":\"allow\",\"acl\":[{\"permission\":\"deny\",\"action\":\"all\",\
             \"topic\":\"a\"}]}"
             .to_vec(),
@@ -43,7 +45,7 @@ fn show(bytes: &[u8], keys: &ScramKeys) {
     let _ = scram::user_of(bytes);
     let _ = scram::finish(keys, b"n,,\nn=ann,r=abc\nr=abcdef,s=AAAA,i=4096", bytes);
     let _ = scram::finish(keys, bytes, b"c=biws,r=abcdef,p=AAAA");
-    let _ = UserEntry::read(bytes);
+    let _ = (UserEntry::read(bytes), UserEntry::read_mark(bytes));
     let _ = http::verdict(200, bytes);
     let text = String::from_utf8_lossy(bytes);
     let _ = StoredHash::parse(&text);

@@ -20,7 +20,8 @@ const SILENT: &[u8] = b"\0";
 enum Found {
     Keys(ScramKeys),
     Nobody,
-    Later,
+    /// The answer for now.
+    NotYet(Admission),
 }
 
 impl AccessControl {
@@ -29,7 +30,7 @@ impl AccessControl {
         now_s: u32,
         question: &Question,
         (method, data): (&str, &[u8]),
-        errands: &dyn Errands,
+        errands: &mut dyn Errands,
     ) -> Admission {
         let is_held = self.people().door(question.door).methods.contains(&Method::Scram);
         if method != METHOD || !is_held {
@@ -44,7 +45,7 @@ impl AccessControl {
         }
     }
 
-    fn begin(&self, now_s: u32, data: &[u8], errands: &dyn Errands) -> Admission {
+    fn begin(&self, now_s: u32, data: &[u8], errands: &mut dyn Errands) -> Admission {
         let Ok(first) = ClientFirst::read(data) else {
             return Admission::Refused(Denial::BadCredentials);
         };
@@ -54,7 +55,7 @@ impl AccessControl {
                 let wanted = self.settings().hashing.scram_iterations.max(ITERATIONS_MIN);
                 (self.made_up_salt(&first.user), wanted)
             }
-            Found::Later => return Admission::Later,
+            Found::NotYet(not_yet) => return not_yet,
         };
         let number = self.exchanges.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         let nonce = mac(&self.seed, &[b"nonce", &number, &now_s.to_be_bytes(), data]);
@@ -63,16 +64,16 @@ impl AccessControl {
         Admission::Continue { data: data.into(), dialogue: dialogue.into() }
     }
 
-    fn finish(&self, dialogue: &[u8], data: &[u8], errands: &dyn Errands) -> Admission {
+    fn finish(&self, dialogue: &[u8], data: &[u8], errands: &mut dyn Errands) -> Admission {
         let refused = Admission::Refused(Denial::BadCredentials);
         let Some(user) = scram::user_of(dialogue) else { return refused };
         match self.scram_keys(&user, errands) {
             Found::Nobody => refused,
-            Found::Later => Admission::Later,
+            Found::NotYet(not_yet) => not_yet,
             Found::Keys(keys) => match scram::finish(&keys, dialogue, data) {
                 Ok(last) => {
                     let (user, data) = (Some(user.into()), Some(last.into()));
-                    self.let_in(Proof { user, data, ..Proof::default() })
+                    self.let_in(Proof { user, data, ..Proof::default() }, errands)
                 }
                 Err(_) => refused,
             },
@@ -80,11 +81,16 @@ impl AccessControl {
     }
 
     /// Those that are kept, or those of a plain password.
-    fn scram_keys(&self, user: &str, errands: &dyn Errands) -> Found {
-        let kept = self.people().account(user).map(|account| account.kept);
+    fn scram_keys(&self, user: &str, errands: &mut dyn Errands) -> Found {
+        let kept = match self.person(user, errands) {
+            Ok(person) => person.map(|person| person.account.kept),
+            Err(not_yet) => return Found::NotYet(not_yet),
+        };
         match kept.map(|kept| (kept.scram, kept.hash)) {
             Some((Some(keys), _)) => Found::Keys(keys),
-            Some((None, Some(StoredHash::Plain(_)))) if !errands.may_hash() => Found::Later,
+            Some((None, Some(StoredHash::Plain(_)))) if !errands.may_hash() => {
+                Found::NotYet(Admission::Later)
+            }
             Some((None, Some(StoredHash::Plain(password)))) => {
                 let salt = self.made_up_salt(user);
                 let iterations = self.settings().hashing.scram_iterations.max(ITERATIONS_MIN);

@@ -11,7 +11,7 @@ use crate::sources::SourceLimits;
 use model::ports::access::{Act, Reach};
 use model::ports::users::{UserOrder, UserRule};
 
-const NOW_S: u32 = 1_700_000_000;
+pub(super) const NOW_S: u32 = 1_700_000_000;
 
 /// `ann`'s password is `secret` ($7$ of mosquitto_passwd), `bob`'s `open` in plain.
 const USERS: &str = "ann:$7$1500$XsNhmaJQbwoQ0338$elcFYitfYWqzDObxjSJMEZLfXOLykN4adlXD+tMdmeRLpHwI\
@@ -23,9 +23,9 @@ root:$plain$open super
 
 const ACL: &str = "topic read public/#\nuser ann\ntopic home/#\npattern dev/%c/#\n";
 
-/// What a thread of the roof would do.
+/// What a thread of the roof would do. Accounts are remembered, and none is read.
 #[derive(Default)]
-struct Thread {
+pub(super) struct Thread {
     hashes: bool,
     verdict: Option<Result<ServiceVerdict, NoVerdict>>,
     asked: Vec<String>,
@@ -44,9 +44,13 @@ impl Errands for Thread {
     fn fetch_keys(&mut self) -> Option<bool> {
         Some(false)
     }
+
+    fn entry(&mut self, _: &str) -> Option<Result<Option<UserEntry>, NotRead>> {
+        None
+    }
 }
 
-fn hashing_thread() -> Thread {
+pub(super) fn hashing_thread() -> Thread {
     Thread { hashes: true, ..Thread::default() }
 }
 
@@ -58,11 +62,11 @@ fn files(users: &str, acl: Option<&str>) -> PeopleFiles {
     }
 }
 
-fn access_control(settings: Settings, acl: Option<&str>) -> AccessControl {
+pub(super) fn access_control(settings: Settings, acl: Option<&str>) -> AccessControl {
     AccessControl::new(settings, files(USERS, acl), [1; 32])
 }
 
-fn question(user: Option<&str>, password: Option<&str>) -> Question {
+pub(super) fn question(user: Option<&str>, password: Option<&str>) -> Question {
     Question {
         client_id: "d7".into(),
         user: user.map(Box::from),
@@ -79,7 +83,7 @@ fn question(user: Option<&str>, password: Option<&str>) -> Question {
 }
 
 /// In a word: the user, `-` without a name, or why not.
-fn word(admission: Admission) -> String {
+pub(super) fn word(admission: Admission) -> String {
     match admission {
         Admission::Granted(grant, _) => grant.user.map_or("-".into(), |user| user.to_string()),
         Admission::Refused(why) => format!("{why:?}"),
@@ -175,7 +179,7 @@ fn a_changed_password_is_not_the_one_remembered() {
     );
 }
 
-fn put(
+pub(super) fn put(
     access_control: &AccessControl,
     name: &str,
     password: Option<&str>,
@@ -184,15 +188,22 @@ fn put(
     let mut order = UserOrder {
         name: name.into(),
         password: password.map(String::from),
-        is_super: false,
-        is_disabled: false,
+        is_super: None,
+        is_disabled: None,
         rules: None,
     };
     change(&mut order);
     let hashing =
         Hashing { scheme: HashScheme::Pbkdf2, cost: Cost::Light, scram_iterations: 4_096 };
-    let entry = UserEntry::ordered(access_control.entry(name).as_ref(), &order, &hashing, [9; 32]);
-    access_control.put(name, entry.expect("right"));
+    let known = match access_control.may_have(name) {
+        true => access_control.entry(name, &mut AtOnce).expect("remembered"),
+        false => None,
+    };
+    let before = known.as_deref().cloned().unwrap_or(UserEntry::new(access_control.version()));
+    let kept = password.map(|password| hashing.hash(password.as_bytes(), [9; 32]));
+    let entry = before.ordered(&order, kept).expect("right");
+    let ends = entry.epoch != before.epoch;
+    access_control.put(name, entry, ends);
 }
 
 fn rule(allow: bool, filter: &str) -> UserRule {
@@ -207,7 +218,7 @@ fn whoever_is_disabled_stays_out() {
     assert_eq!(at_once(&access_control, Some("off"), Some("open")), "NotAuthorized");
     let by_certificate = Question { certificate: Some("off".into()), ..question(None, None) };
     assert_eq!(word(access_control.admit(NOW_S, &by_certificate)), "NotAuthorized");
-    put(&access_control, "bob", None, |order| order.is_disabled = true);
+    put(&access_control, "bob", None, |order| order.is_disabled = Some(true));
     assert_eq!(at_once(&access_control, Some("bob"), Some("open")), "NotAuthorized");
     let who = Who { client_id: "d7", user: Some("bob") };
     assert_eq!(access_control.renew(&who).map(|grant| grant.until_s), Some(1), "it is over");
@@ -465,6 +476,10 @@ impl Errands for Fetcher<'_> {
         }
         Some(self.set.is_some())
     }
+
+    fn entry(&mut self, _: &str) -> Option<Result<Option<UserEntry>, NotRead>> {
+        None
+    }
 }
 
 #[test]
@@ -505,7 +520,7 @@ fn a_token_is_let_in_when_its_key_is_known() {
         "BadCredentials",
         "bob's password it is not"
     );
-    put(&access_control, "ann", None, |order| order.is_disabled = true);
+    put(&access_control, "ann", None, |order| order.is_disabled = Some(true));
     assert_eq!(word(access_control.admit(NOW_S, &question(None, Some(token(3))))), "NotAuthorized");
 }
 

@@ -44,6 +44,12 @@ enum Action {
         #[arg(required = true)]
         names: Vec<String>,
     },
+    /// End all sessions of users, of every protocol; they may come again
+    Kick {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
     /// Write a user's password into a password file, without a server; it is made if it is missing
     Passwd {
         /// The file, as mosquitto_passwd makes them
@@ -98,7 +104,8 @@ fn act(arguments: &Arguments) -> Result<String, String> {
     let shown = |user: &Value| if json { format!("{user}\n") } else { card(user) };
     match &arguments.action {
         Action::List { limit } => {
-            let found = server.pages(&query("/v1/users", &[]), "users", *limit)?;
+            let mut found = server.pages(&query("/v1/users", &[]), "users", *limit)?;
+            found.sort_by_cached_key(|user| text(&user["name"]));
             Ok(if json { lines(&found) } else { table(&found) })
         }
         Action::Show { name } => server.call("GET", &path(name), None).map(|user| shown(&user)),
@@ -108,6 +115,14 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             server.call("PUT", &path(&put.name), Some(&order)).map(|user| shown(&user))
         }
         Action::Remove { names } => server.delete_each(names, path, (json, "removed")),
+        Action::Kick { names } => {
+            let kick = |name: &String| {
+                let user = server.call("POST", &format!("{}/kick", path(name)), None)?;
+                let told = format!("{}: its sessions are ended\n", text(&user["name"]));
+                Ok::<_, String>(if json { format!("{user}\n") } else { told })
+            };
+            names.iter().map(kick).collect()
+        }
         Action::Passwd { file, name, remove } => {
             let line = if *remove { None } else { Some(hashed(name, &password(name)?)?) };
             passwd(file, name, line.as_deref())
@@ -168,7 +183,7 @@ fn table(users: &[Value]) -> String {
 
 fn card(user: &Value) -> String {
     let word = |key: &str, word: &'static str| if user[key] == true { word } else { "" };
-    let mut out = text(&user["name"]);
+    let mut out = format!("{}, account {}", text(&user["name"]), text(&user["uid"]));
     for part in [
         if user["has_password"] == true { "" } else { ", without a password" },
         word("superuser", ", may do everything"),

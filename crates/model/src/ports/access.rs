@@ -5,6 +5,7 @@
 //! later, on the same shard. Rules are looked at where a subscription is made, not for each
 //! message, unless the filter reaches beyond what may be read.
 
+use crate::id::ShardId;
 use crate::session::Denial;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,8 +25,20 @@ pub trait Access: Send + Sync {
         true
     }
 
+    /// Whether a session that was granted to this user as `account` (`None`: as none of the book)
+    /// goes on: its account is there, and no order has ended the sessions that were begun before.
+    fn holds(&self, user: &str, account: Option<GrantedAccount>) -> bool {
+        let _ = (user, account);
+        true
+    }
+
     /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
     fn version(&self) -> u64;
+
+    /// A shard has looked again at all its sessions, and began when this was the version.
+    fn renewed(&self, shard: ShardId, version: u64) {
+        let _ = (shard, version);
+    }
 }
 
 /// Everything that a client brings.
@@ -82,11 +95,22 @@ pub struct Grant {
     pub rules: Option<Arc<dyn Rules>>,
     /// Unix second at which this is over; 0: it is not.
     pub until_s: u32,
+    /// Its account, where the book has one.
+    pub account: Option<GrantedAccount>,
 }
 
 impl Grant {
     /// Everything, to anybody.
-    pub const OPEN: Grant = Grant { user: None, rules: None, until_s: 0 };
+    pub const OPEN: Grant = Grant { user: None, rules: None, until_s: 0, account: None };
+}
+
+/// An account as a session was granted it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GrantedAccount {
+    /// The account's number, never given twice.
+    pub uid: u64,
+    /// Its epoch then. A session with a lower one than the account's ends.
+    pub epoch: u64,
 }
 
 /// Whom a rule is about.

@@ -258,7 +258,8 @@ pub enum Table {
     Wills = 7,
     /// Publications for later, by time and number.
     Delayed = 8,
-    /// Users and their rules, by name. The first log has all of them.
+    /// Accounts and their rules, by domain and name; and up to where their numbers were given, in
+    /// every log.
     Users = 9,
     /// Push orders to tags and products, by number: what was ordered, and how far it has come.
     Orders = 10,

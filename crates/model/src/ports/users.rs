@@ -1,21 +1,57 @@
-//! The book of users: what the API and the command line change of who may do what.
+//! The book of accounts: who may log in, by whatever protocol, and what the API and the command
+//! line change of it.
 //!
-//! Users of the book stand beside those of files. What is put is on stable storage before the
-//! answer, holds at once on every shard, and is there again after a restart. Calls may block.
+//! Accounts of the book stand beside the users of files. A row lives in the log of its account's
+//! home ([`account_home`]), where everything of the account is. What is put is on stable storage
+//! before the answer, holds at once on every shard, and is there again after a restart. Calls may
+//! block.
+
+use super::log::RowHome;
+use base::hash::HashKey;
+
+/// The domain of every account, until there are several.
+pub const DOMAIN: &str = "localhost";
+
+/// Ends the domain in a row's key: no byte of a domain or of a name.
+const DOMAIN_END: u8 = 0;
+
+/// The home of an account: the hash by which its log and its shard are found. `home` is the
+/// cluster's key of homes.
+pub fn account_home(home: HashKey, domain: &str, name: &str) -> u64 {
+    home.of(&[domain.as_bytes(), name.as_bytes()])
+}
+
+/// The key of an account's row in [`Table::Users`](super::log::Table::Users).
+pub fn account_key(home: HashKey, domain: &str, name: &str) -> Box<[u8]> {
+    let at = RowHome::at(account_home(home, domain, name));
+    at.key(&[domain.as_bytes(), &[DOMAIN_END], name.as_bytes()])
+}
+
+/// Domain and name in such a key.
+pub fn account_of_key(key: &[u8]) -> Option<(&str, &str)> {
+    let (domain, name) =
+        std::str::from_utf8(RowHome::rest(key)?).ok()?.split_once(char::from(DOMAIN_END))?;
+    (!domain.is_empty() && !name.is_empty()).then_some((domain, name))
+}
 
 /// The way to the book.
 pub trait Users: Send + Sync {
-    /// Users whose names come after `after`, in the order of their names, at most `count`.
-    fn list(&self, after: Option<&str>, count: usize) -> Vec<UserState>;
+    /// Users behind the one called `after` (whether it is there or not), at most `count`. The order
+    /// is that of their homes: it stays the same, and a name says where in it one stands.
+    fn list(&self, after: Option<&str>, count: usize) -> Result<Vec<UserState>, UserFault>;
 
     /// One of them.
-    fn user(&self, name: &str) -> Option<UserState>;
+    fn user(&self, name: &str) -> Result<Option<UserState>, UserFault>;
 
-    /// Makes or changes a user.
-    fn put(&self, order: UserOrder) -> Result<(), UserFault>;
+    /// Makes or changes a user; as it is now.
+    fn put(&self, order: UserOrder) -> Result<UserState, UserFault>;
 
-    /// Removes a user. False: there was none.
+    /// Removes a user, and ends its sessions. False: there was none.
     fn remove(&self, name: &str) -> Result<bool, UserFault>;
+
+    /// Ends all sessions of a user, of every protocol, that were begun before: its epoch rises.
+    /// `None`: there is no such user.
+    fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault>;
 }
 
 /// A user as it is ordered.
@@ -25,10 +61,10 @@ pub struct UserOrder {
     pub name: String,
     /// A new password; absent: the old one stays. At most [`UserOrder::PASSWORD_BYTES_MAX`] bytes.
     pub password: Option<String>,
-    /// It may do everything.
-    pub is_super: bool,
-    /// It is refused.
-    pub is_disabled: bool,
+    /// It may do everything; absent: as before.
+    pub is_super: Option<bool>,
+    /// It is refused; absent: as before.
+    pub is_disabled: Option<bool>,
     /// What it may do, the first that matches holds; at most [`UserOrder::RULES_MAX`]. Absent:
     /// those before stay.
     pub rules: Option<Vec<UserRule>>,
@@ -48,6 +84,11 @@ impl UserOrder {
 pub struct UserState {
     /// Its name.
     pub name: String,
+    /// Its number, never given twice; 0 for `*`, which is no account. Below 2^53.
+    pub uid: u64,
+    /// Rises whenever its sessions end by order: with a new password, when it is disabled, by a
+    /// kick.
+    pub epoch: u64,
     /// It has a password.
     pub has_password: bool,
     /// It may do everything.
@@ -78,6 +119,30 @@ pub enum UserFault {
     Wrong(String),
     /// As many users as there may be.
     Full,
-    /// The log did not take it.
+    /// The shards are still ending sessions of changes before: nothing was done. Try again.
+    Busy,
+    /// The log did not take it, or did not answer.
     StoreFailed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_at_its_accounts_home_and_says_whose_it_is() {
+        let home = HashKey::new(1, 2);
+        let key = account_key(home, DOMAIN, "ann");
+        assert_eq!(RowHome::of(&key), RowHome::at(account_home(home, DOMAIN, "ann")));
+        assert_eq!(account_of_key(&key), Some((DOMAIN, "ann")));
+        assert_ne!(account_home(home, "a", "bc"), account_home(home, "ab", "c"));
+        let longest = account_key(home, DOMAIN, &"x".repeat(UserOrder::NAME_BYTES_MAX));
+        assert!(longest.len() <= super::super::log::ROW_KEY_BYTES_MAX);
+    }
+
+    #[test]
+    fn other_keys_are_no_accounts() {
+        let keys = [&b""[..], b"a", b"\0\0", b"\0\0ann", b"\0\0d\0", b"\0\0\0ann", b"\0\0\xff\0a"];
+        assert!(keys.into_iter().all(|key| account_of_key(key).is_none()));
+    }
 }

@@ -77,6 +77,7 @@ impl Settings {
                 scram_iterations: access.scram_iterations,
             },
             users_max: access.users_max,
+            users_cached_max: access.users_cached_max,
             cache: CacheLimits {
                 count_max: access.cache_count_max,
                 positive_s: access.cache_s,

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::config::{AccessSection, Hidden, HiddenList, Http, Token};
+use base::hash::HashKey;
 use guard::{Anonymous, ListenerPolicy, Method};
+use model::id::NodeId;
 use model::ports::access::{Act, Grant, Who};
-use model::ports::log::{Call, Done, StoreError, Table, Write};
-use model::ports::users::{UserFault, UserOrder, UserRule};
+use model::ports::log::{Call, Done, Read as LogRead, RowHome, StoreError, Table, Write};
+use model::ports::users::{DOMAIN, UserFault, UserOrder, UserRule, account_home};
 use model::service::ServiceKind;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -26,7 +28,14 @@ const TOKEN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MT
 Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8\
 ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
-type Rows = Arc<Mutex<BTreeMap<Box<[u8]>, Box<[u8]>>>>;
+type LogRows = BTreeMap<(Table, Box<[u8]>), Box<[u8]>>;
+
+type Rows = Arc<Mutex<Vec<LogRows>>>;
+
+/// Logs that are played.
+const LOGS: u16 = 3;
+
+const HOME: HashKey = HashKey::new(1, 2);
 
 /// With this section, and a listener that takes what listeners take.
 fn settings(access: AccessSection) -> Settings {
@@ -49,28 +58,26 @@ impl Place {
     }
 
     fn with_log(settings: Settings, answer: Result<Done, StoreError>) -> Place {
+        Place::over(settings, answer, Rows::default())
+    }
+
+    /// Over what other logs kept: with all of them restored.
+    fn over(settings: Settings, answer: Result<Done, StoreError>, rows: Rows) -> Place {
         let entrance = Entrance::new(settings, [5; 32]).expect("files are right");
+        rows.lock().expect("no panic").resize_with(LOGS.into(), BTreeMap::new);
+        for ((table, key), value) in rows.lock().expect("no panic").iter().flatten() {
+            assert!(match table {
+                Table::Users => entrance.restore(key, value),
+                _ => entrance.restore_token(key, value),
+            });
+        }
+        entrance.restored().expect("it goes on with them");
         let (told, answers) = sync_channel(100);
-        let rows = Rows::default();
-        let (log, asked) = (rows.clone(), Arc::downgrade(&entrance));
-        let submit = move |calls: Vec<(u64, Call)>| {
-            let mut rows = log.lock().expect("no panic");
-            for (_, call) in &calls {
-                match call.clone() {
-                    Call::Write(Write::Put {
-                        table: Table::Users | Table::ApiTokens,
-                        key,
-                        value,
-                    }) => {
-                        rows.insert(key, value);
-                    }
-                    Call::Write(Write::Delete { table: Table::Users | Table::ApiTokens, key }) => {
-                        rows.remove(&key);
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            let all = calls.into_iter().map(|(ticket, _)| (ticket, answer.clone())).collect();
+        let (logs, asked) = (rows.clone(), Arc::downgrade(&entrance));
+        let submit = move |log: u16, calls: Vec<(u64, Call)>| {
+            let rows = &mut logs.lock().expect("no panic")[usize::from(log)];
+            let all = calls.into_iter().map(|(ticket, call)| (ticket, play(rows, call, &answer)));
+            let all = all.collect();
             asked.upgrade().is_some_and(|entrance| {
                 entrance.complete(all);
                 true
@@ -79,9 +86,19 @@ impl Place {
         let tell = move |by, number, admission| {
             told.send((by, number, admission)).expect("somebody listens");
         };
-        let outbound = Outbound { submit: Box::new(submit), tell: Box::new(tell) };
-        entrance.begin(outbound).expect("threads");
+        let node = NodeId::new(1).expect("a node");
+        let logs = LogWay { submit: Box::new(submit), home: HOME, shards: LOGS, node };
+        entrance.begin(Outbound { logs, tell: Box::new(tell) }).expect("threads");
         Place { entrance, answers, rows }
+    }
+
+    /// The accounts' rows, and in which log each is.
+    fn accounts(&self) -> Vec<(u16, Box<[u8]>)> {
+        let rows = self.rows.lock().expect("no panic");
+        let each =
+            (0..).zip(rows.iter()).flat_map(|(log, rows)| rows.keys().map(move |k| (log, k)));
+        let is_account = |key: &[u8]| RowHome::of(key) != RowHome::Everywhere;
+        each.filter(|(_, (_, key))| is_account(key)).map(|(l, (_, k))| (l, k.clone())).collect()
     }
 
     /// The answer to a question, wherever it comes from.
@@ -96,6 +113,30 @@ impl Place {
             at_once => at_once,
         }
     }
+}
+
+/// What a log answers, where writes are answered so.
+fn play(
+    rows: &mut LogRows,
+    call: Call,
+    answer: &Result<Done, StoreError>,
+) -> Result<Done, StoreError> {
+    match call {
+        Call::Write(_) if answer.is_err() => return answer.clone(),
+        Call::Write(Write::Put { table, key, value }) => drop(rows.insert((table, key), value)),
+        Call::Write(Write::Delete { table, key }) => drop(rows.remove(&(table, key))),
+        Call::Read(LogRead::Row { table, key }) => {
+            return Ok(Done::Row(rows.get(&(table, key)).cloned()));
+        }
+        Call::Read(LogRead::Rows { table, after, count, .. }) => {
+            let behind = |key: &[u8]| after.as_deref().is_none_or(|after| key > after);
+            let of_table = rows.iter().filter(|((of, key), _)| *of == table && behind(key));
+            let rows = of_table.map(|((_, key), value)| (key.clone(), value.clone()));
+            return Ok(Done::Rows(rows.take(count).collect()));
+        }
+        other => panic!("{other:?}"),
+    }
+    answer.clone()
 }
 
 impl Drop for Place {
@@ -238,42 +279,139 @@ fn order(name: &str) -> UserOrder {
     UserOrder {
         name: name.into(),
         password: Some("secret".into()),
-        is_super: false,
-        is_disabled: false,
+        is_super: None,
+        is_disabled: None,
         rules: Some(vec![UserRule { allow: true, publish: true, read: false, filter: "a".into() }]),
     }
 }
 
 #[test]
-fn the_book_is_on_the_log_before_it_holds() {
+fn the_book_is_on_the_logs_before_it_holds() {
     let place = Place::new(settings(AccessSection { users_max: 2, ..AccessSection::default() }));
     let users = place.entrance.users();
-    assert_eq!(users.put(order("eve")), Ok(()));
-    assert_eq!(users.put(order("bob")), Ok(()));
+    let eve = users.put(order("eve")).expect("room");
+    assert!(eve.has_password && eve.rules.len() == 1 && eve.epoch == 1);
+    users.put(order("bob")).expect("room");
     assert_eq!(users.put(order("one-too-many")), Err(UserFault::Full));
-    assert!(matches!(users.put(order("bob:x")), Err(UserFault::Full | UserFault::Wrong(_))));
+    assert!(matches!(users.put(order("bob:x")), Err(UserFault::Wrong(_))));
     let bad = UserOrder { password: Some(String::new()), ..order("bob") };
     assert!(matches!(users.put(bad), Err(UserFault::Wrong(_))));
     assert_eq!(granted(place.ask(question("eve", "secret"))).user.as_deref(), Some("eve"));
-    let names = |after, count| {
-        let list = users.list(after, count);
-        list.into_iter().map(|state| state.name).collect::<Vec<_>>()
-    };
-    assert_eq!(names(None, 10), ["bob", "eve"]);
-    assert_eq!((names(Some("bob"), 10), names(None, 1)), (vec!["eve".into()], vec!["bob".into()]));
-    assert!(users.user("eve").is_some_and(|state| state.has_password && state.rules.len() == 1));
-
-    let other = Entrance::new(settings(AccessSection::default()), [6; 32]).expect("no files");
-    for (key, value) in place.rows.lock().expect("no panic").iter() {
-        assert!(other.restore(key, value));
+    for name in ["bob", "eve"] {
+        let hash = account_home(HOME, DOMAIN, name);
+        let home = (base::hash::home(hash, LOGS), RowHome::at(hash));
+        let found = place.accounts().into_iter().find(|(_, key)| key.ends_with(name.as_bytes()));
+        assert_eq!(found.map(|(log, key)| (log, RowHome::of(&key))), Some(home), "{name}");
     }
-    assert!(!other.restore(b"x", b"{}") && !other.restore(&[0xff], b"{\"v\":1}"));
-    assert_eq!(other.users().user("eve"), users.user("eve"), "it is there after a restart");
-    assert_eq!(other.users().put(order("new")), Err(UserFault::StoreFailed), "there is no log");
+    let other = Place::over(
+        settings(AccessSection::default()),
+        Ok(Done::Written),
+        Arc::new(Mutex::new(place.rows.lock().expect("no panic").clone())),
+    );
+    assert_eq!(other.entrance.users().user("eve"), Ok(Some(eve)), "it is there after a restart");
+    assert_eq!(granted(other.ask(question("eve", "secret"))).user.as_deref(), Some("eve"));
+    assert!(other.entrance.users().put(order("new")).is_ok());
 
     assert_eq!((users.remove("eve"), users.remove("eve")), (Ok(true), Ok(false)));
-    assert_eq!(place.rows.lock().expect("no panic").len(), 1);
+    assert_eq!(place.accounts().len(), 1);
     assert_eq!(refused(place.ask(question("eve", "secret"))), Denial::BadCredentials);
+    let none = Entrance::new(settings(AccessSection::default()), [6; 32]).expect("no files");
+    assert!(!none.restore(b"x", b"{}") && !none.restore(&[0xff], b"{\"v\":1}"));
+    assert_eq!(none.users().put(order("new")), Err(UserFault::StoreFailed), "there is no log");
+    let why = none.restored().expect_err("rows of before");
+    assert!(why.contains("2 users") && why.contains("earlier build"), "{why}");
+}
+
+#[test]
+fn pages_go_through_all_logs_and_everybody_is_on_one_of_them() {
+    let access = AccessSection { hash_cost: guard::passwords::Cost::Light, ..Default::default() };
+    let place = Place::new(settings(access));
+    let users = place.entrance.users();
+    let mut names: Vec<String> = (0..40).map(|number| format!("user-{number}")).collect();
+    names.push("*".into());
+    for name in &names {
+        users.put(UserOrder { password: None, ..order(name) }).expect("room");
+    }
+    let logs = place.accounts().into_iter().map(|(log, _)| log);
+    assert_eq!(logs.collect::<std::collections::BTreeSet<_>>().len(), usize::from(LOGS));
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = users.list(after.as_deref(), 7).expect("readable");
+        let Some(last) = page.last() else { break };
+        after = Some(last.name.clone());
+        found.extend(page.into_iter().map(|user| user.name));
+    }
+    let whole = users.list(None, 100).expect("readable");
+    assert_eq!(found, whole.iter().map(|user| user.name.clone()).collect::<Vec<_>>());
+    found.sort();
+    names.sort();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn a_number_is_given_once_whatever_happens() {
+    let place = Place::new(settings(AccessSection::default()));
+    let put = |place: &Place, name: &str| {
+        let bare = UserOrder { password: None, ..order(name) };
+        place.entrance.users().put(bare).expect("room").uid
+    };
+    let first = put(&place, "ann");
+    assert_eq!(put(&place, "ann"), first, "it is who it was");
+    assert_eq!(place.entrance.users().remove("ann"), Ok(true));
+    let second = put(&place, "ann");
+    let other = put(&place, "bob");
+    assert!(first < second && second < other && other < 1 << 53);
+    let rows = place.rows.clone();
+    drop(place);
+    let place = Place::over(settings(AccessSection::default()), Ok(Done::Written), rows);
+    assert!(put(&place, "eve") > other, "nor after a restart");
+    // One log's copy is enough.
+    let rows = place.rows.clone();
+    let last = put(&place, "last");
+    drop(place);
+    rows.lock().expect("no panic").drain(1..);
+    let place = Place::over(settings(AccessSection::default()), Ok(Done::Written), rows);
+    assert!(put(&place, "new") > last);
+}
+
+#[test]
+fn orders_that_end_sessions_are_on_the_log_first() {
+    let place = Place::new(settings(AccessSection::default()));
+    let (users, access) = (place.entrance.users(), place.entrance.access());
+    users.put(order("eve")).expect("room");
+    let come = |password| place.ask(question("eve", password));
+    let first = granted(come("secret")).account;
+    assert!(first.is_some() && access.holds("eve", first));
+    let epoch =
+        |place: &Place| place.entrance.users().user("eve").expect("read").expect("there").epoch;
+    let kicked = users.kick("eve").expect("written").expect("there");
+    assert_eq!((kicked.epoch, epoch(&place)), (2, 2));
+    assert!(!access.holds("eve", first));
+    let second = granted(come("secret")).account;
+    let new = UserOrder { password: Some("other".into()), rules: None, ..order("eve") };
+    assert_eq!(users.put(new).map(|user| user.epoch), Ok(3));
+    assert!(!access.holds("eve", second));
+    assert_eq!(refused(come("secret")), Denial::BadCredentials, "a check of before is not one");
+    let third = granted(come("other")).account;
+    let off = UserOrder { password: None, is_disabled: Some(true), rules: None, ..order("eve") };
+    assert_eq!(users.put(off).map(|user| (user.epoch, user.is_disabled)), Ok((4, true)));
+    assert!(!access.holds("eve", third));
+    assert_eq!(refused(come("other")), Denial::NotAuthorized);
+    assert_eq!(users.kick("nobody"), Ok(None));
+    assert!(matches!(users.kick("*"), Err(UserFault::Wrong(_))));
+}
+
+#[test]
+fn a_log_that_failed_is_not_a_wrong_password() {
+    let rows = Rows::default();
+    let place = Place::over(settings(AccessSection::default()), Ok(Done::Written), rows.clone());
+    place.entrance.users().put(order("eve")).expect("room");
+    drop(place);
+    let place = Place::over(settings(AccessSection::default()), Ok(Done::Written), rows.clone());
+    rows.lock().expect("no panic").iter_mut().flatten().for_each(|(_, value)| *value = [9].into());
+    assert_eq!(refused(place.ask(question("eve", "secret"))), Denial::Unavailable);
+    assert_eq!(place.entrance.users().user("eve"), Err(UserFault::StoreFailed));
+    assert_eq!(place.entrance.users().put(order("eve")), Err(UserFault::StoreFailed));
 }
 
 #[test]
@@ -285,12 +423,12 @@ fn rows_of_tokens_are_kept_by_the_log_and_are_there_after_a_restart() {
     assert_eq!(rows.remove("gone"), Ok(()));
     assert_eq!(rows.all(), [("ci".to_owned(), b"row".to_vec())]);
     let other = Entrance::new(settings(AccessSection::default()), [6; 32]).expect("no files");
-    for (key, value) in place.rows.lock().expect("no panic").iter() {
+    for ((_, key), value) in place.rows.lock().expect("no panic").iter().flatten() {
         assert!(other.restore_token(key, value));
     }
     assert!(!other.restore_token(&[0xff], b"row"));
     assert_eq!(other.token_rows().all(), rows.all());
-    assert!(other.users().list(None, 9).is_empty(), "they are no users");
+    assert!(place.entrance.users().list(None, 9).expect("read").is_empty(), "they are no users");
     let full = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let rows = full.entrance.token_rows();
     assert!(rows.put("ci", b"row".into()).is_err() && rows.all().is_empty());
@@ -301,7 +439,7 @@ fn what_the_log_does_not_take_does_not_hold() {
     let place = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let users = place.entrance.users();
     assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
-    assert!(users.user("eve").is_none());
+    assert_eq!(users.user("eve"), Ok(None));
     place.entrance.close();
     assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
 }

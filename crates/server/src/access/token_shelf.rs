@@ -1,25 +1,23 @@
 //! The rows of the API's tokens: what is put is on stable storage before the answer.
 //!
-//! They are in the log of the users, and written the same way. What is in a row is the API's own.
+//! They are in the first log. What is in a row is the API's own.
 //! Invariant: the shelf holds what the log has, and never before it has it.
 
-use super::user_book::UserBook;
-use super::{key_of, name_of};
-use model::ports::log::{Table, Write};
+use super::row_logs::RowLogs;
+use model::ports::log::{RowHome, Table, Write};
 use model::ports::tokens::{NotKept, TokenRows};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The shelf.
 pub(super) struct TokenShelf {
-    book: Arc<UserBook>,
+    logs: Arc<RowLogs>,
     rows: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 impl TokenShelf {
-    /// One that writes as the book of users does.
-    pub(super) fn new(book: Arc<UserBook>) -> TokenShelf {
-        TokenShelf { book, rows: Mutex::default() }
+    pub(super) fn new(logs: Arc<RowLogs>) -> TokenShelf {
+        TokenShelf { logs, rows: Mutex::default() }
     }
 
     /// A row that the log kept. False: it cannot be read.
@@ -34,6 +32,15 @@ impl TokenShelf {
     }
 }
 
+fn key_of(name: &str) -> Box<[u8]> {
+    RowHome::PROCESS.key(&[name.as_bytes()])
+}
+
+/// The name in such a key.
+fn name_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(RowHome::rest(key)?).ok()
+}
+
 impl TokenRows for TokenShelf {
     fn all(&self) -> Vec<(String, Vec<u8>)> {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +49,7 @@ impl TokenRows for TokenShelf {
 
     fn put(&self, name: &str, row: Vec<u8>) -> Result<(), NotKept> {
         let (table, key) = (Table::ApiTokens, key_of(name));
-        let written = self.book.write(Write::Put { table, key, value: row.clone().into() });
+        let written = self.logs.write(vec![Write::Put { table, key, value: row.clone().into() }]);
         written.map_err(|_| NotKept)?;
         self.change(|rows| drop(rows.insert(name.into(), row)));
         Ok(())
@@ -50,7 +57,7 @@ impl TokenRows for TokenShelf {
 
     fn remove(&self, name: &str) -> Result<(), NotKept> {
         let (table, key) = (Table::ApiTokens, key_of(name));
-        self.book.write(Write::Delete { table, key }).map_err(|_| NotKept)?;
+        self.logs.write(vec![Write::Delete { table, key }]).map_err(|_| NotKept)?;
         self.change(|rows| drop(rows.remove(name)));
         Ok(())
     }

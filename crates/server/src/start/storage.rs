@@ -155,6 +155,7 @@ impl Folder {
             });
             restored.map_err(failed)?;
         }
+        entrance.restored().map_err(StartError)?;
         let ms = clock::since(began).as_millis() as u64;
         tracing::info!(taken, ms, "what the logs kept is in memory");
         if left > 0 {

@@ -5,7 +5,7 @@
 
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
-use crate::access::{Entrance, Outbound, Settings};
+use crate::access::{Entrance, LogWay, Outbound, Settings};
 use crate::config::{self, Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
@@ -65,12 +65,18 @@ impl Topics {
     /// Logs and mailboxes are there: questions may be asked.
     pub(super) fn begin(
         &self,
+        seeds: &Seeds,
         storage: &Arc<Storage>,
         boxes: &Mailboxes<ServerOutside>,
     ) -> Result<(), StartError> {
         let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
         let outbound = Outbound {
-            submit: Box::new(move |calls| logs.submit(Party::Users, 0, calls).is_ok()),
+            logs: LogWay {
+                submit: Box::new(move |log, calls| logs.submit(Party::Users, log, calls).is_ok()),
+                home: seeds.home,
+                shards: seeds.count as u16,
+                node: seeds.node,
+            },
             tell: Box::new(move |(service, shard), number, admission| {
                 insist(&boxes, shard, Mail::Admitted(service, number, admission), &over);
             }),

@@ -1,0 +1,199 @@
+//! Rows of accounts and tokens on the logs, asked for by threads that wait for the answer.
+//!
+//! It knows which log a row is in, and nothing of what rows say. Invariant: every call is answered,
+//! at the latest after the time it is given and when all is over; an answer that comes later is
+//! thrown away.
+
+use crate::backlog::ANSWER;
+use base::hash::HashKey;
+use model::id::NodeId;
+use model::ports::log::{Call, Completion, Done, Read, Row, RowHome, StoreError, Table, Ticket};
+use model::ports::log::{ROWS_MAX, Write};
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long a row is waited for: whoever wants to come in has no more patience.
+const READ: Duration = Duration::from_secs(10);
+
+/// Hands calls to a log; false when it takes none of them now.
+pub type SubmitRows = Box<dyn Fn(u16, Vec<(Ticket, Call)>) -> bool + Send + Sync>;
+
+/// The way to the logs.
+pub struct LogWay {
+    /// Hands calls over.
+    pub submit: SubmitRows,
+    /// The cluster's key of homes.
+    pub home: HashKey,
+    /// How many logs there are.
+    pub shards: u16,
+    /// The node's number.
+    pub node: NodeId,
+}
+
+impl LogWay {
+    /// The log that has the row with this key.
+    fn log_of(&self, key: &[u8]) -> u16 {
+        match RowHome::of(key) {
+            RowHome::Slot(slot) => slot.home(self.shards),
+            RowHome::Everywhere => 0,
+        }
+    }
+}
+
+/// A log did not do it, or did not answer in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LogFailed;
+
+/// The logs.
+#[derive(Default)]
+pub(super) struct RowLogs {
+    way: OnceLock<LogWay>,
+    state: Mutex<State>,
+    /// A log has answered, or all is over.
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last_ticket: Ticket,
+    /// Answers, until they are taken.
+    calls: HashMap<Ticket, Option<Result<Done, StoreError>>>,
+    closed: bool,
+}
+
+impl RowLogs {
+    /// From now on there are logs.
+    pub(super) fn begin(&self, way: LogWay) {
+        // A second one is as good as the first.
+        let _ = self.way.set(way);
+    }
+
+    /// The way, once there is one.
+    pub(super) fn way(&self) -> Result<&LogWay, LogFailed> {
+        self.way.get().ok_or(LogFailed)
+    }
+
+    /// A log has answered.
+    pub(super) fn complete(&self, completions: Vec<Completion>) {
+        let mut state = self.lock();
+        for (ticket, answer) in completions {
+            if let Some(place) = state.calls.get_mut(&ticket) {
+                *place = Some(answer);
+            }
+        }
+        drop(state);
+        self.told.notify_all();
+    }
+
+    /// Answers whoever waits; nothing is asked any more.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.told.notify_all();
+    }
+
+    /// Has rows written where they are at home, all of them or some before an error. They are on
+    /// stable storage when this returns.
+    pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), LogFailed> {
+        let way = self.way()?;
+        let at = |write: Write| {
+            let log = match &write {
+                Write::Put { key, .. } | Write::Delete { key, .. } => way.log_of(key),
+                _ => 0,
+            };
+            (log, Call::Write(write))
+        };
+        self.ask(writes.into_iter().map(at).collect(), ANSWER).map(drop)
+    }
+
+    /// Has a row written in every log.
+    pub(super) fn write_everywhere(&self, write: &Write) -> Result<(), LogFailed> {
+        let logs = 0..self.way()?.shards;
+        self.ask(logs.map(|log| (log, Call::Write(write.clone()))).collect(), ANSWER).map(drop)
+    }
+
+    /// The value of a row, if there is one.
+    pub(super) fn row(&self, table: Table, key: Box<[u8]>) -> Result<Option<Box<[u8]>>, LogFailed> {
+        let log = self.way()?.log_of(&key);
+        let read = Call::Read(Read::Row { table, key });
+        match self.ask(vec![(log, read)], READ)?.pop() {
+            Some(Done::Row(value)) => Ok(value),
+            _ => Err(LogFailed),
+        }
+    }
+
+    /// Rows of all logs behind a key, in the order of their keys, at most so many; only those whose
+    /// keys say a slot. Each is shown, and counts if that says so.
+    pub(super) fn rows(
+        &self,
+        table: Table,
+        behind: Option<Box<[u8]>>,
+        count: usize,
+        each: &mut dyn FnMut(Row) -> bool,
+    ) -> Result<(), LogFailed> {
+        let way = self.way()?;
+        let first = behind.as_ref().map_or(0, |key| way.log_of(key));
+        let (mut behind, mut left) = (behind, count);
+        for log in first..way.shards {
+            while left > 0 {
+                let wanted = left.min(ROWS_MAX);
+                let read =
+                    Read::Rows { table, prefix: Box::default(), after: behind, count: wanted };
+                let answer = self.ask(vec![(log, Call::Read(read))], READ)?.pop();
+                let Some(Done::Rows(rows)) = answer else { return Err(LogFailed) };
+                let is_last = rows.len() < wanted;
+                behind = rows.last().map(|(key, _)| key.clone());
+                left -= rows.into_iter().map(&mut *each).filter(|counts| *counts).count();
+                if is_last {
+                    break;
+                }
+            }
+            behind = None;
+        }
+        Ok(())
+    }
+
+    /// Hands calls to logs, and waits for all of their answers, in the order of the calls.
+    fn ask(&self, calls: Vec<(u16, Call)>, patience: Duration) -> Result<Vec<Done>, LogFailed> {
+        let way = self.way()?;
+        let mut state = self.lock();
+        let mut by_log: Vec<Vec<(Ticket, Call)>> = Vec::new();
+        by_log.resize_with(usize::from(way.shards), Vec::new);
+        let mut tickets = Vec::with_capacity(calls.len());
+        for (log, call) in calls {
+            state.last_ticket += 1;
+            tickets.push(state.last_ticket);
+            let ticket = state.last_ticket;
+            state.calls.insert(ticket, None);
+            by_log[usize::from(log)].push((ticket, call));
+        }
+        drop(state);
+        let asked = (0..).zip(by_log).filter(|(_, calls)| !calls.is_empty());
+        let taken = asked.map(|(log, calls)| (way.submit)(log, calls)).fold(true, |a, b| a & b);
+        let waits = |state: &mut State| {
+            let open = |ticket| state.calls.get(ticket).is_some_and(Option::is_none);
+            taken && !state.closed && tickets.iter().any(open)
+        };
+        let state = self.told.wait_timeout_while(self.lock(), patience, waits);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner).0;
+        let answers: Vec<_> = tickets.iter().map(|ticket| state.calls.remove(ticket)).collect();
+        drop(state);
+        answers.into_iter().map(|answer| Self::done(answer.flatten())).collect()
+    }
+
+    fn done(answer: Option<Result<Done, StoreError>>) -> Result<Done, LogFailed> {
+        match answer {
+            Some(Ok(done)) => Ok(done),
+            Some(Err(error)) => {
+                tracing::warn!(?error, "a log did not take a call about users or tokens");
+                Err(LogFailed)
+            }
+            None => Err(LogFailed),
+        }
+    }
+
+    /// Nothing panics half way through a change of the state.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
