@@ -42,7 +42,7 @@ pub struct Mqtt {
     pens: Vec<Pen>,
     eyes: Vec<Eye>,
     /// Clients with wills whose sessions are at the server.
-    mortals: Vec<bool>,
+    mortals: Vec<wills::Known>,
     book: Book,
     recent: VecDeque<(u32, Vec<Fact>)>,
 }
@@ -55,7 +55,7 @@ impl Default for Mqtt {
         Mqtt {
             pens: (0..AUTHORS.len()).map(Pen::new).collect(),
             eyes: (0..READERS.len()).map(Eye::new).collect(),
-            mortals: vec![false; wills::count()],
+            mortals: vec![Some(false); wills::count()],
             book: Book::default(),
             recent: VecDeque::new(),
         }

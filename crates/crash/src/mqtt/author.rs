@@ -8,6 +8,7 @@
 use super::book::{Asked, Fact};
 use super::cast::{AUTHORS, Author, TOPICS, qos_of};
 use super::line::Line;
+use super::wills::Known;
 use super::wire::{self, Connect, Message, Said};
 use crate::body;
 use crate::clock;
@@ -35,7 +36,7 @@ pub struct Pen {
     at: usize,
     author: &'static Author,
     /// Its session is at the server.
-    known: bool,
+    known: Known,
     last_id: u16,
     open: VecDeque<Open>,
     /// What was said and heard last: when, packet type, identifier; 1 is a new connection.
@@ -49,7 +50,7 @@ impl Pen {
     /// Publisher `at` of [`AUTHORS`].
     pub fn new(at: usize) -> Pen {
         let (open, trail) = (VecDeque::new(), VecDeque::new());
-        Pen { at, author: &AUTHORS[at], known: false, last_id: 0, open, trail }
+        Pen { at, author: &AUTHORS[at], known: Some(false), last_id: 0, open, trail }
     }
 
     fn note(&mut self, kind: u8, id: u16) {
@@ -95,17 +96,22 @@ impl Pen {
     ) -> io::Result<()> {
         let Author { client, version, durable } = *self.author;
         let connect = Connect { version, client, durable, will: None };
-        let (mut line, present) = match Line::connect(scene.mqtt, &connect) {
+        let answer = Line::connect(scene.mqtt, &connect);
+        if answer.is_err() {
+            // The session may have been made before the kill.
+            self.known = self.known.filter(|&known| known || !durable);
+        }
+        let (mut line, present) = match answer {
             Err(error) if scene.stopping.load(std::sync::atomic::Ordering::Relaxed) => {
                 return Err(io::Error::new(io::ErrorKind::ConnectionReset, error));
             }
             other => other?,
         };
-        if present != self.known {
+        if self.known.is_some_and(|known| known != present) {
             let text = format!("{client}: present is {present}, {} open", self.open.len());
             facts.push(Fact::Wrong("a publisher's session is not as answered", text));
         }
-        self.known = durable;
+        self.known = Some(durable);
         if !present {
             self.open.clear();
         }

@@ -25,8 +25,11 @@ struct Mortal {
     number: u64,
 }
 
+/// Whether a client has a session; `None`: it asked for one and was not answered.
+pub type Known = Option<bool>;
+
 /// Lets clients with wills come, and some of them go, until it is over.
-pub fn run(scene: &Scene, party: u64, numbers: &Numbers, known: &mut [bool]) -> Vec<Fact> {
+pub fn run(scene: &Scene, party: u64, numbers: &Numbers, known: &mut [Known]) -> Vec<Fact> {
     let mut dice = scene.dice(party);
     let mut facts = Vec::new();
     let mut here: Vec<Option<Mortal>> = (0..CLIENTS).map(|_| None).collect();
@@ -67,7 +70,7 @@ pub fn count() -> usize {
 fn come(
     scene: &Scene,
     (at, numbers): (usize, &Numbers),
-    known: &mut bool,
+    known: &mut Known,
     facts: &mut Vec<Fact>,
 ) -> Option<Mortal> {
     let (number, qos) = (numbers.next(), 1 + (at / 2 % 2) as u8);
@@ -89,14 +92,16 @@ fn come(
     let connect = Connect { version, client: &client, durable, will };
     match Line::connect(scene.mqtt, &connect) {
         Ok((line, present)) => {
-            if present != *known {
+            if known.is_some_and(|known| known != present) {
                 let text = format!("{client}: present is {present}");
                 facts.push(Fact::Wrong("a session with a will is not as answered", text));
             }
-            *known = durable;
+            *known = Some(durable);
             Some(Mortal { line, number })
         }
         Err(error) => {
+            // The session may have been made before the kill.
+            *known = known.filter(|&known| known || !durable);
             let ends = scene.stopping.load(std::sync::atomic::Ordering::Relaxed);
             if error.kind() == io::ErrorKind::Other && scene.goes_on() && !ends {
                 let text = format!("{client}: {error}");
