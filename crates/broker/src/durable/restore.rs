@@ -32,8 +32,9 @@ use std::sync::Arc;
 /// What is known of a session until everything is restored.
 struct Owner {
     key: Key,
-    /// It was connected when the process died.
-    online: bool,
+    /// It was connected when the process died, or when the one before did: more may have been
+    /// sent than is known.
+    sent_more: bool,
     /// The highest place that was sent, as far as it was known.
     sent_upto: Seq,
 }
@@ -156,9 +157,9 @@ impl Broker {
         session.restore(if row.online { now.unix_s() } else { row.since_s }, &terms);
         let version = session.version();
         self.sessions.observe(version);
-        let (online, sent_upto) = (row.online, row.sent_upto);
+        let (sent_more, sent_upto) = (row.online || row.sent_more, row.sent_upto);
         for of in [timeline_of, exchanges_of] {
-            let owner = Owner { key, online, sent_upto };
+            let owner = Owner { key, sent_more, sent_upto };
             self.restoring.owners.insert(of(self.settings.home, id), owner);
         }
         Some(())
@@ -228,7 +229,7 @@ impl Broker {
             return;
         }
         let window = usize::from(self.settings.limits.topics.inflight_max);
-        let window = if owner.online { window } else { 0 };
+        let window = if owner.sent_more { window } else { 0 };
         let Some(session) = self.sessions.at_mut(key) else { return };
         let head = RestoredHead { last, count, bytes, sent_upto, window };
         session.more().queue.restore(head, &mut self.totals);

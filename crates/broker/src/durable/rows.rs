@@ -25,6 +25,7 @@ const VERSION: u8 = 1;
 const ONLINE: u8 = 1;
 const HAS_USER: u8 = 2;
 const BRIDGE: u8 = 4;
+const SENT_MORE: u8 = 8;
 const QOS: u8 = 3;
 const RETAIN: u8 = 4;
 
@@ -37,6 +38,8 @@ pub(crate) struct SessionRow {
     pub since_s: u32,
     /// The highest place that was sent, as far as it was known.
     pub sent_upto: u64,
+    /// Before the last start more may have been sent, and nobody has found out.
+    pub sent_more: bool,
     pub user: Option<Box<str>>,
     pub protocol: Box<str>,
 }
@@ -72,6 +75,7 @@ pub(crate) fn session_row(session: &Session, user: Option<&str>, protocol: &str)
         expiry_s: session.expiry_s(),
         since_s: session.since_s(),
         sent_upto: session.queue().map_or(0, |queue| queue.sent_upto()),
+        sent_more: session.queue().is_some_and(|queue| queue.sent_more()),
         user: user.map(Box::from),
         protocol: protocol.into(),
     };
@@ -83,7 +87,8 @@ impl SessionRow {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
         let flags = bit(self.online, ONLINE)
             | bit(self.user.is_some(), HAS_USER)
-            | bit(self.bridge, BRIDGE);
+            | bit(self.bridge, BRIDGE)
+            | bit(self.sent_more, SENT_MORE);
         let mut out = vec![VERSION, flags];
         out.extend(self.expiry_s.to_le_bytes());
         out.extend(self.since_s.to_le_bytes());
@@ -95,13 +100,14 @@ impl SessionRow {
 
     pub fn decode(bytes: &[u8]) -> Option<SessionRow> {
         let mut from = ByteReader::of(VERSION, bytes)?;
-        let flags = from.flags(ONLINE | HAS_USER | BRIDGE)?;
+        let flags = from.flags(ONLINE | HAS_USER | BRIDGE | SENT_MORE)?;
         let row = SessionRow {
             online: flags & ONLINE != 0,
             bridge: flags & BRIDGE != 0,
             expiry_s: from.u32()?,
             since_s: from.u32()?,
             sent_upto: from.u64()?,
+            sent_more: flags & SENT_MORE != 0,
             user: Some(from.text()?.into()).filter(|_| flags & HAS_USER != 0),
             protocol: from.text()?.into(),
         };

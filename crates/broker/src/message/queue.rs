@@ -63,6 +63,8 @@ pub(crate) struct Queue {
     stored: Option<Box<Stored>>,
     /// The last place of the timeline that is known to be taken; 0: none yet.
     told: Seq,
+    /// The highest one that was sent.
+    sent_upto: Seq,
     bytes: u64,
     /// [`QUEUE_BYTES`] are counted for it.
     charged: bool,
@@ -158,8 +160,10 @@ impl Queue {
             push_back(&mut self.inflight, entry);
         }
         self.live += 1;
-        self.live_bytes += u64::from(self.inflight.get(self.live - 1)?.bytes);
-        self.inflight.get(self.live - 1)
+        let entry = self.inflight.get(self.live - 1)?;
+        self.live_bytes += u64::from(entry.bytes);
+        self.sent_upto = self.sent_upto.max(entry.seq);
+        Some(entry)
     }
 
     /// What those weigh that are on the way.
@@ -346,10 +350,10 @@ impl Queue {
         here.chain(beside.map(|(_, entry)| entry))
     }
 
-    /// The highest place that was sent.
-    pub fn sent_upto(&self) -> u64 {
-        let sent = self.inflight.iter().map(|entry| entry.seq).max().unwrap_or(0);
-        sent.max(self.stored_sent_upto())
+    /// The highest place that was sent, or may have been before a restart. What is over may stand
+    /// up to there too, for the log may not know that it is.
+    pub fn sent_upto(&self) -> Seq {
+        self.sent_upto
     }
 
     /// The last place of the timeline that is known to be taken; 0: none is known.

@@ -253,3 +253,24 @@ fn what_a_client_has_at_qos_2_does_not_come_again_behind_what_it_has_not_answere
     assert_eq!(heard.collect::<Vec<_>>(), expected);
     world.audit();
 }
+
+#[test]
+fn what_may_have_been_sent_before_a_kill_may_have_been_so_after_the_next_one() {
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(durable("a"));
+    world.subscribe(&a, "t", Qos::ExactlyOnce);
+    let source = world.client(connect("source"));
+    world.send(&source, 1, message("t", Qos::ExactlyOnce, "x"));
+    assert_eq!(world.payloads(&a), ["x"]);
+    world.crash();
+    // It is back, and gone before the log has shown what waits for it.
+    world.keeps = false;
+    let a = world.client(durable("a"));
+    world.cut(&a);
+    world.crash_after(usize::MAX);
+    world.keeps = true;
+    let a = world.client(durable("a"));
+    let again: Vec<_> = world.messages(&a).iter().map(|it| (payload(it), it.again)).collect();
+    assert_eq!(again, [("x".to_owned(), true)]);
+    world.audit();
+}

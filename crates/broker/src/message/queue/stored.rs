@@ -26,8 +26,6 @@ pub(super) struct Stored {
     /// What they weigh.
     pub bytes: u64,
     pub unread: Unread,
-    /// What stands up to here was sent.
-    sent_upto: Seq,
     /// What stands next may have been sent too, before a restart: so many of QoS 2, so many in all.
     guess: (usize, usize),
     /// The guess was made for what stands up to here.
@@ -78,21 +76,21 @@ impl Stored {
 
     /// Whether the message at a place was sent, or may have been before a restart; for the oldest
     /// that was not asked about this says so from now on.
-    fn was_sent(&mut self, seq: Seq, qos: Qos, is_free: bool) -> bool {
+    fn was_sent(&mut self, (seq, qos): (Seq, Qos), is_free: bool, sent_upto: &mut Seq) -> bool {
         if seq > self.guessed {
             let (twice, all) = self.guess;
             let may_be = twice > 0 && all > 0 && is_free;
             self.guessed = seq;
-            self.guess = match may_be || seq <= self.sent_upto {
+            self.guess = match may_be || seq <= *sent_upto {
                 true => {
                     let twice = twice.saturating_sub(usize::from(qos == Qos::ExactlyOnce));
                     (twice, all.saturating_sub(1))
                 }
                 false => (0, 0),
             };
-            self.sent_upto = self.sent_upto.max(if may_be { seq } else { 0 });
+            *sent_upto = (*sent_upto).max(if may_be { seq } else { 0 });
         }
-        seq <= self.sent_upto
+        seq <= *sent_upto
     }
 }
 
@@ -102,8 +100,8 @@ impl Queue {
         let RestoredHead { last, count, bytes, sent_upto, window } = head;
         let guess = (window, SENT_WINDOWS * window);
         let unread = Unread::all(last);
-        let stored = Stored { count, bytes, unread, sent_upto, guess, ..Stored::default() };
-        self.told = last;
+        let stored = Stored { count, bytes, unread, guess, ..Stored::default() };
+        (self.told, self.sent_upto) = (last, sent_upto);
         self.stored = Some(Box::new(stored));
         self.bytes += bytes;
         totals.count += count;
@@ -145,7 +143,6 @@ impl Queue {
             true => std::mem::take(&mut self.inflight),
             false => VecDeque::new(),
         };
-        let sent_upto = sent.iter().map(|entry| entry.seq).max().unwrap_or(0);
         let waiting = std::mem::take(&mut self.waiting);
         let (mut places, mut bytes, mut beside) = (Vec::new(), 0, VecDeque::new());
         let mut behind = 0;
@@ -168,16 +165,15 @@ impl Queue {
         let told = self.told;
         let stored = self.stored.get_or_insert_with(|| Stored::none(told));
         stored.unread.give_back(&places);
-        stored.sent_upto = stored.sent_upto.max(sent_upto);
         stored.count += places.len() as u64;
         stored.bytes += bytes;
         beside.append(&mut stored.beside);
         stored.beside = beside;
     }
 
-    /// What stands up to here was sent, of those that are in the log alone.
-    pub fn stored_sent_upto(&self) -> Seq {
-        self.stored.as_ref().map_or(0, |stored| stored.sent_upto)
+    /// Whether what stands behind that may have been sent too, before a restart.
+    pub fn sent_more(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| stored.guess.0 > 0 && stored.guess.1 > 0)
     }
 
     /// Whether the oldest are to be dropped when they are read.
@@ -235,8 +231,9 @@ impl Queue {
             push_back(&mut self.waiting, beside);
         }
         let is_free = self.is_free(id_of(seq));
-        let stored = self.stored.as_mut();
-        let was_sent = stored.is_some_and(|stored| stored.was_sent(seq, entry.qos, is_free));
+        let (stored, sent_upto) = (self.stored.as_mut(), &mut self.sent_upto);
+        let was_sent =
+            stored.is_some_and(|stored| stored.was_sent((seq, entry.qos), is_free, sent_upto));
         self.enter(&entry, totals);
         if was_sent {
             entry.set_again();
@@ -262,9 +259,9 @@ impl Queue {
     /// asked in the order of the log.
     pub fn was_sent(&mut self, seq: Seq, qos: Qos) -> bool {
         if let Some(stored) = self.stored.as_mut().filter(|stored| stored.unread.has(seq)) {
-            stored.was_sent(seq, qos, true);
+            stored.was_sent((seq, qos), true, &mut self.sent_upto);
         }
-        seq <= self.sent_upto()
+        seq <= self.sent_upto
     }
 
     /// Takes out an entry that is handed to somebody else, wherever it is. `None`: it is not there.
