@@ -23,6 +23,7 @@ use crate::feed::Feed;
 use crate::guard::{guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
+use crate::orders::users::IMPORT_BYTES_MAX;
 use crate::table::{Route, table};
 use crate::tokens::Tokens;
 use crate::webhook::Address;
@@ -178,6 +179,9 @@ impl Shared {
         if path.starts_with("/v1/presence") {
             return PRINCIPALS_BYTES_MAX;
         }
+        if path == "/v1/users" {
+            return IMPORT_BYTES_MAX;
+        }
         push_bytes_max(&self.settings)
     }
 }
@@ -196,7 +200,8 @@ fn publish_bytes_max(settings: &Settings) -> usize {
 }
 
 fn largest_body(settings: &Settings) -> usize {
-    push_bytes_max(settings).max(publish_bytes_max(settings)).max(PRINCIPALS_BYTES_MAX)
+    let fixed = PRINCIPALS_BYTES_MAX.max(IMPORT_BYTES_MAX);
+    push_bytes_max(settings).max(publish_bytes_max(settings)).max(fixed)
 }
 
 fn door(limits: &ApiLimits) -> DoorLimits {

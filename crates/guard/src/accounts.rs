@@ -13,6 +13,7 @@
 
 use crate::passwords::{self, Kept, StoredHash};
 use crate::problems::Problems;
+use model::ports::users::{ImportForm, UserOrder};
 use std::collections::HashMap;
 
 /// Users in a file, at most.
@@ -84,6 +85,88 @@ impl Accounts {
     }
 }
 
+/// A line of an import.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportLine {
+    /// The user.
+    pub name: String,
+    /// What is kept of its password, unless that is plain.
+    pub kept: Kept,
+    /// Its password, from which what is kept is made.
+    pub password: Option<String>,
+    /// It may do everything; absent: as before.
+    pub is_super: Option<bool>,
+    /// It is refused; absent: as before.
+    pub is_disabled: Option<bool>,
+}
+
+impl ImportLine {
+    /// Reads one; `None`: it says nothing. In words, why it is wrong.
+    pub fn read(line: &str, form: ImportForm) -> Result<Option<ImportLine>, String> {
+        let line = line.trim();
+        match form {
+            ImportForm::Passwords if line.is_empty() || line.starts_with('#') => Ok(None),
+            ImportForm::Passwords => ImportLine::of_file(line).map(Some),
+            ImportForm::Csv if line.is_empty() => Ok(None),
+            ImportForm::Csv => ImportLine::of_csv(line).map(Some),
+        }
+    }
+
+    fn of_file(line: &str) -> Result<ImportLine, String> {
+        let (name, Account { mut kept, is_super, is_disabled }) = account(line)?;
+        let password = match &kept.hash {
+            Some(StoredHash::Plain(password)) => Some(String::from(&**password)),
+            _ => None,
+        };
+        if let Some(password) = &password {
+            check_password(password)?;
+            kept = Kept::default();
+        }
+        let (is_super, is_disabled) = (Some(is_super), Some(is_disabled));
+        Ok(ImportLine { name: name.into(), kept, password, is_super, is_disabled })
+    }
+
+    fn of_csv(line: &str) -> Result<ImportLine, String> {
+        let wrong = "a line is a name, a comma and a password, either of them in quotes if it has \
+                     a comma or a quote, and quotes in it twice";
+        let (name, rest) = csv_field(line).ok_or(wrong)?;
+        let (password, rest) = csv_field(rest.strip_prefix(',').ok_or(wrong)?).ok_or(wrong)?;
+        if !rest.is_empty() {
+            return Err(wrong.into());
+        }
+        passwords::check_name(&name)?;
+        check_password(&password)?;
+        let (is_super, is_disabled) = (None, None);
+        let password = Some(password);
+        Ok(ImportLine { name, kept: Kept::default(), password, is_super, is_disabled })
+    }
+}
+
+fn check_password(password: &str) -> Result<(), String> {
+    let most = UserOrder::PASSWORD_BYTES_MAX;
+    match (1..=most).contains(&password.len()) {
+        true => Ok(()),
+        false => Err(format!("a password has 1 to {most} bytes")),
+    }
+}
+
+/// The first field (RFC 4180 2), and what is behind it.
+fn csv_field(text: &str) -> Option<(String, &str)> {
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let (field, rest) = text.split_at(text.find(',').unwrap_or(text.len()));
+        return (!field.contains('"')).then(|| (field.into(), rest));
+    };
+    let mut field = String::new();
+    loop {
+        let (part, behind) = rest.split_once('"')?;
+        field += part;
+        match behind.strip_prefix('"') {
+            Some(behind) => (field, rest) = (field + "\"", behind),
+            None => return Some((field, behind)),
+        }
+    }
+}
+
 fn account(line: &str) -> Result<(&str, Account), String> {
     let (name, rest) = line.split_once(':').ok_or("a line is a name, a colon and a hash")?;
     passwords::check_name(name)?;
@@ -132,6 +215,39 @@ mod tests {
         assert!(file.user("eve").is_some_and(|eve| eve.is_disabled));
         assert!(file.user("sc").is_some_and(|user| user.kept.scram.is_some()));
         assert!(file.user("nobody").is_none());
+    }
+
+    #[test]
+    fn lines_of_an_import_say_what_is_kept_or_the_password_itself() {
+        let read = |line: &str| ImportLine::read(line, ImportForm::Passwords);
+        let keys = StoredHash::Scram(crate::scram::ScramKeys::derive(b"x", b"salt", 1)).text();
+        let line = read(&format!("ann:{HASH} {keys} super")).expect("right").expect("a user");
+        assert_eq!((&*line.name, line.password, line.is_super), ("ann", None, Some(true)));
+        assert!(line.kept.hash.is_some() && line.kept.scram.is_some());
+        let line = read("eve:$plain$open disabled ").expect("right").expect("a user");
+        assert_eq!((line.kept, line.password), (Kept::default(), Some("open".into())));
+        assert_eq!((line.is_super, line.is_disabled), (Some(false), Some(true)));
+        assert_eq!((read("# a comment"), read("  ")), (Ok(None), Ok(None)));
+        let long = format!("eve:$plain${}", "x".repeat(1_025));
+        for wrong in ["ann", "ann:secret", ":$plain$x", "ann:$plain$x admin", &long] {
+            assert!(read(wrong).is_err_and(|why| !why.contains("secret")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_csv_line_is_a_name_and_a_password() {
+        let read = |line: &str| {
+            let line = ImportLine::read(line, ImportForm::Csv)?;
+            Ok::<_, String>(line.map(|line| (line.name, line.password.unwrap_or_default())))
+        };
+        let both = |name: &str, password: &str| Ok(Some((name.to_owned(), password.to_owned())));
+        assert_eq!(read("ann,pass:word\r"), both("ann", "pass:word"));
+        assert_eq!(read("\"a,b\",\"p\"\"q\""), both("a,b", "p\"q"));
+        assert_eq!(read("ann,#x"), both("ann", "#x"));
+        assert_eq!(read(""), Ok(None));
+        for wrong in ["ann", "ann,", ",x", "ann,x,y", "ann,\"x", "a\"b,x", "\"ann\"x,y", "a:b,x"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! Invariant: what is made by [`UserEntry::ordered`] is read again by [`UserEntry::read`].
 
 use crate::access_control::known::Standing;
-use crate::accounts::Account;
+use crate::accounts::{Account, ImportLine};
 use crate::passwords::{self, Kept, StoredHash};
 use crate::rules::{List, RuleLine};
 use crate::scram::ScramKeys;
@@ -75,12 +75,28 @@ impl UserEntry {
         if let Some(kept) = kept {
             account.kept = kept;
         }
-        let (was, is) = (&self.account, &entry.account);
-        if is.is_disabled && !was.is_disabled || is.kept != was.kept && was.kept != Kept::default()
-        {
-            entry.epoch += 1;
+        Ok(self.raised(entry))
+    }
+
+    /// What a line of an import makes of it, with what is kept of its password; absent: as before.
+    /// Rules stay.
+    pub fn imported(&self, line: &ImportLine, kept: Option<Kept>) -> UserEntry {
+        let mut entry = self.clone();
+        let account = &mut entry.account;
+        account.is_super = line.is_super.unwrap_or(account.is_super);
+        account.is_disabled = line.is_disabled.unwrap_or(account.is_disabled);
+        account.kept = kept.unwrap_or(self.account.kept.clone());
+        self.raised(entry)
+    }
+
+    /// A change of it, with the epoch that it has.
+    fn raised(&self, mut changed: UserEntry) -> UserEntry {
+        let (was, is) = (&self.account, &changed.account);
+        let is_other = is.kept != was.kept && was.kept != Kept::default();
+        if is_other || is.is_disabled && !was.is_disabled {
+            changed.epoch += 1;
         }
-        Ok(entry)
+        changed
     }
 
     /// The same account with its sessions ended.

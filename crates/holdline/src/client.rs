@@ -63,6 +63,11 @@ impl Server {
     ) -> Result<Value, String> {
         let token = self.token()?;
         let (status, json) = self.answer(patience, (method, path), body, Some(&token))?;
+        self.told(status, json)
+    }
+
+    /// The answer, or in words why there is none.
+    fn told(&self, status: u16, json: Value) -> Result<Value, String> {
         if (200..300).contains(&status) {
             return Ok(json);
         }
@@ -78,6 +83,22 @@ impl Server {
         let code = json["error"]["code"].as_str().map(|code| format!(" ({code})"));
         let code = code.unwrap_or_default();
         Err(format!("the server answered {status}{code}: {message}{from}"))
+    }
+
+    /// A call that may take as long as `patience`; `None`: the server is busy and did nothing.
+    pub fn call_or_busy(
+        &self,
+        patience: Duration,
+        path: &str,
+        body: &Value,
+    ) -> Result<Option<Value>, String> {
+        let token = self.token()?;
+        let (status, json) =
+            self.answer(Some(patience), ("POST", path), Some(body), Some(&token))?;
+        if status == 503 && json["error"]["code"] == "busy" {
+            return Ok(None);
+        }
+        self.told(status, json).map(Some)
     }
 
     /// Where it is, without secrets.

@@ -57,6 +57,11 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// Whether what is noted is read by somebody as it comes: standard error is a terminal.
+pub fn is_told() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// The exit code of a command: its own, unless its result could not be written.
 pub fn settle(code: ExitCode) -> ExitCode {
     match fault().take() {

@@ -6,6 +6,7 @@
 //! asks others, so that a service that is slow keeps nobody waiting who has a password. No rule of
 //! access lives here. Invariant: every question that was taken is answered once, whatever happens.
 
+mod import;
 mod lane;
 mod row_logs;
 mod service;

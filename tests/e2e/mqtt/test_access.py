@@ -13,7 +13,7 @@ import time
 
 import certificates
 import mqtt.wire as wire
-from fixture import poll
+from fixture import poll, run
 from mqtt import drivers
 from mqtt.broker import Broker, Case, holdline_only, passwords
 from mqtt.test_sessions import ALL, at, lasting
@@ -354,6 +354,32 @@ class Book(Case):
         self.refused("dis", "d")
         self.put("dis", disabled=False)
         self.opened5(self.name, user="dis", password="d").ping()
+
+    def imported(self, text, *words):
+        with tempfile.NamedTemporaryFile("w", suffix=".users") as file:
+            file.write(text)
+            file.flush()
+            server = self.broker.server
+            host, port = server.ports["api"]
+            return run("user", "import", file.name, *words, "--url", f"http://{host}:{port}",
+                       "--token", server.token)
+
+    @holdline_only("it is ours")
+    def test_a_file_becomes_accounts(self):
+        lines = "ida:$plain$one\nivo:$plain$two disabled\n"
+        made = self.imported(lines)
+        self.assertEqual(made.returncode, 0, made)
+        self.assertIn("2 made, 0 changed, 0 as before", made.stdout)
+        self.opened5(self.name, user="ida", password="one").leave()
+        self.refused("ivo", "two")
+        again = self.imported(lines)
+        self.assertIn("0 made, 0 changed, 2 as before", again.stdout)
+        broken = self.imported("ina,three\nida,changed\nbroken\nivy,four\n", "--csv")
+        self.assertEqual(broken.returncode, 1, broken)
+        self.assertIn(":3: a line is a name, a comma and a password", broken.stderr)
+        self.opened5(self.name, user="ina", password="three").leave()
+        self.refused("ida", "one")
+        self.refused("ivy", "four")
 
     # -- SCRAM-SHA-256 (RFC 5802), by hand: no library here has it
 

@@ -1,7 +1,7 @@
 //! Users of the book, without anything of their passwords.
 
 use crate::orders::users::ACTIONS;
-use model::ports::users::UserState;
+use model::ports::users::{self, UserState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,6 +55,28 @@ impl From<&UserState> for User {
             disabled: state.is_disabled,
             rules: rules.collect(),
         }
+    }
+}
+
+/// What became of the lines of an import.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Imported {
+    /// Lines that are done, from the first. The next import goes on behind them.
+    done: usize,
+    /// Users that were made.
+    made: usize,
+    /// Users that were changed.
+    changed: usize,
+    /// Users that were so before.
+    same: usize,
+    /// What is wrong with the line behind those that are done, and what is allowed; null: nothing.
+    wrong: Option<String>,
+}
+
+impl From<users::Imported> for Imported {
+    fn from(imported: users::Imported) -> Imported {
+        let users::Imported { done, made, changed, same, wrong } = imported;
+        Imported { done, made, changed, same, wrong }
     }
 }
 

@@ -423,6 +423,13 @@ fn access() -> Vec<Route> {
             .told("listUsers", "Users of the book, page by page",
                 "A page, in an order that stays the same and is not that of names. Users of a \
                  password file are not in the book."),
+        post("/v1/users", users::import).wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
+            .told("importUsers", "Make or change many users, as lines say",
+                "How many lines are done: their users are on stable storage and can log in. It \
+                 stops before a line that is wrong, behind 64 plain passwords, and before a name \
+                 that stood there already.")
+            .more("A line that says what is so changes nothing: an import that broke off is made \
+                   again from its beginning. A user's rules stay."),
         get("/v1/users/{user}", users::one).wants(&[Users], Other).refuses(FINDS)
             .told("getUser", "One user", "Without anything of its password."),
         put("/v1/users/{user}", users::put)

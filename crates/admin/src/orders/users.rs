@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::feed::topic;
 use crate::texts::{PageLimit, TopicFilter};
 use model::limits::TopicLimits;
-use model::ports::users::{UserOrder, UserRule};
+use model::ports::users::{IMPORT_LINES_MAX, ImportForm, UserOrder, UserRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -37,6 +37,38 @@ pub(crate) struct UserBody {
     /// What it may do; the first that matches holds.
     #[schemars(length(max = UserOrder::RULES_MAX))]
     rules: Option<Vec<RuleBody>>,
+}
+
+/// Bytes of an import.
+pub(crate) const IMPORT_BYTES_MAX: usize = 2 << 20;
+
+/// Lines that say each what a user is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "UserImport")]
+pub(crate) struct ImportBody {
+    /// The lines, of a password file (a name, a colon, a hash or $plain$ with a password; behind
+    /// it keys for SCRAM, `super`, `disabled`) or of CSV (a name, a comma, a password).
+    #[schemars(length(min = 1, max = IMPORT_LINES_MAX))]
+    lines: Vec<String>,
+    /// What lines they are.
+    #[schemars(extend("enum" = ImportForm::ALL.map(ImportForm::name), "default" = "passwords"))]
+    form: Option<String>,
+}
+
+impl ImportBody {
+    /// Lines and their form.
+    pub(crate) fn checked(self) -> Result<(Vec<String>, ImportForm), Fault> {
+        if self.lines.is_empty() || self.lines.len() > IMPORT_LINES_MAX {
+            return Err(Fault::bad(format!("`lines` has 1 to {IMPORT_LINES_MAX}")));
+        }
+        let form = match self.form.as_deref() {
+            None => Some(ImportForm::Passwords),
+            Some(name) => ImportForm::ALL.into_iter().find(|form| form.name() == name),
+        };
+        let form = form.ok_or_else(|| Fault::bad("`form` must be `passwords` or `csv`"))?;
+        Ok((self.lines, form))
+    }
 }
 
 /// One line of what a user may do.

@@ -7,9 +7,9 @@ use super::{Asked, Part, asked, page, part};
 use crate::answers::Removed;
 use crate::answers::users::{self as answers, User};
 use crate::api::{Api, Shared};
-use crate::describe::OptionalBody;
+use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
-use crate::orders::users::{self, UserBody, UsersQuery};
+use crate::orders::users::{self, ImportBody, UserBody, UsersQuery};
 use axum::Json;
 use axum::extract::State;
 use model::ports::users::{UserFault, Users};
@@ -54,6 +54,13 @@ pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
         true => Ok(Json(Removed { removed: true })),
         false => Err(Fault::unknown("user")),
     }
+}
+
+/// `POST /v1/users`: makes or changes many, as lines say.
+pub(crate) async fn import(State(api): Api, body: Body<ImportBody>) -> Told<answers::Imported> {
+    let (lines, form) = body.read()?.checked()?;
+    let done = ask(&api, move |book| book.import(&lines, form)).await?.map_err(fault)?;
+    Ok(Json(answers::Imported::from(done)))
 }
 
 /// `POST /v1/users/{user}/kick`

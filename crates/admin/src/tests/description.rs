@@ -5,7 +5,7 @@ use crate::orders::hooks::RedeliverBody;
 use crate::orders::messages::{PublishBody, SubscribeBody};
 use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
 use crate::orders::tokens::ApiTokenBody;
-use crate::orders::users::UserBody;
+use crate::orders::users::{ImportBody, UserBody};
 use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
 use std::collections::BTreeSet;
 
@@ -225,6 +225,9 @@ fn every_example_of_an_order_is_one() {
                 Some("UserChange") => body::read::<UserBody>(&body)
                     .and_then(|user| user.order("u".into(), &limits.topics))
                     .map(drop),
+                Some("UserImport") => {
+                    body::read::<ImportBody>(&body).and_then(ImportBody::checked).map(drop)
+                }
                 Some("PrincipalsQuery") => body::read::<PrincipalsBody>(&body)
                     .and_then(|query| query.principals(&limits.topics))
                     .map(drop),
@@ -241,5 +244,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 14);
+    assert_eq!(seen.len(), 15);
 }

@@ -214,6 +214,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/clients/{client}/subscriptions" | "/v1/client/subscriptions" => r#"{"filter": "a"}"#,
         "/v1/presence" | "/v1/presence/stored" => r#"{"clients": ["c"]}"#,
         "/v1/publish" => r#"{"topic": "t"}"#,
+        "/v1/users" => r#"{"lines": ["tills"]}"#,
         "/v1/tokens" => r#"{"name": "another", "scopes": ["read"]}"#,
         _ => "{}",
     };

@@ -2,6 +2,7 @@
 
 use super::description::{check_answer, check_named};
 use super::*;
+use model::ports::users::{IMPORT_LINES_MAX, ImportForm, Imported};
 use model::ports::users::{UserFault, UserOrder, UserRule, UserState};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ pub(super) struct Book {
     users: Mutex<BTreeMap<String, UserState>>,
     passwords: Mutex<Vec<Option<String>>>,
     says: Mutex<Option<UserFault>>,
+    form: Mutex<Option<ImportForm>>,
 }
 
 impl Users for Book {
@@ -60,9 +62,36 @@ impl Users for Book {
             user.clone()
         }))
     }
+
+    fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault> {
+        *self.form.lock().expect("no panic") = Some(form);
+        self.or_says(())?;
+        Ok(self.take_in(lines))
+    }
 }
 
 impl Book {
+    /// A line is a name here, and one that is `wrong` is wrong.
+    fn take_in(&self, lines: &[String]) -> Imported {
+        let mut told = Imported::default();
+        for line in lines {
+            if line == "wrong" {
+                told.wrong = Some("a line is a name".into());
+                break;
+            }
+            let order = UserOrder {
+                name: line.clone(),
+                password: None,
+                is_super: None,
+                is_disabled: None,
+                rules: None,
+            };
+            self.put(order).expect("nothing is said");
+            (told.done, told.made) = (told.done + 1, told.made + 1);
+        }
+        told
+    }
+
     /// What the test wants said, or this.
     fn or_says<T>(&self, told: T) -> Result<T, UserFault> {
         self.says.lock().expect("no panic").clone().map_or(Ok(told), Err)
@@ -154,9 +183,41 @@ fn what_the_book_does_not_take_is_told() {
             ("GET", "/v1/users", ""),
             ("DELETE", "/v1/users/u", ""),
             ("POST", "/v1/users/u/kick", ""),
+            ("POST", "/v1/users", r#"{"lines": ["a"]}"#),
         ] {
             let (found, told) = test_api.json(method, path, body);
             assert_eq!((found, &told["error"]["code"]), (status, &json!(code)), "{method} {path}");
         }
+    }
+}
+
+#[test]
+fn lines_of_users_are_taken_in_up_to_the_first_that_is_wrong() {
+    let (test_api, book) = test_api();
+    let (status, told) = test_api.json("POST", "/v1/users", r#"{"lines": ["a", "b"]}"#);
+    check_answer("post", "/v1/users", &told);
+    let expected = json!({ "done": 2, "made": 2, "changed": 0, "same": 0, "wrong": null });
+    assert_eq!((status, told), (200, expected));
+    assert_eq!(*book.form.lock().expect("no panic"), Some(ImportForm::Passwords));
+    let body = r#"{"lines": ["c", "wrong", "d"], "form": "csv"}"#;
+    let (status, told) = test_api.json("POST", "/v1/users", body);
+    check_answer("post", "/v1/users", &told);
+    assert_eq!(
+        (status, &told["done"], &told["wrong"]),
+        (200, &json!(1), &json!("a line is a name"))
+    );
+    assert_eq!(*book.form.lock().expect("no panic"), Some(ImportForm::Csv));
+    assert_eq!(book.user("d"), Ok(None));
+    let many = json!({ "lines": vec!["x"; IMPORT_LINES_MAX + 1] }).to_string();
+    for (body, expected) in [
+        (r#"{"lines": []}"#, "1 to 4096"),
+        (&*many, "1 to 4096"),
+        (r#"{"lines": ["a"], "form": "xml"}"#, "`form` must be"),
+        (r#"{"lines": [1]}"#, "`lines[0]` must be a string"),
+        ("{}", "lines"),
+    ] {
+        let (status, told) = test_api.json("POST", "/v1/users", body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(expected), "{status} {message}");
     }
 }

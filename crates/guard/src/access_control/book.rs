@@ -67,6 +67,16 @@ impl AccessControl {
         }
     }
 
+    /// Changes or adds several, as [`Self::put`] does one.
+    pub fn put_all(&self, entries: Vec<(String, UserEntry, bool)>) {
+        let mut people = self.people_mut();
+        let at = self.rise();
+        for (name, entry, ends) in entries {
+            people.put(&name, &entry, ends, at);
+            self.remember(&name, Arc::new(entry), people.settings.users_cached_max);
+        }
+    }
+
     /// Removes one, which is gone from stable storage. False: there was none.
     pub fn remove(&self, name: &str) -> bool {
         let mut people = self.people_mut();

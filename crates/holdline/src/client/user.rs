@@ -11,6 +11,10 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod import;
+
+use import::Import;
+
 /// What to do with users.
 #[derive(Args)]
 pub struct Arguments {
@@ -44,6 +48,8 @@ enum Action {
         #[arg(required = true)]
         names: Vec<String>,
     },
+    /// Make or change the users of a file; what is so already stays
+    Import(Import),
     /// End all sessions of users, of every protocol; they may come again
     Kick {
         /// Their names
@@ -115,6 +121,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             server.call("PUT", &path(&put.name), Some(&order)).map(|user| shown(&user))
         }
         Action::Remove { names } => server.delete_each(names, path, (json, "removed")),
+        Action::Import(order) => import::import(server, order, json),
         Action::Kick { names } => {
             let kick = |name: &String| {
                 let user = server.call("POST", &format!("{}/kick", path(name)), None)?;

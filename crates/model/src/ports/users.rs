@@ -8,6 +8,7 @@
 
 use super::log::RowHome;
 use base::hash::HashKey;
+use base::words;
 
 /// The domain of every account, until there are several.
 pub const DOMAIN: &str = "localhost";
@@ -52,6 +53,41 @@ pub trait Users: Send + Sync {
     /// Ends all sessions of a user, of every protocol, that were begun before: its epoch rises.
     /// `None`: there is no such user.
     fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault>;
+
+    /// Makes or changes users as lines say, one after the other, up to the first that is wrong. It
+    /// may stop before the end: whoever has more lines goes on behind those that are done. A fault
+    /// is of the first line; those before one are done.
+    fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault>;
+}
+
+/// Lines in one import, at most; the rest is left.
+pub const IMPORT_LINES_MAX: usize = 4_096;
+
+words! {
+    /// Form of the lines of an import.
+    #[derive(Hash)]
+    pub enum ImportForm {
+        /// Those of a password file: a name, a colon, a hash or `$plain$` with a password; behind
+        /// it keys for SCRAM, `super`, `disabled`. Empty lines and comments are left out.
+        Passwords = "passwords",
+        /// A name, a comma and a password (RFC 4180).
+        Csv = "csv",
+    }
+}
+
+/// What became of the lines of an import.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Imported {
+    /// Lines that are done, from the first.
+    pub done: usize,
+    /// Users that were made.
+    pub made: usize,
+    /// Users that were changed.
+    pub changed: usize,
+    /// Users that were so before.
+    pub same: usize,
+    /// What is wrong with the line behind those that are done.
+    pub wrong: Option<String>,
 }
 
 /// A user as it is ordered.

@@ -112,14 +112,20 @@ impl RowLogs {
         self.ask(logs.map(|log| (log, Call::Write(write.clone()))).collect(), ANSWER).map(drop)
     }
 
-    /// The value of a row, if there is one.
-    pub(super) fn row(&self, table: Table, key: Box<[u8]>) -> Result<Option<Box<[u8]>>, LogFailed> {
-        let log = self.way()?.log_of(&key);
-        let read = Call::Read(Read::Row { table, key });
-        match self.ask(vec![(log, read)], READ)?.pop() {
-            Some(Done::Row(value)) => Ok(value),
+    /// The values of rows, of those that there are.
+    pub(super) fn row_of_each(
+        &self,
+        table: Table,
+        keys: Vec<Box<[u8]>>,
+    ) -> Result<Vec<Option<Box<[u8]>>>, LogFailed> {
+        let way = self.way()?;
+        let read = |key: Box<[u8]>| (way.log_of(&key), Call::Read(Read::Row { table, key }));
+        let answers = self.ask(keys.into_iter().map(read).collect(), READ)?;
+        let value = |done| match done {
+            Done::Row(value) => Ok(value),
             _ => Err(LogFailed),
-        }
+        };
+        answers.into_iter().map(value).collect()
     }
 
     /// Rows of all logs behind a key, in the order of their keys, at most so many; only those whose

@@ -7,7 +7,7 @@ use guard::{Anonymous, ListenerPolicy, Method};
 use model::id::NodeId;
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Done, Read as LogRead, RowHome, StoreError, Table, Write};
-use model::ports::users::{DOMAIN, UserFault, UserOrder, UserRule, account_home};
+use model::ports::users::{DOMAIN, ImportForm, UserFault, UserOrder, UserRule, account_home};
 use model::service::ServiceKind;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -526,4 +526,68 @@ fn a_close_answers_whoever_waits() {
     assert_eq!(answers.len(), 400);
     let late = place.entrance.resolve(BY, 1, Box::new(question("a", "b")));
     assert!(matches!(late, Err(Admission::Refused(Denial::Unavailable))));
+}
+
+#[test]
+fn lines_become_accounts_that_can_log_in_and_again_they_change_nothing() {
+    let access = AccessSection { hash_cost: guard::passwords::Cost::Light, ..Default::default() };
+    let place = Place::new(settings(access));
+    let users = place.entrance.users();
+    let hashed = USERS.trim_end().to_owned();
+    let import = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        users.import(&lines, ImportForm::Passwords)
+    };
+    let lines = ["# a comment", &hashed, "", "eve:$plain$open super", "off:$plain$x disabled"];
+    let told = import(&lines).expect("room");
+    assert_eq!((told.done, told.made, told.changed, told.same, told.wrong), (5, 3, 0, 0, None));
+    assert!(granted(place.ask(question("ann", "secret"))).account.is_some());
+    assert_eq!(granted(place.ask(question("eve", "open"))).user.as_deref(), Some("eve"));
+    assert_eq!(refused(place.ask(question("off", "x"))), Denial::NotAuthorized);
+    let rows = place.rows.lock().expect("no panic").clone();
+    let plain =
+        rows.iter().flatten().any(|(_, row)| String::from_utf8_lossy(row).contains("plain"));
+    assert!(!plain, "a plain password is not kept");
+    let told = import(&lines).expect("read");
+    assert_eq!((told.done, told.made, told.changed, told.same), (5, 0, 0, 3));
+    assert_eq!(*place.rows.lock().expect("no panic"), rows);
+    let first = users.user("eve").expect("read").expect("there");
+    let told = import(&["eve:$plain$other super"]).expect("read");
+    assert_eq!((told.made, told.changed), (0, 1));
+    let second = users.user("eve").expect("read").expect("there");
+    assert_eq!((second.uid, second.epoch), (first.uid, first.epoch + 1));
+    assert_eq!(refused(place.ask(question("eve", "open"))), Denial::BadCredentials);
+    assert_eq!(granted(place.ask(question("eve", "other"))).user.as_deref(), Some("eve"));
+}
+
+#[test]
+fn an_import_stops_where_it_has_to_and_says_where() {
+    let access = AccessSection {
+        hash_cost: guard::passwords::Cost::Light,
+        scram_iterations: 0,
+        users_max: 70,
+        ..Default::default()
+    };
+    let place = Place::new(settings(access));
+    let users = place.entrance.users();
+    let csv = |lines: &[String]| users.import(lines, ImportForm::Csv);
+    let line = |number: usize| format!("user-{number},secret");
+    let wrong = csv(&[line(0), "no comma".into(), line(1)]).expect("room");
+    assert_eq!((wrong.done, wrong.made), (1, 1));
+    assert!(wrong.wrong.is_some_and(|why| why.contains("a comma")));
+    assert_eq!(users.user("user-1"), Ok(None));
+    let twice = csv(&[line(1), line(2), line(1)]).expect("room");
+    assert_eq!((twice.done, twice.made), (2, 2), "a name that stood there waits for the next call");
+    // As many plain passwords as one call takes; the next goes on behind them.
+    let many: Vec<String> = (3..103).map(line).collect();
+    let slice = csv(&many).expect("room");
+    assert_eq!((slice.done, slice.made), (64, 64));
+    let slice = csv(&many[64..]).expect("room");
+    assert_eq!((slice.done, slice.made), (3, 3), "then the book is full");
+    assert_eq!(csv(&many[67..]), Err(UserFault::Full));
+    assert_eq!(users.list(None, 100).expect("read").len(), 70);
+    let full = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
+    let lines = [USERS.trim_end().to_owned()];
+    let told = full.entrance.users().import(&lines, ImportForm::Passwords);
+    assert_eq!(told, Err(UserFault::StoreFailed));
 }

@@ -10,7 +10,7 @@ use guard::book::{self, EVERYBODY, UserEntry};
 use guard::passwords::Kept;
 use guard::{AccessControl, NotRead};
 use model::ports::log::{RowHome, Table, Write};
-use model::ports::users::{DOMAIN, UserFault, UserOrder, UserState, Users};
+use model::ports::users::{DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users};
 use model::ports::users::{account_key, account_of_key};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ const NUMBER_BITS: u32 = 43;
 
 /// Numbers of accounts, of which no two are alike.
 #[derive(Default)]
-struct Numbers {
+pub(super) struct Numbers {
     /// The last that was given.
     last: u64,
     /// Up to here they are this process's, which stands in the logs.
@@ -40,8 +40,8 @@ struct Numbers {
 
 /// The book.
 pub(super) struct UserBook {
-    access_control: Arc<AccessControl>,
-    logs: Arc<RowLogs>,
+    pub(super) access_control: Arc<AccessControl>,
+    pub(super) logs: Arc<RowLogs>,
     /// Held by whoever changes the book.
     changing: Mutex<Numbers>,
     /// Rows of a build before, that are not read.
@@ -92,13 +92,23 @@ impl UserBook {
 
     /// An account as its log has it.
     pub(super) fn read(&self, name: &str) -> Result<Option<UserEntry>, LogFailed> {
-        let key = account_key(self.logs.way()?.home, DOMAIN, name);
-        let Some(row) = self.logs.row(Table::Users, key)? else { return Ok(None) };
-        let entry = UserEntry::read(&row);
-        if entry.is_none() {
-            tracing::error!(user = name, "the row of a user cannot be read");
-        }
-        entry.map(Some).ok_or(LogFailed)
+        self.read_each(&[name])?.pop().ok_or(LogFailed)
+    }
+
+    /// The same of several.
+    pub(super) fn read_each(&self, names: &[&str]) -> Result<Vec<Option<UserEntry>>, LogFailed> {
+        let home = self.logs.way()?.home;
+        let keys = names.iter().map(|name| account_key(home, DOMAIN, name)).collect();
+        let rows = self.logs.row_of_each(Table::Users, keys)?;
+        let read = |(row, name): (Option<Box<[u8]>>, &&str)| {
+            let Some(row) = row else { return Ok(None) };
+            let entry = UserEntry::read(&row);
+            if entry.is_none() {
+                tracing::error!(user = name, "the row of a user cannot be read");
+            }
+            entry.map(Some).ok_or(LogFailed)
+        };
+        rows.into_iter().zip(names).map(read).collect()
     }
 
     /// The same for access control.
@@ -142,24 +152,29 @@ impl UserBook {
     }
 
     /// Nothing panics half way through a change.
-    fn lock(&self) -> MutexGuard<'_, Numbers> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Numbers> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is kept of a new password. Slow.
-    fn kept(&self, order: &UserOrder) -> Result<Option<Kept>, UserFault> {
-        let Some(password) = &order.password else { return Ok(None) };
+    pub(super) fn kept(&self, password: &str) -> Result<Kept, UserFault> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| UserFault::StoreFailed)?;
-        Ok(Some(self.access_control.settings().hashing.hash(password.as_bytes(), random)))
+        Ok(self.access_control.settings().hashing.hash(password.as_bytes(), random))
     }
 
-    /// A new account under this name, if there may be one more.
-    fn made(&self, name: &str, numbers: &mut Numbers) -> Result<UserEntry, UserFault> {
+    /// A new account under this name, if there may be one more beside those that are being made.
+    pub(super) fn made(
+        &self,
+        name: &str,
+        making: usize,
+        numbers: &mut Numbers,
+    ) -> Result<UserEntry, UserFault> {
         if name == EVERYBODY {
             return Ok(UserEntry::default());
         }
-        if self.access_control.count() >= self.access_control.settings().users_max as usize {
+        let most = self.access_control.settings().users_max as usize;
+        if self.access_control.count() + making >= most {
             return Err(UserFault::Full);
         }
         if self.access_control.may_have(name) {
@@ -192,12 +207,12 @@ impl Users for UserBook {
 
     fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
         book::check(&order).map_err(UserFault::Wrong)?;
-        let kept = self.kept(&order)?;
+        let kept = order.password.as_deref().map(|password| self.kept(password)).transpose()?;
         let mut numbers = self.lock();
         let before = self.read(&order.name)?;
         let made = match &before {
             Some(_) => None,
-            None => Some(self.made(&order.name, &mut numbers)?),
+            None => Some(self.made(&order.name, 0, &mut numbers)?),
         };
         let base = before.as_ref().or(made.as_ref()).expect("one of them is there");
         let entry = base.ordered(&order, kept).map_err(UserFault::Wrong)?;
@@ -225,6 +240,10 @@ impl Users for UserBook {
         let _one = self.lock();
         let Some(before) = self.read(name)? else { return Ok(None) };
         self.write(name, Some(&before), before.kicked()).map(Some)
+    }
+
+    fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault> {
+        self.import_lines(lines, form)
     }
 }
 

@@ -1,0 +1,148 @@
+//! Many accounts at once: lines of a file become rows, a batch in one write a log.
+//!
+//! A batch is what one call may take: so many lines, so many plain passwords (each of which is
+//! derived here, on the caller's thread), no name twice. Whoever has more goes on behind what is
+//! done. Invariant: a line counts as done when its account is on stable storage and can log in.
+
+use super::user_book::{Numbers, UserBook};
+use guard::accounts::ImportLine;
+use guard::book::UserEntry;
+use guard::passwords::{Kept, StoredHash};
+use model::ports::log::{Table, Write};
+use model::ports::users::{DOMAIN, IMPORT_LINES_MAX, ImportForm, Imported, UserFault, account_key};
+use std::collections::HashSet;
+
+/// Plain passwords in one batch: with the dearest hashing, some seconds.
+const PASSWORDS_MAX: usize = 64;
+
+/// A line that is to be written, or is so already.
+struct Wish {
+    name: String,
+    entry: UserEntry,
+    before: Option<UserEntry>,
+}
+
+impl Wish {
+    fn is_same(&self) -> bool {
+        self.before.as_ref().is_some_and(|before| {
+            before.account == self.entry.account && before.epoch == self.entry.epoch
+        })
+    }
+
+    fn ends(&self) -> bool {
+        self.before.as_ref().is_some_and(|before| before.epoch != self.entry.epoch)
+    }
+}
+
+/// The lines of a batch with their places, and what is wrong with the one behind them.
+fn batch(lines: &[String], form: ImportForm) -> (Vec<(usize, ImportLine)>, Imported) {
+    let (mut batch, mut names, mut passwords) = (Vec::new(), HashSet::new(), 0);
+    let mut told = Imported::default();
+    for (at, line) in lines.iter().take(IMPORT_LINES_MAX).enumerate() {
+        match ImportLine::read(line, form) {
+            Ok(None) => {}
+            Ok(Some(read)) => {
+                passwords += usize::from(read.password.is_some());
+                if passwords > PASSWORDS_MAX || !names.insert(read.name.clone()) {
+                    break;
+                }
+                batch.push((at, read));
+            }
+            Err(why) => {
+                told.wrong = Some(why);
+                break;
+            }
+        }
+        told.done = at + 1;
+    }
+    (batch, told)
+}
+
+impl UserBook {
+    /// Carries out a batch ([`model::ports::users::Users::import`]).
+    pub(super) fn import_lines(
+        &self,
+        lines: &[String],
+        form: ImportForm,
+    ) -> Result<Imported, UserFault> {
+        let (batch, mut told) = batch(lines, form);
+        let mut numbers = self.lock();
+        let names: Vec<&str> = batch.iter().map(|(_, line)| &*line.name).collect();
+        let before = self.before(&names)?;
+        let (mut wishes, mut making) = (Vec::with_capacity(batch.len()), 0);
+        for ((at, line), before) in batch.iter().zip(before) {
+            match self.wish(line, before, making, &mut numbers) {
+                Ok(wish) => {
+                    making += usize::from(wish.before.is_none());
+                    wishes.push(wish);
+                }
+                // Those before it are carried out, and the next call begins with it.
+                Err(_) if *at > 0 => {
+                    (told.done, told.wrong) = (*at, None);
+                    break;
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        self.carry_out(wishes, &mut told)?;
+        Ok(told)
+    }
+
+    /// What there is of these. Whom memory does not know is not looked for.
+    fn before(&self, names: &[&str]) -> Result<Vec<Option<UserEntry>>, UserFault> {
+        let known = |name: &&&str| self.access_control.may_have(name);
+        let asked: Vec<&str> = names.iter().filter(known).copied().collect();
+        let mut read = self.read_each(&asked)?.into_iter();
+        let found = |name: &&str| if known(&name) { read.next().flatten() } else { None };
+        Ok(names.iter().map(found).collect())
+    }
+
+    fn wish(
+        &self,
+        line: &ImportLine,
+        before: Option<UserEntry>,
+        making: usize,
+        numbers: &mut Numbers,
+    ) -> Result<Wish, UserFault> {
+        let made = match &before {
+            Some(_) => None,
+            None => Some(self.made(&line.name, making, numbers)?),
+        };
+        let base = before.as_ref().or(made.as_ref()).expect("one of them is there");
+        let entry = base.imported(line, self.kept_of(line, &base.account.kept)?);
+        Ok(Wish { name: line.name.clone(), entry, before })
+    }
+
+    /// What is kept of a line's password; `None`: what was kept is its already. Slow, if it is
+    /// plain.
+    fn kept_of(&self, line: &ImportLine, before: &Kept) -> Result<Option<Kept>, UserFault> {
+        let Some(password) = &line.password else { return Ok(Some(line.kept.clone())) };
+        let is_of = |hash: &StoredHash| hash.is_of(password.as_bytes());
+        match before.hash.as_ref().is_some_and(is_of) {
+            true => Ok(None),
+            false => self.kept(password).map(Some),
+        }
+    }
+
+    fn carry_out(&self, wishes: Vec<Wish>, told: &mut Imported) -> Result<(), UserFault> {
+        let home = self.logs.way()?.home;
+        let (same, wishes): (Vec<_>, Vec<_>) = wishes.into_iter().partition(Wish::is_same);
+        if wishes.iter().any(Wish::ends) && !self.access_control.may_end() {
+            return Err(UserFault::Busy);
+        }
+        let write = |wish: &Wish| {
+            let key = account_key(home, DOMAIN, &wish.name);
+            Write::Put { table: Table::Users, key, value: wish.entry.row() }
+        };
+        self.logs.write(wishes.iter().map(write).collect())?;
+        told.same = same.len();
+        told.made = wishes.iter().filter(|wish| wish.before.is_none()).count();
+        told.changed = wishes.len() - told.made;
+        let put = |wish: Wish| {
+            let ends = wish.ends();
+            (wish.name, wish.entry, ends)
+        };
+        self.access_control.put_all(wishes.into_iter().map(put).collect());
+        Ok(())
+    }
+}
