@@ -17,7 +17,7 @@ use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
 use model::ports::calls::{self, RETRIES_MAX, RETRY_PAUSE, RetryQueue, may_be_taken_later};
 use model::ports::log::{Call, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write};
-use model::timeline::{Seq, TimelineId};
+use model::timeline::{Seq, Space, TimelineId};
 use std::collections::BTreeSet;
 
 /// Calls that may wait for the log; beyond, what needs it is refused as Busy.
@@ -102,13 +102,6 @@ struct Over {
     seq: Seq,
     /// The place of a mark among its exchanges; 0: none.
     mark: Seq,
-}
-
-/// The timelines of a session: of what waits for it, and of its exchanges.
-#[derive(Clone, Copy)]
-pub(crate) struct Timelines {
-    pub messages: TimelineId,
-    pub exchanges: TimelineId,
 }
 
 /// The calls of a shard.
@@ -285,11 +278,11 @@ impl LogCalls {
         self.pulls.iter().map(|(at, _)| *at).min()
     }
 
-    /// Has the log remove what is over. `timelines_of`: a session's timelines; what was a session's
-    /// that is gone was forgotten with it.
+    /// Has the log remove what is over. `timeline_of`: a session's timeline in a space; what was a
+    /// session's that is gone was forgotten with it.
     pub fn remove_over(
         &mut self,
-        timelines_of: impl Fn(Key) -> Option<Timelines>,
+        timeline_of: impl Fn(Key, Space) -> Option<TimelineId>,
         fx: &mut Effects,
     ) {
         if self.over.is_empty() {
@@ -299,18 +292,20 @@ impl LogCalls {
         over.sort_unstable();
         for of_one in over.chunk_by(|a, b| a.session == b.session) {
             let session = of_one[0].session;
-            let Some(timelines) = timelines_of(session) else { continue };
             for some in of_one.chunks(REMOVE_SEQS_MAX) {
                 let (alone, with) = some.split_at(some.partition_point(|over| over.seq == 0));
                 let marks: Vec<Seq> = alone.iter().map(|over| over.mark).collect();
-                if !marks.is_empty() {
-                    let timeline = timelines.exchanges;
+                if !marks.is_empty()
+                    && let Some(timeline) = timeline_of(session, Space::Exchanges)
+                {
                     self.write(Write::Remove { timeline, seqs: marks }, fx);
                 }
                 let seqs: Vec<Seq> = with.iter().map(|over| over.seq).collect();
-                if !seqs.is_empty() {
+                if !seqs.is_empty()
+                    && let Some(timeline) = timeline_of(session, Space::Sessions)
+                {
                     let marks = with.iter().map(|over| over.mark).filter(|&mark| mark != 0);
-                    let (timeline, marks) = (timelines.messages, marks.collect());
+                    let marks = marks.collect();
                     self.ask_removal(Box::new(Removal { session, timeline, seqs, marks }), fx);
                 }
             }
@@ -378,18 +373,18 @@ mod tests {
         }
         log.remove_mark(key(1), 2);
         log.remove_both(key(2), 4, 1);
-        let timelines = ["a", "b"].map(|id| Timelines {
-            messages: timeline_of(HOME, id),
-            exchanges: exchanges_of(HOME, id),
-        });
-        let of = |key: Key| timelines.get(key.slot as usize - 1).copied();
+        let timelines = ["a", "b"].map(|id| (timeline_of(HOME, id), exchanges_of(HOME, id)));
+        let of = |key: Key, space: Space| {
+            let (messages, exchanges) = timelines.get(key.slot as usize - 1)?;
+            Some(if space == Space::Exchanges { *exchanges } else { *messages })
+        };
         log.remove_over(of, &mut fx);
         let removed: Vec<_> = fx.calls.drain(..).map(|(_, call)| call).collect();
         let remove =
             |timeline, seqs: &[Seq]| Call::Write(Write::Remove { timeline, seqs: seqs.to_vec() });
         let [a, b] = timelines;
-        let first = [remove(a.exchanges, &[2]), remove(a.messages, &[5, 7])];
-        let second = remove(b.messages, &[3, 4]);
+        let first = [remove(a.1, &[2]), remove(a.0, &[5, 7])];
+        let second = remove(b.0, &[3, 4]);
         assert_eq!(removed, [&first[..], &[second]].concat(), "the third is gone");
         let Some(PendingCall::Removed(last)) = log.completed(2, &Ok(Done::Written), &mut fx) else {
             panic!("what was asked for")

@@ -220,7 +220,6 @@ impl Broker {
         }
         let key = removal.session;
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let timeline = session.exchanges(self.settings.home);
         // A page that was asked for before may have them still.
         if let Some(more) = session.more.as_mut()
             && !more.is_pulling()
@@ -229,6 +228,7 @@ impl Broker {
             more.queue.removed(&removal.seqs);
         }
         if !removal.marks.is_empty() {
+            let timeline = session.exchanges(self.settings.home);
             self.log.write(Write::Remove { timeline, seqs: removal.marks }, fx);
         }
     }

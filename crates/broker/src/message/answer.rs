@@ -12,7 +12,7 @@ use super::answers::{After, DueAnswer, Origin, PendingAnswer, denial, receipt_of
 use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
-use crate::durable::calls::{PendingCall, Retry, Timelines};
+use crate::durable::calls::{PendingCall, Retry};
 use crate::durable::rows_now::RowsNow;
 use crate::peer_message::PeerMessage;
 use crate::session::inbound::{InboundState, ReadyAnswer};
@@ -25,6 +25,7 @@ use model::ports::calls::RETRIES_A_TURN_MAX;
 use model::ports::log::Completion;
 use model::ports::topics::TopicAnswer;
 use model::session::{Denial, Routed, SessionDelivery};
+use model::timeline::Space;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
@@ -356,12 +357,15 @@ impl Broker {
     /// Takes what is over out of the log.
     pub(crate) fn turn_removals(&mut self, fx: &mut Effects) {
         let (sessions, home) = (&self.sessions, self.settings.home);
-        let timelines_of = |key| {
+        // Its name is hashed for what has something in it alone.
+        let timeline_of = |key, space| {
             let session = sessions.at(key)?;
-            let (messages, exchanges) = (session.timeline(home), session.exchanges(home));
-            Some(Timelines { messages, exchanges })
+            Some(match space {
+                Space::Exchanges => session.exchanges(home),
+                _ => session.timeline(home),
+            })
         };
-        self.log.remove_over(timelines_of, fx);
+        self.log.remove_over(timeline_of, fx);
     }
 }
 
