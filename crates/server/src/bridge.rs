@@ -20,6 +20,7 @@ pub mod settings;
 pub use map::{Direction, Topic};
 pub use settings::{BridgeProtocol, BridgeSection, LocalBroker};
 
+use crate::start::random_word;
 use admin::BridgeStatus;
 use base::hash::HashKey;
 use client::Endpoint;
@@ -53,7 +54,7 @@ const QOS0_BACKLOG_BYTES_MAX: u32 = 1024 * 1024;
 /// Bytes that may wait for it in all. Beyond, the broker does not read, and the connection ends.
 const OUT_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Messages that wait for the shard of bridges: answers to look-ups.
-const LETTERS_MAX: usize = 1_024;
+const MESSAGES_MAX: usize = 1_024;
 
 /// Starts the bridges that are to start, on a thread for all. An error says what to change.
 pub fn start(
@@ -80,7 +81,7 @@ pub fn start(
     if bridges.is_empty() {
         return Ok(Bridges::default());
     }
-    let mailbox = Mailbox::new(LETTERS_MAX).map_err(failed)?;
+    let mailbox = Mailbox::new(MESSAGES_MAX).map_err(failed)?;
     let names: Box<dyn NameResolver + Send> = match asks_names {
         true => Box::new(asker(&Resolver::start(look_ups)?, mailbox.clone())),
         false => Box::new(NoNames),
@@ -140,9 +141,7 @@ impl NameResolver for NoNames {
 }
 
 fn random() -> Result<u64, String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-    Ok(u64::from_ne_bytes(bytes))
+    random_word().map_err(|error| error.to_string())
 }
 
 fn failed(error: std::io::Error) -> String {

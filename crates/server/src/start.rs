@@ -553,7 +553,8 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
 type ServerLogics = Vec<(net::Settings, ServerLogic<ServerOutside>)>;
 type Sockets = Vec<Vec<std::os::fd::OwnedFd>>;
 
-fn random_word() -> Result<u64, StartError> {
+/// A word of random bits, from the system.
+pub(crate) fn random_word() -> Result<u64, StartError> {
     random().map(u64::from_le_bytes)
 }
 

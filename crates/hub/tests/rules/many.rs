@@ -314,6 +314,23 @@ impl Pair {
         Pair { worlds, loses: false, weather: None }
     }
 
+    /// The same with devices that have the tag `t` and are away: 5 on the first shard, 7 on the other.
+    fn with_away() -> Pair {
+        let mut pair = Pair::new();
+        (0..2).for_each(|shard| away(&mut pair.worlds[shard], Pair::devices_of(shard)));
+        pair
+    }
+
+    fn devices_of(shard: usize) -> std::ops::Range<u32> {
+        if shard == 0 { 0..5 } else { 5..12 }
+    }
+
+    /// Whether each device of a shard has it waiting once.
+    fn each_has_one(&mut self, shard: usize) {
+        let waiting = waiting(&mut self.worlds[shard], Pair::devices_of(shard));
+        assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
+    }
+
     /// Everything that is to be said is said.
     fn talk(&mut self) {
         for _ in 0..40 {
@@ -371,9 +388,7 @@ fn every_shard_gets_an_order_whatever_is_lost_between_them() {
     let mut owners = BTreeMap::<usize, u32>::new();
     for number in 0..6 {
         for kill in 0..6 {
-            let mut pair = Pair::new();
-            away(&mut pair.worlds[0], 0..5);
-            away(&mut pair.worlds[1], 5..12);
+            let mut pair = Pair::with_away();
             let push = MessageId(1_000 + number);
             let owner = owner(push);
             *owners.entry(owner).or_default() += 1;
@@ -410,9 +425,7 @@ fn every_shard_gets_an_order_whatever_is_lost_between_them() {
 #[test]
 fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     // The other shard loses its owner's word that all are through, and then both are killed.
-    let mut pair = Pair::new();
-    away(&mut pair.worlds[0], 0..5);
-    away(&mut pair.worlds[1], 5..12);
+    let mut pair = Pair::with_away();
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
     let order = crate::harness::order(push, PushTarget::Product);
@@ -433,16 +446,12 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     world.hub.audit();
     pair.rest();
     assert_eq!(pair.stored(push), [(5, false), (7, false)]);
-    let names = if other == 0 { 0..5 } else { 5..12 };
-    let waiting = waiting(&mut pair.worlds[other], names);
-    assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
+    pair.each_has_one(other);
 }
 
 #[test]
 fn a_shard_whose_log_is_full_gets_the_order_later() {
-    let mut pair = Pair::new();
-    away(&mut pair.worlds[0], 0..5);
-    away(&mut pair.worlds[1], 5..12);
+    let mut pair = Pair::with_away();
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
     pair.worlds[other].keeps = false;
@@ -479,9 +488,7 @@ fn a_push_for_now_or_never_is_over_for_those_it_had_not_reached() {
 
 #[test]
 fn a_shard_that_does_not_answer_is_told_again_and_whoever_ordered_waits_no_longer() {
-    let mut pair = Pair::new();
-    away(&mut pair.worlds[0], 0..5);
-    away(&mut pair.worlds[1], 5..12);
+    let mut pair = Pair::with_away();
     let push = MessageId(1_000);
     let owner = owner(push);
     let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
@@ -508,9 +515,7 @@ fn a_shard_that_does_not_answer_is_told_again_and_whoever_ordered_waits_no_longe
 #[test]
 fn whichever_letters_are_lost_every_shard_has_an_order_once_and_closes_it() {
     for seed in 0..90 {
-        let mut pair = Pair::new();
-        away(&mut pair.worlds[0], 0..5);
-        away(&mut pair.worlds[1], 5..12);
+        let mut pair = Pair::with_away();
         let push = MessageId(1_000 + seed % 6);
         let owner = owner(push);
         let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
@@ -535,9 +540,7 @@ fn whichever_letters_are_lost_every_shard_has_an_order_once_and_closes_it() {
 
 #[test]
 fn an_order_is_closed_without_a_shard_that_has_it_and_is_silent_and_that_one_goes_on() {
-    let mut pair = Pair::new();
-    away(&mut pair.worlds[0], 0..5);
-    away(&mut pair.worlds[1], 5..12);
+    let mut pair = Pair::with_away();
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
     let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
@@ -567,16 +570,12 @@ fn an_order_is_closed_without_a_shard_that_has_it_and_is_silent_and_that_one_goe
         assert_eq!(world.log.rows(Table::Orders), 1, "counts alone");
         world.hub.audit();
     }
-    let names = if other == 0 { 0..5 } else { 5..12 };
-    let waiting = waiting(&mut pair.worlds[other], names);
-    assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
+    pair.each_has_one(other);
 }
 
 #[test]
 fn a_shard_that_is_at_work_for_long_is_not_given_up() {
-    let mut pair = Pair::new();
-    away(&mut pair.worlds[0], 0..5);
-    away(&mut pair.worlds[1], 5..12);
+    let mut pair = Pair::with_away();
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
     let order = crate::harness::order(push, PushTarget::Tag(tag("t")));

@@ -165,7 +165,7 @@ impl Leg {
 
     /// Why the connection has ended.
     fn fault(&mut self, reason: CloseReason) -> ConnectError {
-        let address = self.plan.addresses[self.next % self.plan.addresses.len()].clone();
+        let address = self.address().clone();
         let text = match self.farewell.take() {
             Some((farewell, is_refusal)) => {
                 return ConnectError::said(&address, &farewell, is_refusal);

@@ -63,29 +63,21 @@ impl BridgeLogic {
         (&mut self.bridges[usize::from(id.0 / 2)], side)
     }
 
-    /// A leg's machine said something: what follows from it is carried out.
-    fn event(&mut self, now: Now, id: LegId, conn: Option<ConnRef>, event: MqttEvent) -> Orders {
-        let (bridge, side) = self.part(id);
-        bridge.event(side, conn, event);
-        self.orders(now, id)
-    }
-
-    /// Takes what this leg's bridge orders. Machines at rest are told at once, and what they say to
-    /// it may bring more orders; the others are for connections.
-    fn orders(&mut self, now: Now, of: LegId) -> Orders {
-        let mut orders = Vec::new();
+    /// Carries out what this leg's bridge orders. Machines at rest are told at once, and what they
+    /// say to it may bring more orders; the others are told on their connections.
+    fn carry_out(&mut self, now: Now, of: LegId, handle: &mut Handle) {
+        let number = usize::from(of.0 / 2);
         loop {
-            let (bridge, _) = self.part(of);
-            let taken = bridge.take_orders();
+            let taken = self.bridges[number].take_orders();
             if taken.is_empty() {
-                return orders;
+                return;
             }
             for (side, order) in taken {
                 let id = LegId(of.0 / 2 * 2 + u16::from(side == BridgeSide::Local));
-                let bridge = &mut self.bridges[usize::from(of.0 / 2)];
+                let bridge = &mut self.bridges[number];
                 let leg = bridge.leg(side);
                 match leg.conn() {
-                    Some(conn) => orders.push((conn, LegOrder { id, order })),
+                    Some(conn) => handle.deliver(conn, LegOrder { id, order }),
                     None => {
                         leg.order(now, order, &mut self.out);
                         self.out.words().for_each(|event| bridge.event(side, None, event));
@@ -151,13 +143,10 @@ impl BridgeLogic {
         }
         for at in 0..self.bridges.len() as u16 {
             self.bridges[usize::from(at)].stop();
-            self.orders(now, LegId(at * 2)).into_iter().for_each(|(to, o)| handle.deliver(to, o));
+            self.carry_out(now, LegId(at * 2), handle);
         }
     }
 }
-
-/// Orders with the connections that they are for.
-type Orders = Vec<(ConnRef, LegOrder)>;
 
 impl ShardLogic for BridgeLogic {
     type Machine = LegMachine;
@@ -176,8 +165,9 @@ impl ShardLogic for BridgeLogic {
 
     fn word(&mut self, now: Now, from: ConnRef, word: MqttEvent, handle: &mut Handle) {
         let Some(id) = self.legs.get(&from).copied() else { return };
-        let orders = self.event(now, id, Some(from), word);
-        orders.into_iter().for_each(|(to, order)| handle.deliver(to, order));
+        let (bridge, side) = self.part(id);
+        bridge.event(side, Some(from), word);
+        self.carry_out(now, id, handle);
     }
 
     fn mail(&mut self, now: Now, mail: BridgeMail, handle: &mut Handle) {
@@ -216,7 +206,7 @@ impl ShardLogic for BridgeLogic {
         let LegOrder { id, order } = down;
         let (bridge, side) = self.part(id);
         bridge.put_back(side, order);
-        self.orders(now, id).into_iter().for_each(|(to, order)| handle.deliver(to, order));
+        self.carry_out(now, id, handle);
     }
 
     fn ended(&mut self, now: Now, machine: &LegMachine, reason: CloseReason, handle: &mut Handle) {
@@ -225,7 +215,7 @@ impl ShardLogic for BridgeLogic {
         if let Some(conn) = bridge.ended(now, side, machine, reason) {
             self.legs.remove(&conn);
         }
-        self.orders(now, id).into_iter().for_each(|(to, order)| handle.deliver(to, order));
+        self.carry_out(now, id, handle);
     }
 
     fn dialling(&mut self, _: Now, tag: u64, conn: ConnRef) {
