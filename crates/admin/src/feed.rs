@@ -138,7 +138,7 @@ impl Feed {
         match service {
             ServiceKind::Push => self.events.wanted().devices(),
             ServiceKind::Topics => self.events.wanted().clients(),
-            ServiceKind::Echo => false,
+            ServiceKind::Chat | ServiceKind::Echo => false,
         }
     }
 

@@ -92,7 +92,7 @@ impl Hub {
             Restored::Timeline { .. } => true,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
                 Space::Pushes => self.restore_push(now, timeline, seq, MessageId(id), label),
-                Space::Reports | Space::Sessions | Space::Exchanges | Space::Other => false,
+                _ => false,
             },
         }
     }

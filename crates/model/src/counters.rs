@@ -174,6 +174,20 @@ counters! {
             "Lenient: more unanswered than agreed, or out of order.";
         TolerateOther "tolerated_other_total" "Lenient: anything else.";
     }
+    /// Counter of accounts and conversations.
+    chat: Chat(ChatCounter) {
+        Logins "chat_logins_total" "Devices of accounts that were let in.";
+        LoginsRefused "chat_logins_refused_total" "Logins refused, for whatever reason.";
+        Sent "chat_sent_total" "Messages stored.";
+        SentAgain "chat_sent_again_total" "Messages that were sent once more, and are there once.";
+        SendsFailed "chat_sends_failed_total" "Messages refused, for whatever reason.";
+        Distributed "chat_distributed_total" "Places that messages took in inboxes.";
+        Redistributed "chat_redistributed_total" "Inboxes asked once more to take a message.";
+        Delivered "chat_delivered_total" "Messages handed to connections.";
+        Notified "chat_notified_total" "Times a device was told that there is more.";
+        Pulled "chat_pulled_total" "Messages pulled from inboxes.";
+        HistoryRead "chat_history_total" "Messages read from conversations.";
+    }
 }
 
 impl Counters {

@@ -7,6 +7,8 @@
 //!
 //! Read [`close`], [`limits`] and [`machine`] first.
 
+pub mod account;
+pub mod chat;
 pub mod close;
 pub mod counters;
 pub mod event;

@@ -5,12 +5,14 @@
 //! format stands with the format.
 
 mod api;
+mod chat;
 mod dial;
 pub mod pressure;
 mod pushes;
 mod topics;
 
 pub use api::ApiLimits;
+pub use chat::ChatLimits;
 pub use dial::DialLimits;
 pub use pushes::PushLimits;
 pub use topics::TopicLimits;
@@ -85,6 +87,8 @@ section! {
         drain_ms: u32 = 10_000, whole(0..=MS, "milliseconds");
         /// Those of topics and sessions, which have a section of their own.
         @aside topics: TopicLimits;
+        /// Those of accounts and conversations, likewise.
+        @aside chat: ChatLimits;
     }
 }
 

@@ -12,6 +12,7 @@
 pub mod access;
 pub mod backlog;
 pub mod calls;
+pub mod chat;
 pub mod control;
 pub mod directory;
 pub mod files;

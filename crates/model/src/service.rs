@@ -10,10 +10,12 @@
 //! [`Delivery`], [`Event`], and [`Command`] and [`Answer`] of the control port. A new service is a
 //! crate that implements [`Service`], a variant in each of them, and a line in the roof's list.
 
+use crate::chat::{ChatDelivery, ChatRequest};
 use crate::counters::Counters;
 use crate::event::{ClientEvent, ClientWhat, DeviceEvent};
 use crate::id::{ConnRef, ShardId};
 use crate::ports::access::{Admission, Question};
+use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::{Answer, Command, Status};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
 use crate::ports::presence_queries::PresenceStatus;
@@ -28,6 +30,7 @@ use crate::timeline::TimelineId;
 use crate::topic::Publication;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The services there are. Each has tickets of its own at its shard's log.
@@ -37,6 +40,8 @@ pub enum ServiceKind {
     Push,
     /// Topics and sessions.
     Topics,
+    /// Accounts and conversations.
+    Chat,
     /// What it is told, said again: the smallest service, for tests.
     Echo,
 }
@@ -48,6 +53,8 @@ pub enum Request {
     Push(PushRequest),
     /// About a session and its topics.
     Topics(SessionRequest),
+    /// About an account and its conversations.
+    Chat(ChatRequest),
     /// To be said again.
     Echo(Echo),
 }
@@ -59,6 +66,8 @@ pub enum Delivery {
     Push(PushDelivery),
     /// About a session and its topics.
     Topics(SessionDelivery),
+    /// About an account and its conversations.
+    Chat(ChatDelivery),
     /// Said again.
     Echo(Echo),
 }
@@ -103,18 +112,38 @@ macro_rules! variants {
 variants! {
     Request::Push(PushRequest);
     Request::Topics(SessionRequest);
+    Request::Chat(ChatRequest);
     Request::Echo(Echo);
     Delivery::Push(PushDelivery);
     Delivery::Topics(SessionDelivery);
+    Delivery::Chat(ChatDelivery);
     Delivery::Echo(Echo);
     Event::Push(DeviceEvent);
     Event::Topics(ClientEvent);
     Event::Echo(Echo);
     Command::Push(PushCommand);
     Command::Topics(TopicCommand);
+    Command::Chat(ChatCommand);
     Command::Echo(Echo);
     Answer::Topics(TopicAnswer);
     Answer::Echo(Echo);
+}
+
+impl From<Infallible> for Event {
+    /// A service that has nothing to tell.
+    fn from(nothing: Infallible) -> Event {
+        match nothing {}
+    }
+}
+
+impl From<ChatAnswer> for Answer {
+    /// A service that is busy is as a shard that is.
+    fn from(answer: ChatAnswer) -> Answer {
+        match answer {
+            ChatAnswer::Busy => Answer::Busy,
+            answer => Answer::Chat(answer),
+        }
+    }
 }
 
 impl From<PushAnswer> for Answer {
@@ -133,6 +162,7 @@ impl Request {
         match self {
             Request::Push(_) => ServiceKind::Push,
             Request::Topics(_) => ServiceKind::Topics,
+            Request::Chat(_) => ServiceKind::Chat,
             Request::Echo(_) => ServiceKind::Echo,
         }
     }
@@ -143,7 +173,7 @@ impl Request {
         match self {
             Request::Push(request) => request.owner((key, shards)),
             // A machine lives where its session does.
-            Request::Topics(_) | Request::Echo(_) => here,
+            Request::Topics(_) | Request::Chat(_) | Request::Echo(_) => here,
         }
     }
 
@@ -154,6 +184,7 @@ impl Request {
                 Some((bind.product.as_str(), bind.device.as_str()))
             }
             Request::Topics(SessionRequest::Connect(connect)) => Some(("", &connect.client_id)),
+            Request::Chat(ChatRequest::Login(login)) => Some(("", login.account.as_str())),
             _ => None,
         }
     }
@@ -165,6 +196,7 @@ impl Delivery {
         match self {
             Delivery::Push(_) => ServiceKind::Push,
             Delivery::Topics(_) => ServiceKind::Topics,
+            Delivery::Chat(_) => ServiceKind::Chat,
             Delivery::Echo(_) => ServiceKind::Echo,
         }
     }
@@ -177,6 +209,9 @@ impl Delivery {
             }
             Delivery::Topics(SessionDelivery::Refused(denied)) => {
                 Some((denied.why.name(), denied.who.as_deref()))
+            }
+            Delivery::Chat(ChatDelivery::Refused(refused)) => {
+                Some((refused.why.name(), refused.who.as_deref()))
             }
             _ => None,
         }

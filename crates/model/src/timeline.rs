@@ -24,18 +24,38 @@ pub enum Space {
     Sessions = 3,
     /// What a session has to remember of exchanges at QoS 2.
     Exchanges = 4,
+    /// What was said in a conversation: the one place where bodies of messages are.
+    Conversation = 5,
+    /// What concerns an account, by reference: what each of its devices goes through.
+    Inbox = 6,
+    /// What a shard has accepted and not yet put into every inbox.
+    Outbox = 7,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 5] =
-        [Space::Pushes, Space::Reports, Space::Sessions, Space::Exchanges, Space::Other];
+    pub const ALL: [Space; 8] = [
+        Space::Pushes,
+        Space::Reports,
+        Space::Sessions,
+        Space::Exchanges,
+        Space::Conversation,
+        Space::Inbox,
+        Space::Outbox,
+        Space::Other,
+    ];
 
     /// The space with this number.
     pub fn from_byte(byte: u8) -> Option<Space> {
         Space::ALL.into_iter().find(|&space| space as u8 == byte)
+    }
+
+    /// Whether a log gives its entries back at the start. Those of others are read when they are
+    /// wanted.
+    pub const fn is_restored(self) -> bool {
+        !matches!(self, Space::Conversation | Space::Inbox)
     }
 
     /// The service whose timelines are here.
@@ -43,6 +63,7 @@ impl Space {
         match self {
             Space::Pushes | Space::Reports => ServiceKind::Push,
             Space::Sessions | Space::Exchanges => ServiceKind::Topics,
+            Space::Conversation | Space::Inbox | Space::Outbox => ServiceKind::Chat,
             Space::Other => ServiceKind::Echo,
         }
     }
@@ -61,10 +82,14 @@ impl TimelineId {
     /// The timeline of the owner with these names. `home` must be the key that chooses shards.
     pub fn of(space: Space, home: HashKey, parts: &[&[u8]]) -> TimelineId {
         let first = home.of(parts);
-        let second = HashKey::new(first, !first).of(parts);
-        let high = u64::from(space as u8) << 56 | first >> 8;
+        TimelineId::at_home(space, first, HashKey::new(first, !first).of(parts))
+    }
+
+    /// The timeline at the home with this hash that `own` tells from others there.
+    pub fn at_home(space: Space, home: u64, own: u64) -> TimelineId {
+        let high = u64::from(space as u8) << 56 | home >> 8;
         let high = NonZeroU64::new(high).expect("no space is 0");
-        TimelineId(high, first << 56 | second >> 8)
+        TimelineId(high, home << 56 | own >> 8)
     }
 
     /// The timeline with these bytes, if its space is known.
@@ -158,7 +183,7 @@ mod tests {
         for space in Space::ALL {
             assert_eq!(Space::from_byte(space as u8), Some(space));
         }
-        assert_eq!((Space::from_byte(0), Space::from_byte(5)), (None, None));
+        assert_eq!((Space::from_byte(0), Space::from_byte(8)), (None, None));
     }
 
     #[test]

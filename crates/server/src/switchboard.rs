@@ -12,7 +12,7 @@ mod topics;
 use crate::clock;
 use crate::outside::Outside;
 use crate::shard_logic::{Mail, ServerLogic};
-use base::hash::HashKey;
+use base::hash::{self, HashKey};
 use model::id::{MessageId, NodeId, ShardId};
 use model::ports::control::{Answer, Command, Control, Reply};
 use net::mailbox::Mailbox;
@@ -86,6 +86,11 @@ impl<O: Outside + Send> Switchboard<O> {
         self.mailboxes.len() as u16
     }
 
+    /// The shard that owns an identity.
+    fn home_of(&self, identity: &[&[u8]]) -> ShardId {
+        ShardId(hash::home(self.hash_key.of(identity), self.shards()))
+    }
+
     fn all(&self) -> impl Iterator<Item = ShardId> {
         (0..self.shards()).map(ShardId)
     }
@@ -131,6 +136,10 @@ impl<O: Outside + Send> Control for Switchboard<O> {
         match command {
             Command::Push(command) => self.ask_pushes(command, reply),
             Command::Topics(command) => self.ask_topics(command, reply),
+            Command::Chat(command) => {
+                let home = self.home_of(&command.account().home_parts());
+                self.gather(vec![(home, Command::Chat(command))], reply);
+            }
             Command::Presence(command) => self.ask_presence(command, reply),
             Command::Echo(_) => self.gather(vec![(ShardId(0), command)], reply),
             Command::Status => self.gather_from_all(command, reply),

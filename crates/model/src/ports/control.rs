@@ -6,6 +6,7 @@
 
 use crate::counters::Counters;
 use crate::id::MessageId;
+use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::presence_queries::{PresenceAnswer, PresenceCommand};
 use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
@@ -19,6 +20,8 @@ pub enum Command {
     Push(PushCommand),
     /// About topics and sessions. Answer: `Topics`.
     Topics(TopicCommand),
+    /// About an account and its conversations. Answer: `Chat`.
+    Chat(ChatCommand),
     /// To be said again. Answer: `Echo`.
     Echo(Echo),
     /// About who is online. Answer: `Presence`.
@@ -33,6 +36,7 @@ impl Command {
         match self {
             Command::Push(_) => Some(ServiceKind::Push),
             Command::Topics(_) => Some(ServiceKind::Topics),
+            Command::Chat(_) => Some(ServiceKind::Chat),
             Command::Echo(_) => Some(ServiceKind::Echo),
             Command::Presence(_) | Command::Status => None,
         }
@@ -46,6 +50,8 @@ pub enum Answer {
     Push(PushAnswer),
     /// To `Topics`.
     Topics(TopicAnswer),
+    /// To `Chat`.
+    Chat(ChatAnswer),
     /// To `Echo`.
     Echo(Echo),
     /// To `Presence`.
@@ -93,6 +99,10 @@ pub struct Status {
     pub queued_bytes: u64,
     /// Publications for later.
     pub delayed: u64,
+    /// Sessions of chat: devices of accounts that are here.
+    pub chat_sessions: u64,
+    /// Messages of chat that are stored and not yet in every inbox.
+    pub chat_undistributed: u64,
     /// How short memory is.
     pub pressure: Pressure,
 }
@@ -118,6 +128,8 @@ impl Status {
         self.queued += other.queued;
         self.queued_bytes += other.queued_bytes;
         self.delayed += other.delayed;
+        self.chat_sessions += other.chat_sessions;
+        self.chat_undistributed += other.chat_undistributed;
     }
 }
 
@@ -161,6 +173,8 @@ mod tests {
                 queued: 12 * n,
                 queued_bytes: 13 * n,
                 delayed: 14 * n,
+                chat_sessions: 15 * n,
+                chat_undistributed: 16 * n,
                 pressure,
             }
         };

@@ -267,13 +267,15 @@ pub enum Table {
     ApiTokens = 11,
     /// Rosters, by id. Only calls of their own write them, and each log has its own of each.
     Rosters = 12,
+    /// Accounts of chat, by address.
+    ChatAccounts = 13,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 13] = [
+    pub const ALL: [Table; 14] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -286,12 +288,19 @@ impl Table {
         Table::Orders,
         Table::ApiTokens,
         Table::Rosters,
+        Table::ChatAccounts,
         Table::Other,
     ];
 
     /// The table with this number.
     pub fn from_byte(byte: u8) -> Option<Table> {
         Table::ALL.into_iter().find(|&table| table as u8 == byte)
+    }
+
+    /// Whether a log gives its rows back at the start. Those of others are read when they are
+    /// wanted.
+    pub const fn is_restored(self) -> bool {
+        !matches!(self, Table::Rosters | Table::ChatAccounts)
     }
 
     /// The service whose rows are here; absent: the process's own.
@@ -305,6 +314,7 @@ impl Table {
             | Table::Retained
             | Table::Wills
             | Table::Delayed => Some(ServiceKind::Topics),
+            Table::ChatAccounts => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }
@@ -455,7 +465,8 @@ pub type Completion = (Ticket, Result<Done, StoreError>);
 
 /// What a log gives back at the start, in this order: rows table by table; then timelines in which
 /// messages stand, some at a time, and behind each some the entries of those of them whose entries
-/// are wanted, timeline by timeline, each in the order of its places.
+/// are wanted, timeline by timeline, each in the order of its places. Tables and spaces that are
+/// not [restored](Table::is_restored) are left out: there are as many of them as there are people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restored<'a> {
     /// A row.

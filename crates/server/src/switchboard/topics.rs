@@ -7,7 +7,6 @@
 
 use super::Switchboard;
 use crate::outside::Outside;
-use base::hash;
 use model::id::ShardId;
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
@@ -29,17 +28,13 @@ impl<O: Outside + Send> Switchboard<O> {
             | TopicCommand::Subscribe(id, _)
             | TopicCommand::Unsubscribe(id, _)
             | TopicCommand::Kick(id)
-            | TopicCommand::DropSession(id) => self.home(&[b"mqtt", id.as_bytes()]),
+            | TopicCommand::DropSession(id) => self.home_of(&[b"mqtt", id.as_bytes()]),
         };
         self.gather(vec![(shard, Command::Topics(command))], reply);
     }
 
     fn of_topic(&self, topic: &str) -> ShardId {
-        self.home(&[b"mqtt-topic", topic.as_bytes()])
-    }
-
-    fn home(&self, identity: &[&[u8]]) -> ShardId {
-        ShardId(hash::home(self.hash_key.of(identity), self.shards()))
+        self.home_of(&[b"mqtt-topic", topic.as_bytes()])
     }
 
     /// A page from each shard, merged: its first messages in the order of their topics.

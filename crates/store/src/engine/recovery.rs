@@ -23,7 +23,7 @@ use crate::OpenError;
 use crate::log::{Log, OpenedLog, Place, Position, RecordKind, segment_number, segment_path};
 use model::ports::files::FileSystem;
 use model::ports::log::{Restored, Roster, RosterChange, Table};
-use model::timeline::{Seq, TimelineId};
+use model::timeline::{Seq, Space, TimelineId};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -145,24 +145,33 @@ const HEADS_TOGETHER: usize = 1_024;
 /// Who is given each thing that is alive.
 type Each<'a> = &'a mut dyn FnMut(Restored<'_>) -> bool;
 
-/// Everything that state knows, as [`Engine::restore`].
+/// Everything that state knows and is given back, as [`Engine::restore`].
 pub fn restore(state: &dyn State, each: Each<'_>) -> Result<(), StateError> {
-    let mut sense = true;
-    let all: (&[u8], &[u8]) = (&[], &[u8::MAX; 600]);
-    state.range(Keep::Rows, all, false, &mut |key, value| {
-        let table =
-            key.split_first().and_then(|(table, key)| Some((Table::from_byte(*table)?, key)));
-        match table {
-            Some((Table::Rosters, _)) => {} // read when they are named
-            Some((table, key)) => _ = each(Restored::Row { table, key, value }),
-            None => sense = false,
-        }
-        sense
-    })?;
-    let mut from = Some(Vec::new());
-    while let Some(key) = from.filter(|_| sense) {
+    for table in Table::ALL.into_iter().filter(|table| table.is_restored()) {
+        let (from, to) = all_of(table as u8);
+        state.range(Keep::Rows, (&from, &to), false, &mut |key, value| {
+            each(Restored::Row { table, key: &key[1..], value });
+            true
+        })?;
+    }
+    for space in Space::ALL.into_iter().filter(|space| space.is_restored()) {
+        timelines(state, space, each)?;
+    }
+    Ok(())
+}
+
+/// Everything whose key begins with this byte.
+fn all_of(first: u8) -> (Vec<u8>, Vec<u8>) {
+    (vec![first], [&[first][..], &[u8::MAX; 600]].concat())
+}
+
+/// The timelines of a space, and the entries that are wanted of them.
+fn timelines(state: &dyn State, space: Space, each: Each<'_>) -> Result<(), StateError> {
+    let (first, to) = all_of(space as u8);
+    let mut from = Some(first);
+    while let Some(key) = from {
         let mut page = Vec::new();
-        state.range(Keep::Heads, (&key, all.1), false, &mut |key, value| {
+        state.range(Keep::Heads, (&key, &to), false, &mut |key, value| {
             page.push((key.to_vec(), heads::read_row(value)));
             page.len() < HEADS_TOGETHER
         })?;
@@ -187,7 +196,7 @@ pub fn restore(state: &dyn State, each: Each<'_>) -> Result<(), StateError> {
             }
         }
     }
-    if sense { Ok(()) } else { Err(super::index::senseless()) }
+    Ok(())
 }
 
 /// The entries of these timelines and of those between them.

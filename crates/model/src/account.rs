@@ -1,0 +1,185 @@
+//! Accounts: who somebody is, whatever the protocol.
+//!
+//! An account is named by an [`AccountAddress`], `name@domain`, and known inside by an
+//! [`AccountId`], which is never given twice: whoever takes the name of an account that is gone is
+//! somebody else. Everything of an account lives where its address is at home.
+
+use crate::timeline::{Space, TimelineId};
+use base::hash::HashKey;
+use std::fmt;
+
+/// Longest name of an account, bytes.
+pub const ACCOUNT_NAME_BYTES_MAX: usize = 64;
+
+/// Longest domain, bytes (RFC 1035 2.3.4).
+pub const DOMAIN_BYTES_MAX: usize = 253;
+
+/// Number of an account. It tells accounts of one name apart, and is never given twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct AccountId(pub u64);
+
+/// Address of an account, checked: `name@domain`. The name has 1 to [`ACCOUNT_NAME_BYTES_MAX`]
+/// bytes of `a` to `z`, digits and `. _ + -`; so it is the same in every protocol, and a bare JID
+/// (RFC 7622 3).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccountAddress(Box<str>);
+
+/// Reason why an address was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddressFault {
+    /// The name has no characters, or more than [`ACCOUNT_NAME_BYTES_MAX`] bytes.
+    NameLength,
+    /// The name has this byte, which is not allowed.
+    NameByte(u8),
+    /// The domain is no name of a host in lower case.
+    Domain,
+}
+
+impl fmt::Display for AddressFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddressFault::NameLength => {
+                write!(f, "a name has 1 to {ACCOUNT_NAME_BYTES_MAX} bytes")
+            }
+            AddressFault::NameByte(byte) => write!(
+                f,
+                "the name has the byte 0x{byte:02x}, allowed are a to z, digits and . _ + -"
+            ),
+            AddressFault::Domain => {
+                write!(f, "the domain is no host in lower case, such as example.org")
+            }
+        }
+    }
+}
+
+impl AccountAddress {
+    /// The address of a name, which may bring its own domain behind an `@`; else it is of `domain`.
+    pub fn parse(text: &str, domain: &str) -> Result<AccountAddress, AddressFault> {
+        let (name, domain) = text.split_once('@').unwrap_or((text, domain));
+        if !(1..=ACCOUNT_NAME_BYTES_MAX).contains(&name.len()) {
+            return Err(AddressFault::NameLength);
+        }
+        let allowed = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'+' | b'-');
+        if let Some(&byte) = name.as_bytes().iter().find(|b| !allowed(b)) {
+            return Err(AddressFault::NameByte(byte));
+        }
+        match is_domain(domain) {
+            true => Ok(AccountAddress(format!("{name}@{domain}").into())),
+            false => Err(AddressFault::Domain),
+        }
+    }
+
+    /// `name@domain`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What is in front of the `@`.
+    pub fn name(&self) -> &str {
+        self.parts().0
+    }
+
+    /// What is behind it.
+    pub fn domain(&self) -> &str {
+        self.parts().1
+    }
+
+    /// The hash by which its owner's shard is chosen; `home` is the key that chooses shards. A
+    /// machine goes there by [`home_parts`](Self::home_parts).
+    pub fn home_hash(&self, home: HashKey) -> u64 {
+        home.of(&self.home_parts())
+    }
+
+    /// What that is the hash of.
+    pub fn home_parts(&self) -> [&[u8]; 2] {
+        let (name, domain) = self.parts();
+        [domain.as_bytes(), name.as_bytes()]
+    }
+
+    /// The inbox of the account that has this address and this number.
+    pub fn inbox(&self, home: HashKey, id: AccountId) -> TimelineId {
+        TimelineId::at_home(Space::Inbox, self.home_hash(home), home.of(&[&id.0.to_be_bytes()]))
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.0.split_once('@').expect("checked when it was made")
+    }
+}
+
+impl fmt::Debug for AccountAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for AccountAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether this is the name of a host in lower case (RFC 1123 2.1); letters beyond ASCII are taken
+/// as they are (RFC 7622 3.2).
+pub fn is_domain(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let allowed = |c: char| match c {
+            'a'..='z' | '0'..='9' | '-' => true,
+            c => !c.is_ascii() && c.is_alphanumeric() && !c.is_uppercase(),
+        };
+        (1..=63).contains(&label.len())
+            && label.chars().all(allowed)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= DOMAIN_BYTES_MAX && text.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_checked_and_taken_apart() {
+        let of = |text: &str| AccountAddress::parse(text, "example.org");
+        let ann = of("ann").expect("right");
+        assert_eq!(
+            (ann.as_str(), ann.name(), ann.domain()),
+            ("ann@example.org", "ann", "example.org")
+        );
+        assert_eq!(of("ann@example.org"), Ok(ann.clone()));
+        assert_ne!(of("ann@b.example"), Ok(ann));
+        assert!(
+            of(&"x".repeat(64)).is_ok()
+                && of("a.b_c+d-9").is_ok()
+                && of("a@bücher.example").is_ok()
+        );
+        let long = "x".repeat(65);
+        for (text, fault) in [
+            ("", AddressFault::NameLength),
+            ("@a", AddressFault::NameLength),
+            (&long, AddressFault::NameLength),
+            ("Ann", AddressFault::NameByte(b'A')),
+            ("a b", AddressFault::NameByte(b' ')),
+            ("a/b", AddressFault::NameByte(b'/')),
+            ("a@", AddressFault::Domain),
+            ("a@b@c", AddressFault::Domain),
+            ("a@Example.org", AddressFault::Domain),
+            ("a@-b", AddressFault::Domain),
+            ("a@b..c", AddressFault::Domain),
+        ] {
+            assert_eq!(of(text), Err(fault), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_inbox_is_at_home_where_its_account_is_and_no_other_ones() {
+        let home = HashKey::new(1, 2);
+        let ann = AccountAddress::parse("ann", "a.example").expect("right");
+        let inbox = ann.inbox(home, AccountId(7));
+        assert_eq!((inbox.space(), inbox.home_hash()), (Space::Inbox, ann.home_hash(home)));
+        assert_eq!(ann.home_hash(home), home.of(&ann.home_parts()));
+        assert_ne!(inbox, ann.inbox(home, AccountId(8)), "a later account of the same name");
+        let other = AccountAddress::parse("ann", "b.example").expect("right");
+        assert_ne!(inbox.home_hash(), other.home_hash(home));
+    }
+}

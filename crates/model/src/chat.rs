@@ -1,0 +1,350 @@
+//! What the server machine of a chat protocol asks of the chat service, and what that has delivered
+//! through it.
+//!
+//! Words of the model, not of a wire. A **session** is what one device of an account has on one
+//! connection; it lives on the shard where the account is at home. What concerns an account stands
+//! in its **inbox**, in one order for all its devices; each device goes through it at its own pace
+//! and says how far it has come. What is there is said once, in its conversation:
+//!
+//! ```text
+//! device ─► Send ─► conversation (stored, answered) ─► inboxes of both ─► Message or Notify ─► devices
+//! device ─► Pull ─► inbox, from a place on ─► Page
+//! ```
+
+use crate::account::{AccountAddress, AccountId};
+use crate::close::CloseReason;
+use crate::id::SessionRef;
+use crate::session::Denial;
+use crate::timeline::Seq;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Longest name of a device, bytes.
+pub const DEVICE_NAME_BYTES_MAX: usize = 64;
+
+/// Longest text of a message, bytes.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Most bytes that a message carries beside its text.
+pub const EXTRA_BYTES_MAX: usize = 64 * 1024;
+
+/// Most messages that are asked for at once, of an inbox or a conversation.
+pub const PAGE_MESSAGES_MAX: u16 = 256;
+
+/// Request of a machine to the chat service. `number` is the machine's own, given back with the
+/// answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChatRequest {
+    /// Begin a session over this connection. Answered by `LoggedIn`, `Challenge` or `Refused`;
+    /// nothing else is asked before, but `Proceed` and `Gone`.
+    Login(Box<Login>),
+    /// The next step of an exchange that was begun.
+    Proceed(Box<[u8]>),
+    /// The connection ended before it had a session.
+    Gone,
+    /// Say something. Answered by `Sent` or `Failed`.
+    Send {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// What is said.
+        message: Box<NewMessage>,
+    },
+    /// What stands in the account's inbox behind a place. Answered by `Page` or `Failed`.
+    Pull {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// The last place that the device has.
+        after: Seq,
+        /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
+        count: u16,
+    },
+    /// What was said in a conversation before or behind a place. Answered by `History` or
+    /// `Failed`.
+    History {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// Which part of which conversation.
+        range: Box<HistoryRange>,
+    },
+    /// The device has everything in the inbox up to this place. It never goes back.
+    Acknowledge {
+        /// Session that asks.
+        session: SessionRef,
+        /// The place.
+        upto: Seq,
+    },
+    /// The connection ended while this session was bound to it.
+    Closed {
+        /// Session that asks.
+        session: SessionRef,
+        /// Reason why the connection ended.
+        reason: CloseReason,
+    },
+}
+
+/// Everything that is asked when a device logs in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Login {
+    /// The protocol, for events and queries: `im`.
+    pub protocol: &'static str,
+    /// The account.
+    pub account: AccountAddress,
+    /// The device's own name, 1 to [`DEVICE_NAME_BYTES_MAX`] bytes; the same each time it comes.
+    pub device: Box<str>,
+    /// A password, or a token.
+    pub password: Option<Box<[u8]>>,
+    /// An exchange it wants instead: method, and first data.
+    pub method: Option<(Box<str>, Box<[u8]>)>,
+    /// Identity in its verified certificate.
+    pub certificate: Option<Box<str>>,
+    /// Its address.
+    pub peer: SocketAddr,
+    /// It is of this machine, by its socket.
+    pub near: bool,
+    /// The listener it came through.
+    pub door: u8,
+    /// It is encrypted.
+    pub tls: bool,
+    /// The connection was only let in to be told that the server is full.
+    pub crowded: bool,
+}
+
+/// A message as somebody says it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewMessage {
+    /// To whom.
+    pub to: AccountAddress,
+    /// The sender's own id: whoever sends it again makes no second message.
+    pub client_id: ClientMessageId,
+    /// What is said.
+    pub content: Content,
+}
+
+/// Id that a sender gives its message, unique for its account: sixteen bytes, by custom a UUID.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ClientMessageId(pub [u8; 16]);
+
+/// Content of a message.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Content {
+    /// What it is: 1 is text; below 1,000 are ours, the others an application's own.
+    pub kind: u16,
+    /// For people, and to be searched; at most [`TEXT_BYTES_MAX`] bytes.
+    pub text: Box<str>,
+    /// Opaque bytes beside it, at most [`EXTRA_BYTES_MAX`].
+    pub extra: Box<[u8]>,
+    /// It counts as unread until it is read.
+    pub counts: bool,
+}
+
+impl Content {
+    /// The kind of plain text.
+    pub const TEXT: u16 = 1;
+
+    /// A plain text, which counts.
+    pub fn text(text: &str) -> Content {
+        Content { kind: Content::TEXT, text: text.into(), extra: Box::default(), counts: true }
+    }
+}
+
+/// A message at its place in its conversation: made once, and shared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatMessage {
+    /// The server's number for it, ordered by time within its conversation.
+    pub id: u64,
+    /// Its place there, from 1 without gaps.
+    pub seq: Seq,
+    /// When it was taken, Unix milliseconds.
+    pub at_ms: u64,
+    /// Who said it.
+    pub from: AccountAddress,
+    /// On which device.
+    pub device: Box<str>,
+    /// To whom.
+    pub to: AccountAddress,
+    /// The sender's id for it.
+    pub client_id: ClientMessageId,
+    /// What was said.
+    pub content: Content,
+}
+
+/// Part of a conversation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryRange {
+    /// With whom.
+    pub with: AccountAddress,
+    /// Where to begin: forwards, what comes after this place; backwards, before it ([`Seq::MAX`]
+    /// for the end).
+    pub from: Seq,
+    /// The direction.
+    pub backwards: bool,
+    /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
+    pub count: u16,
+}
+
+/// Delivery of the chat service through a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChatDelivery {
+    /// The device has its session.
+    LoggedIn(Box<LoggedIn>),
+    /// The client must answer this.
+    Challenge(Box<[u8]>),
+    /// The device is not let in. The connection ends.
+    Refused(Box<LoginRefused>),
+    /// The message is stored, and will reach every device of both.
+    Sent {
+        /// The request's.
+        number: u32,
+        /// The server's number for the message.
+        id: u64,
+        /// Its place in the conversation.
+        seq: Seq,
+        /// When it was taken, Unix milliseconds.
+        at_ms: u64,
+        /// It was sent before with this id: this is the first answer.
+        again: bool,
+    },
+    /// What was asked was not done.
+    Failed {
+        /// The request's.
+        number: u32,
+        /// Reason why not.
+        why: ChatFault,
+    },
+    /// The next of the account's inbox.
+    Message {
+        /// Its place there.
+        seq: Seq,
+        /// The message.
+        message: Arc<ChatMessage>,
+    },
+    /// There is more in the inbox, up to this place: to be pulled.
+    Notify {
+        /// The last place.
+        head: Seq,
+    },
+    /// A part of the inbox.
+    Page(Box<InboxPage>),
+    /// A part of a conversation.
+    History(Box<HistoryPage>),
+    /// The server ends the session: say so and go.
+    End(Box<SessionEnd>),
+}
+
+/// A device has its session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedIn {
+    /// The session's record.
+    pub session: SessionRef,
+    /// Who it is.
+    pub account: AccountId,
+    /// Its address.
+    pub address: AccountAddress,
+    /// The last place of the inbox.
+    pub head: Seq,
+    /// How far this device has come, as it said.
+    pub cursor: Seq,
+    /// The server's clock, Unix milliseconds.
+    pub server_ms: u64,
+    /// The last word of an exchange.
+    pub data: Option<Box<[u8]>>,
+}
+
+/// A device is not let in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoginRefused {
+    /// Reason of the refusal.
+    pub why: Denial,
+    /// Milliseconds after which to try again; zero: do not.
+    pub retry_after_ms: u32,
+    /// Who wanted to come in, for the log.
+    pub who: Option<Box<str>>,
+}
+
+/// A session is ended by the server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionEnd {
+    /// Reason, as the device is told it.
+    pub why: Denial,
+    /// How the connection is counted.
+    pub reason: CloseReason,
+}
+
+/// Part of an inbox, in its order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InboxPage {
+    /// The request's.
+    pub number: u32,
+    /// Messages with their places.
+    pub messages: Vec<(Seq, Arc<ChatMessage>)>,
+    /// The place up to which this is everything: where to go on.
+    pub upto: Seq,
+    /// The last place there is.
+    pub head: Seq,
+}
+
+/// Part of a conversation, in the direction that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryPage {
+    /// The request's.
+    pub number: u32,
+    /// Messages.
+    pub messages: Vec<Arc<ChatMessage>>,
+    /// There are more in this direction.
+    pub more: bool,
+}
+
+/// Declares the faults once: variant, word in answers and the log, meaning.
+macro_rules! faults {
+    ($($variant:ident $name:literal $meaning:literal;)+) => {
+        /// Why something was not done that a session asked for.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ChatFault { $(#[doc = $meaning] $variant,)+ }
+
+        impl ChatFault {
+            /// All of them.
+            pub const ALL: &'static [ChatFault] = &[$(ChatFault::$variant,)+];
+
+            /// The word in answers and the log.
+            pub const fn name(self) -> &'static str {
+                match self { $(ChatFault::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+faults! {
+    UnknownAccount "unknown_account" "There is no such account.";
+    Conflict "conflict" "The message's id was used before for another message.";
+    TooLarge "too_large" "The message is larger than allowed.";
+    Invalid "invalid" "The request makes no sense: no text and no extra, a count of zero.";
+    Busy "busy" "Too much at once, or no answer in time: ask again, with the same id.";
+    StoreFull "store_full" "The log has no room.";
+    StoreFailed "store_failed" "The log takes nothing until a restart.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_have_words_of_their_own() {
+        let mut names: Vec<_> = ChatFault::ALL.iter().map(|fault| fault.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ChatFault::ALL.len());
+    }
+
+    #[test]
+    fn a_text_is_a_text_that_counts() {
+        let text = Content::text("hello");
+        assert_eq!((text.kind, &*text.text, text.counts), (Content::TEXT, "hello", true));
+        assert!(text.extra.is_empty());
+    }
+}

@@ -1,0 +1,42 @@
+//! The limits of accounts and conversations: keys of `[chat]`.
+
+use crate::chat::{EXTRA_BYTES_MAX, PAGE_MESSAGES_MAX, TEXT_BYTES_MAX};
+use base::section;
+use base::setting::whole;
+
+const TEXT: u64 = TEXT_BYTES_MAX as u64;
+const EXTRA: u64 = EXTRA_BYTES_MAX as u64;
+const PAGE: u64 = PAGE_MESSAGES_MAX as u64;
+
+section! {
+    /// The limits of chat. Counts are for the whole process unless they say otherwise.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct ChatLimits {
+        /// Sessions: devices of accounts that are here. One more is refused as full.
+        sessions_max: u32 = 4_000_000, whole(1..=1 << 30, "sessions");
+        /// Devices of one account that are here. With one more the one that was silent for longest
+        /// ends.
+        devices_an_account_max: u8 = 16, whole(1..=64, "devices");
+        /// Bytes of a message's text. A longer one is refused.
+        text_bytes_max: u32 = 64 * 1024, whole(256..=TEXT, "bytes");
+        /// Bytes that a message carries beside its text. More is refused.
+        extra_bytes_max: u32 = 64 * 1024, whole(0..=EXTRA, "bytes");
+        /// Messages in one answer: of an inbox, or of a conversation. A longer wish is cut.
+        page_messages_max: u16 = 128, whole(1..=PAGE, "messages");
+        /// Requests of one device that are not answered. With one more it is read no further until
+        /// an answer goes out.
+        requests_a_session_max: u16 = 256, whole(1..=65_535, "requests");
+        /// Messages on the way to one device that it has not acknowledged. Beyond, it is told that
+        /// there is more, and pulls.
+        inline_a_session_max: u16 = 64, whole(1..=4_096, "messages");
+        /// Addresses of accounts whose numbers are remembered, a shard. The others are asked for.
+        accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
+        /// Bytes of messages on their way to one shard from the others, and of those that are
+        /// stored and not yet in every inbox. Beyond, sending is answered as busy.
+        undistributed_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
+        /// After so long an inbox that did not confirm a message is asked once more.
+        redistribute_ms: u32 = 5_000, whole(100..=600_000, "milliseconds");
+        /// Longest silence of a device, unless it says a shorter one: then its connection ends.
+        silence_s_max: u16 = 300, whole(10..=65_535, "seconds");
+    }
+}
