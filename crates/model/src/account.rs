@@ -24,6 +24,11 @@ pub struct AccountId(pub u64);
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountAddress(Box<str>);
 
+/// An account as another one names it, checked: `name`, which is of the namer's own domain, or
+/// `name@domain`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Addressee(Box<str>);
+
 /// Reason why an address was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddressFault {
@@ -56,13 +61,7 @@ impl AccountAddress {
     /// The address of a name, which may bring its own domain behind an `@`; else it is of `domain`.
     pub fn parse(text: &str, domain: &str) -> Result<AccountAddress, AddressFault> {
         let (name, domain) = text.split_once('@').unwrap_or((text, domain));
-        if !(1..=ACCOUNT_NAME_BYTES_MAX).contains(&name.len()) {
-            return Err(AddressFault::NameLength);
-        }
-        let allowed = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'+' | b'-');
-        if let Some(&byte) = name.as_bytes().iter().find(|b| !allowed(b)) {
-            return Err(AddressFault::NameByte(byte));
-        }
+        check_name(name)?;
         match is_domain(domain) {
             true => Ok(AccountAddress(format!("{name}@{domain}").into())),
             false => Err(AddressFault::Domain),
@@ -106,6 +105,37 @@ impl AccountAddress {
     }
 }
 
+impl Addressee {
+    /// Checks one.
+    pub fn parse(text: &str) -> Result<Addressee, AddressFault> {
+        let (name, domain) = text.split_once('@').map_or((text, None), |(n, d)| (n, Some(d)));
+        check_name(name)?;
+        match domain.is_none_or(is_domain) {
+            true => Ok(Addressee(text.into())),
+            false => Err(AddressFault::Domain),
+        }
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whom an account of `domain` means by it.
+    pub fn within(&self, domain: &str) -> AccountAddress {
+        match self.0.contains('@') {
+            true => AccountAddress(self.0.clone()),
+            false => AccountAddress(format!("{}@{domain}", self.0).into()),
+        }
+    }
+}
+
+impl From<AccountAddress> for Addressee {
+    fn from(address: AccountAddress) -> Addressee {
+        Addressee(address.0)
+    }
+}
+
 impl fmt::Debug for AccountAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -115,6 +145,17 @@ impl fmt::Debug for AccountAddress {
 impl fmt::Display for AccountAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), AddressFault> {
+    if !(1..=ACCOUNT_NAME_BYTES_MAX).contains(&name.len()) {
+        return Err(AddressFault::NameLength);
+    }
+    let allowed = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'+' | b'-');
+    match name.as_bytes().iter().find(|b| !allowed(b)) {
+        Some(&byte) => Err(AddressFault::NameByte(byte)),
+        None => Ok(()),
     }
 }
 
@@ -166,6 +207,25 @@ mod tests {
             ("a@Example.org", AddressFault::Domain),
             ("a@-b", AddressFault::Domain),
             ("a@b..c", AddressFault::Domain),
+        ] {
+            assert_eq!(of(text), Err(fault), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_addressee_without_a_domain_is_of_the_namers_own() {
+        let of = |text: &str| Addressee::parse(text).map(|to| to.within("own.example"));
+        let whole = |text: &str| AccountAddress::parse(text, "");
+        assert_eq!(of("bob"), whole("bob@own.example"));
+        assert_eq!(of("bob@b.example"), whole("bob@b.example"));
+        assert_eq!(Addressee::parse("bob").as_ref().map(Addressee::as_str), Ok("bob"));
+        let ann = whole("ann@a.example").expect("right");
+        assert_eq!(Addressee::from(ann.clone()).within("own.example"), ann);
+        for (text, fault) in [
+            ("", AddressFault::NameLength),
+            ("Bob", AddressFault::NameByte(b'B')),
+            ("bob@", AddressFault::Domain),
+            ("bob@B.example", AddressFault::Domain),
         ] {
             assert_eq!(of(text), Err(fault), "{text:?}");
         }

@@ -11,7 +11,7 @@
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 
-use crate::account::{AccountAddress, AccountId};
+use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::session::Denial;
@@ -119,7 +119,7 @@ pub struct Login {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewMessage {
     /// To whom.
-    pub to: AccountAddress,
+    pub to: Addressee,
     /// The sender's own id: whoever sends it again makes no second message.
     pub client_id: ClientMessageId,
     /// What is said.
@@ -178,7 +178,7 @@ pub struct ChatMessage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HistoryRange {
     /// With whom.
-    pub with: AccountAddress,
+    pub with: Addressee,
     /// Where to begin: forwards, what comes after this place; backwards, before it ([`Seq::MAX`]
     /// for the end).
     pub from: Seq,

@@ -17,6 +17,8 @@ pub enum Protocol {
     Mqtt,
     /// XMPP: `<`.
     Xmpp,
+    /// Holdline's own protocol of instant messaging: `C4`.
+    Im,
     /// HTTP: an ASCII method; WebSocket begins so.
     Http,
     /// TLS: `16 03`. A layer: what is inside is sniffed again.
@@ -25,7 +27,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// How many there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 
     /// The name in logs, metrics and configuration.
     pub const fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Protocol {
             Protocol::Miop => "miop",
             Protocol::Mqtt => "mqtt",
             Protocol::Xmpp => "xmpp",
+            Protocol::Im => "im",
             Protocol::Http => "http",
             Protocol::Tls => "tls",
         }
@@ -251,8 +254,16 @@ mod tests {
 
     #[test]
     fn protocols_have_names_and_this_machine_is_near() {
-        let names = [Protocol::Miop, Protocol::Mqtt, Protocol::Xmpp, Protocol::Http, Protocol::Tls];
-        assert_eq!(names.map(Protocol::name), ["miop", "mqtt", "xmpp", "http", "tls"]);
+        let all = [
+            Protocol::Miop,
+            Protocol::Mqtt,
+            Protocol::Xmpp,
+            Protocol::Im,
+            Protocol::Http,
+            Protocol::Tls,
+        ];
+        assert_eq!(all.map(Protocol::name), ["miop", "mqtt", "xmpp", "im", "http", "tls"]);
+        assert_eq!(all.len(), Protocol::COUNT);
         let link = Link::loopback(Protocol::Mqtt);
         assert!(link.near && link.peer.ip().is_loopback());
         assert!(link.tls.is_none() && !link.may_start_tls);

@@ -50,7 +50,7 @@ impl ServerMachine {
                 Some(ServerMachine::Miop(machine))
             }
             Protocol::Mqtt => Some(ServerMachine::Mqtt(proto_mqtt::server::Server::new(profile))),
-            Protocol::Xmpp | Protocol::Http | Protocol::Tls => None,
+            Protocol::Xmpp | Protocol::Im | Protocol::Http | Protocol::Tls => None,
         }
     }
 }
