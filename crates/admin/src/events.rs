@@ -6,8 +6,8 @@
 
 use crate::answers::events::{self as bodies, AnyEvent};
 use crate::feed::{Happening, Wish, topic};
-use model::event::{ClientEvent, ClientWhat, DeviceEvent};
 use model::id::ProductKey;
+use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent};
 use serde_json::{Value, json};
 
 /// The words for types of events: of devices, then of clients, then of messages.

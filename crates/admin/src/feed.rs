@@ -13,8 +13,8 @@ pub(crate) mod topic;
 pub(crate) use lane::{Paused, Reader, Taken};
 
 use lane::Lane;
-use model::event::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::limits::Limits;
+use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::service::{Event, ServiceKind};
 use std::sync::Arc;
 use std::time::Duration;

@@ -20,9 +20,9 @@ mod users;
 
 use super::*;
 use model::close::CloseReason;
-use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command, Reply};
+use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use serde_json::Value;
 use std::sync::Mutex;

@@ -45,8 +45,8 @@ pub struct Webhook {
     pub secret: Vec<u8>,
     /// Only of this product.
     pub product: Option<model::id::ProductKey>,
-    /// Only these, by their names in `model::event`. When empty: all but `message_published`,
-    /// which has to be named.
+    /// Only these, by their names in `model::ports::events`. When empty: all but
+    /// `message_published`, which has to be named.
     pub types: Vec<String>,
     /// Published messages on topics that match one of these filters; all of them when empty. Only
     /// with `message_published`.

@@ -2,10 +2,10 @@
 
 use crate::{Broker, Effects};
 use base::time::{Instant, Now};
-use model::event::ClientEvent;
 use model::id::{ConnRef, ShardId};
 use model::ports::access::Admission;
 use model::ports::control::Status;
+use model::ports::events::ClientEvent;
 use model::ports::log::{Completion, Restored};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::topics::{TopicAnswer, TopicCommand};

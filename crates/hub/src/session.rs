@@ -14,8 +14,8 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::counters::PushCounter;
-use model::event::DeviceWhat;
 use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey};
+use model::ports::events::DeviceWhat;
 use model::presence::{OnlineState, PresenceVersion};
 use model::request::{Bind, Bound, Kick, PushDelivery, Refusal, Refused};
 

@@ -23,7 +23,7 @@ use lab::order::Cut;
 use lab::plan::{Arrival, Traffic};
 use logic::{FleetLogic, Mail, Share};
 use model::limits::{FRAME_BYTES_HARD_MAX, Limits, TopicLimits};
-use model::virtual_client::Action;
+use model::ports::virtual_client::Action;
 use net::descriptors;
 use net::shard::ShardMessage;
 use plan::{FleetPlan, check_arrival, check_traffic};

@@ -6,7 +6,7 @@ use lab::plan::{Arrival, Pace, Traffic, What};
 use lab::timing::Timing;
 use load::{Fleet, FleetPlan, HeartbeatMode, Reconnect, Snapshot};
 use model::id::ProductKey;
-use model::virtual_client::Action;
+use model::ports::virtual_client::Action;
 use proto_miop::client::Profile;
 use proto_miop::codec::Version;
 use proto_miop::codec::frame::{self, Frame, Opcode};

@@ -7,7 +7,7 @@
 //! and says how far it has come. What is there is said once, in its conversation:
 //!
 //! ```text
-//! device ─► Send ─► conversation (stored, answered) ─► inboxes of both ─► Message or Notify ─► devices
+//! device ─► Send ─► conversation (stored, answered) ─► inboxes of both ─► Message, or Notify
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 

@@ -11,7 +11,6 @@ pub mod account;
 pub mod chat;
 pub mod close;
 pub mod counters;
-pub mod event;
 pub mod id;
 pub mod limits;
 pub mod link;
@@ -25,6 +24,5 @@ pub mod service;
 pub mod session;
 pub mod timeline;
 pub mod topic;
-pub mod virtual_client;
 
 pub use limits::pressure;

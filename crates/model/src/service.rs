@@ -12,11 +12,11 @@
 
 use crate::chat::{ChatDelivery, ChatRequest};
 use crate::counters::Counters;
-use crate::event::{ClientEvent, ClientWhat, DeviceEvent};
 use crate::id::{ConnRef, ShardId};
 use crate::ports::access::{Admission, Question};
 use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::{Answer, Command, Status};
+use crate::ports::events::{ClientEvent, ClientWhat, DeviceEvent};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
 use crate::ports::presence_queries::PresenceStatus;
 use crate::ports::pushes::{PushAnswer, PushCommand};

@@ -16,7 +16,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, Observation};
 use std::sync::Arc;
 use std::time::Duration;
 

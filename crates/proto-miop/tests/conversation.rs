@@ -4,8 +4,8 @@ mod hub;
 
 use hub::{Conversation, Hub, conversation, message, profile, push, reconnect, talk};
 use model::close::CloseReason;
+use model::ports::virtual_client::{Action, Observation};
 use model::request::{Kick, Proof, PushDelivery, Refusal};
-use model::virtual_client::{Action, Observation};
 use proto_miop::client::{Prove, PushAckMode};
 use proto_miop::codec::Version;
 use std::time::Duration;

@@ -6,9 +6,9 @@
 //! call is answered, at the latest after [`ANSWER`] and when the backlog is closed.
 
 use base::hash::HashKey;
-use model::event::DeviceEvent;
 use model::id::{ProductKey, ShardId};
 use model::ports::backlog::Backlog;
+use model::ports::events::DeviceEvent;
 use model::ports::log::{Call, Completion, Done, Page, Pull, Read, StoreError, TimelineStatus};
 use model::ports::log::{Ticket, Write};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};

@@ -13,9 +13,9 @@ use crate::virtual_clients::{ClientLogic, lock};
 use base::prng::Prng;
 use base::time::Now;
 use belief::Belief;
-use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{DeviceId, MessageId, NodeId, ProductKey, ShardId, Tag};
 use model::ports::control::{Answer, Command};
+use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::pushes::{
     DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
 };

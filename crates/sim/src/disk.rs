@@ -202,7 +202,7 @@ impl SimDisk {
         assert!(seqs.is_sorted(), "places are in order: {seqs:?}");
         for placed in &page.messages {
             let event = hub::decode_event(&placed.message.body).expect("a Report");
-            let model::event::DeviceWhat::Report { seq, .. } = event.what else { continue };
+            let model::ports::events::DeviceWhat::Report { seq, .. } = event.what else { continue };
             self.posted.insert((event.device.as_str().to_owned(), event.epoch, seq));
         }
         if !seqs.is_empty() && self.rng.one_in(2) {

@@ -10,8 +10,8 @@ use load::http::{AnswerReader, BODY_BYTES_MAX, HttpAnswer};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
+use model::ports::virtual_client::{Action, Observation};
 use model::topic::{Publication, Qos};
-use model::virtual_client::{Action, Observation};
 use proto_mqtt::client::{ClientOrder, MqttEvent};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -8,7 +8,7 @@ use crate::feed::Happening;
 use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, RejectionWord, Version};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::event::{self, ClientWhat, DeviceWhat};
+use model::ports::events::{self, ClientWhat, DeviceWhat};
 use model::presence::PresenceVersion;
 use model::session::{Denial, Drop};
 use schemars::JsonSchema;
@@ -126,7 +126,7 @@ impl Transition {
 }
 
 impl DeviceEvent {
-    pub(crate) fn new(id: &str, event: &event::DeviceEvent) -> DeviceEvent {
+    pub(crate) fn new(id: &str, event: &events::DeviceEvent) -> DeviceEvent {
         let of = OfDevice {
             id: id.into(),
             at_ms: event.at_ms,
@@ -252,7 +252,7 @@ fn words<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
 }
 
 impl ClientEvent {
-    fn new(id: &str, event: &event::ClientEvent) -> ClientEvent {
+    fn new(id: &str, event: &events::ClientEvent) -> ClientEvent {
         let of = OfClient {
             id: id.into(),
             at_ms: event.at_ms,

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::feed::Wish;
-use model::event::{ClientEvent, ClientWhat};
 use model::ports::directory::{DirectoryError, EventStream};
+use model::ports::events::{ClientEvent, ClientWhat};
 use model::presence::{NodeName, PresenceVersion};
 use model::service::ServiceKind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -2,7 +2,7 @@
 
 use super::description::check_named;
 use super::*;
-use model::event::{ClientEvent, ClientWhat};
+use model::ports::events::{ClientEvent, ClientWhat};
 use model::presence::PresenceVersion;
 use model::service::ServiceKind;
 use serde_json::json;

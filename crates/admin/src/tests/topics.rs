@@ -4,7 +4,7 @@ use super::description::{check_answer, check_named};
 use super::hook::{Application, ids, test_api as hook_test_api};
 use super::stream::Client;
 use super::*;
-use model::event::{ClientEvent, ClientWhat};
+use model::ports::events::{ClientEvent, ClientWhat};
 use model::ports::topics::{ClientState, SubscriptionState, TopicAnswer, TopicCommand};
 use model::presence::PresenceVersion;
 use model::service::ServiceKind;

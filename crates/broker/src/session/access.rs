@@ -10,9 +10,9 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::counters::TopicCounter;
-use model::event::{ClientEvent, ClientWhat};
 use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question};
+use model::ports::events::{ClientEvent, ClientWhat};
 use model::presence::PresenceVersion;
 use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
 

@@ -4,7 +4,7 @@ use super::sessions::Sessions;
 use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
-use model::event::{ClientEvent, ClientWhat};
+use model::ports::events::{ClientEvent, ClientWhat};
 use model::ports::presence_queries::PresenceStatus;
 use model::presence::{OnlineState, PresenceVersion, Principal as Who, Transition};
 use model::session::Drop;

@@ -3,9 +3,9 @@
 use crate::harness::{BrokerHarness, access, connect, durable, limits, message, wish};
 use model::close::CloseReason;
 use model::counters::TopicCounter;
-use model::event::ClientWhat;
 use model::limits::Limits;
 use model::ports::access::{Access, Admission, Grant, Question, Who};
+use model::ports::events::ClientWhat;
 use model::session::*;
 use model::topic::Qos;
 use std::sync::Arc;

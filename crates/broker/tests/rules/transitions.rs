@@ -2,7 +2,7 @@
 
 use crate::harness::{BrokerHarness, connect, durable, will};
 use model::close::CloseReason;
-use model::event::ClientWhat;
+use model::ports::events::ClientWhat;
 use model::ports::log::StoreError;
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};

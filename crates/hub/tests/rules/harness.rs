@@ -7,9 +7,9 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use hub::{Effects, Hub, Settings};
 use model::counters::Counter;
-use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, NodeId, ProductKey, ShardId, Tag};
 use model::limits::{Limits, PushLimits};
+use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::log::{Call, StoreError, Write};
 use model::ports::pushes::{
     DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,

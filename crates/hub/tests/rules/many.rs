@@ -314,7 +314,8 @@ impl Pair {
         Pair { worlds, loses: false, weather: None }
     }
 
-    /// The same with devices that have the tag `t` and are away: 5 on the first shard, 7 on the other.
+    /// The same with devices that have the tag `t` and are away: 5 on the first shard, 7 on the
+    /// other.
     fn with_away() -> Pair {
         let mut pair = Pair::new();
         (0..2).for_each(|shard| away(&mut pair.worlds[shard], Pair::devices_of(shard)));

@@ -2,8 +2,8 @@
 
 use crate::harness::{HubHarness, id, product, settings, tag};
 use model::counters::PushCounter;
-use model::event::DeviceWhat;
 use model::id::ProductKey;
+use model::ports::events::DeviceWhat;
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
 use model::product::Product;
 use model::request::{PushDelivery, PushRequest, Refusal};

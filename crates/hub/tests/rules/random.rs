@@ -4,8 +4,8 @@
 use crate::harness::{HubHarness, Seat, id, product, settings, tag};
 use base::prng::Prng;
 use model::counters::{Counters, ProcessCounter, PushCounter};
-use model::event::DeviceWhat;
 use model::id::{DeviceId, MessageId, ProductKey};
+use model::ports::events::DeviceWhat;
 use model::ports::log::{StoreError, Table};
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::product::Product;

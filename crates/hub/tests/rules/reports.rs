@@ -3,8 +3,8 @@
 use crate::harness::{HubHarness, Seat, product, settings};
 use hub::{ReportHook, decode_event};
 use model::counters::PushCounter;
-use model::event::DeviceWhat;
 use model::id::ProductKey;
+use model::ports::events::DeviceWhat;
 use model::ports::log::StoreError;
 use model::product::Product;
 use model::request::{PushDelivery, PushRequest, Refusal};

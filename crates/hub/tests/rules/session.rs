@@ -3,9 +3,9 @@
 use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use model::close::CloseReason;
 use model::counters::PushCounter;
-use model::event::DeviceWhat;
 use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
+use model::ports::events::DeviceWhat;
 use model::ports::pushes::PushCommand;
 use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal, Resume};
 use model::service::Service;

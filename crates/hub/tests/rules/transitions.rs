@@ -3,8 +3,8 @@
 use crate::harness::{HubHarness, Seat, WALL_MS, id, product};
 use base::slab::Key;
 use model::close::CloseReason;
-use model::event::DeviceWhat;
 use model::id::{ConnRef, ProductKey, ShardId};
+use model::ports::events::DeviceWhat;
 use model::ports::log::StoreError;
 use model::ports::pushes::PushCommand;
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};

@@ -11,7 +11,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox};
-use model::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, Observation};
 use proto_miop::client as miop;
 use proto_mqtt::client as mqtt;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub(crate) use lately::Lately;
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::{Link, WireProfile};
-use model::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, Observation};
 use net::{ConnectionOrigin, ShardLogic};
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -13,7 +13,7 @@
 //! message's, and its checksum is over the whole body but itself. A bare [`stamp`] is the first
 //! eight bytes with a mark of its own: any process of the same machine can write it.
 
-use model::virtual_client::HEAD_BYTES as FRONT_BYTES;
+use model::ports::virtual_client::HEAD_BYTES as FRONT_BYTES;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 

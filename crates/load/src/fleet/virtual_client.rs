@@ -11,7 +11,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::virtual_client::Observation;
+use model::ports::virtual_client::Observation;
 use net::connection::ConnectionRecord;
 use std::cell::Cell;
 use std::collections::BinaryHeap;

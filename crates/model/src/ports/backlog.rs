@@ -15,7 +15,7 @@ pub trait Backlog: Send + Sync {
     fn shards(&self) -> u16;
 
     /// What waits on a shard for the webhook with this number, after `after`, oldest first. A
-    /// message's body is a Report as [`crate::event`] tells it, encoded by the hub.
+    /// message's body is a Report as [`crate::ports::events`] tells it, encoded by the hub.
     fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError>;
 
     /// Up to where the application knows of every Report on a shard: it took it, or was told that
@@ -33,5 +33,5 @@ pub trait Backlog: Send + Sync {
     fn wait(&self, hook: usize, ms_max: u64) -> bool;
 
     /// The event in a message, if its bytes make sense.
-    fn event(&self, body: &[u8]) -> Option<crate::event::DeviceEvent>;
+    fn event(&self, body: &[u8]) -> Option<crate::ports::events::DeviceEvent>;
 }

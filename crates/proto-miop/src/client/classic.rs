@@ -11,7 +11,7 @@ use crate::sign;
 use base::time::Now;
 use model::id::MessageId;
 use model::machine::Input;
-use model::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, Observation};
 
 /// Heartbeat of a classic device that has no wish, seconds.
 const HEARTBEAT_S: u16 = 300;

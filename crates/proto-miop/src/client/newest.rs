@@ -13,7 +13,7 @@ use crate::sign::{self, Claim};
 use base::time::Now;
 use model::id::MessageId;
 use model::machine::Input;
-use model::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, Observation};
 
 impl Client {
     pub(super) fn bind_newest(&self, out: &mut Out) {

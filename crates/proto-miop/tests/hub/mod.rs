@@ -3,9 +3,9 @@
 use model::id::{DeviceRef, MessageId, ProductKey, ShardId};
 use model::link::{Link, Protocol};
 use model::machine::Machine;
+use model::ports::virtual_client::Observation;
 use model::push::{Priority, Push};
 use model::request::{Bind, Bound, Proof, PushDelivery, PushRequest, Refusal, Refused};
-use model::virtual_client::Observation;
 use proto_miop::client::{Client, Profile, Prove};
 use proto_miop::codec::Version;
 use proto_miop::server::Server;

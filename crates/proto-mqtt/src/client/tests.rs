@@ -13,8 +13,8 @@ use crate::codec::property::{Property, VarInt};
 use crate::codec::publish::Publish;
 use crate::codec::{DecodeRules, DecodeStep, Packet, Sender, Version, decode};
 use model::link::Protocol;
+use model::ports::virtual_client::{Action, Observation};
 use model::topic::{Publication, SubscriptionOptions};
-use model::virtual_client::{Action, Observation};
 use testkit::pair::PairSide;
 
 /// A client and the clock, with a server played by the test.

@@ -11,8 +11,8 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
+use model::ports::virtual_client::{Action, HEAD_BYTES, Observation};
 use model::topic::Publication;
-use model::virtual_client::{Action, HEAD_BYTES, Observation};
 use std::sync::Arc;
 
 type Out = Outbox<Observation>;

@@ -608,7 +608,7 @@ fn every_key_holds_its_default_and_its_range() {
 
 #[test]
 fn webhooks_choose_among_the_events_of_the_model() {
-    use model::event::{ClientWhat, DeviceWhat};
+    use model::ports::events::{ClientWhat, DeviceWhat};
     use model::{close::CloseReason, id::MessageId, push::Outcome};
     let all = [
         DeviceWhat::Online { protocol: "miop7", resumed: false },

@@ -69,10 +69,10 @@ impl Running {
 mod tests {
     use super::*;
     use model::close::CloseReason;
-    use model::event::{DeviceEvent, DeviceWhat};
     use model::id::{DeviceId, ProductKey};
     use model::limits::Limits;
     use model::ports::directory::DirectoryError;
+    use model::ports::events::{DeviceEvent, DeviceWhat};
     use model::presence::PresenceVersion;
     use model::service::ServiceKind;
 

@@ -2,10 +2,10 @@
 
 use crate::copies::SimReplicators;
 use crate::disk::SimDisk;
-use model::event::DeviceEvent;
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
+use model::ports::events::DeviceEvent;
 use model::ports::log::{Call, Completion, Ticket};
 use model::service::{Event, ServiceKind};
 use model::session::Denial;

@@ -10,7 +10,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
-use model::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, Observation};
 use proto_miop::client::Client;
 use std::sync::{Arc, Mutex};
 

@@ -2,7 +2,7 @@
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
-use model::event::{DeviceEvent, DeviceWhat};
+use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::presence::PresenceVersion;
 
 const VERSION: u8 = 1;

@@ -7,7 +7,7 @@
 use crate::http::AnswerReader;
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::virtual_client::Observation;
+use model::ports::virtual_client::Observation;
 use std::sync::Arc;
 
 /// What the clients of a fleet have in common.

@@ -4,7 +4,7 @@
 
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::virtual_client::{HEAD_BYTES, Observation};
+use model::ports::virtual_client::{HEAD_BYTES, Observation};
 use std::collections::VecDeque;
 
 /// One connection.

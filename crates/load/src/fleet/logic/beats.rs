@@ -7,7 +7,7 @@ use crate::fleet::pool::micros;
 use crate::fleet::virtual_client::{Aim, Ears, Flags, State};
 use base::time::{Instant, Now};
 use lab::timing::Timing;
-use model::virtual_client::Action;
+use model::ports::virtual_client::Action;
 use std::time::Duration;
 
 /// Timers served in one turn. More wait a turn.

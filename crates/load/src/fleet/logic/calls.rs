@@ -7,7 +7,7 @@ use base::time::Now;
 use lab::plan::Arrival;
 use lab::timing::Timing;
 use model::close::CloseReason;
-use model::virtual_client::Action;
+use model::ports::virtual_client::Action;
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use lab::cause::{Cause, Phase};
 use lab::order::Cut;
 use model::close::CloseReason;
 use model::id::ConnRef;
-use model::virtual_client::Action;
+use model::ports::virtual_client::Action;
 
 /// Clients that come and go.
 #[derive(Clone, Copy, Default)]

@@ -14,7 +14,7 @@ use crate::fleet::stamp::{self, From, NO_TOPIC};
 use crate::fleet::virtual_client::{Aim, Ears, Flags, State};
 use base::time::{Instant, Now};
 use lab::plan::{Pace, Traffic, What};
-use model::virtual_client::Action;
+use model::ports::virtual_client::Action;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;

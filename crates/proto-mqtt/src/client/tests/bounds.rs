@@ -96,7 +96,7 @@ fn a_virtual_client_is_told_why_a_message_was_not_taken() {
 
 #[test]
 fn a_virtual_client_hears_how_long_a_message_is_and_how_it_begins() {
-    use model::virtual_client::HEAD_BYTES;
+    use model::ports::virtual_client::HEAD_BYTES;
     let mut play = virtual_client(profile(Version::V311));
     play.online(false, &[]);
     play.side.take_words();
