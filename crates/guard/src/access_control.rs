@@ -438,6 +438,10 @@ impl Access for AccessControl {
         granted(people.rules(Some(user)))
     }
 
+    fn knows(&self, user: &str) -> bool {
+        self.people().is_user(user)
+    }
+
     fn may_be(&self, who: &Who<'_>) -> bool {
         let people = self.people();
         let is_super = |user| people.standing_anywhere(user).is_super;

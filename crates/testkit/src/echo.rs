@@ -136,7 +136,7 @@ impl Service for EchoService {
 mod tests {
     use super::*;
     use base::slab::Key;
-    use model::event::ClientEvent;
+    use model::ports::events::ClientEvent;
     use model::service::{Delivery, Event, Request};
 
     #[test]

@@ -32,6 +32,12 @@ pub trait Access: Send + Sync {
         true
     }
 
+    /// Whether there is a user of this name, so that nobody else goes by it.
+    fn knows(&self, user: &str) -> bool {
+        let _ = user;
+        false
+    }
+
     /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
     fn version(&self) -> u64;
 

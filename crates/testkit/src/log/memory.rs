@@ -152,17 +152,18 @@ impl MemoryLog {
     /// What it would give back at a start.
     pub fn restoration(&self) -> Restoration {
         Restoration::collect(|each| {
-            for ((table, key), value) in &self.rows {
+            for ((table, key), value) in self.rows.iter().filter(|((it, _), _)| it.is_restored()) {
                 each(Restored::Row { table: *table, key, value });
             }
-            for (&timeline, line) in &self.timelines {
+            let kept = self.timelines.iter().filter(|(id, _)| id.space().is_restored());
+            for (&timeline, line) in kept.clone() {
                 let (last, count) = (line.last, line.messages.len() as u64);
                 let bytes = line.messages.values().map(|message| message.weight() as u64).sum();
                 if count > 0 {
                     each(Restored::Timeline { timeline, last, count, bytes });
                 }
             }
-            for (&timeline, line) in &self.timelines {
+            for (&timeline, line) in kept {
                 for (&seq, message) in &line.messages {
                     each(Restored::Entry { timeline, seq, id: message.id, label: &message.label });
                 }

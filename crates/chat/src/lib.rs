@@ -1,0 +1,144 @@
+//! Accounts and conversations over one shard's part of them: who says what to whom, and what each
+//! of their devices has of it.
+//!
+//! A [`Chat`] is pure and synchronous: it is told the time, takes one request, peer message,
+//! command, admission or completion, and says in [`Effects`] what is to be done. It knows no wire,
+//! socket, file or clock. Whatever protocol a device speaks, this is the one truth behind it. Its
+//! invariants, held by tests over random histories with kills:
+//!
+//! - "Sent" is answered when the message is on stable storage; sent again by the same id it is
+//!   there once, and answered as the first time.
+//! - A message that was answered is, sooner or later, once in the inbox of each whom it concerns,
+//!   whatever dies in between; the messages of a conversation are there in its order.
+//! - A device that goes on from where it was gets everything behind that, in the inbox's order.
+//! - Nothing waits in memory for a device that does not read.
+//!
+//! Three places, each with a shard of its own: the sender's session, the conversation and the
+//! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
+//! (deliver, or notify), [`reads`] (pull); `login` and `accounts` say who is here.
+//!
+//! [`send`]: crate::send
+//! [`outbox`]: crate::outbox
+//! [`inboxes`]: crate::inboxes
+//! [`reads`]: crate::reads
+
+mod accounts;
+mod commands;
+mod envelope;
+mod inboxes;
+mod label;
+mod log;
+mod login;
+mod outbox;
+mod reads;
+mod send;
+mod service;
+mod sessions;
+mod waits;
+mod word;
+
+pub use word::{ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
+
+use crate::accounts::Accounts;
+use crate::commands::Commands;
+use crate::inboxes::Inboxes;
+use crate::log::LogCalls;
+use crate::login::Logins;
+use crate::outbox::Outbox;
+use crate::reads::{Fetching, Reading};
+use crate::send::SendWait;
+use crate::sessions::Sessions;
+use crate::waits::Waits;
+use base::hash::{HashKey, home};
+use model::account::AccountAddress;
+use model::id::{NodeId, ShardId};
+use model::limits::Limits;
+use model::ports::access::Access;
+use model::pressure::Pressure;
+use model::timeline::{ReaderId, TimelineId};
+use std::sync::Arc;
+
+/// Settings of a chat service. Where `limits` speak of the process, it takes its shard's share.
+#[derive(Clone)]
+pub struct Settings {
+    /// The shard it runs on.
+    pub shard: ShardId,
+    /// How many there are.
+    pub shards: u16,
+    /// The node they are of.
+    pub node: NodeId,
+    /// The limits in force.
+    pub limits: Arc<Limits>,
+    /// The key by which accounts and conversations are at home on a shard: the same over restarts.
+    pub home: HashKey,
+    /// Who may come in.
+    pub access: Arc<dyn Access>,
+    /// The domain whose accounts are users by their bare names; those of others bring theirs.
+    pub domain: Arc<str>,
+}
+
+impl Settings {
+    /// The shard where a timeline is at home.
+    fn shard_at(&self, timeline: TimelineId) -> ShardId {
+        ShardId(home(timeline.home_hash(), self.shards.max(1)))
+    }
+
+    /// The shard that owns an account.
+    fn owner(&self, address: &AccountAddress) -> ShardId {
+        ShardId(home(address.home_hash(self.home), self.shards.max(1)))
+    }
+
+    /// The name by which an account logs in.
+    fn user_of<'a>(&self, address: &'a AccountAddress) -> &'a str {
+        if *address.domain() == *self.domain { address.name() } else { address.as_str() }
+    }
+
+    /// A device as a reader of its account's inbox.
+    fn reader(&self, device: &str) -> ReaderId {
+        ReaderId(self.home.of(&[b"device", device.as_bytes()]))
+    }
+}
+
+/// Effects that a chat service wants.
+pub type Effects = model::service::Effects<Chat>;
+
+/// The chat service of one shard.
+pub struct Chat {
+    settings: Settings,
+    logins: Logins,
+    accounts: Accounts,
+    commands: Commands,
+    sessions: Sessions,
+    sends: Waits<SendWait>,
+    readings: Waits<Reading>,
+    fetchings: Waits<Fetching>,
+    outbox: Outbox,
+    inboxes: Inboxes,
+    log: LogCalls,
+    pressure: Pressure,
+    last_id: u64,
+}
+
+impl Chat {
+    /// A service with nobody in it.
+    pub fn new(settings: Settings) -> Chat {
+        let shards = u32::from(settings.shards.max(1));
+        let (limits, chat) = (&settings.limits, &settings.limits.chat);
+        let sessions_max = (chat.sessions_max / shards).max(1) as usize;
+        Chat {
+            logins: Logins::new((limits.binds_per_s / shards).max(1)),
+            accounts: Accounts::new(chat.accounts_known_max),
+            commands: Commands::default(),
+            sessions: Sessions::new(sessions_max, settings.access.version()),
+            sends: Waits::default(),
+            readings: Waits::default(),
+            fetchings: Waits::default(),
+            outbox: Outbox::new(settings.home, settings.shard, settings.shards),
+            inboxes: Inboxes::new(settings.shards),
+            log: LogCalls::default(),
+            pressure: Pressure::Calm,
+            last_id: 0,
+            settings,
+        }
+    }
+}

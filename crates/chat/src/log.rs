@@ -1,0 +1,130 @@
+//! Calls to the log: what each was for, and what is asked again.
+//!
+//! Every call bears a ticket, every ticket holds what is to happen when the call is completed. A
+//! write that nobody waits for and that was refused is asked for again after a pause.
+
+use crate::accounts::Made;
+use crate::commands::Look;
+use crate::inboxes::Placing;
+use crate::login::LetIn;
+use crate::outbox::Storing;
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::counters::ProcessCounter;
+use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
+use model::ports::log::{Call, Completion, Done, StoreError, Write};
+
+/// Calls that may wait for the log; beyond, what needs it is answered as busy.
+const CALLS_MAX: usize = 262_144;
+
+/// What a call was for.
+pub(crate) enum PendingCall {
+    /// The row of the account with this address.
+    Account(AccountAddress),
+    /// A new account's row.
+    Made(Box<Made>),
+    /// Where an inbox and a device stand: the last thing before it is let in.
+    Standing(Box<LetIn>, AccountId),
+    /// Where an inbox stands, for a command.
+    Looked(Box<Look>),
+    /// A message stands in its conversation, and in the outbox.
+    Stored(Box<Storing>),
+    /// A message stands in an inbox.
+    Placed(Box<Placing>),
+    /// A page of an inbox, for a reading.
+    Inbox(u64),
+    /// One of the ranges of a fetching, by its place.
+    Range(u64, u16),
+    /// A message that was not distributed before a start, by its place in the outbox.
+    Undistributed(u64),
+    /// Something nobody waits for; refused, it is tried again.
+    Retry(Box<Write>),
+}
+
+const _: () = assert!(size_of::<PendingCall>() <= 32);
+
+/// The calls of a shard.
+#[derive(Default)]
+pub(crate) struct LogCalls {
+    tickets: Tickets<PendingCall>,
+    again: RetryQueue<Write>,
+}
+
+impl LogCalls {
+    /// Whether another call may wait for the log.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.tickets.len() < CALLS_MAX
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.tickets.has_failed()
+    }
+
+    /// Calls that are not completed, and writes that are asked for again.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.tickets.len() + self.again.len()
+    }
+
+    pub(crate) fn ask(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
+        self.tickets.ask(pending, call, fx);
+    }
+
+    /// Has the log write something that nobody waits for.
+    pub(crate) fn write(&mut self, write: Write, fx: &mut Effects) {
+        if !self.has_failed() {
+            self.ask(PendingCall::Retry(Box::new(write.clone())), Call::Write(write), fx);
+        }
+    }
+
+    fn settle(&mut self, now: Now, write: Write, refused: StoreError, fx: &mut Effects) {
+        self.again.pause(now);
+        if !may_be_taken_later(refused) || !self.again.put(write) {
+            fx.counters.count(ProcessCounter::RemovalsGivenUp);
+        }
+    }
+
+    /// Asks again what was refused; when to come back.
+    pub(crate) fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.again.is_empty() {
+            return None;
+        }
+        if let Err(due) = self.again.is_due(now) {
+            return Some(due);
+        }
+        for _ in 0..RETRIES_A_TURN_MAX {
+            let Some(write) = self.again.take() else { return None };
+            self.write(write, fx);
+        }
+        Some(now.mono)
+    }
+}
+
+impl Chat {
+    /// The log has completed a call.
+    pub(crate) fn complete(&mut self, now: Now, (ticket, result): Completion, fx: &mut Effects) {
+        let Some(pending) = self.log.tickets.completed(ticket, &result) else { return };
+        if result.is_err() {
+            fx.counters.count(ProcessCounter::StoreFailures);
+        }
+        match pending {
+            PendingCall::Account(address) => self.account_read(now, address, result, fx),
+            PendingCall::Made(made) => self.account_made(now, *made, result, fx),
+            PendingCall::Standing(let_in, id) => self.enter(now, *let_in, id, result, fx),
+            PendingCall::Looked(look) => self.looked(*look, result, fx),
+            PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
+            PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
+            PendingCall::Inbox(number) => self.inbox_read(number, result, fx),
+            PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
+            PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
+            PendingCall::Retry(write) => {
+                if let Err(refused) = result {
+                    self.log.settle(now, *write, refused, fx);
+                }
+            }
+        }
+    }
+}
+
+/// The answer of a log as somebody waits for it.
+pub(crate) type Answered = Result<Done, StoreError>;

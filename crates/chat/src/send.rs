@@ -1,0 +1,230 @@
+//! Send: a message is stored in its conversation, then answered.
+//!
+//! The sender's shard finds the receiver and hands the message to the shard where the conversation
+//! is at home; that one stores it there and in its outbox by one write, answers, and has it put
+//! into the inboxes ([`outbox`](crate::outbox)). Whoever sends a message again gets the first
+//! answer.
+//! Invariant: an answer that says "sent" is given when the message is on stable storage; who waits
+//! for one that does not come is told so in time.
+
+use crate::accounts::{Waiter, fault_of};
+use crate::envelope::{self, Sender, time_of};
+use crate::label::Route;
+use crate::log::{Answered, PendingCall};
+use crate::outbox::Storing;
+use crate::sessions::Asker;
+use crate::word::{ChatWord, StoreOrder, StoredMessage};
+use crate::{Chat, Effects};
+use base::hash::HashKey;
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatDelivery, ChatFault, NewMessage};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, MessageId, SessionRef, ShardId};
+use model::ports::log::{Append, Call, Done, OnceKey, Write};
+use model::pressure::Pressure;
+use model::timeline::{Message, Space, TimelineId};
+use std::sync::Arc;
+
+/// Sends that may wait for another shard or the log, a shard. One more is answered as busy.
+pub(crate) const SENDS_MAX: usize = 262_144;
+
+/// A message whose receiver is being found.
+pub(crate) struct Sending {
+    from: ConnRef,
+    session: SessionRef,
+    number: u32,
+    asker: Asker,
+    to: AccountAddress,
+    message: Box<NewMessage>,
+}
+
+/// Who waits for an answer: connection, session and request.
+pub(crate) struct SendWait {
+    conn: ConnRef,
+    session: SessionRef,
+    number: u32,
+}
+
+impl Chat {
+    /// A device says something.
+    pub(crate) fn send(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        message: Box<NewMessage>,
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = SendWait { conn: from, session, number };
+        if let Some(fault) = self.may_not_send(&message) {
+            return self.answer_send(wait, Err(fault), fx);
+        }
+        let to = message.to.within(asker.address.domain());
+        let address = to.clone();
+        let sending = Box::new(Sending { from, session, number, asker, to, message });
+        self.find_account(now, &address, false, Waiter::Send(sending), fx);
+    }
+
+    fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {
+        let (content, limits) = (&message.content, &self.settings.limits.chat);
+        if content.text.is_empty() && content.extra.is_empty() {
+            Some(ChatFault::Invalid)
+        } else if content.text.len() > limits.text_bytes_max as usize
+            || content.extra.len() > limits.extra_bytes_max as usize
+        {
+            Some(ChatFault::TooLarge)
+        } else if self.sends.len() >= SENDS_MAX || self.pressure >= Pressure::Stores {
+            Some(ChatFault::Busy)
+        } else {
+            None
+        }
+    }
+
+    /// The receiver of a message is known, or why not.
+    pub(crate) fn receiver_found(
+        &mut self,
+        now: Now,
+        sending: Sending,
+        id: Result<AccountId, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Sending { from, session, number, asker, to: receiver, message } = sending;
+        let wait = SendWait { conn: from, session, number };
+        let id = match id {
+            Ok(id) => id,
+            Err(fault) => return self.answer_send(wait, Err(fault), fx),
+        };
+        let to = receiver.inbox(self.settings.home, id);
+        let conversation = conversation_of(self.settings.home, asker.inbox, to);
+        let route = Route { from: asker.inbox, to, conversation };
+        let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
+        let sender = Sender { address: &asker.address, device: &asker.device };
+        let body = envelope::encode(sender, &receiver, &message);
+        let number = self.sends.put(wait);
+        let order = Box::new(StoreOrder { number, route, once, body });
+        let owner = self.settings.shard_at(conversation);
+        if owner == self.settings.shard {
+            self.store(now, owner, order, fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::Store(order)));
+        }
+    }
+
+    /// A message is to be stored, for a sender on some shard.
+    pub(crate) fn store(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        order: Box<StoreOrder>,
+        fx: &mut Effects,
+    ) {
+        let StoreOrder { number, route, once, body } = *order;
+        let most = self.settings.limits.chat.undistributed_bytes_max
+            / u64::from(self.settings.shards.max(1));
+        if self.outbox.bytes() >= most || !self.log.may_ask() {
+            return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        }
+        let id = self.next_id(now);
+        let (at_s, label) = (now.unix_s(), route.encode());
+        let message = Arc::new(Message { id, at_s, label, body });
+        let once = OnceKey::at_home(route.conversation.home_hash(), once);
+        let to = vec![route.conversation, self.outbox.timeline()];
+        let append = Append { message: message.clone(), to, once: Some(once) };
+        self.outbox.takes(message.weight());
+        let storing = Box::new(Storing { from, number, route, message });
+        self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
+    }
+
+    /// The log has stored a message, or not.
+    pub(crate) fn stored(
+        &mut self,
+        now: Now,
+        storing: Storing,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Storing { from, number, route, message } = storing;
+        self.outbox.gives(message.weight());
+        let answer = match result {
+            Ok(Done::Appended(done)) if done.seqs.len() == 2 => {
+                let (seq, place) = (done.seqs[0], done.seqs[1]);
+                if done.new
+                    && let Some(message) = envelope::decode(message.id, seq, &message.body)
+                {
+                    let place = (self.outbox.timeline(), place);
+                    self.distribute(now, place, route, &Arc::new(message), fx);
+                }
+                Ok(StoredMessage { id: done.id, seq, again: !done.new })
+            }
+            Ok(_) => Err(ChatFault::StoreFailed),
+            Err(error) => Err(fault_of(error)),
+        };
+        self.tell_stored(from, number, answer, fx);
+    }
+
+    fn tell_stored(
+        &mut self,
+        to: ShardId,
+        number: u64,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if to == self.settings.shard {
+            return self.send_answered(number, result, fx);
+        }
+        fx.peer_messages.push((to, ChatWord::Stored { number, result }));
+    }
+
+    /// The shard of the conversation has answered.
+    pub(crate) fn send_answered(
+        &mut self,
+        number: u64,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if let Some(wait) = self.sends.take(number) {
+            self.answer_send(wait, result, fx);
+        }
+    }
+
+    fn answer_send(
+        &mut self,
+        wait: SendWait,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let SendWait { conn, session, number } = wait;
+        let (counter, answer) = match result {
+            Ok(StoredMessage { id, seq, again }) => {
+                let counter = if again { ChatCounter::SentAgain } else { ChatCounter::Sent };
+                (counter, ChatDelivery::Sent { number, id, seq, at_ms: time_of(id), again })
+            }
+            Err(why) => (ChatCounter::SendsFailed, ChatDelivery::Failed { number, why }),
+        };
+        fx.counters.count(counter);
+        self.answer_session((conn, session), answer, fx);
+    }
+
+    /// Whoever waited for too long is told so; when to look again.
+    pub(crate) fn turn_sends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let (over, next) = self.sends.overdue(now, self.settings.limits.answer_ms_max);
+        for wait in over {
+            self.answer_send(wait, Err(ChatFault::Busy), fx);
+        }
+        next
+    }
+
+    /// A number for a message, by the time.
+    fn next_id(&mut self, now: Now) -> u64 {
+        self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.node).0;
+        self.last_id
+    }
+}
+
+/// The conversation of two inboxes, whoever of them begins it.
+pub(crate) fn conversation_of(home: HashKey, one: TimelineId, other: TimelineId) -> TimelineId {
+    let (first, second) = (one.min(other).to_bytes(), one.max(other).to_bytes());
+    TimelineId::of(Space::Conversation, home, &[&first, &second])
+}

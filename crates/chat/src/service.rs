@@ -1,0 +1,149 @@
+//! Chat as a service of its shard.
+
+use crate::{Chat, ChatWord, Effects};
+use base::time::{Instant, Now};
+use model::chat::{ChatDelivery, ChatRequest};
+use model::id::{ConnRef, ShardId};
+use model::ports::access::Admission;
+use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::control::Status;
+use model::ports::log::{Completion, Restored};
+use model::ports::presence_queries::PresenceStatus;
+use model::presence::{PresenceVersion, Principal};
+use model::pressure::Pressure;
+use model::service::{Service, ServiceKind};
+use model::timeline::Space;
+use std::convert::Infallible;
+
+impl Service for Chat {
+    const KIND: ServiceKind = ServiceKind::Chat;
+
+    type Request = ChatRequest;
+    type Delivery = ChatDelivery;
+    type Event = Infallible;
+    type Command = ChatCommand;
+    type Answer = ChatAnswer;
+    type PeerMessage = ChatWord;
+
+    fn restore(&mut self, _: Now, restored: Restored<'_>) -> bool {
+        match restored {
+            Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Outbox => {
+                self.last_id = self.last_id.max(id);
+                self.outbox.restore((timeline, seq), id, label)
+            }
+            // Everybody asks for its own: what is at work is in the outbox alone.
+            Restored::Timeline { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn restored(&mut self, _: Now, fx: &mut Effects) {
+        self.look_for_left(fx);
+    }
+
+    fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
+        match request {
+            ChatRequest::Login(login) => self.login(now, from, login, fx),
+            ChatRequest::Proceed(data) => self.proceed(now, from, data, fx),
+            ChatRequest::Gone => self.gone(from),
+            ChatRequest::Send { session, number, message } => {
+                self.send(now, from, (session, number), message, fx);
+            }
+            ChatRequest::Pull { session, number, after, count } => {
+                self.pull(from, (session, number), (after, count), fx);
+            }
+            ChatRequest::History { session, number, range } => {
+                self.history(now, from, (session, number), range, fx);
+            }
+            ChatRequest::Acknowledge { session, upto } => {
+                self.acknowledge(now, from, session, upto);
+            }
+            ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
+        }
+    }
+
+    fn undelivered(&mut self, _: Now, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
+        // Whoever was let in a moment ago has gone; of what else is for it nothing is kept.
+        if let ChatDelivery::LoggedIn(logged_in) = delivery {
+            self.closed(to, logged_in.session, fx);
+        }
+    }
+
+    fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
+        self.command(now, ask, command, fx);
+    }
+
+    fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        self.complete(now, completion, fx);
+    }
+
+    fn peer_message(&mut self, now: Now, from: ShardId, message: ChatWord, fx: &mut Effects) {
+        match message {
+            ChatWord::Find { number, address } => {
+                self.find_for_peer(now, from, (number, address), fx);
+            }
+            ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
+            ChatWord::Store(order) => self.store(now, from, order, fx),
+            ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
+            ChatWord::Place(parcel) => self.place(from, parcel, fx),
+            ChatWord::Placed { upto } => self.confirmed(now, from, upto),
+            ChatWord::Fetch { number, ranges } => self.fetch(from, number, ranges, fx),
+            ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
+        }
+    }
+
+    fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
+        self.admitted(now, number, answer, fx);
+    }
+
+    fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.turn_inboxes(now, fx);
+        let parts = [
+            self.turn_accounts(now, fx),
+            self.turn_sends(now, fx),
+            self.turn_reads(now, fx),
+            self.turn_outbox(now, fx),
+            self.turn_sessions(now, fx),
+            self.log.turn(now, fx),
+        ];
+        // What came up behind its part of the turn.
+        let is_more = self.inboxes.is_untold() || self.outbox.unsettled() > 0;
+        parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
+    }
+
+    fn unsettled(&self) -> usize {
+        self.log.unsettled() + self.outbox.unsettled()
+    }
+
+    fn is_behind(&self) -> bool {
+        let limits = &self.settings.limits.chat;
+        let most = limits.undistributed_bytes_max / u64::from(self.settings.shards.max(1));
+        self.outbox.bytes() >= most / 2
+    }
+
+    fn press(&mut self, pressure: Pressure) {
+        self.pressure = pressure;
+    }
+
+    fn drain(&mut self) {
+        self.logins.close();
+    }
+
+    fn status(&self, status: &mut Status) {
+        status.chat_sessions += self.sessions.len() as u64;
+        status.chat_undistributed += self.outbox.len() as u64;
+    }
+
+    fn find(&self, _: Now, _: &Principal) -> Option<PresenceStatus> {
+        None
+    }
+
+    fn observe(&mut self, _: PresenceVersion) {}
+
+    fn outvoted(&mut self, _: Now, _: &Principal, _: &mut Effects) {}
+
+    fn audit(&self) {
+        self.sessions.audit();
+        self.outbox.audit();
+    }
+}

@@ -1,0 +1,83 @@
+//! What waits for an answer of another shard, which may never come.
+//!
+//! Each wait has a number, which rises and is given once. Those that began long ago are given up,
+//! the oldest first, without a timer each.
+
+use base::rounds::Rounds;
+use base::time::{Instant, Now};
+use std::collections::BTreeMap;
+
+/// Waits of one kind.
+pub(crate) struct Waits<T> {
+    last: u64,
+    open: BTreeMap<u64, (u32, T)>,
+    rounds: Rounds,
+}
+
+impl<T> Default for Waits<T> {
+    fn default() -> Self {
+        Waits { last: 0, open: BTreeMap::new(), rounds: Rounds::default() }
+    }
+}
+
+impl<T> Waits<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Something waits from now on; its number.
+    pub(crate) fn put(&mut self, waits: T) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, (self.rounds.stamp(), waits));
+        self.last
+    }
+
+    /// What waits under a number.
+    pub(crate) fn at_mut(&mut self, number: u64) -> Option<&mut T> {
+        self.open.get_mut(&number).map(|(_, waits)| waits)
+    }
+
+    /// It waits no longer.
+    pub(crate) fn take(&mut self, number: u64) -> Option<T> {
+        self.open.remove(&number).map(|(_, waits)| waits)
+    }
+
+    /// What has waited for so long, and at most half as long again, is given up. When to look
+    /// again, if anything waits.
+    pub(crate) fn overdue(&mut self, now: Now, ms_max: u32) -> (Vec<T>, Option<Instant>) {
+        let mut over = Vec::new();
+        if self.open.is_empty() {
+            self.rounds.rest();
+            return (over, None);
+        }
+        if let Some(ends) = self.rounds.ends(now, ms_max) {
+            return (over, Some(ends));
+        }
+        while let Some(first) = self.open.first_entry()
+            && self.rounds.is_over(first.get().0)
+        {
+            over.push(first.remove().1);
+        }
+        (over, Some(self.rounds.next(now, ms_max)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_waits_for_long_is_given_up_and_the_rest_goes_on() {
+        let mut waits = Waits::default();
+        let at = |ms| Now::new(Instant::default() + Duration::from_millis(ms), 0);
+        assert_eq!(waits.overdue(at(0), 1_000), (vec![], None));
+        let first = waits.put('a');
+        assert_eq!(waits.overdue(at(0), 1_000).1, Some(at(500).mono));
+        assert!(waits.overdue(at(500), 1_000).0.is_empty());
+        let second = waits.put('b');
+        assert_eq!(waits.overdue(at(1_000), 1_000).0, ['a']);
+        assert_eq!((waits.take(first), waits.take(second), waits.len()), (None, Some('b'), 0));
+        assert_ne!(waits.put('c'), second);
+    }
+}

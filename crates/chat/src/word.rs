@@ -1,0 +1,144 @@
+//! What the chat services of a process say to each other.
+//!
+//! A message may be lost where a mailbox is full: whoever asks waits for so long and not longer,
+//! and what must not be lost is said until its receipt has come.
+
+use crate::label::{Pointer, Route};
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatFault, ChatMessage};
+use model::service::Weigh;
+use model::timeline::{Seq, TimelineId};
+use std::sync::Arc;
+
+/// A message between the chat services of two shards. `number` is the asker's own, given back with
+/// the answer.
+#[derive(Debug)]
+pub enum ChatWord {
+    /// Who has this address? Answered by `Account`.
+    Find {
+        /// For the answer.
+        number: u64,
+        /// The address.
+        address: AccountAddress,
+    },
+    /// The number of an account, or why there is none.
+    Account {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        result: Result<AccountId, ChatFault>,
+    },
+    /// Store this in its conversation. Answered by `Stored`.
+    Store(Box<StoreOrder>),
+    /// It is stored, or why not.
+    Stored {
+        /// The order's.
+        number: u64,
+        /// The answer.
+        result: Result<StoredMessage, ChatFault>,
+    },
+    /// Put this into an inbox. Answered by `Placed`, sooner or later, for all up to a number.
+    Place(Parcel),
+    /// Everything up to this number is in its inbox.
+    Placed {
+        /// The parcel's.
+        upto: u64,
+    },
+    /// Read these of conversations. Answered by `Fetched`.
+    Fetch {
+        /// For the answer.
+        number: u64,
+        /// What to read.
+        ranges: Box<[Range]>,
+    },
+    /// What was read.
+    Fetched {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        result: Result<Fetched, ChatFault>,
+    },
+}
+
+/// A message to be stored.
+#[derive(Debug)]
+pub struct StoreOrder {
+    /// The asker's own.
+    pub(crate) number: u64,
+    pub(crate) route: Route,
+    /// Names the message among all of its conversation: a hash of its sender and the sender's id.
+    pub(crate) once: u64,
+    pub(crate) body: Box<[u8]>,
+}
+
+/// A message is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredMessage {
+    pub(crate) id: u64,
+    pub(crate) seq: Seq,
+    /// It was before.
+    pub(crate) again: bool,
+}
+
+/// A message on its way into one inbox. Those from one shard to another are numbered, from 1 on.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    pub(crate) number: u64,
+    pub(crate) inbox: TimelineId,
+    pub(crate) pointer: Pointer,
+    pub(crate) message: Arc<ChatMessage>,
+}
+
+/// Part of a conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    pub(crate) conversation: TimelineId,
+    /// Forwards, what comes after this place; backwards, before it.
+    pub(crate) from: Seq,
+    pub(crate) backwards: bool,
+    pub(crate) count: u16,
+    /// Exactly so many neighbours are wanted, as far as they are there; else as many as there are.
+    pub(crate) is_run: bool,
+}
+
+/// What was read of conversations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fetched {
+    /// Messages with their conversations, in the order of the ranges and within them.
+    pub(crate) messages: Vec<(TimelineId, Arc<ChatMessage>)>,
+    /// Conversations of which not all was read, and from which place on: there was too much.
+    pub(crate) unread: Vec<(TimelineId, Seq)>,
+    /// There are more behind the last range.
+    pub(crate) more: bool,
+}
+
+impl Weigh for ChatWord {
+    fn weight(&self) -> usize {
+        let beside = match self {
+            ChatWord::Store(order) => size_of::<StoreOrder>() + order.body.len(),
+            ChatWord::Place(parcel) => parcel.weight(),
+            ChatWord::Fetch { ranges, .. } => size_of_val(&**ranges),
+            ChatWord::Fetched { result: Ok(fetched), .. } => {
+                fetched.messages.iter().map(|(_, message)| weight(message)).sum()
+            }
+            ChatWord::Find { address, .. } => address.as_str().len(),
+            _ => 0,
+        };
+        size_of::<ChatWord>() + beside
+    }
+}
+
+impl Parcel {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Parcel>() + weight(&self.message)
+    }
+}
+
+/// What a message costs in memory, bytes, roughly.
+pub(crate) fn weight(message: &ChatMessage) -> usize {
+    let addresses = message.from.as_str().len() + message.to.as_str().len();
+    let content = &message.content;
+    let texts = message.device.len() + addresses + content.text.len() + content.extra.len();
+    size_of::<ChatMessage>() + texts
+}

@@ -1,0 +1,33 @@
+//! Random histories of people who talk, with kills: what was answered is there, once, in order.
+
+mod world;
+
+use world::World;
+
+/// People who talk while shards lag, messages between them are lost, logs refuse and the process
+/// dies: afterwards everybody has everything, once, in order.
+fn history(seed: u64, shards: u16, steps: u32) {
+    println!("seed {seed}, {shards} shards");
+    let mut world = World::new(seed, shards);
+    for _ in 0..steps {
+        world.step();
+    }
+    world.heal();
+    world.check();
+}
+
+#[test]
+fn whatever_happens_everybody_has_everything_once_and_in_order() {
+    for seed in 0..60 {
+        history(seed, 1 + (seed % 3) as u16, 1_500);
+    }
+}
+
+#[test]
+#[ignore = "as many as one has time for: CHAT_SEEDS"]
+fn many_histories() {
+    let seeds = std::env::var("CHAT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    for seed in 1_000..1_000 + seeds {
+        history(seed, 1 + (seed % 4) as u16, 3_000);
+    }
+}

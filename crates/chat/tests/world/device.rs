@@ -1,0 +1,217 @@
+//! A device of somebody: where it is in its inbox, and what it has.
+
+use super::{Said, person};
+use base::prng::Prng;
+use model::account::AccountAddress;
+use model::chat::*;
+use model::close::CloseReason;
+use model::id::{ConnRef, SessionRef};
+use model::timeline::Seq;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub struct Device {
+    pub account: AccountAddress,
+    pub name: String,
+    pub conn: Option<ConnRef>,
+    session: Option<SessionRef>,
+    numbers: u32,
+    /// What it said with which request, until that is answered.
+    pub waiting: BTreeMap<u32, (Said, String)>,
+    /// All that it has ever said.
+    pub said: BTreeSet<Said>,
+    /// Its place, and all that it has.
+    place: Seq,
+    pub has: BTreeMap<Seq, Arc<ChatMessage>>,
+    /// It knows that there is more, or does not know that there is not.
+    is_behind: bool,
+    pulling: Option<(u32, Seq)>,
+    reading: BTreeMap<u32, HistoryRange>,
+}
+
+impl Device {
+    pub fn new(who: u32, n: u32) -> Device {
+        Device {
+            account: person(who),
+            name: format!("d{n}"),
+            conn: None,
+            session: None,
+            numbers: 0,
+            waiting: BTreeMap::new(),
+            said: BTreeSet::new(),
+            place: 0,
+            has: BTreeMap::new(),
+            is_behind: true,
+            pulling: None,
+            reading: BTreeMap::new(),
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub fn comes(&mut self, conn: ConnRef) -> ChatRequest {
+        self.conn = Some(conn);
+        ChatRequest::Login(Box::new(Login {
+            protocol: "im",
+            account: self.account.clone(),
+            device: self.name.as_str().into(),
+            password: None,
+            method: None,
+            certificate: None,
+            peer: ([127, 0, 0, 1], 1).into(),
+            near: true,
+            door: 0,
+            tls: false,
+            crowded: false,
+        }))
+    }
+
+    pub fn goes(&mut self) -> ChatRequest {
+        let session = self.session;
+        self.is_cut();
+        let reason = CloseReason::PeerClosed;
+        session.map_or(ChatRequest::Gone, |session| ChatRequest::Closed { session, reason })
+    }
+
+    pub fn is_cut(&mut self) {
+        (self.conn, self.session, self.pulling) = (None, None, None);
+        self.waiting.clear();
+        self.reading.clear();
+    }
+
+    /// It is installed anew.
+    pub fn forgets(&mut self) {
+        if self.pulling.is_none() {
+            (self.place, self.is_behind) = (0, true);
+            self.has.clear();
+        }
+    }
+
+    /// What it has to ask next.
+    pub fn owes(&mut self) -> Option<ChatRequest> {
+        let session = self.session?;
+        if !self.is_behind || self.pulling.is_some() {
+            return None;
+        }
+        let number = self.number();
+        self.pulling = Some((number, self.place));
+        Some(ChatRequest::Pull { session, number, after: self.place, count: 100 })
+    }
+
+    pub fn acknowledges(&mut self) -> Option<ChatRequest> {
+        let session = self.session?;
+        Some(ChatRequest::Acknowledge { session, upto: self.place })
+    }
+
+    pub fn says(&mut self, said: Said, to: AccountAddress, text: String) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        let (client_id, content) = (said.1, Content::text(&text));
+        self.waiting.insert(number, (said, text));
+        let message = Box::new(NewMessage { to: to.into(), client_id, content });
+        Some(ChatRequest::Send { session, number, message })
+    }
+
+    pub fn reads(&mut self, rng: &mut Prng, people: u32) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        let with = person(rng.below(people.into()) as u32);
+        let backwards = rng.one_in(2);
+        let from = if backwards && rng.one_in(2) { Seq::MAX } else { rng.below(8) };
+        let range =
+            HistoryRange { with: with.into(), from, backwards, count: 1 + rng.below(8) as u16 };
+        self.reading.insert(number, range.clone());
+        Some(ChatRequest::History { session, number, range: Box::new(range) })
+    }
+
+    pub fn hears(&mut self, delivery: ChatDelivery) {
+        match delivery {
+            ChatDelivery::LoggedIn(logged_in) => {
+                self.session = Some(logged_in.session);
+                self.is_behind = logged_in.cursor != logged_in.head || self.place != logged_in.head;
+            }
+            ChatDelivery::Message { seq, message } => {
+                // While it pulls, what comes is behind what the page will have.
+                assert!(seq > self.place || self.pulling.is_some() || self.is_behind);
+                self.take(seq, message);
+                if !self.is_behind && self.pulling.is_none() {
+                    self.place = seq;
+                }
+            }
+            ChatDelivery::Notify { .. } => self.is_behind = true,
+            ChatDelivery::Page(page) => self.page(*page),
+            ChatDelivery::History(page) => self.history(*page),
+            ChatDelivery::Failed { number, .. } => {
+                self.waiting.remove(&number);
+                self.reading.remove(&number);
+                if self.pulling.is_some_and(|(pulling, _)| pulling == number) {
+                    self.pulling = None;
+                }
+            }
+            ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
+            ChatDelivery::Sent { .. } => {}
+            ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
+        }
+    }
+
+    fn take(&mut self, seq: Seq, message: Arc<ChatMessage>) {
+        let is_mine = [&message.from, &message.to].contains(&&self.account);
+        assert!(is_mine, "{} got {message:?}", self.account);
+        let before = self.has.insert(seq, message.clone());
+        assert!(before.is_none_or(|before| before == message), "one message at a place");
+    }
+
+    fn page(&mut self, page: InboxPage) {
+        let (number, after) = self.pulling.take().expect("it pulls");
+        assert_eq!(page.number, number);
+        assert!(page.upto >= after && page.head >= page.upto, "{page:?} after {after}");
+        for (seq, message) in page.messages {
+            assert!((after + 1..=page.upto).contains(&seq));
+            self.take(seq, message);
+        }
+        self.place = page.upto;
+        self.is_behind = page.upto < page.head;
+    }
+
+    fn history(&mut self, page: HistoryPage) {
+        let range = self.reading.remove(&page.number).expect("it asked");
+        assert!(page.messages.len() <= usize::from(range.count));
+        let seqs: Vec<Seq> = page.messages.iter().map(|message| message.seq).collect();
+        let first = seqs.first().copied().unwrap_or(0);
+        if range.backwards {
+            assert!(seqs.windows(2).all(|pair| pair[0] == pair[1] + 1));
+            assert!(first == 0 || first < range.from);
+        } else {
+            assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+            assert!(first == 0 || first == range.from + 1);
+        }
+        for message in page.messages {
+            let pair = [&message.from, &message.to];
+            assert!(
+                pair.contains(&&self.account) && pair.contains(&&range.with.within("a.example"))
+            );
+        }
+    }
+
+    /// It has all of the inbox, but what it said itself and nobody told it of.
+    pub fn check(&self, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {
+        assert!(
+            self.session.is_some() && !self.is_behind,
+            "{} {} is in step",
+            self.account,
+            self.name
+        );
+        for (seq, message) in inbox {
+            let own = message.from == self.account && *message.device == *self.name;
+            assert!(
+                own || self.has.contains_key(seq),
+                "{} {} lacks {seq}",
+                self.account,
+                self.name
+            );
+        }
+    }
+}

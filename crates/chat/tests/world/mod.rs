@@ -1,0 +1,358 @@
+//! A process of several shards over logs in memory, with people who talk, and what they may expect.
+//!
+//! Everything that takes time is a queue, and the seed says which goes on next: calls to the logs,
+//! their answers (reads later than writes behind them), messages between shards (some are lost). A
+//! kill drops all of it; what the logs had carried out stays.
+
+mod device;
+mod shard;
+
+use base::hash::HashKey;
+use base::prng::Prng;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::{Chat, ChatWord};
+use device::Device;
+use model::account::AccountAddress;
+use model::chat::{ChatDelivery, ChatMessage, ChatRequest, ClientMessageId};
+use model::id::{ConnRef, ShardId};
+use model::service::Service;
+use model::timeline::Seq;
+use shard::Shard;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PEOPLE: u32 = 4;
+const DEVICES: u32 = 2;
+
+pub const HOME: HashKey = HashKey::new(11, 12);
+
+/// A message that somebody sent: sender and its own id.
+pub type Said = (AccountAddress, ClientMessageId);
+
+/// The process, and everybody who talks to it.
+pub struct World {
+    pub rng: Prng,
+    pub now: Now,
+    shards: Vec<Shard>,
+    /// Bags on their way, by from and to.
+    post: BTreeMap<(u16, u16), VecDeque<Vec<ChatWord>>>,
+    devices: Vec<Device>,
+    conns: u32,
+    /// Answers "sent", by message: the number, the place and the text.
+    sent: BTreeMap<Said, (u64, Seq, String)>,
+    /// All that was tried to be sent.
+    tried: BTreeMap<Said, (AccountAddress, String)>,
+    calm: bool,
+}
+
+pub fn person(n: u32) -> AccountAddress {
+    AccountAddress::parse(&format!("p{n}"), "a.example").expect("right")
+}
+
+impl World {
+    pub fn new(seed: u64, shards: u16) -> World {
+        let now = Now::new(Instant::default(), 1_700_000_000_000);
+        let devices = (0..PEOPLE)
+            .flat_map(|person| (0..DEVICES).map(move |n| Device::new(person, n)))
+            .collect();
+        World {
+            rng: Prng::new(seed),
+            now,
+            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards)).collect(),
+            post: BTreeMap::new(),
+            devices,
+            conns: 0,
+            sent: BTreeMap::new(),
+            tried: BTreeMap::new(),
+            calm: false,
+        }
+    }
+
+    /// Something happens.
+    pub fn step(&mut self) {
+        match self.rng.below(100) {
+            0..=29 => self.device_acts(),
+            30..=54 => {
+                let shard = self.a_shard();
+                self.shards[shard].log_works(&mut self.rng);
+            }
+            55..=79 => {
+                let shard = self.a_shard();
+                self.shards[shard].completes(self.now);
+                self.collect(shard);
+            }
+            80..=91 => self.a_bag_arrives(),
+            92..=97 => {
+                let shard = self.a_shard();
+                let ms = self.rng.below(200);
+                self.pass_ms(ms);
+                self.shards[shard].turn(self.now);
+                self.collect(shard);
+            }
+            98 if self.rng.one_in(8) => self.pass_ms(40_000),
+            99 if self.rng.one_in(12) => self.kill(),
+            _ => {}
+        }
+    }
+
+    fn a_shard(&mut self) -> usize {
+        self.rng.below(self.shards.len() as u64) as usize
+    }
+
+    fn pass_ms(&mut self, ms: u64) {
+        self.now = Now::new(self.now.after(Duration::from_millis(ms)), self.now.wall_ms + ms);
+    }
+
+    /// What a shard wants done: deliveries to devices, messages to other shards.
+    fn collect(&mut self, shard: usize) {
+        let is_full = !self.calm && self.rng.one_in(60);
+        let (deliveries, messages) = self.shards[shard].take(self.now, is_full);
+        let mut bags = BTreeMap::<u16, Vec<ChatWord>>::new();
+        for (to, message) in messages {
+            assert_ne!(usize::from(to.0), shard, "what is for itself is done at once");
+            bags.entry(to.0).or_default().push(message);
+        }
+        for (to, bag) in bags {
+            self.post.entry((shard as u16, to)).or_default().push_back(bag);
+        }
+        for (conn, delivery) in deliveries {
+            self.deliver(conn, delivery);
+        }
+    }
+
+    fn deliver(&mut self, conn: ConnRef, delivery: ChatDelivery) {
+        let Some(at) = self.devices.iter().position(|device| device.conn == Some(conn)) else {
+            return self.undelivered(conn, delivery);
+        };
+        let device = &mut self.devices[at];
+        if let ChatDelivery::Sent { number, id, seq, again, .. } = &delivery {
+            let (said, text) = device.waiting.remove(number).expect("it was asked");
+            let first = self.sent.get(&said);
+            if let Some((first_id, first_seq, _)) = first {
+                assert_eq!((first_id, first_seq), (id, seq), "the first answer");
+                assert!(*again, "it was sent before");
+            }
+            self.sent.insert(said, (*id, *seq, text));
+        }
+        device.hears(delivery);
+    }
+
+    fn undelivered(&mut self, conn: ConnRef, delivery: ChatDelivery) {
+        let shard = usize::from(conn.shard().0);
+        self.shards[shard].undelivered(self.now, conn, delivery);
+    }
+
+    fn a_bag_arrives(&mut self) {
+        let ways: Vec<(u16, u16)> =
+            self.post.iter().filter(|(_, bags)| !bags.is_empty()).map(|(way, _)| *way).collect();
+        if ways.is_empty() {
+            return;
+        }
+        let way = ways[self.rng.below(ways.len() as u64) as usize];
+        let Some(bag) = self.post.get_mut(&way).and_then(VecDeque::pop_front) else { return };
+        if !self.calm && self.rng.one_in(20) {
+            return; // the mailbox was full
+        }
+        let to = usize::from(way.1);
+        for message in bag {
+            self.shards[to].hears(self.now, ShardId(way.0), message);
+        }
+        self.collect(to);
+    }
+
+    fn ask(&mut self, at: usize, request: ChatRequest) {
+        let Some(conn) = self.devices[at].conn else { return };
+        let shard = usize::from(conn.shard().0);
+        self.shards[shard].request(self.now, conn, request);
+        self.collect(shard);
+    }
+
+    fn device_acts(&mut self) {
+        let at = self.rng.below(self.devices.len() as u64) as usize;
+        if self.devices[at].conn.is_none() {
+            return self.connect(at);
+        }
+        if let Some(request) = self.devices[at].owes() {
+            return self.ask(at, request);
+        }
+        match self.rng.below(20) {
+            0 => self.disconnect(at),
+            1 if self.rng.one_in(4) => self.devices[at].forgets(),
+            2..=4 => {
+                if let Some(request) = self.devices[at].acknowledges() {
+                    self.ask(at, request);
+                }
+            }
+            5 => {
+                if let Some(request) = self.devices[at].reads(&mut self.rng, PEOPLE) {
+                    self.ask(at, request);
+                }
+            }
+            6..=8 => self.say_again(at),
+            _ => self.say(at),
+        }
+    }
+
+    fn say(&mut self, at: usize) {
+        let to = person(self.rng.below(PEOPLE.into()) as u32);
+        let number = self.tried.len();
+        let text = format!("message {number}");
+        let id = ClientMessageId((number as u128).to_be_bytes());
+        let said = (self.devices[at].account.clone(), id);
+        self.tried.insert(said.clone(), (to.clone(), text.clone()));
+        self.say_this(at, said, to, text);
+    }
+
+    /// Something that it said before, whether or not that was answered.
+    fn say_again(&mut self, at: usize) {
+        let account = &self.devices[at].account;
+        let own: Vec<Said> = self.tried.keys().filter(|(by, _)| by == account).cloned().collect();
+        if own.is_empty() {
+            return;
+        }
+        let said = own[self.rng.below(own.len() as u64) as usize].clone();
+        let (to, text) = self.tried[&said].clone();
+        // Which device says it is part of it.
+        if self.devices[at].said.contains(&said) {
+            self.say_this(at, said, to, text);
+        }
+    }
+
+    fn say_this(&mut self, at: usize, said: Said, to: AccountAddress, text: String) {
+        self.devices[at].said.insert(said.clone());
+        if let Some(request) = self.devices[at].says(said, to, text) {
+            self.ask(at, request);
+        }
+    }
+
+    fn connect(&mut self, at: usize) {
+        let device = &mut self.devices[at];
+        let shard = base::hash::home(device.account.home_hash(HOME), self.shards.len() as u16);
+        self.conns += 1;
+        let key = Key { slot: self.conns, generation: 0 };
+        let conn = ConnRef::new(ShardId(shard), key);
+        let login = device.comes(conn);
+        self.ask(at, login);
+    }
+
+    fn disconnect(&mut self, at: usize) {
+        let Some(conn) = self.devices[at].conn else { return };
+        let request = self.devices[at].goes();
+        let shard = usize::from(conn.shard().0);
+        self.shards[shard].request(self.now, conn, request);
+        self.collect(shard);
+    }
+
+    /// The process dies, and starts again from its logs.
+    fn kill(&mut self) {
+        self.post.clear();
+        self.devices.iter_mut().for_each(Device::is_cut);
+        for shard in &mut self.shards {
+            shard.restart(self.now, &mut self.rng);
+        }
+        for shard in 0..self.shards.len() {
+            self.collect(shard);
+        }
+    }
+
+    /// Nothing is lost or refused any more, and everything comes to rest.
+    pub fn heal(&mut self) {
+        self.calm = true;
+        for round in 0..400 {
+            for shard in 0..self.shards.len() {
+                while self.shards[shard].is_busy() {
+                    self.shards[shard].log_works(&mut self.rng);
+                    self.shards[shard].completes(self.now);
+                    self.collect(shard);
+                }
+                self.shards[shard].turn(self.now);
+                self.collect(shard);
+            }
+            while self.post.values().any(|bags| !bags.is_empty()) {
+                self.a_bag_arrives();
+            }
+            if round % 4 == 0 {
+                self.pass_ms(6_000);
+            }
+            for at in 0..self.devices.len() {
+                if self.devices[at].conn.is_none() {
+                    self.connect(at);
+                } else if let Some(request) = self.devices[at].owes() {
+                    self.ask(at, request);
+                }
+            }
+        }
+        self.shards.iter().for_each(Shard::audit);
+    }
+
+    /// What everybody has at the end.
+    pub fn check(&mut self) {
+        for shard in &self.shards {
+            assert_eq!(shard.chat.unsettled(), 0, "nothing is left to do");
+            let mut status = model::ports::control::Status::default();
+            Service::status(&shard.chat, &mut status);
+            assert_eq!(status.chat_undistributed, 0, "all is distributed");
+        }
+        for n in 0..PEOPLE {
+            let all: Vec<&Device> =
+                self.devices.iter().filter(|device| device.account == person(n)).collect();
+            let inbox = whole(&all);
+            self.check_inbox(&person(n), &inbox);
+            for device in all {
+                device.check(&inbox);
+            }
+        }
+    }
+
+    fn check_inbox(&self, person: &AccountAddress, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {
+        let mut once = BTreeSet::new();
+        let mut last = BTreeMap::<&AccountAddress, Seq>::new();
+        for message in inbox.values() {
+            let said = (message.from.clone(), message.client_id);
+            assert!(once.insert(said.clone()), "{person} has {said:?} twice");
+            let (to, text) = &self.tried[&said];
+            assert_eq!((&message.to, &*message.content.text), (to, text.as_str()));
+            let partner = if message.from == *person { &message.to } else { &message.from };
+            let before = last.insert(partner, message.seq).unwrap_or(0);
+            let all = inbox.values().filter(|it| [&it.from, &it.to].contains(&partner));
+            let all: Vec<_> = all.map(|it| (it.seq, it.content.text.clone())).collect();
+            let next = before + 1;
+            assert_eq!(message.seq, next, "{person} with {partner}: in order, no gap: {all:?}");
+        }
+        for (said, (id, seq, _)) in &self.sent {
+            let (to, _) = &self.tried[said];
+            if said.0 == *person || to == person {
+                let found = inbox.values().find(|it| (&it.from, it.client_id) == (&said.0, said.1));
+                let found = found.unwrap_or_else(|| panic!("{person} lacks {said:?}"));
+                assert_eq!((found.id, found.seq), (*id, *seq));
+            }
+        }
+    }
+}
+
+/// What the devices of an account have together.
+fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
+    let mut inbox = BTreeMap::new();
+    for device in devices {
+        for (seq, message) in &device.has {
+            let before = inbox.insert(*seq, message.clone());
+            assert!(before.is_none_or(|before| before == *message), "one message at a place");
+        }
+    }
+    inbox
+}
+
+/// The service of a shard.
+pub fn service(shard: ShardId, shards: u16) -> Chat {
+    Chat::new(chat::Settings {
+        shard,
+        shards,
+        node: model::id::NodeId::ALONE,
+        limits: Arc::new(shard::limits()),
+        home: HOME,
+        access: Arc::new(model::ports::access::AllowAll),
+        domain: "a.example".into(),
+    })
+}

@@ -1,0 +1,128 @@
+//! A shard: its service, its log, and what is on its way between them.
+
+use super::service;
+use base::prng::Prng;
+use base::time::Now;
+use chat::{Chat, ChatWord, Effects};
+use model::chat::{ChatDelivery, ChatRequest};
+use model::id::{ConnRef, ShardId};
+use model::limits::{ChatLimits, Limits};
+use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
+use model::service::Service;
+use std::collections::VecDeque;
+use testkit::log::{LogOptions, MemoryLog};
+
+pub struct Shard {
+    id: ShardId,
+    shards: u16,
+    pub chat: Chat,
+    fx: Effects,
+    log: MemoryLog,
+    calls: VecDeque<(Ticket, Call)>,
+    /// Reads that are carried out later than what came behind them.
+    reads: Vec<(Ticket, Read)>,
+    done: VecDeque<Completion>,
+}
+
+type Deliveries = Vec<(ConnRef, ChatDelivery)>;
+
+/// Small ones, so that they are reached.
+pub fn limits() -> Limits {
+    let chat = ChatLimits {
+        inline_a_session_max: 3,
+        page_messages_max: 5,
+        accounts_known_max: 64,
+        ..ChatLimits::default()
+    };
+    Limits { chat, ..Limits::default() }
+}
+
+impl Shard {
+    pub fn new(id: ShardId, shards: u16) -> Shard {
+        Shard {
+            id,
+            shards,
+            chat: service(id, shards),
+            fx: Effects::default(),
+            log: MemoryLog::new(LogOptions::default()),
+            calls: VecDeque::new(),
+            reads: Vec::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    pub fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest) {
+        Service::request(&mut self.chat, now, from, request, &mut self.fx);
+    }
+
+    pub fn undelivered(&mut self, now: Now, to: ConnRef, delivery: ChatDelivery) {
+        Service::undelivered(&mut self.chat, now, to, delivery, &mut self.fx);
+    }
+
+    pub fn hears(&mut self, now: Now, from: ShardId, message: ChatWord) {
+        Service::peer_message(&mut self.chat, now, from, message, &mut self.fx);
+    }
+
+    pub fn turn(&mut self, now: Now) {
+        Service::turn(&mut self.chat, now, &mut self.fx);
+    }
+
+    pub fn is_busy(&self) -> bool {
+        !(self.calls.is_empty() && self.reads.is_empty() && self.done.is_empty())
+    }
+
+    /// The log carries out a call.
+    pub fn log_works(&mut self, rng: &mut Prng) {
+        if !self.reads.is_empty() && (self.calls.is_empty() || rng.one_in(3)) {
+            let (ticket, read) = self.reads.remove(rng.below(self.reads.len() as u64) as usize);
+            return self.done.push_back((ticket, self.log.answer(&Call::Read(read))));
+        }
+        let Some((ticket, call)) = self.calls.pop_front() else { return };
+        match call {
+            Call::Read(read) if rng.one_in(2) => self.reads.push((ticket, read)),
+            call => self.done.push_back((ticket, self.log.answer(&call))),
+        }
+    }
+
+    /// The service hears an answer of its log.
+    pub fn completes(&mut self, now: Now) {
+        if let Some(completion) = self.done.pop_front() {
+            Service::complete(&mut self.chat, now, completion, &mut self.fx);
+        }
+    }
+
+    /// What the service wants done outside. There may be too many calls: then the log takes none of
+    /// them, and says so at once.
+    pub fn take(&mut self, now: Now, is_full: bool) -> (Deliveries, Vec<(ShardId, ChatWord)>) {
+        if is_full {
+            for (ticket, _) in std::mem::take(&mut self.fx.calls) {
+                let busy = (ticket, Err(StoreError::Busy));
+                Service::complete(&mut self.chat, now, busy, &mut self.fx);
+            }
+        }
+        self.calls.extend(self.fx.calls.drain(..));
+        assert!(self.fx.questions.is_empty(), "everybody is let in at once");
+        (std::mem::take(&mut self.fx.deliveries), std::mem::take(&mut self.fx.peer_messages))
+    }
+
+    /// It dies. Some of what the log was asked is carried out all the same, from the front on.
+    pub fn restart(&mut self, now: Now, rng: &mut Prng) {
+        for _ in 0..rng.below(self.calls.len() as u64 + 1) {
+            if let Some((_, call)) = self.calls.pop_front() {
+                let _ = self.log.answer(&call);
+            }
+        }
+        (self.calls, self.done, self.reads) = Default::default();
+        (self.chat, self.fx) = (service(self.id, self.shards), Effects::default());
+        self.log.restoration().each(|restored| {
+            if restored.service() == Some(Chat::KIND) {
+                assert!(Service::restore(&mut self.chat, now, restored), "it is its own");
+            }
+        });
+        Service::restored(&mut self.chat, now, &mut self.fx);
+    }
+
+    pub fn audit(&self) {
+        Service::audit(&self.chat);
+    }
+}
