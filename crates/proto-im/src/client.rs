@@ -1,0 +1,265 @@
+//! The client's side of a connection: for the command line, the laboratory and tests.
+//!
+//! It logs in when the link opens, asks now and then whether the server is there, does what it is
+//! told and says what it sees. What a device has read, which message it expects next and when to
+//! come back is its owner's to know. The same machine may be opened again on a new connection.
+
+mod word;
+
+pub use word::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
+
+use crate::codec::client_frame::{ClientFrame, HistoryFields, LoginFields, PullFields, SendFields};
+use crate::codec::content::{ContentFields, EntryFields};
+use crate::codec::frame::{PREFACE, SERVER_BYTES_MAX, split};
+use crate::codec::server_frame::{
+    EndFields, FailedFields, HistoryPageFields, LoggedInFields, PageFields, SentFields, ServerFrame,
+};
+use crate::codec::{EndReason, WireFault};
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::ChatMessage;
+use model::close::CloseReason;
+use model::link::Link;
+use model::machine::{Input, Machine, Outbox, TurnAway};
+use model::timeline::Seq;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Out = Outbox<ImEvent>;
+
+/// Seconds a client waits for a Pong.
+const PONG_WAIT_S: u32 = 30;
+
+/// One device of an account.
+pub struct Client {
+    profile: Arc<Profile>,
+    /// When the next Ping is due.
+    beat_at: Instant,
+    /// The silence in force, seconds.
+    silence_s: u16,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Nothing was sent, or the last connection has ended.
+    Idle,
+    /// The Login is on its way.
+    Asking,
+    /// The device has its session.
+    LoggedIn,
+    /// The server said no, or farewell.
+    Out,
+}
+
+impl Client {
+    /// A device that logs in so.
+    pub fn new(profile: Arc<Profile>) -> Client {
+        Client { profile, beat_at: Instant::default(), silence_s: 0, state: State::Idle }
+    }
+
+    /// Changes how it logs in next time.
+    pub fn set_profile(&mut self, profile: Arc<Profile>) {
+        self.profile = profile;
+    }
+
+    /// Whether the device has its session.
+    pub fn is_logged_in(&self) -> bool {
+        self.state == State::LoggedIn
+    }
+
+    fn take(&mut self, now: Now, frame: &[u8], out: &mut Out) -> Result<(), WireFault> {
+        let Some(frame) = ServerFrame::read(frame)? else { return Ok(()) };
+        let event = match frame {
+            ServerFrame::LoggedIn(fields) if self.state == State::Asking => {
+                let welcome = welcome(&fields)?;
+                self.state = State::LoggedIn;
+                self.silence_s = welcome.silence_s.max(1);
+                out.silence((u32::from(self.silence_s) + PONG_WAIT_S) * 1_000);
+                self.beat_later(now, out);
+                ImEvent::LoggedIn(Box::new(welcome))
+            }
+            ServerFrame::Challenge(data) if self.state == State::Asking => {
+                ImEvent::Challenge(data.into())
+            }
+            ServerFrame::Refused(fields) if self.state == State::Asking => {
+                self.state = State::Out;
+                ImEvent::Refused(said(&fields))
+            }
+            ServerFrame::End(fields) => {
+                self.state = State::Out;
+                ImEvent::End(said(&fields))
+            }
+            _ if self.state != State::LoggedIn => return Err(WireFault::OutOfOrder),
+            ServerFrame::Sent(SentFields { number, id, seq, at_ms, again }) => {
+                ImEvent::Sent { number, id, seq, at_ms, again }
+            }
+            ServerFrame::Failed(FailedFields { number, fault, word }) => {
+                word::failed(number, fault, word)
+            }
+            ServerFrame::Message(entry) => {
+                let (seq, message) = entry_of(&entry)?;
+                ImEvent::Message { seq, message }
+            }
+            ServerFrame::Notify(head) => ImEvent::Notify(head),
+            ServerFrame::Page(page) => page_of(&page)?,
+            ServerFrame::History(page) => history_of(&page)?,
+            ServerFrame::Pong => ImEvent::Pong,
+            ServerFrame::LoggedIn(_) | ServerFrame::Challenge(_) | ServerFrame::Refused(_) => {
+                return Err(WireFault::OutOfOrder);
+            }
+        };
+        out.say(event);
+        Ok(())
+    }
+
+    fn beat_later(&mut self, now: Now, out: &mut Out) {
+        self.beat_at = now.after(Duration::from_secs(u64::from(self.silence_s)));
+        out.wake(self.beat_at);
+    }
+}
+
+impl Machine for Client {
+    type Up = ImEvent;
+    type Down = ImOrder;
+
+    fn opened(&mut self, _: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
+        self.state = State::Asking;
+        out.bytes().extend_from_slice(&PREFACE);
+        let profile = &self.profile;
+        let (method, data): (&str, &[u8]) =
+            profile.method.as_ref().map_or(("", &[]), |(method, data)| (method, data));
+        let login = LoginFields {
+            name: &profile.name,
+            device: &profile.device,
+            password: &profile.password,
+            method,
+            data,
+            silence_s: u32::from(profile.silence_s),
+        };
+        ClientFrame::Login(login).write(out.bytes());
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        while self.state != State::Out {
+            match split(input.rest(), SERVER_BYTES_MAX) {
+                Ok(None) => return Ok(()),
+                Ok(Some((frame, length))) => {
+                    let taken = self.take(now, frame, out);
+                    input.take(length);
+                    taken.map_err(WireFault::close_reason)?;
+                }
+                Err(fault) => return Err(fault.close_reason()),
+            }
+        }
+        // What follows a farewell is not looked at: the server closes.
+        input.take(input.rest().len());
+        Ok(())
+    }
+
+    fn command(&mut self, _: Now, order: ImOrder, out: &mut Out) -> Result<(), CloseReason> {
+        let may = match order {
+            ImOrder::Proceed(_) => self.state == State::Asking,
+            ImOrder::Goodbye => self.state != State::Idle,
+            _ => self.state == State::LoggedIn,
+        };
+        if !may {
+            return Ok(());
+        }
+        let frame = match &order {
+            ImOrder::Proceed(data) => ClientFrame::Proceed(data),
+            ImOrder::Send { number, to, client_id, content } => ClientFrame::Send(SendFields {
+                number: *number,
+                to: to.as_str(),
+                client_id: &client_id.0,
+                content: ContentFields::of(content),
+            }),
+            ImOrder::Pull { number, after, count } => ClientFrame::Pull(PullFields {
+                number: *number,
+                after: *after,
+                count: u32::from(*count),
+            }),
+            ImOrder::History { number, with, from, backwards, count } => {
+                ClientFrame::History(HistoryFields {
+                    number: *number,
+                    with: with.as_str(),
+                    from: *from,
+                    backwards: *backwards,
+                    count: u32::from(*count),
+                })
+            }
+            ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
+            ImOrder::Ping => ClientFrame::Ping,
+            ImOrder::Goodbye => ClientFrame::Goodbye,
+        };
+        frame.write(out.bytes());
+        if order == ImOrder::Goodbye { Err(CloseReason::OwnStop) } else { Ok(()) }
+    }
+
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        if self.state != State::LoggedIn {
+            return Ok(());
+        }
+        if now.mono < self.beat_at {
+            out.wake(self.beat_at);
+            return Ok(());
+        }
+        self.beat_later(now, out);
+        self.command(now, ImOrder::Ping, out)
+    }
+
+    fn silent(&mut self, _: Now, _: &mut Out) -> Result<(), CloseReason> {
+        Err(CloseReason::KeepAliveTimeout)
+    }
+
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
+
+    fn closed(&mut self, _: Now, _: CloseReason, _: &mut Out) {
+        self.state = State::Idle;
+    }
+}
+
+fn welcome(fields: &LoggedInFields<'_>) -> Result<Welcome, WireFault> {
+    Ok(Welcome {
+        account: AccountAddress::parse(fields.account, "").map_err(|_| WireFault::Address)?,
+        head: fields.head,
+        cursor: fields.cursor,
+        server_ms: fields.server_ms,
+        data: fields.data.into(),
+        silence_s: u16::try_from(fields.silence_s).map_err(|_| WireFault::Range)?,
+        page_messages_max: fields.page_messages_max,
+        text_bytes_max: fields.text_bytes_max,
+        extra_bytes_max: fields.extra_bytes_max,
+        requests_max: fields.requests_max,
+    })
+}
+
+fn said(fields: &EndFields<'_>) -> SaidEnd {
+    SaidEnd {
+        reason: EndReason::of(fields.reason),
+        word: fields.word.into(),
+        retry_after_ms: fields.retry_after_ms,
+    }
+}
+
+fn entry_of(entry: &EntryFields<'_>) -> Result<(Seq, Arc<ChatMessage>), WireFault> {
+    Ok((entry.seq, Arc::new(entry.message.message()?)))
+}
+
+fn page_of(page: &PageFields<'_>) -> Result<ImEvent, WireFault> {
+    let messages = page.entries.iter().map(entry_of).collect::<Result<_, _>>()?;
+    let PageFields { number, upto, head, .. } = *page;
+    Ok(ImEvent::Page { number, messages, upto, head })
+}
+
+fn history_of(page: &HistoryPageFields<'_>) -> Result<ImEvent, WireFault> {
+    let messages = page.messages.iter().map(|message| message.message().map(Arc::new));
+    let messages = messages.collect::<Result<_, _>>()?;
+    Ok(ImEvent::History { number: page.number, messages, more: page.more })
+}

@@ -1,0 +1,188 @@
+//! What a client machine is told, and what it says.
+
+use crate::codec::{EndReason, fault_of};
+use model::account::{AccountAddress, Addressee};
+use model::chat::{ChatFault, ChatMessage, ClientMessageId, Content};
+use model::timeline::Seq;
+use std::sync::Arc;
+
+/// Who logs in, and how.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The account, perhaps without its domain.
+    pub name: Box<str>,
+    /// The device.
+    pub device: Box<str>,
+    /// A password or a token; empty: none.
+    pub password: Box<[u8]>,
+    /// An exchange instead: method, and first data.
+    pub method: Option<(Box<str>, Box<[u8]>)>,
+    /// The longest silence it wishes, seconds; 0: the server's.
+    pub silence_s: u16,
+}
+
+impl Profile {
+    /// Nobody but a name and a device.
+    pub fn new(name: &str, device: &str) -> Profile {
+        Profile {
+            name: name.into(),
+            device: device.into(),
+            password: Box::default(),
+            method: None,
+            silence_s: 0,
+        }
+    }
+}
+
+/// What a client machine is to do. Before it is logged in only `Proceed` and `Goodbye` are done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ImOrder {
+    /// Go on with an exchange.
+    Proceed(Box<[u8]>),
+    /// Say something.
+    Send {
+        /// Given back with the answer.
+        number: u32,
+        /// To whom.
+        to: Addressee,
+        /// The same when it is sent again.
+        client_id: ClientMessageId,
+        /// What is said.
+        content: Content,
+    },
+    /// Ask for the inbox behind a place.
+    Pull {
+        /// Given back with the answer.
+        number: u32,
+        /// The last place that is here.
+        after: Seq,
+        /// The most that is wanted.
+        count: u16,
+    },
+    /// Ask for a conversation.
+    History {
+        /// Given back with the answer.
+        number: u32,
+        /// With whom.
+        with: Addressee,
+        /// Where to begin; 0: at the beginning, or at the end.
+        from: Seq,
+        /// The direction.
+        backwards: bool,
+        /// The most that is wanted.
+        count: u16,
+    },
+    /// Everything up to this place is here.
+    Acknowledge(Seq),
+    /// Ask whether the server is there.
+    Ping,
+    /// Go.
+    Goodbye,
+}
+
+/// What a client machine saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ImEvent {
+    /// The device has its session.
+    LoggedIn(Box<Welcome>),
+    /// The server wants this answered.
+    Challenge(Box<[u8]>),
+    /// The device is not let in.
+    Refused(SaidEnd),
+    /// A message is stored.
+    Sent {
+        /// The order's.
+        number: u32,
+        /// The server's number for the message.
+        id: u64,
+        /// Its place in the conversation.
+        seq: Seq,
+        /// When it was taken, Unix milliseconds.
+        at_ms: u64,
+        /// It was sent before.
+        again: bool,
+    },
+    /// What was asked was not done.
+    Failed {
+        /// The order's.
+        number: u32,
+        /// Reason; `None`: one that a later version added.
+        why: Option<ChatFault>,
+        /// Its word.
+        word: Box<str>,
+    },
+    /// The next of the inbox.
+    Message {
+        /// Its place.
+        seq: Seq,
+        /// The message.
+        message: Arc<ChatMessage>,
+    },
+    /// There is more in the inbox.
+    Notify(Seq),
+    /// A part of the inbox.
+    Page {
+        /// The order's.
+        number: u32,
+        /// Messages with their places.
+        messages: Vec<(Seq, Arc<ChatMessage>)>,
+        /// Where to go on.
+        upto: Seq,
+        /// The last place there is.
+        head: Seq,
+    },
+    /// A part of a conversation.
+    History {
+        /// The order's.
+        number: u32,
+        /// Messages.
+        messages: Vec<Arc<ChatMessage>>,
+        /// There are more.
+        more: bool,
+    },
+    /// The server ends the connection.
+    End(SaidEnd),
+    /// The server is there.
+    Pong,
+}
+
+/// What a server tells a device that it has let in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Welcome {
+    /// The account.
+    pub account: AccountAddress,
+    /// The last place of its inbox.
+    pub head: Seq,
+    /// How far this device has come.
+    pub cursor: Seq,
+    /// The server's clock, Unix milliseconds.
+    pub server_ms: u64,
+    /// The last word of an exchange.
+    pub data: Box<[u8]>,
+    /// The silence in force, seconds.
+    pub silence_s: u16,
+    /// Most messages of a page.
+    pub page_messages_max: u32,
+    /// Most bytes of a text.
+    pub text_bytes_max: u32,
+    /// Most bytes beside it.
+    pub extra_bytes_max: u32,
+    /// Most requests without an answer.
+    pub requests_max: u32,
+}
+
+/// What a server says when it lets nobody in, or ends the connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SaidEnd {
+    /// The reason.
+    pub reason: EndReason,
+    /// The server's word for it.
+    pub word: Box<str>,
+    /// When to come back, milliseconds; 0: not said.
+    pub retry_after_ms: u32,
+}
+
+/// A Failed, told.
+pub(super) fn failed(number: u32, fault: u32, word: &str) -> ImEvent {
+    ImEvent::Failed { number, why: fault_of(fault), word: word.into() }
+}

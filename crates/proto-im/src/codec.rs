@@ -1,0 +1,24 @@
+//! Bytes to frames and back, for both ends of a connection (IM 2).
+//!
+//! ```text
+//! client:  C4 'I' 'M' 01 │ length │ ClientFrame │ length │ ClientFrame │ ...
+//! server:                  length │ ServerFrame │ length │ ServerFrame │ ...
+//! ```
+//! [`frame`] finds where a frame ends, [`client_frame`] and [`server_frame`] read and write what is
+//! in it, [`content`] has what both have in common, and [`protobuf`] is as much of the encoding of
+//! Protocol Buffers as the schema needs. What is read borrows from the bytes. Sizes are known
+//! before the first byte is written.
+
+pub mod client_frame;
+pub mod content;
+mod fault;
+pub mod frame;
+mod protobuf;
+mod reason;
+pub mod server_frame;
+
+pub use fault::WireFault;
+pub use reason::{EndReason, fault_number, fault_of};
+
+#[cfg(test)]
+pub(crate) mod tests;

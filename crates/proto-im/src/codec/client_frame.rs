@@ -1,0 +1,235 @@
+//! What clients send: `ClientFrame` (IM 3 to 7).
+
+use super::WireFault;
+use super::content::{ContentFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row};
+use super::frame;
+use super::protobuf::{Body, Fields, Sink, Value};
+use model::timeline::Seq;
+
+/// A frame of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientFrame<'a> {
+    /// Asks for a session (IM 3.1).
+    Login(LoginFields<'a>),
+    /// The next step of an exchange (IM 3.2).
+    Proceed(&'a [u8]),
+    /// Says something (IM 4.1).
+    Send(SendFields<'a>),
+    /// Asks for the inbox behind a place (IM 5.4).
+    Pull(PullFields),
+    /// Asks for a conversation (IM 6).
+    History(HistoryFields<'a>),
+    /// Has everything up to this place (IM 5.5).
+    Acknowledge(Seq),
+    /// Is there (IM 7.1).
+    Ping,
+    /// Goes (IM 7.2).
+    Goodbye,
+}
+
+/// `Login`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LoginFields<'a> {
+    /// The account, perhaps with its domain.
+    pub name: &'a str,
+    /// The device's name.
+    pub device: &'a str,
+    /// A password or a token; empty: none.
+    pub password: &'a [u8],
+    /// An authentication method; empty: none.
+    pub method: &'a str,
+    /// Its first data.
+    pub data: &'a [u8],
+    /// The longest silence it wishes, seconds; 0: the server's.
+    pub silence_s: u32,
+}
+
+/// `Send`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendFields<'a> {
+    /// For the answer.
+    pub number: u32,
+    /// To whom, perhaps without a domain.
+    pub to: &'a str,
+    /// The sender's id for it.
+    pub client_id: &'a [u8],
+    /// What is said.
+    pub content: ContentFields<'a>,
+}
+
+/// `Pull`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PullFields {
+    /// For the answer.
+    pub number: u32,
+    /// The last place that it has.
+    pub after: Seq,
+    /// The most it wants.
+    pub count: u32,
+}
+
+/// `History`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HistoryFields<'a> {
+    /// For the answer.
+    pub number: u32,
+    /// With whom, perhaps without a domain.
+    pub with: &'a str,
+    /// Where to begin; 0: the beginning or the end.
+    pub from: Seq,
+    /// The direction.
+    pub backwards: bool,
+    /// The most it wants.
+    pub count: u32,
+}
+
+impl<'a> ClientFrame<'a> {
+    /// Reads what stands in a frame. Of several requests the last one counts, as proto3 has it.
+    pub fn read(frame: &'a [u8]) -> Result<ClientFrame<'a>, WireFault> {
+        let mut request = None;
+        let mut fields = Fields::of(frame);
+        while let Some((number, value)) = fields.next()? {
+            request = match number {
+                1 => Some(ClientFrame::Login(LoginFields::read(value)?)),
+                2 => Some(ClientFrame::Proceed(one_row(value)?)),
+                3 => Some(ClientFrame::Send(SendFields::read(value)?)),
+                4 => Some(ClientFrame::Pull(PullFields::read(value)?)),
+                5 => Some(ClientFrame::History(HistoryFields::read(value)?)),
+                6 => Some(ClientFrame::Acknowledge(one_number(value)?)),
+                7 => nothing(value).map(|()| Some(ClientFrame::Ping))?,
+                8 => nothing(value).map(|()| Some(ClientFrame::Goodbye))?,
+                _ => request,
+            };
+        }
+        request.ok_or(WireFault::NoRequest)
+    }
+
+    /// Appends the frame with its length.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        frame::write(self, out);
+    }
+}
+
+impl Body for ClientFrame<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        match self {
+            ClientFrame::Login(login) => sink.body(1, login),
+            ClientFrame::Proceed(data) => sink.body(2, &OneRow(data)),
+            ClientFrame::Send(send) => sink.body(3, send),
+            ClientFrame::Pull(pull) => sink.body(4, pull),
+            ClientFrame::History(history) => sink.body(5, history),
+            ClientFrame::Acknowledge(upto) => sink.body(6, &OneNumber(*upto)),
+            ClientFrame::Ping => sink.body(7, &Nothing),
+            ClientFrame::Goodbye => sink.body(8, &Nothing),
+        }
+    }
+}
+
+impl<'a> LoginFields<'a> {
+    fn read(value: Value<'a>) -> Result<LoginFields<'a>, WireFault> {
+        let mut it = LoginFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.name = value.text()?,
+                2 => it.device = value.text()?,
+                3 => it.password = value.bytes()?,
+                4 => it.method = value.text()?,
+                5 => it.data = value.bytes()?,
+                6 => it.silence_s = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for LoginFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.text(1, self.name);
+        sink.text(2, self.device);
+        sink.bytes(3, self.password);
+        sink.text(4, self.method);
+        sink.bytes(5, self.data);
+        sink.u32(6, self.silence_s);
+    }
+}
+
+impl<'a> SendFields<'a> {
+    fn read(value: Value<'a>) -> Result<SendFields<'a>, WireFault> {
+        let mut it =
+            SendFields { number: 0, to: "", client_id: &[], content: ContentFields::EMPTY };
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.to = value.text()?,
+                3 => it.client_id = value.bytes()?,
+                4 => it.content = ContentFields::read(value)?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for SendFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.text(2, self.to);
+        sink.bytes(3, self.client_id);
+        sink.body(4, &self.content);
+    }
+}
+
+impl PullFields {
+    fn read(value: Value<'_>) -> Result<PullFields, WireFault> {
+        let mut it = PullFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.after = value.u64()?,
+                3 => it.count = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for PullFields {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.u64(2, self.after);
+        sink.u32(3, self.count);
+    }
+}
+
+impl<'a> HistoryFields<'a> {
+    fn read(value: Value<'a>) -> Result<HistoryFields<'a>, WireFault> {
+        let mut it = HistoryFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.with = value.text()?,
+                3 => it.from = value.u64()?,
+                4 => it.backwards = value.bool()?,
+                5 => it.count = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for HistoryFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.text(2, self.with);
+        sink.u64(3, self.from);
+        sink.bool(4, self.backwards);
+        sink.u32(5, self.count);
+    }
+}

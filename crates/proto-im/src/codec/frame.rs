@@ -1,0 +1,64 @@
+//! Where frames begin and end (IM 2).
+//!
+//! A frame is its length, as a varint of at most five bytes, and so many bytes. A client sends four
+//! bytes before its first one. A frame that is too large shows by its length, before it has come.
+
+use super::WireFault;
+use super::protobuf::{Body, Sink, varint};
+use model::chat::{EXTRA_BYTES_MAX, TEXT_BYTES_MAX};
+use model::limits::Limits;
+
+/// What a client sends first: the protocol's mark, and its version (IM 1.1).
+pub const PREFACE: [u8; 4] = [0xc4, b'I', b'M', 1];
+
+/// Bytes of a frame beside the text of its message and what stands beside that: addresses, numbers,
+/// ids and tags. Asserted by a test.
+pub const OVERHEAD_BYTES_MAX: usize = 1024;
+
+/// Bytes of messages from which on no further one is put into a page (IM 5.4).
+pub const PAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// Longest frame of a server: a page that one more message was put into.
+pub const SERVER_BYTES_MAX: usize =
+    PAGE_BYTES_MAX + TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 2 * OVERHEAD_BYTES_MAX;
+
+/// Longest frame of a client that has its session: its message is as large as allowed.
+pub fn client_bytes_max(limits: &Limits) -> usize {
+    let chat = &limits.chat;
+    let message = chat.text_bytes_max as usize + chat.extra_bytes_max as usize;
+    (message + OVERHEAD_BYTES_MAX).max(limits.frame_bytes_unbound_max as usize)
+}
+
+/// Whether the preface stands at the front, as far as it has come; true: it is whole.
+pub fn preface(bytes: &[u8]) -> Result<bool, WireFault> {
+    let (mark, version) = (&PREFACE[..3], PREFACE[3]);
+    let seen = &bytes[..bytes.len().min(3)];
+    if !mark.starts_with(seen) {
+        return Err(WireFault::Preface);
+    }
+    match bytes.get(3) {
+        None => Ok(false),
+        Some(&byte) if byte == version => Ok(true),
+        Some(_) => Err(WireFault::UnknownVersion),
+    }
+}
+
+/// The frame at the front, and how many bytes it takes with its length; `None`: it is not whole.
+pub fn split(bytes: &[u8], bytes_max: usize) -> Result<Option<(&[u8], usize)>, WireFault> {
+    let Some((length, head)) = varint(bytes, 5).map_err(|_| WireFault::Length)? else {
+        return Ok(None);
+    };
+    let length = usize::try_from(length).map_err(|_| WireFault::TooLarge)?;
+    if length > bytes_max.saturating_sub(head) {
+        return Err(WireFault::TooLarge);
+    }
+    Ok(bytes.get(head..head + length).map(|frame| (frame, head + length)))
+}
+
+/// Appends a frame.
+pub(super) fn write(frame: &impl Body, out: &mut Vec<u8>) {
+    let size = frame.size();
+    out.reserve(size + 5);
+    out.varint(size as u64);
+    frame.put(out);
+}

@@ -1,0 +1,119 @@
+//! Reasons of refusals and ends, and faults of requests, as numbers of the wire (IM 8).
+
+use model::chat::ChatFault;
+use model::session::Denial;
+
+macro_rules! reasons {
+    ($($variant:ident $number:literal $name:literal $meaning:literal;)+) => {
+        /// Why a device is not let in, or its connection ends (IM 8.1).
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum EndReason { $(#[doc = $meaning] $variant,)+ }
+
+        impl EndReason {
+            /// All reasons.
+            pub const ALL: &'static [EndReason] = &[$(EndReason::$variant,)+];
+
+            /// The number on the wire.
+            pub const fn number(self) -> u32 {
+                match self { $(EndReason::$variant => $number,)+ }
+            }
+
+            /// The reason with this number; what a later version adds is unspecified.
+            pub fn of(number: u32) -> EndReason {
+                let same = |reason: &&EndReason| reason.number() == number;
+                Self::ALL.iter().find(same).copied().unwrap_or(EndReason::Unspecified)
+            }
+
+            /// The word on the wire and in logs.
+            pub const fn name(self) -> &'static str {
+                match self { $(EndReason::$variant => $name,)+ }
+            }
+
+            /// What it means, for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(EndReason::$variant => $meaning,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    Unspecified 0 "unspecified" "None of these.";
+    BadCredentials 1 "bad_credentials" "Name, password, token or proof are wrong.";
+    NotAuthorized 2 "not_authorized" "A rule forbids it.";
+    NameInvalid 3 "name_invalid" "The account's or the device's name is not allowed.";
+    BadMethod 4 "bad_method" "An authentication method that is not known.";
+    Unavailable 5 "unavailable" "What must be asked does not answer.";
+    Busy 6 "busy" "Too much at once; come back.";
+    Full 7 "full" "As many as there may be.";
+    Quota 8 "quota" "More than a quota allows.";
+    Rate 9 "rate" "More than a rate allows.";
+    Banned 10 "banned" "Refused for now, because it comes and goes too often.";
+    UseAnother 11 "use_another" "Go to another server, for now.";
+    Moved 12 "moved" "Go to another server, for good.";
+    ShuttingDown 13 "shutting_down" "The server is going.";
+    TakenOver 14 "taken_over" "A newer connection of the same device took over.";
+    AdminKick 15 "admin_kick" "An operator said so.";
+    Expired 16 "expired" "The session's authorisation is over.";
+    StoreFull 17 "store_full" "The log has no room.";
+    StoreFailed 18 "store_failed" "The log takes nothing until a restart.";
+    Malformed 32 "malformed" "A frame that breaks the rules of its format.";
+    TooLarge 33 "too_large" "A frame that is larger than allowed.";
+    OutOfOrder 34 "out_of_order" "A frame that is not allowed now.";
+    LoginTimeout 35 "login_timeout" "The login did not come in time.";
+    Silence 36 "silence" "Nothing was heard for longer than agreed.";
+    UnknownVersion 37 "unknown_version" "A version of the protocol that is not served.";
+}
+
+impl From<Denial> for EndReason {
+    /// Those that are about topics have no reason of their own.
+    fn from(why: Denial) -> EndReason {
+        match why {
+            Denial::BadCredentials => EndReason::BadCredentials,
+            Denial::NotAuthorized => EndReason::NotAuthorized,
+            Denial::ClientIdInvalid => EndReason::NameInvalid,
+            Denial::BadMethod => EndReason::BadMethod,
+            Denial::Unavailable => EndReason::Unavailable,
+            Denial::Busy => EndReason::Busy,
+            Denial::Full => EndReason::Full,
+            Denial::Quota => EndReason::Quota,
+            Denial::Rate => EndReason::Rate,
+            Denial::Banned => EndReason::Banned,
+            Denial::UseAnother => EndReason::UseAnother,
+            Denial::Moved => EndReason::Moved,
+            Denial::ShuttingDown => EndReason::ShuttingDown,
+            Denial::TakenOver => EndReason::TakenOver,
+            Denial::AdminKick => EndReason::AdminKick,
+            Denial::Expired => EndReason::Expired,
+            Denial::StoreFull => EndReason::StoreFull,
+            Denial::StoreFailed => EndReason::StoreFailed,
+            Denial::Protocol => EndReason::OutOfOrder,
+            Denial::TopicInvalid
+            | Denial::FilterInvalid
+            | Denial::PayloadFormat
+            | Denial::NoWildcards
+            | Denial::NoShared
+            | Denial::IdInUse
+            | Denial::ReceiveMax
+            | Denial::Unspecified => EndReason::Unspecified,
+        }
+    }
+}
+
+/// The number of a fault on the wire (IM 8.2).
+pub const fn fault_number(fault: ChatFault) -> u32 {
+    match fault {
+        ChatFault::UnknownAccount => 1,
+        ChatFault::Conflict => 2,
+        ChatFault::TooLarge => 3,
+        ChatFault::Invalid => 4,
+        ChatFault::Busy => 5,
+        ChatFault::StoreFull => 6,
+        ChatFault::StoreFailed => 7,
+    }
+}
+
+/// The fault with this number; `None`: one that a later version added.
+pub fn fault_of(number: u32) -> Option<ChatFault> {
+    ChatFault::ALL.iter().find(|fault| fault_number(**fault) == number).copied()
+}

@@ -1,0 +1,333 @@
+//! What servers send: `ServerFrame` (IM 3 to 7).
+
+use super::content::{
+    EntryFields, MessageFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row,
+};
+use super::protobuf::{Body, Fields, Sink, Value};
+use super::{WireFault, frame};
+use model::timeline::Seq;
+
+/// A frame of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ServerFrame<'a> {
+    /// The device has its session (IM 3.3).
+    LoggedIn(LoggedInFields<'a>),
+    /// The client must answer this (IM 3.2).
+    Challenge(&'a [u8]),
+    /// The device is not let in (IM 3.4).
+    Refused(EndFields<'a>),
+    /// The message is stored (IM 4.2).
+    Sent(SentFields),
+    /// What was asked was not done (IM 4.3).
+    Failed(FailedFields<'a>),
+    /// The next of the inbox (IM 5.2).
+    Message(EntryFields<'a>),
+    /// There is more in the inbox (IM 5.3).
+    Notify(Seq),
+    /// A part of the inbox (IM 5.4).
+    Page(PageFields<'a>),
+    /// A part of a conversation (IM 6).
+    History(HistoryPageFields<'a>),
+    /// The connection ends (IM 7.3).
+    End(EndFields<'a>),
+    /// The answer to a Ping (IM 7.1).
+    Pong,
+}
+
+/// `LoggedIn`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LoggedInFields<'a> {
+    /// The account, whole.
+    pub account: &'a str,
+    /// The last place of its inbox.
+    pub head: Seq,
+    /// How far this device has come.
+    pub cursor: Seq,
+    /// The server's clock, Unix milliseconds.
+    pub server_ms: u64,
+    /// The last word of an exchange.
+    pub data: &'a [u8],
+    /// The silence in force, seconds.
+    pub silence_s: u32,
+    /// Most messages of a page.
+    pub page_messages_max: u32,
+    /// Most bytes of a text.
+    pub text_bytes_max: u32,
+    /// Most bytes beside it.
+    pub extra_bytes_max: u32,
+    /// Most requests without an answer.
+    pub requests_max: u32,
+}
+
+/// `Refused`, and `End`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EndFields<'a> {
+    /// The reason's number (IM 8.1).
+    pub reason: u32,
+    /// Its word.
+    pub word: &'a str,
+    /// When to come back, milliseconds; 0: not said.
+    pub retry_after_ms: u32,
+}
+
+/// `Sent`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SentFields {
+    /// The request's.
+    pub number: u32,
+    /// The server's number for the message.
+    pub id: u64,
+    /// Its place in the conversation.
+    pub seq: Seq,
+    /// When it was taken, Unix milliseconds.
+    pub at_ms: u64,
+    /// It was sent before.
+    pub again: bool,
+}
+
+/// `Failed`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FailedFields<'a> {
+    /// The request's.
+    pub number: u32,
+    /// The fault's number (IM 8.2).
+    pub fault: u32,
+    /// Its word.
+    pub word: &'a str,
+}
+
+/// `InboxPage`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PageFields<'a> {
+    /// The request's.
+    pub number: u32,
+    /// Messages with their places.
+    pub entries: Vec<EntryFields<'a>>,
+    /// The place up to which this is everything.
+    pub upto: Seq,
+    /// The last place there is.
+    pub head: Seq,
+}
+
+/// `HistoryPage`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct HistoryPageFields<'a> {
+    /// The request's.
+    pub number: u32,
+    /// Messages.
+    pub messages: Vec<MessageFields<'a>>,
+    /// There are more.
+    pub more: bool,
+}
+
+impl<'a> ServerFrame<'a> {
+    /// Reads what stands in a frame; `None`: an answer that is not known here.
+    pub fn read(frame: &'a [u8]) -> Result<Option<ServerFrame<'a>>, WireFault> {
+        let mut answer = None;
+        let mut fields = Fields::of(frame);
+        while let Some((number, value)) = fields.next()? {
+            answer = match number {
+                1 => Some(ServerFrame::LoggedIn(LoggedInFields::read(value)?)),
+                2 => Some(ServerFrame::Challenge(one_row(value)?)),
+                3 => Some(ServerFrame::Refused(EndFields::read(value)?)),
+                4 => Some(ServerFrame::Sent(SentFields::read(value)?)),
+                5 => Some(ServerFrame::Failed(FailedFields::read(value)?)),
+                6 => Some(ServerFrame::Message(EntryFields::read(value)?)),
+                7 => Some(ServerFrame::Notify(one_number(value)?)),
+                8 => Some(ServerFrame::Page(PageFields::read(value)?)),
+                9 => Some(ServerFrame::History(HistoryPageFields::read(value)?)),
+                10 => Some(ServerFrame::End(EndFields::read(value)?)),
+                11 => nothing(value).map(|()| Some(ServerFrame::Pong))?,
+                _ => answer,
+            };
+        }
+        Ok(answer)
+    }
+
+    /// Appends the frame with its length.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        frame::write(self, out);
+    }
+}
+
+impl Body for ServerFrame<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        match self {
+            ServerFrame::LoggedIn(accepted) => sink.body(1, accepted),
+            ServerFrame::Challenge(data) => sink.body(2, &OneRow(data)),
+            ServerFrame::Refused(refused) => sink.body(3, refused),
+            ServerFrame::Sent(sent) => sink.body(4, sent),
+            ServerFrame::Failed(failed) => sink.body(5, failed),
+            ServerFrame::Message(entry) => sink.body(6, entry),
+            ServerFrame::Notify(head) => sink.body(7, &OneNumber(*head)),
+            ServerFrame::Page(page) => sink.body(8, page),
+            ServerFrame::History(page) => sink.body(9, page),
+            ServerFrame::End(end) => sink.body(10, end),
+            ServerFrame::Pong => sink.body(11, &Nothing),
+        }
+    }
+}
+
+impl<'a> LoggedInFields<'a> {
+    fn read(value: Value<'a>) -> Result<LoggedInFields<'a>, WireFault> {
+        let mut it = LoggedInFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.account = value.text()?,
+                2 => it.head = value.u64()?,
+                3 => it.cursor = value.u64()?,
+                4 => it.server_ms = value.u64()?,
+                5 => it.data = value.bytes()?,
+                6 => it.silence_s = value.u32()?,
+                7 => it.page_messages_max = value.u32()?,
+                8 => it.text_bytes_max = value.u32()?,
+                9 => it.extra_bytes_max = value.u32()?,
+                10 => it.requests_max = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for LoggedInFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.text(1, self.account);
+        sink.u64(2, self.head);
+        sink.u64(3, self.cursor);
+        sink.u64(4, self.server_ms);
+        sink.bytes(5, self.data);
+        sink.u32(6, self.silence_s);
+        sink.u32(7, self.page_messages_max);
+        sink.u32(8, self.text_bytes_max);
+        sink.u32(9, self.extra_bytes_max);
+        sink.u32(10, self.requests_max);
+    }
+}
+
+impl<'a> EndFields<'a> {
+    fn read(value: Value<'a>) -> Result<EndFields<'a>, WireFault> {
+        let mut it = EndFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.reason = value.u32()?,
+                2 => it.word = value.text()?,
+                3 => it.retry_after_ms = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for EndFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.reason);
+        sink.text(2, self.word);
+        sink.u32(3, self.retry_after_ms);
+    }
+}
+
+impl SentFields {
+    fn read(value: Value<'_>) -> Result<SentFields, WireFault> {
+        let mut it = SentFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.id = value.fixed64()?,
+                3 => it.seq = value.u64()?,
+                4 => it.at_ms = value.u64()?,
+                5 => it.again = value.bool()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for SentFields {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.fixed64(2, self.id);
+        sink.u64(3, self.seq);
+        sink.u64(4, self.at_ms);
+        sink.bool(5, self.again);
+    }
+}
+
+impl<'a> FailedFields<'a> {
+    fn read(value: Value<'a>) -> Result<FailedFields<'a>, WireFault> {
+        let mut it = FailedFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.fault = value.u32()?,
+                3 => it.word = value.text()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for FailedFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.u32(2, self.fault);
+        sink.text(3, self.word);
+    }
+}
+
+impl<'a> PageFields<'a> {
+    fn read(value: Value<'a>) -> Result<PageFields<'a>, WireFault> {
+        let mut it = PageFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.entries.push(EntryFields::read(value)?),
+                3 => it.upto = value.u64()?,
+                4 => it.head = value.u64()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for PageFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        self.entries.iter().for_each(|entry| sink.body(2, entry));
+        sink.u64(3, self.upto);
+        sink.u64(4, self.head);
+    }
+}
+
+impl<'a> HistoryPageFields<'a> {
+    fn read(value: Value<'a>) -> Result<HistoryPageFields<'a>, WireFault> {
+        let mut it = HistoryPageFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.messages.push(MessageFields::read(value)?),
+                3 => it.more = value.bool()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for HistoryPageFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        self.messages.iter().for_each(|message| sink.body(2, message));
+        sink.bool(3, self.more);
+    }
+}

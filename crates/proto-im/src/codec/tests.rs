@@ -1,0 +1,247 @@
+//! Vectors, both ways; the schema held against the code; splits; sizes.
+
+pub(crate) mod schema;
+
+use super::client_frame::ClientFrame;
+use super::frame::{OVERHEAD_BYTES_MAX, PAGE_BYTES_MAX, PREFACE, client_bytes_max, preface, split};
+use super::protobuf::Body;
+use super::server_frame::ServerFrame;
+use super::*;
+use model::chat::ChatFault;
+use model::limits::Limits;
+use model::session::Denial;
+use schema::Schema;
+use testkit::vector::{self, Vector};
+
+const FRAMES: &str = include_str!("../../vectors/2-frames.txt");
+const BAD: &str = include_str!("../../vectors/1-malformed.txt");
+const DOCUMENT: &str = include_str!("../../../../docs/wire/im.md");
+
+const BYTES_MAX: usize = 1 << 20;
+
+/// The text of a vector's frame, and the frame written anew.
+fn again(vector: &Vector, schema: &Schema) -> (String, Vec<u8>) {
+    let bytes = vector.bytes("bytes");
+    let (frame, length) = split(&bytes, BYTES_MAX).expect("a frame").expect("a whole one");
+    assert_eq!(length, bytes.len(), "{}", vector.name);
+    let mut written = Vec::new();
+    let text = match vector.need("side") {
+        "client" => {
+            let frame = ClientFrame::read(frame).expect("well formed");
+            frame.write(&mut written);
+            schema.text("ClientFrame", &frame)
+        }
+        _ => {
+            let frame = ServerFrame::read(frame).expect("well formed").expect("known");
+            frame.write(&mut written);
+            schema.text("ServerFrame", &frame)
+        }
+    };
+    (text, written)
+}
+
+#[test]
+fn frames_of_googles_library_mean_what_they_should_and_are_written_as_they_came() {
+    let (schema, vectors) = (Schema::read(), vector::read(FRAMES));
+    assert!(vectors.len() > 30);
+    for vector in &vectors {
+        let (text, written) = again(vector, &schema);
+        assert_eq!(text, vector.need("text"), "{}", vector.name);
+        assert_eq!(written, vector.bytes("bytes"), "{}", vector.name);
+    }
+}
+
+#[test]
+fn every_field_of_the_schema_is_in_a_vector() {
+    let texts: String = vector::read(FRAMES).iter().map(|v| v.need("text").to_owned()).collect();
+    for field in Schema::read().fields() {
+        let named = [format!("{field}:"), format!("{field} {{")];
+        assert!(named.iter().any(|name| texts.contains(name)), "{field}");
+    }
+}
+
+#[test]
+fn a_frame_is_not_whole_until_its_last_byte_has_come() {
+    for vector in vector::read(FRAMES) {
+        let bytes = vector.bytes("bytes");
+        for end in 0..bytes.len() {
+            assert_eq!(split(&bytes[..end], BYTES_MAX), Ok(None), "{} to {end}", vector.name);
+        }
+    }
+    for end in 0..PREFACE.len() {
+        assert_eq!(preface(&PREFACE[..end]), Ok(false));
+    }
+    assert_eq!(preface(&PREFACE), Ok(true));
+}
+
+#[test]
+fn a_frame_that_ends_early_is_a_fault_or_another_frame_and_never_a_panic() {
+    for vector in vector::read(FRAMES) {
+        let bytes = vector.bytes("bytes");
+        let (frame, _) = split(&bytes, BYTES_MAX).expect("a frame").expect("a whole one");
+        for end in 0..frame.len() {
+            let (client, server) =
+                (ClientFrame::read(&frame[..end]), ServerFrame::read(&frame[..end]));
+            // The one request or answer of a frame is whole, or it is cut off.
+            assert!(client.is_err() && (server.is_err() || end == 0), "{}: {end}", vector.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_skipped() {
+    // Unknown fields of each type, before and behind a known one.
+    let unknown: &[&[u8]] = &[
+        b"\xf8\x07\x05",
+        b"\xf9\x07\x01\0\0\0\0\0\0\0",
+        b"\xfa\x07\x03abc",
+        b"\xfd\x07\x01\0\0\0",
+    ];
+    for field in unknown {
+        let within = [field, &b"\x08\x2a"[..], field].concat();
+        let message = [&[0x32, within.len() as u8][..], &within].concat();
+        let frame = [field, &message[..], field].concat();
+        assert_eq!(ClientFrame::read(&frame), Ok(ClientFrame::Acknowledge(42)));
+        assert_eq!(ServerFrame::read(field), Ok(None), "an answer of a later version");
+    }
+    assert_eq!(ServerFrame::read(b""), Ok(None));
+}
+
+#[test]
+fn of_several_requests_in_a_frame_the_last_one_counts() {
+    assert_eq!(ClientFrame::read(b"\x3a\x00\x32\x02\x08\x07"), Ok(ClientFrame::Acknowledge(7)));
+    assert_eq!(ClientFrame::read(b"\x32\x02\x08\x07\x3a\x00"), Ok(ClientFrame::Ping));
+    assert_eq!(ClientFrame::read(b"\x32\x04\x08\x07\x08\x09"), Ok(ClientFrame::Acknowledge(9)));
+}
+
+#[test]
+fn sizes_are_known_before_a_byte_is_written() {
+    for vector in vector::read(FRAMES) {
+        let bytes = vector.bytes("bytes");
+        let (frame, _) = split(&bytes, BYTES_MAX).expect("a frame").expect("a whole one");
+        let size = match vector.need("side") {
+            "client" => ClientFrame::read(frame).expect("well formed").size(),
+            _ => ServerFrame::read(frame).expect("well formed").expect("known").size(),
+        };
+        assert_eq!(size, frame.len(), "{}", vector.name);
+    }
+}
+
+#[test]
+fn the_largest_message_fits_into_the_largest_frame() {
+    use super::client_frame::SendFields;
+    use super::content::{ContentFields, MessageFields};
+    let (text, extra) = ("x".repeat(64 * 1024), vec![0; 64 * 1024]);
+    let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
+    let content = ContentFields { kind: u32::MAX, text: &text, extra: &extra, uncounted: true };
+    let client_id = [7; 16];
+    let send = SendFields { number: u32::MAX, to: &address, client_id: &client_id, content };
+    let size = ClientFrame::Send(send).size() + 5;
+    assert!(size <= client_bytes_max(&Limits::default()), "{size}");
+    let device = "d".repeat(64);
+    let message = MessageFields {
+        id: u64::MAX,
+        seq: u64::MAX,
+        at_ms: u64::MAX,
+        from: &address,
+        device: &device,
+        to: &address,
+        client_id: &client_id,
+        content,
+    };
+    let entry = super::content::EntryFields { seq: u64::MAX, message };
+    let size = ServerFrame::Message(entry).size();
+    assert!(size <= text.len() + extra.len() + OVERHEAD_BYTES_MAX, "{size}");
+    assert!(PAGE_BYTES_MAX + size < frame::SERVER_BYTES_MAX);
+}
+
+#[test]
+fn words_are_those_of_the_schema() {
+    let schema = Schema::read();
+    let reasons = EndReason::ALL.iter().map(|reason| (reason.number(), reason.name()));
+    let faults = ChatFault::ALL.iter().map(|fault| (fault_number(*fault), fault.name()));
+    let upper = |prefix: &str, name: &str| format!("{prefix}_{}", name.to_uppercase());
+    let expected: Vec<_> = reasons.map(|(n, name)| (n, upper("REASON", name))).collect();
+    assert_eq!(schema.words("Reason"), expected);
+    let mut expected: Vec<_> = faults.map(|(n, name)| (n, upper("FAULT", name))).collect();
+    expected.insert(0, (0, "FAULT_UNSPECIFIED".to_owned()));
+    assert_eq!(schema.words("Fault"), expected);
+    for &reason in EndReason::ALL {
+        assert_eq!(EndReason::of(reason.number()), reason);
+    }
+    assert_eq!((EndReason::of(999), fault_of(0)), (EndReason::Unspecified, None));
+    assert_eq!(fault_of(2), Some(ChatFault::Conflict));
+}
+
+#[test]
+fn denials_that_a_login_can_meet_have_reasons() {
+    for &why in Denial::ALL {
+        let reason = EndReason::from(why);
+        let renamed = matches!(why, Denial::ClientIdInvalid | Denial::Protocol);
+        assert!(
+            reason == EndReason::Unspecified || renamed || reason.name() == why.name(),
+            "{why:?}"
+        );
+    }
+    assert_eq!(EndReason::from(Denial::ClientIdInvalid), EndReason::NameInvalid);
+}
+
+#[test]
+fn the_document_has_each_section_each_word_and_each_fault() {
+    for vector in [vector::read(FRAMES), vector::read(BAD)].concat() {
+        let section = vector.need("section");
+        let marks = "#".repeat(2 + section.matches('.').count());
+        let heading = format!("\n{marks} {section} ");
+        assert!(DOCUMENT.contains(&heading), "{}: no section {heading:?}", vector.name);
+    }
+    for reason in EndReason::ALL {
+        let row = format!("| {} | `{}` | {} |", reason.number(), reason.name(), reason.meaning());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for &fault in ChatFault::ALL {
+        let row = format!("| {} | `{}` |", fault_number(fault), fault.name());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for &fault in WireFault::ALL.iter().filter(|fault| **fault != WireFault::Address) {
+        let row = format!("| `{}` | ", fault.name());
+        assert!(DOCUMENT.contains(&row), "{row}");
+        let bad = vector::read(BAD).iter().any(|vector| vector.need("word") == fault.name());
+        assert!(bad, "no vector of {}", fault.name());
+    }
+}
+
+/// The dumps of the document are frames, and those of a vector.
+#[test]
+fn the_documents_example_is_what_it_says() {
+    let schema = Schema::read();
+    let mut count = 0;
+    for block in DOCUMENT.split("```dump ").skip(1) {
+        let (head, rest) = block.split_once('\n').expect("a heading");
+        let (body, _) = rest.split_once("```").expect("an end");
+        let (mut hex, mut text) = (String::new(), String::new());
+        for line in body.lines() {
+            let (bytes, said) = line.split_once('|').unwrap_or((line, ""));
+            hex += &format!("{bytes} ");
+            text += said.trim();
+        }
+        let bytes = vector::bytes(&hex).expect("bytes");
+        count += 1;
+        if head == "preface" {
+            assert_eq!(bytes, PREFACE);
+            continue;
+        }
+        let (frame, length) = split(&bytes, BYTES_MAX).expect("a frame").expect("a whole one");
+        assert_eq!(length, bytes.len(), "{head}");
+        let seen = match head {
+            "client" => schema.text("ClientFrame", &ClientFrame::read(frame).expect("right")),
+            _ => {
+                let frame = ServerFrame::read(frame).expect("right").expect("known");
+                schema.text("ServerFrame", &frame)
+            }
+        };
+        let said: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        let seen: String = seen.chars().filter(|c| !c.is_whitespace()).collect();
+        assert_eq!(seen, said, "{head}");
+    }
+    assert!(count > 8, "{count}");
+}

@@ -1,0 +1,197 @@
+//! Frames that were bent at random, against codec and machines: nothing may panic, nothing may be
+//! taken that did not come, and what is written stays in proportion to what was read.
+
+use crate::client::{Client, Profile};
+use crate::codec::client_frame::{ClientFrame, LoginFields};
+use crate::codec::frame::{PREFACE, split};
+use crate::codec::server_frame::ServerFrame;
+use crate::server::tests::harness::{Side, client, now, opened, yes};
+use base::prng::Prng;
+use model::account::AccountAddress;
+use model::chat::{
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, HistoryPage,
+    InboxPage, LoginRefused, SessionEnd,
+};
+use model::close::CloseReason;
+use model::link::{Link, Protocol};
+use model::session::Denial;
+use std::sync::Arc;
+use testkit::pair::PairSide;
+use testkit::vector;
+
+const FILES: [&str; 2] =
+    [include_str!("../vectors/1-malformed.txt"), include_str!("../vectors/2-frames.txt")];
+const ROUNDS: u64 = 30_000;
+
+fn corpus() -> Vec<Vec<u8>> {
+    let vectors = FILES.iter().flat_map(|file| vector::read(file));
+    vectors.map(|vector| vector.bytes("bytes")).collect()
+}
+
+/// Some frames of the corpus, one after another, with a few bytes changed, gone or doubled.
+fn bent(rng: &mut Prng, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..=rng.below(4) {
+        bytes.extend_from_slice(&corpus[rng.below(corpus.len() as u64) as usize]);
+    }
+    for _ in 0..rng.below(4) {
+        let at = rng.below(bytes.len() as u64) as usize;
+        match rng.below(4) {
+            0 => bytes[at] = rng.draw() as u8,
+            1 => bytes[at] ^= 1 << rng.below(8),
+            2 if bytes.len() > 1 => drop(bytes.remove(at)),
+            _ => bytes.insert(at, *[0, 1, 0x7f, 0x80, 0xff].get(at % 5).unwrap_or(&0)),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn the_codec_takes_no_more_than_came_and_reads_what_it_writes() {
+    let (corpus, mut rng) = (corpus(), Prng::new(0x494d));
+    let (mut clients, mut servers) = (0, 0);
+    for _ in 0..ROUNDS {
+        let bytes = bent(&mut rng, &corpus);
+        let bytes_max = rng.below(5_000) as usize;
+        let Ok(Some((frame, length))) = split(&bytes, bytes_max) else { continue };
+        assert!(length <= bytes.len() && length <= bytes_max && frame.len() < length);
+        let mut written = Vec::new();
+        if let Ok(read) = ClientFrame::read(frame) {
+            read.write(&mut written);
+            let (again, _) = split(&written, 1 << 20).expect("a frame").expect("a whole one");
+            assert_eq!(ClientFrame::read(again), Ok(read));
+            clients += 1;
+        }
+        written.clear();
+        if let Ok(Some(read)) = ServerFrame::read(frame) {
+            read.write(&mut written);
+            let (again, _) = split(&written, 1 << 20).expect("a frame").expect("a whole one");
+            assert_eq!(ServerFrame::read(again), Ok(Some(read)));
+            servers += 1;
+        }
+    }
+    assert!(clients > 1_000 && servers > 1_000, "{clients} {servers}: most were no frames");
+}
+
+fn message() -> Arc<ChatMessage> {
+    let ann = AccountAddress::parse("ann", "a.example").expect("right");
+    Arc::new(ChatMessage {
+        id: 1,
+        seq: 1,
+        at_ms: 1,
+        from: ann.clone(),
+        device: "phone".into(),
+        to: ann,
+        client_id: ClientMessageId([7; 16]),
+        content: Content::text("x"),
+    })
+}
+
+/// What a service might say to a request.
+fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
+    let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
+    Some(match request {
+        ChatRequest::Login(_) | ChatRequest::Proceed(_) => match rng.below(8) {
+            0 => {
+                let why = Denial::BadCredentials;
+                let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+                ChatDelivery::Refused(Box::new(refused))
+            }
+            1 => ChatDelivery::Challenge(Box::default()),
+            _ => yes(),
+        },
+        ChatRequest::Send { number, .. } => match rng.below(2) {
+            0 => failed(*number),
+            _ => ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false },
+        },
+        ChatRequest::Pull { number, .. } => {
+            let messages = vec![(1, message())];
+            let page = InboxPage { number: *number, messages, upto: 1, head: 1 };
+            ChatDelivery::Page(Box::new(page))
+        }
+        ChatRequest::History { number, .. } => {
+            let page = HistoryPage { number: *number, messages: vec![message()], more: false };
+            ChatDelivery::History(Box::new(page))
+        }
+        ChatRequest::Acknowledge { .. } => match rng.below(4) {
+            0 => ChatDelivery::Notify { head: 2 },
+            1 => ChatDelivery::Message { seq: 2, message: message() },
+            2 => ChatDelivery::End(Box::new(SessionEnd {
+                why: Denial::AdminKick,
+                reason: CloseReason::AdminKick,
+            })),
+            _ => return None,
+        },
+        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+    })
+}
+
+/// Feeds a server's machine in random pieces, with a service of whims. Returns how often somebody
+/// was let in.
+fn serve(bytes: &[u8], rng: &mut Prng) -> usize {
+    let mut side: Side = opened();
+    side.limits.chat.requests_a_session_max = 2;
+    let (mut rest, mut sent, mut logins) = (bytes, 0, 0);
+    while !rest.is_empty() && side.ended.is_none() {
+        let (piece, later) = rest.split_at(rest.len().min(1 + rng.below(40) as usize));
+        rest = later;
+        sent += side.hear(now(), piece).len();
+        loop {
+            let words = side.take_words_as::<ChatRequest>();
+            let answers: Vec<_> = words.iter().filter_map(|word| whim(rng, word)).collect();
+            logins += answers.iter().filter(|a| matches!(a, ChatDelivery::LoggedIn(_))).count();
+            if answers.is_empty() {
+                break;
+            }
+            sent += answers.into_iter().map(|down| side.tell(now(), down).len()).sum::<usize>();
+        }
+    }
+    assert!(side.untaken().len() <= bytes.len());
+    assert!(sent <= 64 * bytes.len() + 256, "{sent} bytes sent for {}", bytes.len());
+    side.close(now(), CloseReason::PeerReset);
+    let ends = side.take_words_as::<ChatRequest>();
+    let is_end =
+        |word: &&ChatRequest| matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
+    assert!(ends.iter().filter(is_end).count() <= 1);
+    logins
+}
+
+#[test]
+fn the_server_answers_waits_or_ends() {
+    let (corpus, mut rng, mut logins) = (corpus(), Prng::new(7), 0);
+    let login = LoginFields { name: "ann", device: "phone", ..LoginFields::default() };
+    let begin = [&PREFACE[..], &client(&ClientFrame::Login(login))].concat();
+    for _ in 0..ROUNDS {
+        let mut bytes = if rng.one_in(4) { Vec::new() } else { begin.clone() };
+        bytes.extend(bent(&mut rng, &corpus));
+        logins += serve(&bytes, &mut rng);
+    }
+    assert!(logins > ROUNDS as usize / 4, "{logins}: most rounds never came past the Login");
+}
+
+#[test]
+fn the_client_listens_or_ends() {
+    let vectors = vector::read(FILES[1]);
+    let of_servers = vectors.iter().filter(|vector| vector.need("side") == "server");
+    let corpus: Vec<_> = of_servers.map(|vector| vector.bytes("bytes")).collect();
+    let mut rng = Prng::new(8);
+    let welcome = {
+        let mut side = crate::server::tests::harness::asked();
+        side.tell(now(), yes())
+    };
+    let mut events = 0;
+    for _ in 0..ROUNDS {
+        let profile = Arc::new(Profile::new("ann", "phone"));
+        let mut side = PairSide::new(Client::new(profile), Link::loopback(Protocol::Im));
+        let mut sent = side.open(now()).len();
+        let mut bytes = if rng.one_in(4) { Vec::new() } else { welcome.clone() };
+        bytes.extend(bent(&mut rng, &corpus));
+        for piece in bytes.chunks(1 + rng.below(40) as usize) {
+            sent += side.hear(now(), piece).len();
+        }
+        assert!(sent <= 64, "it says nothing by itself: {sent}");
+        assert!(side.words.len() <= bytes.len());
+        events += side.words.len();
+    }
+    assert!(events > ROUNDS as usize, "{events}");
+}

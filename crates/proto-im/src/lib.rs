@@ -1,0 +1,46 @@
+//! IM: Holdline's own protocol of instant messaging, as pure machines.
+//!
+//! [`codec`] turns bytes into frames and back, [`server::Server`] and [`client::Client`] are the
+//! two ends of a connection. Frames are messages of Protocol Buffers behind their length, as every
+//! library of those writes them; `schema/im.proto` has their fields. Nothing here knows a socket, a
+//! clock, an account's contents or another connection. Whatever bytes come, a machine answers,
+//! waits or ends with a reason; it keeps nothing of them between calls.
+//!
+//! The protocol is told in `docs/wire/im.md`; clauses are cited as `IM 4.2`.
+
+use codec::frame::{SERVER_BYTES_MAX, client_bytes_max};
+use model::limits::Limits;
+use model::link::{FrameLimits, Protocol, WireProfile};
+
+pub mod client;
+pub mod codec;
+pub mod server;
+
+/// IM as the transport sees it (IM 1).
+pub const WIRE: WireProfile = WireProfile {
+    protocol: Protocol::Im,
+    // What goes on otherwise is still IM: its machine says what is wrong.
+    begins: |bytes| bytes[0] == codec::frame::PREFACE[0],
+    begins_alone: |_| false,
+    alpn: &["holdline-im/1"],
+    subprotocols: &["holdline-im.1"],
+    frames: frame_limits,
+    asks_tls: false,
+};
+
+fn frame_limits(limits: &Limits) -> FrameLimits {
+    let out = limits.out_bytes_max as usize;
+    FrameLimits {
+        unbound_bytes_max: limits.frame_bytes_unbound_max as usize,
+        bytes_max: client_bytes_max(limits),
+        // The machine goes by the backlog and may add one frame to it: one page is not a slow
+        // reader.
+        out_bytes_max: out.max(SERVER_BYTES_MAX) + SERVER_BYTES_MAX,
+        out_frames_max: limits.out_frames_max as usize,
+        counts_shared_alone: true,
+        backlog_bytes_max: out / 2,
+    }
+}
+
+#[cfg(test)]
+mod fuzz;

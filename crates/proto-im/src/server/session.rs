@@ -1,0 +1,230 @@
+//! A device that has its session: requests and what comes back (IM 4 to 7).
+//!
+//! Answers may come in another order than their requests: each carries its request's number. A
+//! message on its way to a device is encoded for each connection: one that two people exchange goes
+//! to a handful of devices on two shards, and copying a hundred bytes costs less than a frame that
+//! several connections share.
+
+use super::{End, Out, unexpected, write_end};
+use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
+use crate::codec::content::{EntryFields, MessageFields, client_id};
+use crate::codec::frame::PAGE_BYTES_MAX;
+use crate::codec::server_frame::{
+    FailedFields, HistoryPageFields, PageFields, SentFields, ServerFrame,
+};
+use crate::codec::{WireFault, fault_number, frame};
+use model::account::Addressee;
+use model::chat::{
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, HistoryPage, HistoryRange, InboxPage,
+    NewMessage, PAGE_MESSAGES_MAX,
+};
+use model::close::CloseReason;
+use model::id::SessionRef;
+use model::machine::Input;
+use model::timeline::Seq;
+use std::sync::Arc;
+
+/// Bytes of an entry of a page beside texts and names: numbers, ids, tags and lengths, at most.
+const NUMBERS_BYTES: usize = 128;
+
+/// A device that has its session.
+pub(super) struct Session {
+    /// The session's record.
+    pub(super) session: SessionRef,
+    /// Requests that are with the service.
+    pub(super) unanswered: u16,
+    /// Nothing is read from it for now.
+    pub(super) held: bool,
+}
+
+impl Session {
+    pub(super) const fn new(session: SessionRef) -> Session {
+        Session { session, unanswered: 0, held: false }
+    }
+
+    /// Whether nothing is read from the device.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Takes requests, as many as may be unanswered.
+    pub(super) fn receive(&mut self, input: &mut Input<'_>, out: &mut Out) -> Result<(), End> {
+        let bytes_max = frame::client_bytes_max(input.limits);
+        let requests_max = input.limits.chat.requests_a_session_max;
+        while !input.rest().is_empty() {
+            if self.unanswered >= requests_max {
+                if !self.held {
+                    self.held = true;
+                    out.hold(true);
+                }
+                return Ok(());
+            }
+            let Some((bytes, length)) = frame::split(input.rest(), bytes_max)? else { break };
+            let request = ClientFrame::read(bytes)?;
+            input.take(length);
+            self.take(&request, out)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, request: &ClientFrame<'_>, out: &mut Out) -> Result<(), End> {
+        let session = self.session;
+        match request {
+            ClientFrame::Send(send) => self.send(send, out),
+            ClientFrame::Pull(PullFields { number, after, count }) => {
+                let (number, after, count) = (*number, *after, most(*count));
+                self.ask(ChatRequest::Pull { session, number, after, count }, out);
+            }
+            ClientFrame::History(history) => self.history(history, out),
+            ClientFrame::Acknowledge(upto) => {
+                out.say(ChatRequest::Acknowledge { session, upto: *upto });
+            }
+            ClientFrame::Ping => {
+                out.beat();
+                ServerFrame::Pong.write(out.bytes());
+            }
+            ClientFrame::Goodbye => return Err(End::Close(CloseReason::Unbound)),
+            ClientFrame::Login(_) | ClientFrame::Proceed(_) => {
+                return Err(WireFault::OutOfOrder.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: ChatRequest, out: &mut Out) {
+        self.unanswered += 1;
+        out.say(request);
+    }
+
+    fn send(&mut self, send: &SendFields<'_>, out: &mut Out) {
+        let (session, number) = (self.session, send.number);
+        let parts = (Addressee::parse(send.to), client_id(send.client_id), send.content.content());
+        let (Ok(to), Some(client_id), Some(content)) = parts else {
+            return write_failed(number, ChatFault::Invalid, out);
+        };
+        let message = Box::new(NewMessage { to, client_id, content });
+        self.ask(ChatRequest::Send { session, number, message }, out);
+    }
+
+    fn history(&mut self, history: &HistoryFields<'_>, out: &mut Out) {
+        let (session, number) = (self.session, history.number);
+        let Ok(with) = Addressee::parse(history.with) else {
+            return write_failed(number, ChatFault::Invalid, out);
+        };
+        let from = if history.backwards && history.from == 0 { Seq::MAX } else { history.from };
+        let (backwards, count) = (history.backwards, most(history.count));
+        let range = Box::new(HistoryRange { with, from, backwards, count });
+        self.ask(ChatRequest::History { session, number, range }, out);
+    }
+
+    /// The service has something for the device.
+    pub(super) fn tell(&mut self, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
+        match word {
+            ChatDelivery::Sent { number, id, seq, at_ms, again } => {
+                let sent = SentFields { number, id, seq, at_ms, again };
+                ServerFrame::Sent(sent).write(out.bytes());
+                self.answered(out);
+            }
+            ChatDelivery::Failed { number, why } => {
+                write_failed(number, why, out);
+                self.answered(out);
+            }
+            ChatDelivery::Page(page) => {
+                write_page(&page, out);
+                self.answered(out);
+            }
+            ChatDelivery::History(page) => {
+                write_history(&page, out);
+                self.answered(out);
+            }
+            ChatDelivery::Message { seq, message } => write_message(seq, &message, out),
+            ChatDelivery::Notify { head } => ServerFrame::Notify(head).write(out.bytes()),
+            ChatDelivery::End(end) => {
+                write_end(end.why.into(), 0, out);
+                return Err(end.reason);
+            }
+            ChatDelivery::LoggedIn(_) | ChatDelivery::Challenge(_) | ChatDelivery::Refused(_) => {
+                return Err(unexpected("an answer to a login within a session"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A request was answered: one more may come.
+    fn answered(&mut self, out: &mut Out) {
+        base::never!(self.unanswered == 0, "an answer to nothing");
+        self.unanswered = self.unanswered.saturating_sub(1);
+        if std::mem::take(&mut self.held) {
+            out.hold(false);
+        }
+    }
+}
+
+/// How many messages are asked for: a longer wish is cut.
+fn most(count: u32) -> u16 {
+    count.min(u32::from(PAGE_MESSAGES_MAX)) as u16
+}
+
+fn write_failed(number: u32, why: ChatFault, out: &mut Out) {
+    let failed = FailedFields { number, fault: fault_number(why), word: why.name() };
+    ServerFrame::Failed(failed).write(out.bytes());
+}
+
+/// A device that does not read is told that there is more, and pulls (IM 5.3).
+fn write_message(seq: Seq, message: &ChatMessage, out: &mut Out) {
+    if out.backlog() > out.backlog_max() {
+        return ServerFrame::Notify(seq).write(out.bytes());
+    }
+    let entry = EntryFields { seq, message: MessageFields::of(message) };
+    ServerFrame::Message(entry).write(out.bytes());
+}
+
+/// A page for a device that does not read the last one is put off: it asks again (IM 5.4).
+fn write_page(page: &InboxPage, out: &mut Out) {
+    if out.backlog() > out.backlog_max() {
+        return write_failed(page.number, ChatFault::Busy, out);
+    }
+    let fitting = fitting(page.messages.iter().map(|(_, message)| &**message));
+    let is_cut = fitting < page.messages.len();
+    let messages = &page.messages[..fitting];
+    let entries =
+        messages.iter().map(|(seq, message)| EntryFields { seq: *seq, message: of(message) });
+    let last = messages.last().map_or(page.upto, |(seq, _)| *seq);
+    let fields = PageFields {
+        number: page.number,
+        entries: entries.collect(),
+        upto: if is_cut { last } else { page.upto },
+        head: page.head,
+    };
+    ServerFrame::Page(fields).write(out.bytes());
+}
+
+fn write_history(page: &HistoryPage, out: &mut Out) {
+    if out.backlog() > out.backlog_max() {
+        return write_failed(page.number, ChatFault::Busy, out);
+    }
+    let fitting = fitting(page.messages.iter().map(|message| &**message));
+    let is_cut = fitting < page.messages.len();
+    let fields = HistoryPageFields {
+        number: page.number,
+        messages: page.messages[..fitting].iter().map(of).collect(),
+        more: page.more || is_cut,
+    };
+    ServerFrame::History(fields).write(out.bytes());
+}
+
+fn of(message: &Arc<ChatMessage>) -> MessageFields<'_> {
+    MessageFields::of(message)
+}
+
+/// How many of these messages go into one page: one more than fit, so that one always does.
+fn fitting<'a>(messages: impl Iterator<Item = &'a ChatMessage>) -> usize {
+    let mut bytes = 0;
+    let whole = |message: &&ChatMessage| {
+        let fits = bytes < PAGE_BYTES_MAX;
+        let names = message.from.as_str().len() + message.device.len() + message.to.as_str().len();
+        bytes += message.content.text.len() + message.content.extra.len() + names + NUMBERS_BYTES;
+        fits
+    };
+    messages.take_while(whole).count()
+}

@@ -1,0 +1,252 @@
+//! A client and a server talk, over a link that splits and merges as the seed says; behind the
+//! server is a service of one inbox, in which stands whatever the device says.
+
+use model::account::{AccountAddress, AccountId, Addressee};
+use model::chat::{
+    ChatDelivery as Down, ChatFault, ChatMessage, ChatRequest as Up, ClientMessageId, Content,
+    HistoryPage, InboxPage, LoggedIn, LoginRefused, NewMessage,
+};
+use model::close::CloseReason;
+use model::id::SessionRef;
+use model::link::{Link, Protocol};
+use model::session::Denial;
+use model::timeline::Seq;
+use proto_im::client::{Client, ImEvent, ImOrder, Profile};
+use proto_im::codec::EndReason;
+use proto_im::server::{ImListener, Server};
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::pair::{Pair, PairSide};
+
+const SEEDS: u64 = 20;
+
+type Conversation = Pair<Client, Server>;
+
+/// A service that everybody talks to himself with.
+#[derive(Default)]
+struct Diary {
+    said: Vec<Arc<ChatMessage>>,
+    acknowledged: Seq,
+    ends: Vec<Up>,
+}
+
+fn ann() -> AccountAddress {
+    AccountAddress::parse("ann", "a.example").expect("right")
+}
+
+impl Diary {
+    fn hear(&mut self, word: Up) -> Vec<Down> {
+        match word {
+            Up::Login(login) if login.password.as_deref() == Some(b"wrong") => {
+                let why = Denial::BadCredentials;
+                vec![Down::Refused(Box::new(LoginRefused { why, retry_after_ms: 0, who: None }))]
+            }
+            Up::Login(login) if login.method.is_some() => {
+                vec![Down::Challenge(b"what?".as_slice().into())]
+            }
+            Up::Login(_) | Up::Proceed(_) => vec![Down::LoggedIn(Box::new(LoggedIn {
+                session: SessionRef::from_bits(5),
+                account: AccountId(1),
+                address: ann(),
+                head: self.said.len() as u64,
+                cursor: self.acknowledged,
+                server_ms: 1,
+                data: None,
+            }))],
+            Up::Send { number, message, .. } => self.say(number, *message),
+            Up::Pull { number, after, count, .. } => {
+                let head = self.said.len() as u64;
+                let behind = self.said.iter().skip(after as usize).take(usize::from(count));
+                let messages: Vec<_> = behind.map(|m| (m.seq, m.clone())).collect();
+                let upto = messages.last().map_or(after, |(seq, _)| *seq);
+                vec![Down::Page(Box::new(InboxPage { number, messages, upto, head }))]
+            }
+            Up::History { number, range, .. } => {
+                let all = self.said.iter().filter(|m| range.backwards || m.seq > range.from);
+                let mut messages: Vec<_> = all.cloned().collect();
+                if range.backwards {
+                    messages.reverse();
+                }
+                let more = messages.len() > usize::from(range.count);
+                messages.truncate(usize::from(range.count));
+                vec![Down::History(Box::new(HistoryPage { number, messages, more }))]
+            }
+            Up::Acknowledge { upto, .. } => {
+                self.acknowledged = upto;
+                vec![]
+            }
+            Up::Gone | Up::Closed { .. } => {
+                self.ends.push(word);
+                vec![]
+            }
+        }
+    }
+
+    fn say(&mut self, number: u32, new: NewMessage) -> Vec<Down> {
+        let to = new.to.within("a.example");
+        let before = self.said.iter().find(|said| said.client_id == new.client_id);
+        if let Some(before) = before {
+            let (id, seq, at_ms) = (before.id, before.seq, before.at_ms);
+            return match before.content == new.content && before.to == to {
+                true => vec![Down::Sent { number, id, seq, at_ms, again: true }],
+                false => vec![Down::Failed { number, why: ChatFault::Conflict }],
+            };
+        }
+        let seq = self.said.len() as u64 + 1;
+        let message = Arc::new(ChatMessage {
+            id: 1_000 + seq,
+            seq,
+            at_ms: 7,
+            from: ann(),
+            device: "phone".into(),
+            to,
+            client_id: new.client_id,
+            content: new.content,
+        });
+        self.said.push(message.clone());
+        let (id, at_ms) = (message.id, message.at_ms);
+        vec![Down::Sent { number, id, seq, at_ms, again: false }, Down::Message { seq, message }]
+    }
+}
+
+fn conversation(profile: Profile, seed: u64) -> Conversation {
+    let listener = Arc::new(ImListener { bind_ms_max: 10_000, domain: "a.example".into() });
+    let link = || Link::loopback(Protocol::Im);
+    let a = PairSide::new(Client::new(Arc::new(profile)), link());
+    let b = PairSide::new(Server::new(listener), link());
+    let mut pair = Pair::new(a, b, seed);
+    pair.open();
+    pair
+}
+
+/// Goes on until nobody has anything to say.
+fn settle(pair: &mut Conversation, diary: &mut Diary) {
+    loop {
+        pair.settle();
+        let words = pair.b.take_words_as::<Up>();
+        if words.is_empty() {
+            return;
+        }
+        for answer in words.into_iter().flat_map(|word| diary.hear(word)) {
+            pair.tell_b(answer);
+        }
+    }
+}
+
+fn logged_in(diary: &mut Diary, seed: u64) -> Conversation {
+    let mut pair = conversation(Profile::new("ann", "phone"), seed);
+    settle(&mut pair, diary);
+    match pair.a.take_words().as_slice() {
+        [ImEvent::LoggedIn(welcome)] => assert_eq!(welcome.account, ann()),
+        other => panic!("{other:?}"),
+    }
+    pair
+}
+
+fn send(number: u32, id: u8, text: &str) -> ImOrder {
+    let (to, content) = (Addressee::parse("bob").expect("right"), Content::text(text));
+    ImOrder::Send { number, to, client_id: ClientMessageId([id; 16]), content }
+}
+
+#[test]
+fn what_is_said_is_stored_once_and_comes_back() {
+    for seed in 0..SEEDS {
+        let mut diary = Diary::default();
+        let mut pair = logged_in(&mut diary, seed);
+        pair.tell_a(send(1, 1, "hello"));
+        pair.tell_a(send(2, 1, "hello"));
+        pair.tell_a(send(3, 1, "other"));
+        settle(&mut pair, &mut diary);
+        let sent = |number, again| ImEvent::Sent { number, id: 1_001, seq: 1, at_ms: 7, again };
+        let failed =
+            ImEvent::Failed { number: 3, why: Some(ChatFault::Conflict), word: "conflict".into() };
+        let message = diary.said[0].clone();
+        assert_eq!((message.to.as_str(), &*message.content.text), ("bob@a.example", "hello"));
+        let expected =
+            [sent(1, false), ImEvent::Message { seq: 1, message }, sent(2, true), failed];
+        assert_eq!(pair.a.take_words(), expected);
+        pair.tell_a(ImOrder::Acknowledge(1));
+        pair.tell_a(ImOrder::Goodbye);
+        settle(&mut pair, &mut diary);
+        assert_eq!(diary.acknowledged, 1);
+        assert_eq!(pair.a.ended, Some(CloseReason::OwnStop));
+        assert!(matches!(diary.ends[..], [Up::Closed { .. }]));
+    }
+}
+
+#[test]
+fn an_inbox_and_a_history_are_read_in_pages() {
+    for seed in 0..SEEDS {
+        let mut diary = Diary::default();
+        let mut pair = logged_in(&mut diary, seed);
+        (0..50).for_each(|n| pair.tell_a(send(n, n as u8, &"text ".repeat(n as usize))));
+        settle(&mut pair, &mut diary);
+        assert_eq!(pair.a.take_words().len(), 100, "each is sent, and told");
+        let (mut after, mut seen) = (0, Vec::new());
+        loop {
+            pair.tell_a(ImOrder::Pull { number: 7, after, count: 16 });
+            settle(&mut pair, &mut diary);
+            let [ImEvent::Page { messages, upto, head, .. }] = &pair.a.take_words()[..] else {
+                panic!("no page")
+            };
+            seen.extend(messages.iter().map(|(_, message)| message.clone()));
+            after = *upto;
+            if upto == head {
+                break;
+            }
+        }
+        assert_eq!(seen, diary.said);
+        let with = Addressee::parse("bob").expect("right");
+        pair.tell_a(ImOrder::History { number: 8, with, from: 0, backwards: true, count: 3 });
+        settle(&mut pair, &mut diary);
+        let [ImEvent::History { messages, more: true, .. }] = &pair.a.take_words()[..] else {
+            panic!("no history")
+        };
+        assert_eq!(messages.iter().map(|m| m.seq).collect::<Vec<_>>(), [50, 49, 48]);
+    }
+}
+
+#[test]
+fn a_refusal_and_an_exchange_are_told() {
+    for seed in 0..SEEDS {
+        let mut diary = Diary::default();
+        let wrong =
+            Profile { password: b"wrong".as_slice().into(), ..Profile::new("ann", "phone") };
+        let mut pair = conversation(wrong, seed);
+        settle(&mut pair, &mut diary);
+        let [ImEvent::Refused(said)] = &pair.a.take_words()[..] else { panic!("no refusal") };
+        assert_eq!((said.reason, &*said.word), (EndReason::BadCredentials, "bad_credentials"));
+        assert_eq!(pair.b.ended, Some(CloseReason::AuthFailed));
+        let method = Some(("PROOF".into(), b"first".as_slice().into()));
+        let mut pair = conversation(Profile { method, ..Profile::new("ann", "phone") }, seed);
+        settle(&mut pair, &mut diary);
+        let challenge = ImEvent::Challenge(b"what?".as_slice().into());
+        assert_eq!(pair.a.take_words(), [challenge]);
+        pair.tell_a(ImOrder::Proceed(b"this".as_slice().into()));
+        settle(&mut pair, &mut diary);
+        assert!(matches!(pair.a.take_words()[..], [ImEvent::LoggedIn(_)]));
+    }
+}
+
+#[test]
+fn an_idle_pair_stays_and_one_that_hears_nothing_ends() {
+    let mut diary = Diary::default();
+    let profile = Profile { silence_s: 10, ..Profile::new("ann", "phone") };
+    let mut pair = conversation(profile, 1);
+    settle(&mut pair, &mut diary);
+    pair.a.take_words();
+    for _ in 0..20 {
+        pair.pass(Duration::from_secs(5));
+        settle(&mut pair, &mut diary);
+    }
+    assert_eq!((pair.a.ended, pair.b.ended), (None, None));
+    let pongs = pair.a.take_words();
+    assert!(pongs.len() >= 9 && pongs.iter().all(|event| *event == ImEvent::Pong), "{pongs:?}");
+    // A client that does not ask any more is not heard.
+    let mut silent = conversation(Profile { silence_s: 10, ..Profile::new("ann", "tv") }, 2);
+    settle(&mut silent, &mut diary);
+    let later = base::time::Now::new(silent.now.after(Duration::from_secs(16)), 0);
+    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2));
+    let ended = model::machine::Machine::silent(&mut silent.b.machine, later, &mut out);
+    assert_eq!(ended, Err(CloseReason::KeepAliveTimeout));
+}
