@@ -31,8 +31,7 @@ impl Service for Chat {
                 self.last_id = self.last_id.max(id);
                 self.outbox.restore((timeline, seq), id, label)
             }
-            // Everybody asks for its own: what is at work is in the outbox alone.
-            Restored::Timeline { .. } => true,
+            Restored::Timeline { timeline, .. } => timeline.space() == Space::Outbox,
             _ => false,
         }
     }
