@@ -8,6 +8,7 @@
 //! `base::setting`, `config/sections.rs`.
 
 mod access;
+mod chat;
 mod listeners;
 pub mod mosquitto;
 mod presence_section;
@@ -34,6 +35,7 @@ use toml_edit::{Document, TableLike};
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
 pub use base::setting::Hidden;
+pub use chat::ChatSection;
 pub use guard::Anonymous;
 pub use listeners::{
     ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
@@ -65,10 +67,10 @@ pub const BRIDGES_MAX: usize = 64;
 /// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
 pub const REWRITES_MAX: usize = 256;
 /// The paths of WebSocket upgrades where none is chosen: one for each protocol.
-pub const WEB_SOCKET_PATHS: [&str; 2] = ["/miop", "/mqtt"];
+pub const WEB_SOCKET_PATHS: [&str; 3] = ["/miop", "/mqtt", "/im"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("server", "the process."),
     (
         "listen",
@@ -80,6 +82,7 @@ const SECTIONS: [(&str, &str); 13] = [
     ("api", "the HTTP API, for applications and operators."),
     ("limits", "what bounds memory and work, and what happens there."),
     ("mqtt", "topics and sessions: what bounds them, and what happens there."),
+    ("chat", "accounts and conversations: what bounds them, and what happens there."),
     ("access", "who may come in over MQTT, and do what."),
     ("store", "what survives a crash."),
     ("presence", "who is online, told to others: the directory outside and events."),
@@ -105,10 +108,12 @@ pub struct Config {
     pub tls: TlsSection,
     /// `[api]`.
     pub api: ApiSection,
-    /// `[limits]`, with those of `[mqtt]` in their place.
+    /// `[limits]`, with those of `[mqtt]` and `[chat]` in their places.
     pub limits: Limits,
     /// `[mqtt]`.
     pub mqtt: MqttSection,
+    /// `[chat]`.
+    pub chat: ChatSection,
     /// `[access]`.
     pub access: AccessSection,
     /// `[store]`.
@@ -214,6 +219,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let mqtt = mqtt(root, reader);
     let packet_bytes_max = mqtt.limits.packet_bytes_max;
     let mut topics = mqtt.limits.clone();
+    let chat: ChatSection = reader.single(root, "chat");
     // The first packet is a packet too: whoever lowers the one lowers both.
     topics.connect_bytes_max = topics.connect_bytes_max.min(topics.packet_bytes_max);
     Config {
@@ -221,8 +227,9 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         listen,
         tls,
         api,
-        limits: Limits { topics, ..limits },
+        limits: Limits { topics, chat: chat.limits.clone(), ..limits },
         mqtt,
+        chat,
         access: access(root, reader),
         store: reader.single(root, "store"),
         presence: reader.single(root, "presence"),
@@ -312,6 +319,8 @@ fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
         with(on("ws", 7003, ListenerProtocol::Http), at("/miop")),
         on("mqtt", 1883, ListenerProtocol::Mqtt),
         with(on("mqtt-ws", 8083, ListenerProtocol::Mqtt), at("/mqtt")),
+        on("im", 7005, ListenerProtocol::Im),
+        with(on("im-ws", 7007, ListenerProtocol::Im), at("/im")),
     ];
     if has_certificate {
         let tls = |listener: ListenSection| ListenSection { tls: true, ..listener };
@@ -320,6 +329,8 @@ fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
             tls(with(on("wss", 7004, ListenerProtocol::Http), at("/miop"))),
             tls(on("mqtts", 8883, ListenerProtocol::Mqtt)),
             tls(with(on("mqtt-wss", 8084, ListenerProtocol::Mqtt), at("/mqtt"))),
+            tls(on("ims", 7006, ListenerProtocol::Im)),
+            tls(with(on("im-wss", 7008, ListenerProtocol::Im), at("/im"))),
         ]);
     }
     listeners

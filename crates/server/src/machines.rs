@@ -11,12 +11,14 @@ use model::link::{FrameLimits, Link, Protocol, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::service::{Delivery, Request};
 use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
+pub use proto_im::server::ImListener;
 pub use proto_mqtt::server::ListenerProfile;
 use std::mem::size_of;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Protocols that one listener can tell apart.
-pub const WIRES: [WireProfile; 3] = [proto_miop::WIRE, proto_mqtt::WIRE, XMPP];
+pub const WIRES: [WireProfile; 4] = [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE, XMPP];
 
 /// Told apart and not served: who speaks it is not taken for garbage.
 const XMPP: WireProfile = WireProfile {
@@ -29,12 +31,31 @@ const XMPP: WireProfile = WireProfile {
     asks_tls: false,
 };
 
+/// Profile of a listener: how each protocol is taken there.
+#[derive(Clone)]
+pub struct DoorProfile {
+    /// MQTT, and how long any protocol may take to log in.
+    pub mqtt: ListenerProfile,
+    /// IM.
+    pub im: Arc<ImListener>,
+}
+
+impl DoorProfile {
+    /// Everything strict; who logs in by IM without a domain is of this one.
+    pub fn strict(bind_ms_max: u32, domain: &str) -> DoorProfile {
+        let im = Arc::new(ImListener { bind_ms_max, domain: domain.into() });
+        DoorProfile { mqtt: ListenerProfile::strict(bind_ms_max), im }
+    }
+}
+
 /// The server machine of any protocol.
 pub enum ServerMachine {
     /// MIOP 5, 6 and 7.
     Miop(proto_miop::server::Server),
     /// MQTT 3.1, 3.1.1 and 5.
     Mqtt(proto_mqtt::server::Server),
+    /// IM.
+    Im(proto_im::server::Server),
 }
 
 const _: () =
@@ -43,14 +64,19 @@ const _: () =
 impl ServerMachine {
     /// The machine for a connection, `None` when its protocol is not served. `profile` is its
     /// listener's.
-    pub fn new(link: &Link, profile: ListenerProfile) -> Option<ServerMachine> {
+    pub fn new(link: &Link, profile: &DoorProfile) -> Option<ServerMachine> {
         match link.protocol {
             Protocol::Miop => {
-                let machine = proto_miop::server::Server::new(profile.bind_ms_max);
+                let machine = proto_miop::server::Server::new(profile.mqtt.bind_ms_max);
                 Some(ServerMachine::Miop(machine))
             }
-            Protocol::Mqtt => Some(ServerMachine::Mqtt(proto_mqtt::server::Server::new(profile))),
-            Protocol::Xmpp | Protocol::Im | Protocol::Http | Protocol::Tls => None,
+            Protocol::Mqtt => {
+                Some(ServerMachine::Mqtt(proto_mqtt::server::Server::new(profile.mqtt)))
+            }
+            Protocol::Im => {
+                Some(ServerMachine::Im(proto_im::server::Server::new(profile.im.clone())))
+            }
+            Protocol::Xmpp | Protocol::Http | Protocol::Tls => None,
         }
     }
 }
@@ -65,6 +91,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.opened(now, link, out),
             ServerMachine::Mqtt(machine) => machine.opened(now, link, out),
+            ServerMachine::Im(machine) => machine.opened(now, link, out),
         }
     }
 
@@ -77,6 +104,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.receive(now, input, out),
             ServerMachine::Mqtt(machine) => machine.receive(now, input, out),
+            ServerMachine::Im(machine) => machine.receive(now, input, out),
         }
     }
 
@@ -84,6 +112,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.command(now, down, out),
             ServerMachine::Mqtt(machine) => machine.command(now, down, out),
+            ServerMachine::Im(machine) => machine.command(now, down, out),
         }
     }
 
@@ -91,6 +120,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.wake(now, out),
             ServerMachine::Mqtt(machine) => machine.wake(now, out),
+            ServerMachine::Im(machine) => machine.wake(now, out),
         }
     }
 
@@ -98,6 +128,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.drained(now, out),
             ServerMachine::Mqtt(machine) => machine.drained(now, out),
+            ServerMachine::Im(machine) => machine.drained(now, out),
         }
     }
 
@@ -110,6 +141,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.tls_started(now, link, out),
             ServerMachine::Mqtt(machine) => machine.tls_started(now, link, out),
+            ServerMachine::Im(machine) => machine.tls_started(now, link, out),
         }
     }
 
@@ -117,6 +149,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.silent(now, out),
             ServerMachine::Mqtt(machine) => machine.silent(now, out),
+            ServerMachine::Im(machine) => machine.silent(now, out),
         }
     }
 
@@ -124,6 +157,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.turn_away(now, away, out),
             ServerMachine::Mqtt(machine) => machine.turn_away(now, away, out),
+            ServerMachine::Im(machine) => machine.turn_away(now, away, out),
         }
     }
 
@@ -131,6 +165,7 @@ impl Machine for ServerMachine {
         match self {
             ServerMachine::Miop(machine) => machine.closed(now, reason, out),
             ServerMachine::Mqtt(machine) => machine.closed(now, reason, out),
+            ServerMachine::Im(machine) => machine.closed(now, reason, out),
         }
     }
 }

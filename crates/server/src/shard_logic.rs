@@ -13,7 +13,7 @@ pub use self::peers::{PeerBacklog, PeerBag};
 pub use self::running::{AnyService, RunningService};
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, ShardPresence};
-use crate::machines::{ListenerProfile, ServerMachine, WIRES};
+use crate::machines::{DoorProfile, ServerMachine, WIRES};
 use crate::outside::Outside;
 use crate::switchboard::ShardPart;
 use base::hash::HashKey;
@@ -72,7 +72,7 @@ pub struct ServerLogic<O: Outside> {
     shard: ShardId,
     shards: u16,
     hash_key: HashKey,
-    profiles: Arc<[ListenerProfile]>,
+    profiles: Arc<[DoorProfile]>,
     services: Vec<Box<dyn AnyService>>,
     backlog: PeerBacklog,
     around: Around<O>,
@@ -95,8 +95,8 @@ pub struct LogicParts {
     pub services: Vec<Box<dyn AnyService>>,
     /// Peer messages on their way to each shard.
     pub backlog: PeerBacklog,
-    /// How each listener takes MQTT, by its place; the last holds for those behind it.
-    pub profiles: Arc<[ListenerProfile]>,
+    /// How each listener takes protocols, by its place; the last holds for those behind it.
+    pub profiles: Arc<[DoorProfile]>,
     /// Who is there.
     pub shard_presence: ShardPresence,
 }
@@ -385,7 +385,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
 
     fn machine(&mut self, _: Now, link: &Link, _: ConnectionOrigin) -> Option<ServerMachine> {
         let profile = self.profiles.get(usize::from(link.door)).or(self.profiles.last())?;
-        ServerMachine::new(link, *profile)
+        ServerMachine::new(link, profile)
     }
 
     fn word(&mut self, now: Now, from: ConnRef, word: Request, handle: &mut ShardHandle<Self>) {

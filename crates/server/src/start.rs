@@ -25,12 +25,13 @@ use crate::access::Entrance;
 use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
-use crate::machines::ListenerProfile;
+use crate::machines::DoorProfile;
 use crate::shard_logic::{AnyService, LogicParts, Mail, PeerBacklog, RunningService, ServerLogic};
 use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
 use admin::Feed;
 use base::hash::HashKey;
 use bridges::Inside;
+use chat::Chat;
 use hub::{Hub, ReportHook};
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
@@ -413,7 +414,12 @@ fn restored(
             }
         }
         let broker = topics.broker(seeds, shard);
-        let mut of_shard = vec![RunningService::boxed(hub), RunningService::boxed(broker)];
+        let chat = Chat::new(chat_settings((config, seeds, topics), shard));
+        let mut of_shard = vec![
+            RunningService::boxed(hub),
+            RunningService::boxed(broker),
+            RunningService::boxed(chat),
+        ];
         of_shard.extend(further(shard, seeds.count as u16));
         services.push(of_shard);
     }
@@ -442,7 +448,7 @@ struct SharedParts<'a> {
 /// What the logic of all shards has in common.
 struct Joined {
     backlog: PeerBacklog,
-    profiles: Arc<[ListenerProfile]>,
+    profiles: Arc<[DoorProfile]>,
 }
 
 impl Joined {
@@ -528,6 +534,21 @@ fn report_hooks(
 /// whole is full.
 fn strict_share(whole: u64, (shard, count): (ShardId, u64)) -> u64 {
     whole / count + u64::from(u64::from(shard.0) < whole % count)
+}
+
+fn chat_settings(
+    (config, seeds, topics): (&Config, &Seeds, &Topics),
+    shard: ShardId,
+) -> chat::Settings {
+    chat::Settings {
+        shard,
+        shards: seeds.count as u16,
+        node: seeds.node,
+        limits: seeds.limits.clone(),
+        home: seeds.home,
+        access: topics.entrance.access(),
+        domain: config.chat.domain.as_str().into(),
+    }
 }
 
 fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {

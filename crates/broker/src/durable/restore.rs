@@ -85,7 +85,7 @@ impl Broker {
                 match timeline.space() {
                     Space::Sessions => self.restore_message(label),
                     Space::Exchanges => self.restore_exchange(timeline, seq, label),
-                    Space::Pushes | Space::Reports | Space::Other => None,
+                    _ => None,
                 }
             }
             Restored::Row { .. } => return false,

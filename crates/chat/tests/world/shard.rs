@@ -115,9 +115,8 @@ impl Shard {
         (self.calls, self.done, self.reads) = Default::default();
         (self.chat, self.fx) = (service(self.id, self.shards), Effects::default());
         self.log.restoration().each(|restored| {
-            if restored.service() == Some(Chat::KIND) {
-                assert!(Service::restore(&mut self.chat, now, restored), "it is its own");
-            }
+            assert!(Service::restore(&mut self.chat, now, restored), "it is its own");
+            true
         });
         Service::restored(&mut self.chat, now, &mut self.fx);
     }

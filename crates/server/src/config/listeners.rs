@@ -40,8 +40,9 @@ section! {
         protocol: ListenerProtocol = ListenerProtocol::Any;
         /// Every connection must begin with TLS; needs a certificate, here or in [tls].
         tls: bool = false;
-        /// The path whose HTTP upgrades become WebSockets; true is "/miop" and "/mqtt". What is
-        /// inside is told by the subprotocol (miop, mqtt, mqttv3.1), else by the first bytes.
+        /// The path whose HTTP upgrades become WebSockets; true is "/miop", "/mqtt" and "/im". What
+        /// is inside is told by the subprotocol (miop, mqtt, mqttv3.1, holdline-im.1), else by the
+        /// first bytes.
         web_socket as "websocket": WebSocketAt = WebSocketAt::Off,
             switch("a path such as \"/mqtt\", or \"*\" for any", is_web_path);
         /// Web pages whose scripts may connect, by their origin; "*" is any page. Pages of the host
@@ -81,13 +82,14 @@ section! {
         /// MQTT: let the faults of old devices pass and count each of them, where the standard lets
         /// a server end the connection.
         lenient: bool = false;
-        /// MQTT: from where clients may come in without a name. yes on an address that others reach
-        /// is warned of at the start.
+        /// MQTT and IM: from where clients may come in without a proof. yes on an address that
+        /// others reach is warned of at the start.
         anonymous: Anonymous = Anonymous::Loopback;
-        /// MQTT: how clients may prove who they are, in this order. One that is not configured is
-        /// passed over.
+        /// MQTT and IM: how clients may prove who they are, in this order. One that is not
+        /// configured is passed over.
         methods: Vec<Method> = ListenerPolicy::default().methods;
-        /// MQTT: where the nameless are let in, believe a name that no method knows, unproved.
+        /// MQTT and IM: where the nameless are let in, believe a name that no method knows,
+        /// unproved.
         believe_names: bool = false;
     }
 }
@@ -195,13 +197,15 @@ impl Field for WebSocketAt {
 words! {
     /// Protocol that a listener accepts.
     pub enum ListenerProtocol {
-        /// Whatever the first bytes say: MIOP, MQTT, TLS if there is a certificate, HTTP if there
-        /// is a WebSocket path.
+        /// Whatever the first bytes say: MIOP, MQTT, IM, TLS if there is a certificate, HTTP if
+        /// there is a WebSocket path.
         Any = "any",
         /// MIOP alone.
         Miop = "miop",
         /// MQTT alone, in WebSockets too if there is a path.
         Mqtt = "mqtt",
+        /// IM alone, in WebSockets too if there is a path.
+        Im = "im",
         /// HTTP alone, to be upgraded to a WebSocket.
         Http = "http",
     }

@@ -56,7 +56,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     }
     for listener in config.listen.iter().filter(|listener| listener.enabled) {
         if listener.anonymous == Anonymous::Yes
-            && takes_mqtt(listener)
+            && takes_users(listener)
             && !listener.address.is_near()
         {
             warnings.push(format!(
@@ -120,7 +120,7 @@ fn bare_password(presence: &PresenceSection) -> Option<String> {
     })
 }
 
-fn takes_mqtt(listener: &ListenSection) -> bool {
+fn takes_users(listener: &ListenSection) -> bool {
     listener.protocol != ListenerProtocol::Miop
 }
 
@@ -311,7 +311,7 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
             !web_socket && listener.protocol == ListenerProtocol::Http,
             "protocol",
             "a listener of protocol \"http\" serves WebSockets alone",
-            "set websocket = \"/miop\" or \"/mqtt\"",
+            "set websocket = \"/miop\", \"/mqtt\" or \"/im\"",
         ),
     ];
     for (_, key, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {

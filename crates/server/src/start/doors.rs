@@ -5,8 +5,8 @@
 
 use super::{StartError, failed};
 use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin};
-use crate::machines::ListenerProfile;
 use crate::machines::WIRES;
+use crate::machines::{DoorProfile, ImListener, ListenerProfile};
 use model::link::Protocol;
 use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -79,6 +79,7 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
                 ListenerProtocol::Any => None,
                 ListenerProtocol::Miop => Some(Protocol::Miop),
                 ListenerProtocol::Mqtt => Some(Protocol::Mqtt),
+                ListenerProtocol::Im => Some(Protocol::Im),
                 ListenerProtocol::Http => Some(Protocol::Http),
             },
             tls: certificates.map(|(_, tls)| tls.clone()),
@@ -95,13 +96,18 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
     served.map(door).collect()
 }
 
-/// How each listener takes MQTT.
-pub(super) fn profiles(config: &Config) -> Arc<[ListenerProfile]> {
+/// How each listener takes protocols.
+pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
+    let bind_ms_max = config.limits.bind_ms_max;
+    let im = Arc::new(ImListener { bind_ms_max, domain: config.chat.domain.as_str().into() });
     let served = config.listen.iter().filter(|listener| served(config, listener));
-    let profile = |listener: &ListenSection| ListenerProfile {
-        lenient: listener.lenient,
-        strict_text: config.mqtt.strict_text,
-        ..ListenerProfile::strict(config.limits.bind_ms_max)
+    let profile = |listener: &ListenSection| DoorProfile {
+        mqtt: ListenerProfile {
+            lenient: listener.lenient,
+            strict_text: config.mqtt.strict_text,
+            ..ListenerProfile::strict(bind_ms_max)
+        },
+        im: im.clone(),
     };
     served.map(profile).collect()
 }

@@ -26,7 +26,7 @@ use net::layer::{ListenEndpoint, ListenerSetup};
 use net::shard::{Census, ShardMessageOf};
 use net::transport::Net;
 use presence::{Digests, PresenceTracker};
-use server::machines::ListenerProfile;
+use server::machines::DoorProfile;
 use server::machines::ServerMachine;
 use server::outside::Outside;
 use server::shard_logic::{
@@ -365,7 +365,7 @@ fn shard(
         auto_subscribes: None,
         seed: 7,
     });
-    let profiles = vec![ListenerProfile::strict(settings.limits.bind_ms_max)].into();
+    let profiles = vec![DoorProfile::strict(settings.limits.bind_ms_max, "localhost")].into();
     let shard_presence = shard_presence(&settings);
     let backlog = PeerBacklog::new(shards, &settings.limits);
     let services = vec![RunningService::boxed(hub), RunningService::boxed(broker)];

@@ -24,7 +24,7 @@ use model::product::{AnonymousFrom, Product};
 use net::Shard;
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::shard::Census;
-use server::machines::ListenerProfile;
+use server::machines::DoorProfile;
 use server::shard_logic::{LogicParts, PeerBacklog, RunningService, running};
 use server::start::ShardServices;
 use std::cell::RefCell;
@@ -323,7 +323,7 @@ fn logic(
     let copies = parts.copies.clone();
     let shard_presence = copies.borrow_mut().shard_presence(settings.shard, HOME);
     let outside = SimOutside { shard: settings.shard, disk, events, copies };
-    let profiles = vec![ListenerProfile::strict(limits.bind_ms_max)].into();
+    let profiles = vec![DoorProfile::strict(limits.bind_ms_max, "localhost")].into();
     let backlog = joined.backlog.clone();
     let logic_parts = LogicParts { services, backlog, profiles, shard_presence };
     let mut logic = SimLogic::new(logic_parts, settings, outside);

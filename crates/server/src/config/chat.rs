@@ -1,0 +1,22 @@
+//! `[chat]`: `model::limits::ChatLimits`, and what else holds for accounts and conversations.
+
+use base::section;
+use base::setting::text;
+use model::account::{DOMAIN_BYTES_MAX, is_domain};
+use model::limits::ChatLimits;
+
+section! {
+    /// `[chat]`: accounts and conversations.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct ChatSection {
+        /// Whose accounts those are that log in by a bare name: what stands behind the @ of their
+        /// addresses. It is part of what is stored: with another one they are other accounts.
+        domain: String = "localhost".into(), text("a host in lower case", holds_domain);
+        /// What bounds them.
+        @part limits: ChatLimits;
+    }
+}
+
+fn holds_domain(text: &str) -> bool {
+    text.len() <= DOMAIN_BYTES_MAX && is_domain(text)
+}
