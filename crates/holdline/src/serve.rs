@@ -102,6 +102,7 @@ fn welcome(running: &RunningServer) -> String {
     }
     text += &tries(running, &data).unwrap_or_default();
     text += &tries_mqtt(running).unwrap_or_default();
+    text += &tries_im(running).unwrap_or_default();
     text + "\nStop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
 }
 
@@ -130,22 +131,44 @@ fn open_door(
 /// Commands for MQTT, if it may be tried without a name.
 fn tries_mqtt(running: &RunningServer) -> Option<String> {
     let (listener, addr) = open_door(running, [ListenerProtocol::Mqtt, ListenerProtocol::Any])?;
-    let anonymous = match listener.anonymous {
-        Anonymous::No => false,
-        Anonymous::Loopback => addr.ip().is_loopback(),
-        Anonymous::Yes => true,
-    };
     let at = match addr.ip().to_string().as_str() {
         "127.0.0.1" => format!("-p {}", addr.port()),
         host => format!("-h {host} -p {}", addr.port()),
     };
-    anonymous.then(|| {
+    is_open(listener, addr).then(|| {
         format!(
             "\nTry, with any client of MQTT, each in a terminal of its own:\n\
              \x20 mosquitto_sub {at} -v -t 'room/#'\n\
              \x20 mosquitto_pub {at} -q 1 -t room/1 -m Hello\n"
         )
     })
+}
+
+/// Commands for two people who talk, if anybody may who has no proof.
+fn tries_im(running: &RunningServer) -> Option<String> {
+    let (listener, addr) = open_door(running, [ListenerProtocol::Im, ListenerProtocol::Any])?;
+    let at = match (addr.ip().to_string().as_str(), addr.port()) {
+        ("127.0.0.1", 7005) => String::new(),
+        ("127.0.0.1", port) => format!(" -p {port}"),
+        (host, port) => format!(" --host {host} -p {port}"),
+    };
+    let program = program();
+    is_open(listener, addr).then(|| {
+        format!(
+            "\nTry, two people who talk, each in a terminal of its own:\n\
+             \x20 {program} im chat bob --user ann{at}\n\
+             \x20 {program} im chat ann --user bob{at}\n"
+        )
+    })
+}
+
+/// Whether clients come in here without a proof.
+fn is_open(listener: &ListenSection, addr: SocketAddr) -> bool {
+    match listener.anonymous {
+        Anonymous::No => false,
+        Anonymous::Loopback => addr.ip().is_loopback(),
+        Anonymous::Yes => true,
+    }
 }
 
 /// Commands that push to devices of a product, if there is one that may be tried without a secret.

@@ -134,6 +134,8 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("queued_messages", "Messages that wait for sessions.", status.queued),
         ("queued_bytes", "Their bytes in memory.", status.queued_bytes),
         ("delayed_messages", "Publications for later.", status.delayed),
+        ("chat_sessions", "Devices of accounts that are here.", status.chat_sessions),
+        ("chat_undistributed", "Messages not in every inbox yet.", status.chat_undistributed),
     ];
     gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
 }
