@@ -1,13 +1,17 @@
-//! Address of a broker.
+//! Address of a server: of a broker, or of one of instant messaging.
 //!
-//! `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`, with the names that others use for them;
-//! without a scheme it is a host. A user and a password may stand in front of the host.
+//! `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`, with the names that others use for them,
+//! or `im://` and `ims://` for the first two; without a scheme it is a host. A user and a password
+//! may stand in front of the host.
 
+use model::link::{Protocol, WireProfile};
 use std::path::PathBuf;
 
-/// Address of a broker, and what goes around the protocol.
+/// Address of a server, and what goes around the protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokerAddress {
+    /// What is spoken: MQTT or IM.
+    pub protocol: Protocol,
     /// What is called.
     pub place: Endpoint,
     /// TLS is spoken.
@@ -21,6 +25,11 @@ pub struct BrokerAddress {
     /// What followed the host: a topic, for `holdline pub -L`.
     pub path: String,
 }
+
+/// Where Holdline serves instant messaging, without TLS and with it, unless it is told otherwise.
+pub const IM_PORT: u16 = 7005;
+/// The same with TLS.
+pub const IMS_PORT: u16 = 7006;
 
 /// Endpoint that is called.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,6 +55,7 @@ impl BrokerAddress {
     /// A host without anything around.
     pub fn tcp(host: &str, port: u16) -> BrokerAddress {
         BrokerAddress {
+            protocol: Protocol::Mqtt,
             place: Endpoint::Host(host.to_owned(), port),
             tls: false,
             web_socket: None,
@@ -53,6 +63,11 @@ impl BrokerAddress {
             password: None,
             path: String::new(),
         }
+    }
+
+    /// The same of a server of instant messaging.
+    pub fn im(host: &str, port: u16) -> BrokerAddress {
+        BrokerAddress { protocol: Protocol::Im, ..BrokerAddress::tcp(host, port) }
     }
 
     /// A Unix socket.
@@ -64,7 +79,7 @@ impl BrokerAddress {
     /// `unix:///path`. What is wrong with it, in words.
     pub fn parse(text: &str) -> Result<BrokerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("mqtt", text));
-        let (tls, web_socket, port) = match scheme {
+        let around = match scheme {
             "mqtt" | "tcp" => (false, false, 1883),
             "mqtts" | "ssl" | "tls" => (true, false, 8883),
             "ws" => (false, true, 80),
@@ -77,6 +92,30 @@ impl BrokerAddress {
                 ));
             }
         };
+        BrokerAddress::taken_apart(rest, around, Protocol::Mqtt)
+    }
+
+    /// Reads one of instant messaging: `host`, `host:port`, `im://user@host`, `ims://host`,
+    /// `ws://host/path`, `wss://host`. What is wrong with it, in words.
+    pub fn parse_im(text: &str) -> Result<BrokerAddress, String> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("im", text));
+        let around = match scheme {
+            "im" => (false, false, IM_PORT),
+            "ims" => (true, false, IMS_PORT),
+            "ws" => (false, true, 80),
+            "wss" => (true, true, 443),
+            _ => return Err(format!("{text}: im, ims, ws and wss are known, not {scheme}")),
+        };
+        BrokerAddress::taken_apart(rest, around, Protocol::Im)
+    }
+
+    /// What follows the scheme; `around` is whether TLS and WebSocket are spoken, and the port
+    /// where none is named.
+    fn taken_apart(
+        rest: &str,
+        (tls, web_socket, port): (bool, bool, u16),
+        protocol: Protocol,
+    ) -> Result<BrokerAddress, String> {
         let (authority, path) = match rest.find('/') {
             Some(at) => (&rest[..at], &rest[at..]),
             None => (rest, ""),
@@ -95,27 +134,33 @@ impl BrokerAddress {
                 None => (None, None),
             };
         let web_socket = web_socket.then(|| match path {
-            "" | "/" => "/mqtt".to_owned(),
+            "" | "/" => format!("/{}", protocol.name()),
             path => path.to_owned(),
         });
         let path = path.trim_start_matches('/').to_owned();
         let place = Endpoint::Host(host, port);
-        Ok(BrokerAddress { place, tls, web_socket, user, password, path })
+        Ok(BrokerAddress { protocol, place, tls, web_socket, user, password, path })
+    }
+}
+
+impl BrokerAddress {
+    /// The protocol as the layers see it.
+    pub(crate) fn wire(&self) -> &'static WireProfile {
+        match self.protocol {
+            Protocol::Im => &proto_im::WIRE,
+            _ => &proto_mqtt::WIRE,
+        }
     }
 }
 
 impl std::fmt::Display for BrokerAddress {
     /// Without user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scheme = match (self.tls, self.web_socket.is_some()) {
-            (false, false) => "mqtt",
-            (true, false) => "mqtts",
-            (false, true) => "ws",
-            (true, true) => "wss",
-        };
+        let scheme = if self.web_socket.is_some() { "ws" } else { self.protocol.name() };
+        let secure = if self.tls { "s" } else { "" };
         match &self.place {
             Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
-            place @ Endpoint::Host(..) => write!(f, "{scheme}://{}", place.authority()),
+            place @ Endpoint::Host(..) => write!(f, "{scheme}{secure}://{}", place.authority()),
         }
     }
 }
@@ -170,6 +215,26 @@ mod tests {
                 BrokerAddress::parse(text).map(|address| address.to_string()),
                 Ok(shown.into())
             );
+        }
+    }
+
+    #[test]
+    fn addresses_of_instant_messaging_are_read() {
+        let cases = [
+            ("chat", "im://chat:7005"),
+            ("chat:1", "im://chat:1"),
+            ("ims://ann@chat", "ims://chat:7006"),
+            ("ws://chat", "ws://chat:80"),
+            ("wss://chat/x", "wss://chat:443"),
+        ];
+        for (text, shown) in cases {
+            let address = BrokerAddress::parse_im(text).map(|address| address.to_string());
+            assert_eq!(address, Ok(shown.into()));
+        }
+        let path = BrokerAddress::parse_im("ws://chat").map(|address| address.web_socket);
+        assert_eq!(path, Ok(Some("/im".into())));
+        for text in ["", "mqtt://x", "im://", "x:y", "unix:///run/x"] {
+            assert!(BrokerAddress::parse_im(text).is_err(), "{text}");
         }
     }
 

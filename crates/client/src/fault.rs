@@ -2,6 +2,7 @@
 
 use crate::BrokerAddress;
 use model::close::CloseReason;
+use proto_im::codec::EndReason;
 use proto_mqtt::client::Farewell;
 use proto_mqtt::codec::{PacketKind, ReasonCode};
 
@@ -22,6 +23,8 @@ pub enum ConnectErrorKind {
     Refused(ReasonCode),
     /// The broker said farewell.
     Farewell(ReasonCode),
+    /// A server of instant messaging said no, or farewell.
+    Denied(EndReason),
     /// The connection ended.
     Ended(CloseReason),
 }

@@ -4,14 +4,14 @@
 //! waits here for what the socket has or takes, with a time. What the socket does not take yet
 //! stays in `pending`, in order.
 
+use crate::driver::random;
 use crate::fault::{ConnectError, ConnectErrorKind};
-use crate::session::random;
 use crate::trust::named;
 use crate::{BrokerAddress, Endpoint, clock};
 use base::hash::HashKey;
 use base::time::Instant;
 use model::close::CloseReason;
-use model::link::{Link as Known, Protocol};
+use model::link::Link as Known;
 use net::Detail;
 use net::layer::tls::{ClientTls, TlsSession};
 use net::layer::websocket::UpgradeTarget;
@@ -134,7 +134,7 @@ impl Link {
         layers: ClientLayers,
         until: Instant,
     ) -> Result<(), ConnectError> {
-        let peer = Known::loopback(Protocol::Mqtt).peer;
+        let peer = Known::loopback(address.protocol).peer;
         let begun = Layers::dialled(layers, peer, &mut self.pending);
         self.layers = begun.map_err(|reason| self.not_open(address, reason))?;
         loop {
@@ -296,12 +296,12 @@ impl BrokerAddress {
         let web_socket = match &self.web_socket {
             Some(path) => {
                 let host = self.place.authority();
-                let open = UpgradeTarget::open(host, path, &proto_mqtt::WIRE);
+                let open = UpgradeTarget::open(host, path, self.wire());
                 Some(Arc::new(UpgradeTarget { secret: Some(secret()?), ..(*open).clone() }))
             }
             None => None,
         };
-        Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(Protocol::Mqtt) })
+        Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(self.protocol) })
     }
 }
 

@@ -1,17 +1,15 @@
 //! A session over one connection after another.
 
+use crate::driver::{Driver, WAIT_MAX, random};
 use crate::fault::{ConnectError, ConnectErrorKind};
 use crate::link::Link;
 use crate::scram::{self, Proof};
 use crate::settings::Settings;
 use crate::{BrokerAddress, clock};
-use base::hash::HashKey;
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::limits::Limits;
-use model::link::{Link as Known, Protocol};
-use model::machine::{Input, Machine, Outbox, Piece};
+use model::link::Protocol;
 use model::topic::{Publication, SubscriptionOptions};
 use proto_mqtt::client::{
     Client, ClientOrder, ConnectAccepted, Farewell, Formula, MqttEvent, Profile,
@@ -27,20 +25,11 @@ use std::time::Duration;
 pub struct Session {
     settings: Settings,
     tls: Option<Arc<ClientConfig>>,
-    client: Client,
-    out: Outbox<MqttEvent>,
-    link: Option<Link>,
-    known: Known,
-    limits: Limits,
+    driver: Driver<Client>,
     /// What happened and was not polled yet.
     events: VecDeque<MqttEvent>,
     /// Subscriptions, made again when the broker has none.
     wishes: Vec<(SubscriptionOptions, Block)>,
-    /// When the machine wants to be woken.
-    wake_at: Option<Instant>,
-    /// Longest silence, milliseconds; 0: any.
-    silence_ms: u32,
-    heard_at: Instant,
     proof: Option<Proof>,
     /// How often in a row it went wrong.
     tries: u32,
@@ -54,8 +43,6 @@ pub struct Session {
 
 /// Tokens from here on are the session's own.
 const OWN_TOKENS: u32 = 1 << 31;
-/// Longest that one wait may last, so that a clock that steps or a lost wake does no harm.
-const WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Session {
     /// A session that is not connected. Reads the files of certificates.
@@ -66,18 +53,11 @@ impl Session {
             settings.profile.method = Some((scram::METHOD.into(), Box::default()));
         }
         Ok(Session {
-            client: Client::new(Arc::new(settings.profile.clone()), 0),
+            driver: Driver::new(Client::new(Arc::new(settings.profile.clone()), 0), Protocol::Mqtt),
             settings,
             tls,
-            out: Outbox::new(HashKey::new(0, 0)),
-            link: None,
-            known: Known::loopback(Protocol::Mqtt),
-            limits: Limits::default(),
             events: VecDeque::new(),
             wishes: Vec::new(),
-            wake_at: None,
-            silence_ms: 0,
-            heard_at: Instant::default(),
             proof: None,
             tries: 0,
             return_at: Instant::default(),
@@ -89,17 +69,17 @@ impl Session {
 
     /// Whether the broker has accepted it.
     pub fn is_online(&self) -> bool {
-        self.link.is_some() && self.client.is_online()
+        self.driver.is_open() && self.driver.machine.is_online()
     }
 
     /// Messages of QoS 1 and 2 that were not completed yet, those that wait included.
     pub fn under_way(&self) -> usize {
-        self.client.under_way()
+        self.driver.machine.under_way()
     }
 
     /// What it is, with the client identifier that the broker gave.
     pub fn profile(&self) -> &Profile {
-        self.client.profile()
+        self.driver.machine.profile()
     }
 
     /// The address that it calls.
@@ -121,9 +101,9 @@ impl Session {
                 return Ok(Some(event));
             }
             let now = clock::now();
-            if self.link.is_none() {
+            if !self.driver.is_open() {
                 self.come_back(now, until)?;
-                if self.link.is_none() {
+                if !self.driver.is_open() {
                     return Ok(None);
                 }
                 continue;
@@ -136,13 +116,7 @@ impl Session {
             if now.mono >= until {
                 return Ok(None);
             }
-            let mut span = (until - now.mono).min(WAIT_MAX);
-            if let Some(at) = self.wake_at {
-                span = span.min(at - now.mono);
-            }
-            if let Some(link) = &self.link {
-                link.wait(span);
-            }
+            self.driver.wait(now, until);
         }
     }
 
@@ -215,7 +189,7 @@ impl Session {
 
     /// Whether something waits for the socket.
     pub fn is_writing(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::has_pending)
+        self.driver.is_writing()
     }
 
     /// Whether a poll has something at once.
@@ -225,9 +199,9 @@ impl Session {
 
     /// Changes what it is; holds from the next connection on.
     fn change_profile(&mut self, change: impl FnOnce(&mut Profile)) {
-        let mut profile = Profile::clone(self.client.profile());
+        let mut profile = Profile::clone(self.profile());
         change(&mut profile);
-        self.client.set_profile(Arc::new(profile));
+        self.driver.machine.set_profile(Arc::new(profile));
     }
 
     fn take_token(&mut self) -> u32 {
@@ -237,8 +211,9 @@ impl Session {
 
     fn order(&mut self, order: ClientOrder) {
         let now = clock::now();
-        let told = self.client.command(now, order, &mut self.out);
-        if let Err(reason) = self.drain(now, told) {
+        let told = self.driver.command(now, order);
+        self.take_words(now);
+        if let Err(reason) = told {
             self.drop_link(reason);
             self.return_at = now.mono;
         }
@@ -252,11 +227,11 @@ impl Session {
         let until = clock::now().after(self.settings.connect_timeout);
         let address = self.address().clone();
         let from = self.settings.from;
-        self.link = Some(Link::open(&address, self.tls.as_ref(), from, until)?);
+        let link = Link::open(&address, self.tls.as_ref(), from, until)?;
         let now = clock::now();
-        self.heard_at = now.mono;
-        let opened = self.client.opened(now, &self.known, &mut self.out);
-        self.drain(now, opened).map_err(|reason| self.ended(reason))?;
+        let opened = self.driver.open(now, link);
+        self.take_words(now);
+        opened.map_err(|reason| self.ended(reason))?;
         loop {
             let now = clock::now();
             self.turn(now)?;
@@ -270,9 +245,7 @@ impl Session {
                 let text = format!("{address}: no CONNACK in time. Does it speak MQTT there?");
                 return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
             }
-            if let Some(link) = &self.link {
-                link.wait((until - now.mono).min(WAIT_MAX));
-            }
+            self.driver.wait(now, until);
         }
     }
 
@@ -332,61 +305,16 @@ impl Session {
 
     /// One look at the link and the clock.
     fn turn(&mut self, now: Now) -> Result<(), ConnectError> {
-        let Some(link) = &mut self.link else { return Ok(()) };
-        let result = link.flush().and_then(|()| link.receive());
-        let taken = self.take_inbox(now);
-        if let Err(reason) = taken.and(result) {
-            return Err(self.ended(reason));
-        }
-        if self.wake_at.is_some_and(|at| at <= now.mono) {
-            self.wake_at = None;
-            let woken = self.client.wake(now, &mut self.out);
-            self.drain(now, woken).map_err(|reason| self.ended(reason))?;
-        }
-        let silence = Duration::from_millis(u64::from(self.silence_ms));
-        if !silence.is_zero() && now.mono - self.heard_at > silence {
-            let silent = self.client.silent(now, &mut self.out);
-            self.drain(now, silent).map_err(|reason| self.ended(reason))?;
-        }
-        Ok(())
+        let turned = self.driver.turn(now);
+        self.take_words(now);
+        turned.map_err(|reason| self.ended(reason))
     }
 
-    /// Shows the machine what has come.
-    fn take_inbox(&mut self, now: Now) -> Result<(), CloseReason> {
-        let Some(link) = &mut self.link else { return Ok(()) };
-        if link.inbox.is_empty() {
-            return Ok(());
+    /// Looks at what the machine said.
+    fn take_words(&mut self, now: Now) {
+        while let Some(word) = self.driver.words.pop_front() {
+            self.note(now, word);
         }
-        self.heard_at = now.mono;
-        let bytes = std::mem::take(&mut link.inbox);
-        let mut input = Input::new(&bytes, &self.known, &self.limits);
-        let result = self.client.receive(now, &mut input, &mut self.out);
-        let rest = bytes[input.taken()..].to_vec();
-        if let Some(link) = &mut self.link {
-            link.inbox = rest;
-        }
-        self.drain(now, result)
-    }
-
-    /// Does what the machine wants done.
-    fn drain(&mut self, now: Now, result: Result<(), CloseReason>) -> Result<(), CloseReason> {
-        let mut bytes = Vec::new();
-        self.out.drain_wire(|piece| match piece {
-            Piece::Own(own) => bytes.extend_from_slice(own),
-            Piece::Shared(frame) => bytes.extend_from_slice(&frame),
-        });
-        self.wake_at = self.out.take_wake().or(self.wake_at);
-        self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
-        self.out.take_tell_drained();
-        let words: Vec<MqttEvent> = self.out.words().collect();
-        let mut sent = Ok(());
-        if let Some(link) = &mut self.link
-            && !bytes.is_empty()
-        {
-            sent = link.send(&bytes);
-        }
-        words.into_iter().for_each(|word| self.note(now, word));
-        result.and(sent)
     }
 
     /// What the session does about a word itself, and what it hands on.
@@ -401,19 +329,14 @@ impl Session {
                         properties: Block::default(),
                     },
                 };
-                let told = self.client.command(now, order, &mut self.out);
-                if self.drain(now, told).is_err() {
+                if self.driver.command(now, order).is_err() {
                     self.drop_link(CloseReason::AuthFailed);
                 }
             }
             // It may have come, or not: at QoS 1 and 2 it is better to send it again.
             MqttEvent::Lost { token, message: Some(message) } => {
-                let told = self.client.command(
-                    now,
-                    ClientOrder::Publish { token, message },
-                    &mut self.out,
-                );
-                let _ = self.drain(now, told);
+                // Without a connection it waits for the next one.
+                let _ = self.driver.command(now, ClientOrder::Publish { token, message });
             }
             MqttEvent::Subscribed { token: OWN_TOKENS, .. } | MqttEvent::Pong => {}
             MqttEvent::Refused(farewell) => self.farewell = Some((farewell, true)),
@@ -436,29 +359,15 @@ impl Session {
     }
 
     fn drop_link(&mut self, reason: CloseReason) {
-        let Some(mut link) = self.link.take() else { return };
-        if reason == CloseReason::OwnStop {
-            link.close();
-        }
         let now = clock::now();
-        self.client.closed(now, reason, &mut self.out);
-        self.wake_at = None;
-        self.silence_ms = 0;
-        let _ = self.drain(now, Ok(()));
+        self.driver.drop_link(now, reason);
+        self.take_words(now);
     }
 }
 
 impl Drop for Session {
     /// Without farewell: a will is published.
     fn drop(&mut self) {
-        self.link = None;
+        self.driver.forget_link();
     }
-}
-
-pub(crate) fn random() -> Result<[u8; 18], ConnectError> {
-    let mut bytes = [0; 18];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        ConnectError::new(ConnectErrorKind::Settings, format!("no random numbers: {error}"))
-    })?;
-    Ok(bytes)
 }

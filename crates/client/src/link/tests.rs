@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{CertificateCheck, Trust};
+use model::link::Protocol;
 use net::layer::tls::{ClientCertificates, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use std::net::TcpListener;
