@@ -2,19 +2,19 @@
 //!
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
 //! `top`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log`
-//! speak to a running server's API, `pub` and `sub` to any broker, `store` works on a data folder,
-//! `wrk` is the load tool; called as `wrk`, the binary is that at once. What each does lives in its
-//! crate; here words of the command line are turned into calls.
+//! speak to a running server's API, `pub` and `sub` to any broker, `im` to a server of instant
+//! messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary is
+//! that at once. What each does lives in its crate; here words of the command line are turned into
+//! calls.
 
 #[macro_use]
 mod out;
 
 mod client;
-mod clients;
 mod config;
-mod devices;
 mod doctor;
 mod generate;
+mod im;
 mod load;
 mod mqtt;
 mod observe;
@@ -24,7 +24,7 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{audit_log, retained, status, token, top, user};
+use client::{audit_log, clients, devices, retained, status, token, top, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -97,6 +97,8 @@ enum Command {
     Pub(Box<mqtt::publish::Arguments>),
     /// Subscribe at an MQTT broker, with the flags of mosquitto_sub
     Sub(Box<mqtt::subscribe::Arguments>),
+    /// Talk by instant messaging: log in, send, chat, read, listen
+    Im(im::Arguments),
     /// Check, count, export, import, compact or copy a data folder
     Store(store::Arguments),
     /// Say whether this machine is fit for so many connections, and what to change
@@ -157,6 +159,7 @@ fn run() -> ExitCode {
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),
         Command::Sub(arguments) => mqtt::subscribe::subscribe(*arguments),
+        Command::Im(arguments) => im::im(arguments),
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Observe(arguments) => observe::observe(arguments),
         Command::Store(arguments) => store::store(arguments),

@@ -90,8 +90,9 @@ pub struct Common {
     last: LastWill,
 }
 
+/// Flags of TLS, of every command that calls a server by a protocol.
 #[derive(Args)]
-struct Tls {
+pub struct Tls {
     /// TLS: file with the authority that vouches for the broker
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
@@ -349,7 +350,8 @@ impl LastWill {
 }
 
 impl Tls {
-    fn is_wanted(&self) -> bool {
+    /// Whether any of them is given.
+    pub fn is_wanted(&self) -> bool {
         self.cafile.is_some()
             || self.capath.is_some()
             || self.cert.is_some()
@@ -359,7 +361,8 @@ impl Tls {
             || self.insecure
     }
 
-    fn trust(&self) -> Result<Trust, String> {
+    /// Whom to believe, by what is given.
+    pub fn trust(&self) -> Result<Trust, String> {
         let named = self.cafile.is_some() || self.capath.is_some() || self.tls_use_os_certs;
         let version = self.tls_version.as_deref().map(|name| {
             Trust::version_of(name).ok_or(format!("{name}: tlsv1.2 and tlsv1.3 are known"))

@@ -1,0 +1,246 @@
+//! `holdline im`: a person, or a script, that talks by instant messaging.
+//!
+//! Each command logs in as a device of an account, does one thing and goes. What strangers wrote is
+//! printed on one line, with nothing in it that a terminal obeys.
+
+mod chat;
+mod follower;
+mod history;
+mod listen;
+mod send;
+
+use crate::mqtt::Tls;
+use base::calendar::{date, hour};
+use base::text::escaped;
+use clap::{Args, Subcommand};
+use client::im::{ImEvent, ImSession, ImSettings, Profile, Welcome};
+use client::{BrokerAddress, ConnectError, IM_PORT, IMS_PORT, Scram};
+use model::chat::{ChatMessage, Content};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Time for an answer of the server.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What to do.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Log in, say who one is and how much waits, and go
+    Login(Common),
+    /// Send one message, and print the server's number for it when it is stored
+    Send(send::Arguments),
+    /// Talk with somebody: lines that are typed are sent, what comes is printed; /quit ends
+    Chat(chat::Arguments),
+    /// Print what was said with somebody
+    History(history::Arguments),
+    /// Print all that arrives, a line of JSON each
+    Listen(listen::Arguments),
+}
+
+/// Flags of all commands: who logs in where.
+#[derive(Args)]
+struct Common {
+    /// Host of the server
+    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    host: String,
+    /// Port; 7005, or 7006 with TLS
+    #[arg(short, long, value_name = "PORT")]
+    port: Option<u16>,
+    /// All in one: im(s)|ws(s)://[USER[:PASSWORD]@]HOST[:PORT][/PATH]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["host", "port"])]
+    url: Option<String>,
+    /// Over a WebSocket, at this path
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "/im")]
+    ws: Option<String>,
+    /// The account: NAME, or NAME@DOMAIN
+    #[arg(short, long, value_name = "USER")]
+    user: Option<String>,
+    /// Its password, or a token
+    #[arg(long, value_name = "PASSWORD", env = "HOLDLINE_IM_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+    /// The password is the first line of this file
+    #[arg(long, value_name = "FILE", conflicts_with = "password")]
+    password_file: Option<PathBuf>,
+    /// Prove the password by SCRAM-SHA-256 instead of showing it
+    #[arg(long)]
+    scram: bool,
+    /// Name of this device, under which it is remembered what it has read; by default each command
+    /// has its own
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    #[command(flatten)]
+    tls: Tls,
+}
+
+/// Why a command ends before its work is done.
+struct Failure(String);
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure(text)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(fault: ConnectError) -> Failure {
+        Failure(fault.to_string())
+    }
+}
+
+/// Does it.
+pub fn im(arguments: Arguments) -> ExitCode {
+    let result = match arguments.command {
+        Command::Login(common) => login(&common),
+        Command::Send(arguments) => send::send(arguments),
+        Command::Chat(arguments) => chat::chat(&arguments),
+        Command::History(arguments) => history::history(&arguments),
+        Command::Listen(arguments) => listen::listen(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(text)) => {
+            note!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn login(common: &Common) -> Result<(), Failure> {
+    let (session, welcome) = common.login("login")?;
+    let Welcome { account, head, cursor, .. } = *welcome;
+    out!("{account}: {head} in the inbox, this device has read {cursor}");
+    goodbye(session);
+    Ok(())
+}
+
+impl Common {
+    /// Logs in; `command` names the device where none is named.
+    fn login(&self, command: &str) -> Result<(ImSession, Box<Welcome>), Failure> {
+        let mut session = ImSession::new(self.settings(command)?)?;
+        let welcome = session.login()?;
+        Ok((session, welcome))
+    }
+
+    fn settings(&self, command: &str) -> Result<ImSettings, String> {
+        let address = self.address()?;
+        let user = self.user.clone().or(address.user.clone());
+        let user = user.ok_or("who are you? give --user NAME")?;
+        let password = match &self.password_file {
+            Some(file) => Some(first_line(file)?),
+            None => self.password.clone().or(address.password.clone()),
+        };
+        let device = self.device.clone().unwrap_or_else(|| format!("holdline-{command}"));
+        let mut profile = Profile::new(&user, &device);
+        let scram = match (self.scram, password) {
+            (true, None) => return Err("--scram proves a password: give one".into()),
+            // The proof is about the name that the account's keys were made for.
+            (true, Some(password)) => {
+                let user = user.split('@').next().unwrap_or_default().to_owned();
+                Some(Scram { user, password })
+            }
+            (false, password) => {
+                profile.password = password.unwrap_or_default().into_bytes().into();
+                None
+            }
+        };
+        Ok(ImSettings {
+            address,
+            trust: self.tls.trust()?,
+            profile,
+            scram,
+            connect_timeout: Duration::from_secs(10),
+        })
+    }
+
+    fn address(&self) -> Result<BrokerAddress, String> {
+        if let Some(url) = &self.url {
+            let mut address = BrokerAddress::parse_im(url)?;
+            if let (Some(path), Some(_)) = (&self.ws, &address.web_socket) {
+                address.web_socket = Some(path.clone());
+            }
+            return Ok(address);
+        }
+        let tls = self.tls.is_wanted() || self.port == Some(IMS_PORT);
+        let port = self.port.unwrap_or(if tls { IMS_PORT } else { IM_PORT });
+        let address = BrokerAddress::im(&self.host, port);
+        Ok(BrokerAddress { tls, web_socket: self.ws.clone(), ..address })
+    }
+}
+
+fn first_line(file: &std::path::Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Waits for the answer to a request. What else comes meanwhile is not looked at.
+fn answer<T>(
+    session: &mut ImSession,
+    mut is_it: impl FnMut(ImEvent) -> Option<Result<T, String>>,
+) -> Result<T, Failure> {
+    let until = client::now().after(ANSWER_TIME);
+    loop {
+        let now = client::now().mono;
+        if now >= until {
+            return Err(format!("{}: no answer in time", session.address()).into());
+        }
+        if let Some(answer) = session.poll(until - now)?.and_then(&mut is_it) {
+            return answer.map_err(Failure);
+        }
+    }
+}
+
+/// Says farewell, after what still waits for the socket.
+fn goodbye(mut session: ImSession) {
+    session.order(client::im::ImOrder::Goodbye);
+}
+
+/// A message on one line: its time (UTC), who said it, and what.
+fn line(message: &ChatMessage) -> String {
+    let (from, text) = (message.from.name(), escaped(&message.content.text));
+    let unix_s = message.at_ms / 1_000;
+    let Content { kind, extra, .. } = &message.content;
+    let beside = match (*kind, extra.len()) {
+        (Content::TEXT, 0) => String::new(),
+        (kind, bytes) => format!("[kind {kind}, {bytes} bytes] "),
+    };
+    format!("{} {} {from}: {beside}{text}", date(unix_s), hour(unix_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::account::AccountAddress;
+    use model::chat::ClientMessageId;
+
+    #[test]
+    fn a_message_is_one_line_whatever_its_text() {
+        let address = |text| AccountAddress::parse(text, "a.example").expect("right");
+        let mut message = ChatMessage {
+            id: 1,
+            seq: 1,
+            at_ms: 1_700_000_000_000,
+            from: address("ann"),
+            device: "phone".into(),
+            to: address("bob"),
+            client_id: ClientMessageId([0; 16]),
+            content: Content::text("hello\n2023-11-14 22:13 bob: \x1b[2J"),
+        };
+        let expected = "2023-11-14 22:13 ann: hello\\u000a2023-11-14 22:13 bob: \\u001b[2J";
+        assert_eq!(line(&message), expected);
+        message.content = Content {
+            kind: 1_000,
+            text: "x".into(),
+            extra: b"abc".as_slice().into(),
+            counts: true,
+        };
+        assert_eq!(line(&message), "2023-11-14 22:13 ann: [kind 1000, 3 bytes] x");
+    }
+}

@@ -1,0 +1,176 @@
+//! `holdline im chat`: two people talk in a terminal, or a script does by pipes.
+//!
+//! Lines of standard input are sent; what is said in the conversation is printed as it comes, but
+//! for what was typed here, which stands there already. When standard input ends, the last answers
+//! are waited for.
+
+use super::follower::Follower;
+use super::send::addressee;
+use super::{ANSWER_TIME, Common, Failure, goodbye, history, line};
+use crate::out;
+use base::text::escaped;
+use client::im::{ImEvent, ImOrder, ImSession, client_message_id};
+use model::account::{AccountAddress, Addressee};
+use model::chat::{ChatMessage, ClientMessageId, Content};
+use model::timeline::Seq;
+use std::collections::{HashMap, HashSet};
+use std::io::BufRead;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+
+/// With whom to talk.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// With whom: NAME, of one's own domain, or NAME@DOMAIN
+    #[arg(value_name = "TO")]
+    to: String,
+    /// So many messages of the past are shown first
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    past: u32,
+}
+
+/// How long the socket is waited for before the keyboard is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// Lines that are typed ahead of those that were sent.
+const LINES_MAX: usize = 64;
+/// Messages that wait for the server's word. Beyond, no further line is read.
+const UNANSWERED_MAX: usize = 64;
+
+/// Talks until one has had enough.
+pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
+    let to = addressee(&arguments.to)?;
+    let (mut session, welcome) = arguments.common.login("chat")?;
+    let peer = to.within(welcome.account.domain());
+    let past = match arguments.past {
+        0 => Vec::new(),
+        count => history::last(&mut session, &to, 0, count)?,
+    };
+    past.iter().for_each(|message| out!("{}", line(message)));
+    let mut talk = Talk {
+        shown: past.last().map_or(0, |message| message.seq),
+        me: welcome.account.clone(),
+        follower: Follower::new(welcome.head, welcome.head),
+        session,
+        to,
+        peer,
+        sent: HashMap::new(),
+        typed: HashSet::new(),
+        number: 0,
+    };
+    note!("{} talks with {}; /quit ends", talk.me, talk.peer);
+    talk.go_on(&lines()?)?;
+    goodbye(talk.session);
+    Ok(())
+}
+
+struct Talk {
+    session: ImSession,
+    follower: Follower,
+    me: AccountAddress,
+    peer: AccountAddress,
+    to: Addressee,
+    /// Place in the conversation up to which everything is shown.
+    shown: Seq,
+    /// What was typed here and is not answered, by the requests' numbers.
+    sent: HashMap<u32, (ClientMessageId, String)>,
+    /// What was typed here and has not come back through the inbox.
+    typed: HashSet<ClientMessageId>,
+    number: u32,
+}
+
+impl Talk {
+    fn go_on(&mut self, lines: &Receiver<String>) -> Result<(), Failure> {
+        let (mut is_over, mut ends_at) = (false, None);
+        while !out::is_closed() {
+            while !is_over && self.sent.len() < UNANSWERED_MAX {
+                match lines.try_recv() {
+                    Ok(line) if line.trim_end() == "/quit" => is_over = true,
+                    Ok(line) => self.say(line.trim_end_matches(['\r', '\n']))?,
+                    Err(TryRecvError::Disconnected) => is_over = true,
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+            let event = self.session.poll(LOOK)?;
+            if let Some(event) = &event {
+                self.hear(event);
+            }
+            let orders = self.follower.orders(event.is_none());
+            orders.into_iter().for_each(|order| self.session.order(order));
+            if !is_over {
+                continue;
+            }
+            let now = client::now();
+            let until = *ends_at.get_or_insert(now.after(ANSWER_TIME));
+            if self.sent.is_empty() && event.is_none() || now.mono >= until {
+                break;
+            }
+        }
+        match self.sent.len() {
+            0 => Ok(()),
+            count => Err(format!("{count} messages without an answer").into()),
+        }
+    }
+
+    /// Sends a line.
+    fn say(&mut self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let client_id = client_message_id()?;
+        self.number = (self.number + 1) % (u32::MAX / 2);
+        let (number, to, content) = (self.number, self.to.clone(), Content::text(text));
+        self.sent.insert(number, (client_id, text.to_owned()));
+        self.typed.insert(client_id);
+        self.session.order(ImOrder::Send { number, to, client_id, content });
+        Ok(())
+    }
+
+    fn hear(&mut self, event: &ImEvent) {
+        match event {
+            ImEvent::Sent { number, .. } => drop(self.sent.remove(number)),
+            ImEvent::Failed { number, word, .. } => {
+                if let Some((client_id, text)) = self.sent.remove(number) {
+                    self.typed.remove(&client_id);
+                    note!("not sent ({word}): {text}");
+                }
+            }
+            _ => {}
+        }
+        for (_, message) in self.follower.hear(event) {
+            self.show(&message);
+        }
+    }
+
+    fn show(&mut self, message: &ChatMessage) {
+        let is_theirs = message.from == self.peer && message.to == self.me;
+        let is_ours = message.from == self.me && message.to == self.peer;
+        if !is_theirs && !is_ours {
+            return note!("(a message of {})", escaped(message.from.as_str()));
+        }
+        if message.seq <= self.shown {
+            return; // the history had it
+        }
+        self.shown = message.seq;
+        let is_typed = is_ours && self.typed.remove(&message.client_id);
+        if !is_typed {
+            out!("{}", line(message));
+        }
+    }
+}
+
+/// Lines of standard input, as they come.
+fn lines() -> Result<Receiver<String>, Failure> {
+    let (sender, lines) = sync_channel(LINES_MAX);
+    let read = move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("keyboard".into()).spawn(read);
+    thread.map_err(|error| format!("no thread for standard input: {error}"))?;
+    Ok(lines)
+}

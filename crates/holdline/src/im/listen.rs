@@ -1,0 +1,71 @@
+//! `holdline im listen`: all that arrives, a line of JSON each. What came while nobody listened
+//! comes first: the server remembers how far this device is.
+
+use super::follower::Follower;
+use super::{Common, Failure, goodbye};
+use crate::out;
+use base::hex;
+use model::chat::ChatMessage;
+use model::timeline::Seq;
+use serde_json::json;
+use std::time::Duration;
+
+/// What to print.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Only what comes from now on
+    #[arg(long)]
+    new: bool,
+    /// End after so many messages
+    #[arg(long, value_name = "COUNT")]
+    count: Option<u64>,
+}
+
+/// How long it is quiet before what was printed is acknowledged.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Prints what comes, until the connection or the reader ends.
+pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
+    let (mut session, welcome) = arguments.common.login("listen")?;
+    let last = if arguments.new { welcome.head } else { welcome.cursor };
+    let mut follower = Follower::new(last, welcome.head);
+    let mut left = arguments.count.unwrap_or(u64::MAX);
+    let mut is_quiet = false;
+    note!("{} listens", welcome.account);
+    while left > 0 && !out::is_closed() {
+        follower.orders(is_quiet).into_iter().for_each(|order| session.order(order));
+        let event = session.poll(QUIET)?;
+        is_quiet = event.is_none();
+        for (place, message) in event.iter().flat_map(|event| follower.hear(event)) {
+            if left > 0 {
+                out!("{}", shown(place, &message));
+                left -= 1;
+            }
+        }
+    }
+    if arguments.count.is_none() || follower.is_there() {
+        follower.orders(true).into_iter().for_each(|order| session.order(order));
+    }
+    goodbye(session);
+    Ok(())
+}
+
+/// A message as JSON; what is opaque is in hex.
+fn shown(place: Seq, message: &ChatMessage) -> serde_json::Value {
+    json!({
+        "place": place,
+        "id": message.id.to_string(),
+        "seq": message.seq,
+        "at_ms": message.at_ms,
+        "from": message.from.as_str(),
+        "device": &*message.device,
+        "to": message.to.as_str(),
+        "client_id": hex::encode(&message.client_id.0),
+        "kind": message.content.kind,
+        "text": &*message.content.text,
+        "extra": hex::encode(&message.content.extra),
+        "counts": message.content.counts,
+    })
+}

@@ -1,0 +1,59 @@
+//! `holdline im send`: one message, and the server's word that it is stored.
+
+use super::{Common, Failure, answer, goodbye};
+use base::hex;
+use client::im::{ImEvent, ImOrder, client_message_id};
+use model::account::Addressee;
+use model::chat::{ClientMessageId, Content};
+use std::io::Read;
+
+/// What to send.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// To whom: NAME, of one's own domain, or NAME@DOMAIN
+    #[arg(value_name = "TO")]
+    to: String,
+    /// The message; without it, or with -, all of standard input
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    text: Option<String>,
+    /// The message's id, 32 hex digits: who sends it again with the same makes no second message
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+}
+
+/// Sends it.
+pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
+    let to = addressee(&arguments.to)?;
+    let client_id = match &arguments.id {
+        None => client_message_id()?,
+        Some(id) => hex::decode_array(id)
+            .map(ClientMessageId)
+            .ok_or_else(|| format!("{id}: an id has 32 hex digits"))?,
+    };
+    let text = match arguments.text.as_deref() {
+        None | Some("-") => {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map_err(|error| format!("standard input: {error}"))?;
+            text
+        }
+        Some(text) => text.to_owned(),
+    };
+    let (mut session, _) = arguments.common.login("send")?;
+    session.order(ImOrder::Send { number: 1, to, client_id, content: Content::text(&text) });
+    let id = answer(&mut session, |event| match event {
+        ImEvent::Sent { number: 1, id, .. } => Some(Ok(id)),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not sent: {word}"))),
+        _ => None,
+    })?;
+    out!("{id}");
+    goodbye(session);
+    Ok(())
+}
+
+/// Whom a word of the command line names.
+pub(super) fn addressee(text: &str) -> Result<Addressee, Failure> {
+    Addressee::parse(text).map_err(|fault| format!("{text}: {fault}").into())
+}
