@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the MQTT clients that tests/e2e/mqtt tries, and the checkers of the API's description and
-# of its page of metrics, each by its own package manager.
+# Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
+# tests/e2e/im, and the checkers of the API's description and of its page of metrics, each by its own
+# package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -82,6 +83,11 @@ install_schemathesis() {
         -r "$sources/../../requirements.txt"
 }
 
+install_protobuf() {
+    python3 -m pip install --quiet --upgrade --target "$target/protobuf" \
+        -r "$sources/../../im/requirements.txt"
+}
+
 # Out of Debian's package, which is not installed: it would start a Prometheus.
 install_promtool() {
     (cd "$target/promtool" && { apt-get download -qq prometheus ||
@@ -96,5 +102,6 @@ client go go
 client java java
 client rumqttc rumqttc
 client schemathesis ../../requirements.txt
+client protobuf ../../im/requirements.txt
 client promtool ../../test_metrics.py
 exit 0
