@@ -254,6 +254,7 @@ impl Chat {
             cursor,
             last: status.last,
             version,
+            account: grant.account,
             until_s: grant.until_s,
             user: grant.user,
         };
@@ -271,6 +272,8 @@ impl Chat {
             data,
         };
         fx.deliveries.push((conn, ChatDelivery::LoggedIn(Box::new(logged_in))));
+        // The rules may have changed since it was let in, and the walk that follows be past it.
+        self.renew_one(now, session.key(), self.settings.access.version(), fx);
     }
 
     fn give_up(&mut self, let_in: LetIn, fault: ChatFault, fx: &mut Effects) {

@@ -18,8 +18,9 @@ use model::chat::{ChatDelivery, ChatMessage, SessionEnd};
 use model::close::CloseReason;
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
-use model::ports::access::Who;
+use model::ports::access::{GrantedAccount, Who};
 use model::ports::log::Write;
+use model::service::ServiceKind;
 use model::session::Denial;
 use model::timeline::{ReaderId, Seq, TimelineId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -60,10 +61,11 @@ struct Session {
     stored: Seq,
     step: Step,
     version: u64,
+    account: Option<GrantedAccount>,
     until_s: u32,
 }
 
-const _: () = assert!(size_of::<Session>() <= 128);
+const _: () = assert!(size_of::<Session>() <= 160);
 
 /// Whether a device is sent what comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +97,7 @@ pub(crate) struct Arrival {
     pub version: u64,
     pub until_s: u32,
     pub user: Option<Arc<str>>,
+    pub account: Option<GrantedAccount>,
 }
 
 /// Who asks for something: an account's device.
@@ -191,6 +194,7 @@ impl Chat {
             stored: cursor,
             step,
             version: arrival.version,
+            account: arrival.account,
             until_s,
         };
         let key = self.sessions.slab.insert(session).ok()?;
@@ -403,15 +407,21 @@ impl Chat {
             return Some(now.mono);
         }
         (self.sessions.renewing, self.sessions.version) = (None, version);
+        self.settings.access.renewed((ServiceKind::Chat, self.settings.shard), version);
         None
     }
 
-    fn renew_one(&mut self, now: Now, key: Key, version: u64, fx: &mut Effects) {
+    /// Looks at a session's rights, unless that was done by these rules.
+    pub(crate) fn renew_one(&mut self, now: Now, key: Key, version: u64, fx: &mut Effects) {
         let Some(session) = self.sessions.slab.at(key).filter(|it| it.version != version) else {
             return;
         };
         let who = Who { client_id: &session.device, user: session.user.as_deref() };
-        let Some(grant) = self.settings.access.renew(&who) else { return };
+        let access = &self.settings.access;
+        if who.user.is_some_and(|user| !access.holds(user, session.account)) {
+            return self.end(key, (Denial::NotAuthorized, CloseReason::AuthFailed), fx);
+        }
+        let Some(grant) = access.renew(&who) else { return };
         if grant.until_s != 0 && grant.until_s <= now.unix_s() {
             return self.end(key, (Denial::Expired, CloseReason::AuthFailed), fx);
         }

@@ -19,6 +19,7 @@ use crate::token::{self, Keys};
 use base::hash::HashKey;
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Grant, GrantedAccount, Question, Rules, Who};
+use model::service::ServiceKind;
 use model::session::Denial;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -27,6 +28,9 @@ mod book;
 mod exchange;
 pub(crate) mod known;
 mod password;
+
+/// Services whose sessions have rights that are renewed.
+const RENEWING: [ServiceKind; 2] = [ServiceKind::Topics, ServiceKind::Chat];
 
 /// Seconds between two fetches of keys because of tokens whose key is not known.
 const FETCH_S: u32 = 10;
@@ -87,7 +91,7 @@ pub struct AccessControl {
     fetched_s: AtomicU32,
     version: AtomicU64,
     /// By shard, the version up to which it has looked at all its sessions.
-    renewed: Mutex<Vec<u64>>,
+    renewed: Mutex<Vec<[u64; RENEWING.len()]>>,
     /// How often ended sessions were forgotten.
     forgotten: AtomicU64,
     /// Accounts that were read of late.
@@ -452,10 +456,11 @@ impl Access for AccessControl {
         self.people().holds(user, account)
     }
 
-    fn renewed(&self, shard: ShardId, version: u64) {
+    fn renewed(&self, (service, shard): (ServiceKind, ShardId), version: u64) {
+        let Some(at) = RENEWING.iter().position(|kind| *kind == service) else { return };
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_shard) = renewed.get_mut(usize::from(shard.0)) {
-            *of_shard = version;
+            of_shard[at] = version;
         }
     }
 

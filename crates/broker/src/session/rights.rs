@@ -23,6 +23,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::ports::access::{Act, Grant, Reach, Rules, Who};
+use model::service::ServiceKind;
 use model::session::{Denial, Denied};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +94,8 @@ impl Broker {
         }
         self.rights.renewing = (slot < self.sessions.slots()).then_some(slot);
         if self.rights.renewing.is_none() {
-            self.settings.access.renewed(self.settings.shard, self.rights.version);
+            let by = (ServiceKind::Topics, self.settings.shard);
+            self.settings.access.renewed(by, self.rights.version);
         }
         (self.rights.renewing.is_some() || version != self.rights.version).then_some(now.mono)
     }

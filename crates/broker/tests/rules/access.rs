@@ -4,6 +4,7 @@ use crate::harness::{BrokerHarness, access, connect, durable, message, will, wis
 use model::close::CloseReason;
 use model::id::ShardId;
 use model::ports::access::*;
+use model::service::ServiceKind;
 use model::session::*;
 use model::topic::Qos;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -127,7 +128,7 @@ impl Access for Key {
         self.0.version.load(Ordering::Relaxed)
     }
 
-    fn renewed(&self, _: ShardId, version: u64) {
+    fn renewed(&self, _: (ServiceKind, ShardId), version: u64) {
         self.0.renewed.lock().expect("nobody panics").push(version);
     }
 }

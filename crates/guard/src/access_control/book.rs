@@ -4,7 +4,7 @@
 //! somebody comes, and remembered for a while. Invariant: what was read or remembered of an account
 //! and is older than an order that ended its sessions lets nobody in.
 
-use super::{AccessControl, Admission, Denial, Errands, GrantedAccount};
+use super::{AccessControl, Admission, Denial, Errands, GrantedAccount, RENEWING};
 use crate::accounts::Account;
 use crate::book::{EVERYBODY, RowMark, UserEntry};
 use crate::cache::CacheKey;
@@ -23,12 +23,12 @@ pub(super) struct Person {
 }
 
 impl AccessControl {
-    /// There are so many shards, each of which says what it has [renewed].
+    /// There are so many shards, each of whose services says what it has [renewed].
     ///
     /// [renewed]: model::ports::access::Access::renewed
     pub fn serve(&self, shards: u16) {
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        *renewed = vec![0; usize::from(shards)];
+        *renewed = vec![[0; RENEWING.len()]; usize::from(shards)];
     }
 
     /// An account as its row has it at a start; [`Self::restored`] when it was the last.
@@ -47,7 +47,7 @@ impl AccessControl {
     /// look at theirs.
     pub fn may_end(&self) -> bool {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        let renewed = renewed.iter().copied().min().unwrap_or(u64::MAX);
+        let renewed = renewed.iter().flatten().copied().min().unwrap_or(u64::MAX);
         let mut people = self.people_mut();
         let may = people.may_end(renewed);
         if may == Some(true) {
@@ -175,6 +175,7 @@ mod tests {
     use crate::{NotRead, PeopleFiles};
     use model::id::ShardId;
     use model::ports::access::Access;
+    use model::service::ServiceKind;
 
     /// A thread that reads rows one after the other, and counts them.
     struct Reader {
@@ -306,9 +307,11 @@ mod tests {
         let access_control = access_control(Settings::default(), None);
         access_control.serve(2);
         assert!(access_control.may_end());
-        access_control.renewed(ShardId(0), 5);
-        access_control.renewed(ShardId(9), 5);
-        assert_eq!(*access_control.renewed.lock().expect("nobody panics"), [5, 0]);
+        access_control.renewed((ServiceKind::Topics, ShardId(0)), 5);
+        access_control.renewed((ServiceKind::Chat, ShardId(1)), 6);
+        access_control.renewed((ServiceKind::Topics, ShardId(9)), 5);
+        access_control.renewed((ServiceKind::Push, ShardId(0)), 5);
+        assert_eq!(*access_control.renewed.lock().expect("nobody panics"), [[5, 0], [0, 6]]);
         assert_eq!(access_control.forgotten.load(Ordering::Relaxed), 0);
     }
 }

@@ -6,6 +6,7 @@
 //! message, unless the filter reaches beyond what may be read.
 
 use crate::id::ShardId;
+use crate::service::ServiceKind;
 use crate::session::Denial;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,9 +42,10 @@ pub trait Access: Send + Sync {
     /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
     fn version(&self) -> u64;
 
-    /// A shard has looked again at all its sessions, and began when this was the version.
-    fn renewed(&self, shard: ShardId, version: u64) {
-        let _ = (shard, version);
+    /// A service of a shard has looked again at all its sessions, and began when this was the
+    /// version.
+    fn renewed(&self, by: (ServiceKind, ShardId), version: u64) {
+        let _ = (by, version);
     }
 }
 
