@@ -3,9 +3,9 @@
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
 //! `top`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log`
 //! speak to a running server's API, `pub` and `sub` to any broker, `im` to a server of instant
-//! messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary is
-//! that at once. What each does lives in its crate; here words of the command line are turned into
-//! calls.
+//! messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary
+//! is that at once. What each does lives in its crate; here words of the command line are turned
+//! into calls.
 
 #[macro_use]
 mod out;
