@@ -14,12 +14,13 @@ use crate::envelope;
 use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
-use crate::word::{ChatWord, Fetched, Range};
+use crate::word::{ChatWord, Fetched, Range, weight};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, HistoryPage, HistoryRange, InboxPage, PAGE_MESSAGES_MAX,
+    ChatDelivery, ChatFault, ChatMessage, HistoryPage, HistoryRange, InboxPage, PAGE_BYTES_MAX,
+    PAGE_MESSAGES_MAX,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
@@ -32,8 +33,8 @@ use std::sync::Arc;
 /// busy.
 const READINGS_MAX: usize = 65_536;
 
-/// Bytes of bodies in one answer of a shard, but always one message.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Pages that one device may have asked for and not got. One more is answered as busy.
+const READINGS_A_SESSION_MAX: u8 = 4;
 
 /// Who reads: connection, session and request.
 #[derive(Clone, Copy)]
@@ -88,24 +89,29 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let reader = Reader { conn: from, session, number };
-        if let Some(fault) = self.may_not_read(count) {
-            return self.read_fails(reader, fault, fx);
+        if let Some(fault) = self.may_not_read(reader, count) {
+            return self.answer_session((from, session), failed(number, fault), fx);
         }
         let what = Wanted::Inbox { after, pointers: Vec::new() };
         let reading = Reading { reader, what, left: 0, fetched: Fetched::default() };
         let number = self.readings.put(reading);
         let count_max = usize::from(count.min(self.settings.limits.chat.page_messages_max));
-        let (timeline, bytes_max) = (asker.inbox, ANSWER_BYTES_MAX);
+        let (timeline, bytes_max) = (asker.inbox, PAGE_BYTES_MAX);
         let pull = Pull { timeline, from: after, backwards: false, count_max, bytes_max };
         self.log.ask(PendingCall::Inbox(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    fn may_not_read(&self, count: u16) -> Option<ChatFault> {
+    /// Reason why a device may not read now; with none it has begun to.
+    fn may_not_read(&mut self, reader: Reader, count: u16) -> Option<ChatFault> {
         if !(1..=PAGE_MESSAGES_MAX).contains(&count) {
             return Some(ChatFault::Invalid);
         }
         let is_full = self.readings.len() + self.fetchings.len() >= READINGS_MAX;
-        (is_full || !self.log.may_ask()).then_some(ChatFault::Busy)
+        let whom = (reader.conn, reader.session);
+        let begins = !is_full
+            && self.log.may_ask()
+            && self.sessions.begins_to_read(whom, READINGS_A_SESSION_MAX);
+        (!begins).then_some(ChatFault::Busy)
     }
 
     /// References of an inbox were read: their messages are fetched.
@@ -142,8 +148,8 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let reader = Reader { conn: from, session, number };
-        if let Some(fault) = self.may_not_read(range.count) {
-            return self.read_fails(reader, fault, fx);
+        if let Some(fault) = self.may_not_read(reader, range.count) {
+            return self.answer_session((from, session), failed(number, fault), fx);
         }
         let with = range.with.within(asker.address.domain());
         let address = with.clone();
@@ -279,6 +285,7 @@ impl Chat {
             return;
         };
         let Reader { conn, session, number } = reader;
+        self.sessions.ends_to_read((conn, session));
         let delivery = match what {
             Wanted::History => {
                 let messages: Vec<_> = fetched.messages.into_iter().map(|(_, it)| it).collect();
@@ -308,7 +315,8 @@ impl Chat {
 
     fn read_fails(&mut self, reader: Reader, why: ChatFault, fx: &mut Effects) {
         let Reader { conn, session, number } = reader;
-        self.answer_session((conn, session), ChatDelivery::Failed { number, why }, fx);
+        self.sessions.ends_to_read((conn, session));
+        self.answer_session((conn, session), failed(number, why), fx);
     }
 
     /// Whoever waited for too long is told so; when to look again.
@@ -322,6 +330,10 @@ impl Chat {
         let (_, fetchings) = self.fetchings.overdue(now, ms_max);
         [next, fetchings].into_iter().flatten().min()
     }
+}
+
+fn failed(number: u32, why: ChatFault) -> ChatDelivery {
+    ChatDelivery::Failed { number, why }
 }
 
 impl Fetching {
@@ -365,7 +377,7 @@ fn pull_of(range: &Range) -> Pull {
         from: range.from,
         backwards: range.backwards,
         count_max: range.count.into(),
-        bytes_max: ANSWER_BYTES_MAX,
+        bytes_max: PAGE_BYTES_MAX,
     }
 }
 
@@ -397,7 +409,7 @@ fn in_order(
         ((conversation, message.seq), message)
     };
     let messages: BTreeMap<_, _> = fetched.messages.into_iter().map(at).collect();
-    let (mut page, mut upto) = (Vec::with_capacity(pointers.len()), after);
+    let (mut page, mut upto, mut bytes) = (Vec::with_capacity(pointers.len()), after, 0);
     for (seq, pointer) in pointers {
         let is_unread = |(conversation, from): &(TimelineId, Seq)| {
             *conversation == pointer.conversation && pointer.seq >= *from
@@ -406,6 +418,10 @@ fn in_order(
             break;
         }
         if let Some(message) = messages.get(&(pointer.conversation, pointer.seq)) {
+            if bytes >= PAGE_BYTES_MAX {
+                break;
+            }
+            bytes += weight(message);
             page.push((*seq, message.clone()));
         }
         upto = *seq;

@@ -60,6 +60,8 @@ struct Session {
     /// That is stored up to here.
     stored: Seq,
     step: Step,
+    /// Pages that it has asked for and not got.
+    readings: u8,
     version: u64,
     account: Option<GrantedAccount>,
     until_s: u32,
@@ -156,6 +158,27 @@ impl Sessions {
         self.slab.at(key).filter(|session| session.conn == from).map(|_| key)
     }
 
+    /// Whether a device may ask for another page; it has, then.
+    pub(crate) fn begins_to_read(
+        &mut self,
+        (conn, session): (ConnRef, SessionRef),
+        most: u8,
+    ) -> bool {
+        let key = self.bound(conn, session);
+        let Some(session) = key.and_then(|key| self.slab.at_mut(key)) else { return false };
+        let may = session.readings < most;
+        session.readings += u8::from(may);
+        may
+    }
+
+    /// It has got one, or will not.
+    pub(crate) fn ends_to_read(&mut self, (conn, session): (ConnRef, SessionRef)) {
+        let key = self.bound(conn, session);
+        if let Some(session) = key.and_then(|key| self.slab.at_mut(key)) {
+            session.readings = session.readings.saturating_sub(1);
+        }
+    }
+
     pub(crate) fn audit(&self) {
         let all: usize = self.online.values().map(|online| online.sessions.len()).sum();
         assert_eq!(all, self.slab.len(), "each session is of one account");
@@ -193,6 +216,7 @@ impl Chat {
             acked: cursor,
             stored: cursor,
             step,
+            readings: 0,
             version: arrival.version,
             account: arrival.account,
             until_s,

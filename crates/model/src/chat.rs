@@ -31,6 +31,9 @@ pub const EXTRA_BYTES_MAX: usize = 64 * 1024;
 /// Most messages that are asked for at once, of an inbox or a conversation.
 pub const PAGE_MESSAGES_MAX: u16 = 256;
 
+/// Bytes of messages after which a page takes no further one.
+pub const PAGE_BYTES_MAX: usize = 192 * 1024;
+
 /// Request of a machine to the chat service. `number` is the machine's own, given back with the
 /// answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
