@@ -22,26 +22,32 @@ pub struct Follower {
     head: Seq,
     acknowledged: Seq,
     is_pulling: bool,
+    /// It has not pulled yet: until it has, the server does not know where it is.
+    is_new: bool,
+    /// Messages that it sent itself and whose places it has not passed: they do not come back.
+    own: u64,
 }
 
 impl Follower {
     /// A device that has everything up to `last`, of an inbox that goes up to `head`.
     pub fn new(last: Seq, head: Seq) -> Follower {
-        Follower { last, head, acknowledged: last, is_pulling: false }
+        Follower { last, head, acknowledged: last, is_pulling: false, is_new: true, own: 0 }
     }
 
     /// What is handed out because of an event.
     pub fn hear(&mut self, event: &ImEvent) -> Vec<(Seq, Arc<ChatMessage>)> {
         match event {
-            ImEvent::Message { seq, message } if *seq == self.last + 1 => {
+            ImEvent::Message { seq, message } if self.is_next(*seq) => {
+                self.own -= seq - self.last - 1;
                 self.last = *seq;
                 self.head = self.head.max(*seq);
                 return vec![(*seq, message.clone())];
             }
+            ImEvent::Sent { again: false, .. } => self.own += 1,
             ImEvent::Message { seq, .. } => self.head = self.head.max(*seq),
             ImEvent::Notify(head) => self.head = self.head.max(*head),
             ImEvent::Page { number: NUMBER, messages, upto, head } => {
-                self.is_pulling = false;
+                (self.is_pulling, self.own) = (false, 0);
                 let behind = messages.iter().filter(|(seq, _)| *seq > self.last);
                 let handed = behind.cloned().collect();
                 self.last = self.last.max(*upto);
@@ -62,11 +68,18 @@ impl Follower {
             self.acknowledged = self.last;
             orders.push(ImOrder::Acknowledge(self.last));
         }
-        if self.last < self.head && !self.is_pulling {
-            self.is_pulling = true;
+        if (self.is_new || self.last < self.head) && !self.is_pulling {
+            (self.is_pulling, self.is_new) = (true, false);
             orders.push(ImOrder::Pull { number: NUMBER, after: self.last, count: PAGE });
         }
         orders
+    }
+
+    /// Whether this is the next place, but for what the device has sent itself (IM 5.2).
+    fn is_next(&self, seq: Seq) -> bool {
+        let is_missed = self.is_pulling || self.head > self.last;
+        let between = seq.checked_sub(self.last + 1);
+        between.is_some_and(|between| between == 0 || !is_missed && between <= self.own)
     }
 
     /// Whether everything that is known of has been handed out.
@@ -113,9 +126,32 @@ mod tests {
         ImOrder::Pull { number: NUMBER, after, count: PAGE }
     }
 
+    /// One that has pulled, and has everything up to `last`.
+    fn begun(last: Seq) -> Follower {
+        let mut follower = Follower::new(last, last);
+        assert_eq!(follower.orders(true), [pull(last)], "so that the server knows where it is");
+        let messages = Vec::new();
+        follower.hear(&ImEvent::Page { number: NUMBER, messages, upto: last, head: last });
+        follower
+    }
+
+    #[test]
+    fn what_the_device_sent_itself_is_no_gap() {
+        let sent = ImEvent::Sent { number: 1, id: 1, seq: 1, at_ms: 1, again: false };
+        let mut follower = begun(0);
+        follower.hear(&sent);
+        assert_eq!(seqs(&follower.hear(&live(2))), [2], "1 is its own");
+        assert!(follower.hear(&live(4)).is_empty(), "3 is not");
+        assert_eq!(follower.orders(false), [pull(2)]);
+        follower.hear(&sent);
+        assert!(follower.hear(&live(6)).is_empty(), "while it pulls, the page is what counts");
+        assert_eq!(seqs(&follower.hear(&page(3..=6, 6))), [3, 4, 5, 6]);
+        assert!(follower.hear(&live(8)).is_empty(), "the page had what it sent");
+    }
+
     #[test]
     fn what_comes_in_order_is_handed_out_and_acknowledged_when_it_is_quiet() {
-        let mut follower = Follower::new(4, 4);
+        let mut follower = begun(4);
         assert!(follower.orders(true).is_empty() && follower.is_there());
         assert_eq!(seqs(&follower.hear(&live(5))), [5]);
         assert!(follower.orders(false).is_empty());
@@ -128,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_pulled_and_nothing_comes_twice() {
-        let mut follower = Follower::new(0, 0);
+        let mut follower = begun(0);
         assert!(follower.hear(&live(3)).is_empty(), "1 and 2 are missing");
         assert_eq!(follower.orders(false), [pull(0)]);
         assert!(follower.hear(&live(4)).is_empty() && follower.orders(false).is_empty());
