@@ -93,7 +93,7 @@ impl LogCalls {
             return Some(due);
         }
         for _ in 0..RETRIES_A_TURN_MAX {
-            let Some(write) = self.again.take() else { return None };
+            let write = self.again.take()?;
             self.write(write, fx);
         }
         Some(now.mono)

@@ -103,24 +103,18 @@ impl Chat {
         let sender = Sender { address: &asker.address, device: &asker.device };
         let body = envelope::encode(sender, &receiver, &message);
         let number = self.sends.put(wait);
-        let order = Box::new(StoreOrder { number, route, once, body });
+        let order = StoreOrder { number, route, once, body };
         let owner = self.settings.shard_at(conversation);
         if owner == self.settings.shard {
             self.store(now, owner, order, fx);
         } else {
-            fx.peer_messages.push((owner, ChatWord::Store(order)));
+            fx.peer_messages.push((owner, ChatWord::Store(Box::new(order))));
         }
     }
 
     /// A message is to be stored, for a sender on some shard.
-    pub(crate) fn store(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        order: Box<StoreOrder>,
-        fx: &mut Effects,
-    ) {
-        let StoreOrder { number, route, once, body } = *order;
+    pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
+        let StoreOrder { number, route, once, body } = order;
         let most = self.settings.limits.chat.undistributed_bytes_max
             / u64::from(self.settings.shards.max(1));
         if self.outbox.bytes() >= most || !self.log.may_ask() {

@@ -82,7 +82,7 @@ impl Service for Chat {
                 self.find_for_peer(now, from, (number, address), fx);
             }
             ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
-            ChatWord::Store(order) => self.store(now, from, order, fx),
+            ChatWord::Store(order) => self.store(now, from, *order, fx),
             ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
             ChatWord::Place(parcel) => self.place(from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto),

@@ -180,7 +180,7 @@ counters! {
         LoginsRefused "chat_logins_refused_total" "Logins refused, for whatever reason.";
         Sent "chat_sent_total" "Messages stored.";
         SentAgain "chat_sent_again_total" "Messages that were sent once more, and are there once.";
-        SendsFailed "chat_sends_failed_total" "Messages refused, for whatever reason.";
+        SendsFailed "chat_sends_failed_total" "Sends that were refused, for whatever reason.";
         Distributed "chat_distributed_total" "Places that messages took in inboxes.";
         Redistributed "chat_redistributed_total" "Inboxes asked once more to take a message.";
         Delivered "chat_delivered_total" "Messages handed to connections.";

@@ -131,7 +131,7 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, access, store, presence, products, names, bridge, webhook"],
+           api, limits, mqtt, chat, access, store, presence, products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -257,7 +257,7 @@ fn a_listener_that_cannot_work_is_refused() {
             "holdline.toml:7: [listen.b] websocket = true: a listener of protocol \"miop\" takes \
              no HTTP; set protocol = \"http\" or \"any\", or websocket = false",
             "holdline.toml:10: [listen.c] protocol = \"http\": a listener of protocol \"http\" \
-             serves WebSockets alone; set websocket = \"/miop\" or \"/mqtt\"",
+             serves WebSockets alone; set websocket = \"/miop\", \"/mqtt\" or \"/im\"",
             "holdline.toml:13: [listen.d] client_certificates = \"optional\": certificates of \
              clients need somebody who vouches for them; set client_ca in [tls]",
             "holdline.toml:5: [listen.b] address = \"127.0.0.1:1\": [listen.a] and [listen.b] \
@@ -337,7 +337,7 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     assert_eq!(config, Config::default());
     assert_eq!(Config::load(None, std::iter::empty()).as_ref(), Ok(&config));
     let names: Vec<&str> = config.listen.iter().map(|l| l.name.as_str()).collect();
-    assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws"]);
+    assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws", "im", "im-ws"]);
     assert!(config.listen.iter().all(|l| l.address.is_near() && !l.tls));
     assert!(config.listen.iter().all(|l| l.anonymous == Anonymous::Loopback));
     assert!(config.api.address.ip().is_loopback());
@@ -356,7 +356,14 @@ fn a_certificate_brings_listeners_for_it() {
         .filter(|l| l.tls)
         .map(|l| (l.name.as_str(), l.address.to_string()))
         .collect();
-    let expected = [("miops", 7002), ("wss", 7004), ("mqtts", 8883), ("mqtt-wss", 8084)];
+    let expected = [
+        ("miops", 7002),
+        ("wss", 7004),
+        ("mqtts", 8883),
+        ("mqtt-wss", 8084),
+        ("ims", 7006),
+        ("im-wss", 7008),
+    ];
     assert_eq!(tls, expected.map(|(name, port)| (name, format!("127.0.0.1:{port}"))));
     let none = parse("[listen]\n[products]").expect("none of either is a choice");
     assert!(none.listen.is_empty() && none.products.is_empty());
@@ -408,7 +415,7 @@ fn the_environment_overrides_every_scalar_key() {
     assert_eq!(config.server.log_format, LogFormat::Json);
     assert_eq!(config.listen[1].address.to_string(), "[::1]:9");
     assert_eq!(config.listen[0].web_socket, WebSocketAt::Off);
-    assert_eq!(config.listen[6].web_socket, WebSocketAt::Path("/other".into()));
+    assert_eq!(config.listen[8].web_socket, WebSocketAt::Path("/other".into()));
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
     assert_eq!(config.products[0].app_id, 3);
 }
@@ -472,6 +479,8 @@ fn a_reload_is_told_what_it_can_and_cannot_change() {
             "[listen.ws]: present -> absent",
             "[listen.mqtt]: present -> absent",
             "[listen.mqtt-ws]: present -> absent",
+            "[listen.im]: present -> absent",
+            "[listen.im-ws]: present -> absent",
             "[limits] drain_ms: 10000 -> 1",
             "[listen.x]: absent -> present",
         ]
