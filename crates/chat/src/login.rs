@@ -303,10 +303,14 @@ impl Chat {
         self.logins.ends(from);
     }
 
+    /// What access is asked: who brings no proof is nobody there, and may have a name that no user
+    /// has ([`Chat::is_own_name`]).
     fn question_of(&self, login: &Login) -> Question {
+        let proves =
+            login.password.is_some() || login.method.is_some() || login.certificate.is_some();
         Question {
             client_id: login.device.clone(),
-            user: Some(self.settings.user_of(&login.account).into()),
+            user: proves.then(|| self.settings.user_of(&login.account).into()),
             password: login.password.clone(),
             certificate: login.certificate.clone(),
             method: login.method.clone(),

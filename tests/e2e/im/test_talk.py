@@ -8,8 +8,6 @@ from im.wire import Device, framed, schema, varint
 
 
 class Talk(Case):
-    CHANGES = {"listen.any": {"believe_names": True}}
-
     def setUp(self):
         super().setUp()
         schema()
@@ -207,7 +205,7 @@ class Restart(Case):
 
     def test_what_was_said_outlives_a_power_cut(self):
         schema()
-        server = self.start({"listen.any": {"believe_names": True}})
+        server = self.start({})
         links = [Device(server.ports["any"]) for _ in range(2)]
         [self.addCleanup(link.close) for link in links]
         links[0].login("ann")

@@ -8,8 +8,6 @@ from fixture import BINARY, DEADLINE_S, Case, environment, poll, run
 
 
 class Tools(Case):
-    CHANGES = {"listen.any": {"believe_names": True}}
-
     def setUp(self):
         super().setUp()
         self.ann, self.bob = f"{self.name}.ann", f"{self.name}.bob"

@@ -44,9 +44,13 @@ pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
     let (mut session, welcome) = arguments.common.login("chat")?;
     let peer = to.within(welcome.account.domain());
     let past = match arguments.past {
-        0 => Vec::new(),
+        0 => Some(Vec::new()),
         count => history::last(&mut session, &to, 0, count)?,
     };
+    if past.is_none() {
+        note!("nobody has come as {peer} yet: what is said before that is refused");
+    }
+    let past = past.unwrap_or_default();
     past.iter().for_each(|message| out!("{}", line(message)));
     let mut talk = Talk {
         shown: past.last().map_or(0, |message| message.seq),

@@ -2,9 +2,10 @@
 
 use super::send::addressee;
 use super::{Common, Failure, answer, goodbye, line};
+use base::text::escaped;
 use client::im::{ImEvent, ImOrder, ImSession};
 use model::account::Addressee;
-use model::chat::ChatMessage;
+use model::chat::{ChatFault, ChatMessage};
 use model::timeline::Seq;
 use std::sync::Arc;
 
@@ -28,11 +29,17 @@ pub struct Arguments {
     places: bool,
 }
 
+/// The server's word for an account that there is not.
+const UNKNOWN: &str = ChatFault::UnknownAccount.name();
+
 /// Prints it.
 pub(super) fn history(arguments: &Arguments) -> Result<(), Failure> {
     let with = addressee(&arguments.with)?;
     let (mut session, _) = arguments.common.login("history")?;
-    for message in last(&mut session, &with, arguments.before, arguments.count)? {
+    let messages = last(&mut session, &with, arguments.before, arguments.count)?;
+    let messages =
+        messages.ok_or_else(|| format!("there is no account {}", escaped(with.as_str())))?;
+    for message in messages {
         match arguments.places {
             true => out!("{} {}", message.seq, line(&message)),
             false => out!("{}", line(&message)),
@@ -42,23 +49,25 @@ pub(super) fn history(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The last messages before a place (0: the end), oldest first.
+/// The last messages before a place (0: the end), oldest first. `None`: there is no such account.
 pub(super) fn last(
     session: &mut ImSession,
     with: &Addressee,
     before: Seq,
     count: u32,
-) -> Result<Vec<Arc<ChatMessage>>, Failure> {
+) -> Result<Option<Vec<Arc<ChatMessage>>>, Failure> {
     let (mut seen, mut from) = (Vec::<Arc<ChatMessage>>::new(), before);
     while (seen.len() as u32) < count {
         let wanted = (count - seen.len() as u32).min(100) as u16;
         let with = with.clone();
         session.order(ImOrder::History { number: 2, with, from, backwards: true, count: wanted });
-        let (messages, more) = answer(session, |event| match event {
-            ImEvent::History { number: 2, messages, more } => Some(Ok((messages, more))),
+        let answered = answer(session, |event| match event {
+            ImEvent::History { number: 2, messages, more } => Some(Ok(Some((messages, more)))),
+            ImEvent::Failed { number: 2, word, .. } if *word == *UNKNOWN => Some(Ok(None)),
             ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no history: {word}"))),
             _ => None,
         })?;
+        let Some((messages, more)) = answered else { return Ok(None) };
         let Some(oldest) = messages.last() else { break };
         from = oldest.seq;
         seen.extend(messages);
@@ -67,5 +76,5 @@ pub(super) fn last(
         }
     }
     seen.reverse();
-    Ok(seen)
+    Ok(Some(seen))
 }
