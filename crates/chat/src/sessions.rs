@@ -413,11 +413,12 @@ impl Chat {
 
     /// Looks at a slice of the sessions after the rules have changed.
     fn renew(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let version = self.settings.access.version();
-        let from = match self.sessions.renewing {
-            Some((of, slot)) if of == version => slot,
-            _ if self.sessions.version == version => return None,
-            _ => 0,
+        let in_force = self.settings.access.version();
+        // A walk that was begun goes on to its end, however often the rules change meanwhile.
+        let (version, from) = match self.sessions.renewing {
+            Some(walk) => walk,
+            None if self.sessions.version == in_force => return None,
+            None => (in_force, 0),
         };
         let slice = self.settings.limits.topics.renewals_a_turn.max(1);
         let to = from.saturating_add(slice).min(self.sessions.slab.slots());
@@ -432,7 +433,7 @@ impl Chat {
         }
         (self.sessions.renewing, self.sessions.version) = (None, version);
         self.settings.access.renewed((ServiceKind::Chat, self.settings.shard), version);
-        None
+        (version != in_force).then_some(now.mono)
     }
 
     /// Looks at a session's rights, unless that was done by these rules.
@@ -442,10 +443,19 @@ impl Chat {
         };
         let who = Who { client_id: &session.device, user: session.user.as_deref() };
         let access = &self.settings.access;
-        if who.user.is_some_and(|user| !access.holds(user, session.account)) {
+        let online = self.sessions.online.get(&session.inbox);
+        let goes_on = match who.user {
+            Some(user) => access.holds(user, session.account),
+            // Whoever came without a proof goes when its name has become a user's.
+            None => !online.is_some_and(|it| access.knows(self.settings.user_of(&it.address))),
+        };
+        if !goes_on {
             return self.end(key, (Denial::NotAuthorized, CloseReason::AuthFailed), fx);
         }
-        let Some(grant) = access.renew(&who) else { return };
+        let Some(mut grant) = access.renew(&who) else { return };
+        if grant.until_s == 0 {
+            grant.until_s = session.until_s; // what came with the proof stays
+        }
         if grant.until_s != 0 && grant.until_s <= now.unix_s() {
             return self.end(key, (Denial::Expired, CloseReason::AuthFailed), fx);
         }

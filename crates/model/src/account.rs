@@ -1,7 +1,7 @@
 //! Accounts: who somebody is, whatever the protocol.
 //!
 //! An account is named by an [`AccountAddress`], `name@domain`, and known inside by an
-//! [`AccountId`], which is never given twice: whoever takes the name of an account that is gone is
+//! [`AccountId`], which is never given twice: an account that is made anew under a name is
 //! somebody else. Everything of an account lives where its address is at home.
 
 use crate::timeline::{Space, TimelineId};
