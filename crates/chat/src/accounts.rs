@@ -258,10 +258,10 @@ impl Chat {
         match waiter {
             Waiter::Login(let_in) => self.account_of_login(*let_in, row, fx),
             Waiter::Send(sending) => {
-                self.receiver_found(now, *sending, row.map(|row| row.id), fx);
+                self.receiver_found(now, *sending, (address, row.map(|row| row.id)), fx);
             }
             Waiter::History(asked) => {
-                self.partner_found(*asked, row.map(|row| row.id), fx);
+                self.partner_found(*asked, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Peer(shard, number) => {
                 let result = row.map(|row| row.id);

@@ -46,8 +46,7 @@ use crate::log::LogCalls;
 use crate::login::Logins;
 use crate::outbox::Outbox;
 use crate::reads::{Fetching, Reading};
-use crate::send::SendWait;
-use crate::sessions::Sessions;
+use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use model::account::AccountAddress;
@@ -88,6 +87,11 @@ impl Settings {
         ShardId(home(address.home_hash(self.home), self.shards.max(1)))
     }
 
+    /// This shard's share of what may be stored and not yet in every inbox, bytes.
+    fn undistributed_max(&self) -> u64 {
+        self.limits.chat.undistributed_bytes_max / u64::from(self.shards.max(1))
+    }
+
     /// The name by which an account logs in.
     fn user_of<'a>(&self, address: &'a AccountAddress) -> &'a str {
         if *address.domain() == *self.domain { address.name() } else { address.as_str() }
@@ -109,7 +113,7 @@ pub struct Chat {
     accounts: Accounts,
     commands: Commands,
     sessions: Sessions,
-    sends: Waits<SendWait>,
+    sends: Waits<Requester>,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
     outbox: Outbox,

@@ -14,6 +14,7 @@ use crate::envelope;
 use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
+use crate::sessions::Requester;
 use crate::word::{ChatWord, Fetched, Range, weight};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
@@ -36,25 +37,16 @@ const READINGS_MAX: usize = 65_536;
 /// Pages that one device may have asked for and not got. One more is answered as busy.
 const READINGS_A_SESSION_MAX: u8 = 4;
 
-/// Who reads: connection, session and request.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader {
-    conn: ConnRef,
-    session: SessionRef,
-    number: u32,
-}
-
 /// A part of a conversation is wanted whose partner is being found.
 pub(crate) struct HistoryAsked {
-    reader: Reader,
+    reader: Requester,
     inbox: TimelineId,
-    with: AccountAddress,
     range: Box<HistoryRange>,
 }
 
 /// Something that is being read for a device.
 pub(crate) struct Reading {
-    reader: Reader,
+    reader: Requester,
     what: Wanted,
     /// Answers that have not come.
     left: u16,
@@ -88,7 +80,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
-        let reader = Reader { conn: from, session, number };
+        let reader = Requester { conn: from, session, number };
         if let Some(fault) = self.may_not_read(reader, count) {
             return self.answer_session((from, session), failed(number, fault), fx);
         }
@@ -102,7 +94,7 @@ impl Chat {
     }
 
     /// Reason why a device may not read now; with none it has begun to.
-    fn may_not_read(&mut self, reader: Reader, count: u16) -> Option<ChatFault> {
+    fn may_not_read(&mut self, reader: Requester, count: u16) -> Option<ChatFault> {
         if !(1..=PAGE_MESSAGES_MAX).contains(&count) {
             return Some(ChatFault::Invalid);
         }
@@ -147,24 +139,23 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
-        let reader = Reader { conn: from, session, number };
+        let reader = Requester { conn: from, session, number };
         if let Some(fault) = self.may_not_read(reader, range.count) {
             return self.answer_session((from, session), failed(number, fault), fx);
         }
         let with = range.with.within(asker.address.domain());
-        let address = with.clone();
-        let asked = Box::new(HistoryAsked { reader, inbox: asker.inbox, with, range });
-        self.find_account(now, &address, false, Waiter::History(asked), fx);
+        let asked = Box::new(HistoryAsked { reader, inbox: asker.inbox, range });
+        self.find_account(now, &with, false, Waiter::History(asked), fx);
     }
 
     /// The partner of a conversation is known, or why not.
     pub(crate) fn partner_found(
         &mut self,
         asked: HistoryAsked,
-        partner: Result<AccountId, ChatFault>,
+        (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let HistoryAsked { reader, inbox, with, range } = asked;
+        let HistoryAsked { reader, inbox, range } = asked;
         let id = match partner {
             Ok(id) => id,
             Err(fault) => return self.read_fails(reader, fault, fx),
@@ -284,7 +275,7 @@ impl Chat {
         let Some(Reading { reader, what, fetched, .. }) = self.readings.take(number) else {
             return;
         };
-        let Reader { conn, session, number } = reader;
+        let Requester { conn, session, number } = reader;
         self.sessions.ends_to_read((conn, session));
         let delivery = match what {
             Wanted::History => {
@@ -313,8 +304,8 @@ impl Chat {
         }
     }
 
-    fn read_fails(&mut self, reader: Reader, why: ChatFault, fx: &mut Effects) {
-        let Reader { conn, session, number } = reader;
+    fn read_fails(&mut self, reader: Requester, why: ChatFault, fx: &mut Effects) {
+        let Requester { conn, session, number } = reader;
         self.sessions.ends_to_read((conn, session));
         self.answer_session((conn, session), failed(number, why), fx);
     }

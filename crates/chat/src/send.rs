@@ -12,7 +12,7 @@ use crate::envelope::{self, Sender, time_of};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::Storing;
-use crate::sessions::Asker;
+use crate::sessions::{Asker, Requester};
 use crate::word::{ChatWord, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
@@ -31,19 +31,9 @@ pub(crate) const SENDS_MAX: usize = 262_144;
 
 /// A message whose receiver is being found.
 pub(crate) struct Sending {
-    from: ConnRef,
-    session: SessionRef,
-    number: u32,
+    wait: Requester,
     asker: Asker,
-    to: AccountAddress,
     message: Box<NewMessage>,
-}
-
-/// Who waits for an answer: connection, session and request.
-pub(crate) struct SendWait {
-    conn: ConnRef,
-    session: SessionRef,
-    number: u32,
 }
 
 impl Chat {
@@ -57,14 +47,13 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
-        let wait = SendWait { conn: from, session, number };
+        let wait = Requester { conn: from, session, number };
         if let Some(fault) = self.may_not_send(&message) {
             return self.answer_send(wait, Err(fault), fx);
         }
         let to = message.to.within(asker.address.domain());
-        let address = to.clone();
-        let sending = Box::new(Sending { from, session, number, asker, to, message });
-        self.find_account(now, &address, false, Waiter::Send(sending), fx);
+        let sending = Box::new(Sending { wait, asker, message });
+        self.find_account(now, &to, false, Waiter::Send(sending), fx);
     }
 
     fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {
@@ -87,11 +76,10 @@ impl Chat {
         &mut self,
         now: Now,
         sending: Sending,
-        id: Result<AccountId, ChatFault>,
+        (receiver, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let Sending { from, session, number, asker, to: receiver, message } = sending;
-        let wait = SendWait { conn: from, session, number };
+        let Sending { wait, asker, message } = sending;
         let id = match id {
             Ok(id) => id,
             Err(fault) => return self.answer_send(wait, Err(fault), fx),
@@ -101,7 +89,7 @@ impl Chat {
         let route = Route { from: asker.inbox, to, conversation };
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
         let sender = Sender { address: &asker.address, device: &asker.device };
-        let body = envelope::encode(sender, &receiver, &message);
+        let body = envelope::encode(sender, receiver, &message);
         let number = self.sends.put(wait);
         let order = StoreOrder { number, route, once, body };
         let owner = self.settings.shard_at(conversation);
@@ -115,9 +103,7 @@ impl Chat {
     /// A message is to be stored, for a sender on some shard.
     pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
         let StoreOrder { number, route, once, body } = order;
-        let most = self.settings.limits.chat.undistributed_bytes_max
-            / u64::from(self.settings.shards.max(1));
-        if self.outbox.bytes() >= most || !self.log.may_ask() {
+        if self.outbox.bytes() >= self.settings.undistributed_max() || !self.log.may_ask() {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
         let id = self.next_id(now);
@@ -185,11 +171,11 @@ impl Chat {
 
     fn answer_send(
         &mut self,
-        wait: SendWait,
+        wait: Requester,
         result: Result<StoredMessage, ChatFault>,
         fx: &mut Effects,
     ) {
-        let SendWait { conn, session, number } = wait;
+        let Requester { conn, session, number } = wait;
         let (counter, answer) = match result {
             Ok(StoredMessage { id, seq, again }) => {
                 let counter = if again { ChatCounter::SentAgain } else { ChatCounter::Sent };

@@ -115,9 +115,7 @@ impl Service for Chat {
     }
 
     fn is_behind(&self) -> bool {
-        let limits = &self.settings.limits.chat;
-        let most = limits.undistributed_bytes_max / u64::from(self.settings.shards.max(1));
-        self.outbox.bytes() >= most / 2
+        self.outbox.bytes() >= self.settings.undistributed_max() / 2
     }
 
     fn press(&mut self, pressure: Pressure) {

@@ -102,6 +102,14 @@ pub(crate) struct Arrival {
     pub account: Option<GrantedAccount>,
 }
 
+/// Who waits for an answer: connection, session and request.
+#[derive(Clone, Copy)]
+pub(crate) struct Requester {
+    pub conn: ConnRef,
+    pub session: SessionRef,
+    pub number: u32,
+}
+
 /// Who asks for something: an account's device.
 pub(crate) struct Asker {
     pub inbox: TimelineId,

@@ -4,6 +4,7 @@
 //! [`AccountId`], which is never given twice: an account that is made anew under a name is
 //! somebody else. Everything of an account lives where its address is at home.
 
+use crate::ports::users::account_home;
 use crate::timeline::{Space, TimelineId};
 use base::hash::HashKey;
 use std::fmt;
@@ -86,7 +87,8 @@ impl AccountAddress {
     /// The hash by which its owner's shard is chosen; `home` is the key that chooses shards. A
     /// machine goes there by [`home_parts`](Self::home_parts).
     pub fn home_hash(&self, home: HashKey) -> u64 {
-        home.of(&self.home_parts())
+        let (name, domain) = self.parts();
+        account_home(home, domain, name)
     }
 
     /// What that is the hash of.

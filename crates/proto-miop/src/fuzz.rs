@@ -12,7 +12,7 @@ use model::link::{Link, Protocol};
 use model::request::{Bound, Kick, PushDelivery, PushRequest, Refusal, Refused};
 use std::sync::Arc;
 use testkit::pair::PairSide;
-use testkit::vector;
+use testkit::vector::{self, bent};
 
 const FILES: [&str; 2] =
     [include_str!("../vectors/1-malformed.txt"), include_str!("../vectors/2-frames.txt")];
@@ -21,24 +21,6 @@ const ROUNDS: u64 = 30_000;
 fn corpus() -> Vec<Vec<u8>> {
     let vectors = FILES.iter().flat_map(|file| vector::read(file));
     vectors.map(|vector| vector.bytes("bytes")).filter(|bytes| bytes.len() < 2_000).collect()
-}
-
-/// Some frames of the corpus, one after another, with a few bytes changed, gone or doubled.
-fn bent(rng: &mut Prng, corpus: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for _ in 0..=rng.below(4) {
-        bytes.extend_from_slice(&corpus[rng.below(corpus.len() as u64) as usize]);
-    }
-    for _ in 0..rng.below(4) {
-        let at = rng.below(bytes.len() as u64) as usize;
-        match rng.below(4) {
-            0 => bytes[at] = rng.draw() as u8,
-            1 => bytes[at] ^= 1 << rng.below(8),
-            2 if bytes.len() > 1 => drop(bytes.remove(at)),
-            _ => bytes.insert(at, *[0, 1, 0x7f, 0x80, 0xff].get(at % 5).unwrap_or(&0)),
-        }
-    }
-    bytes
 }
 
 #[test]

@@ -11,6 +11,8 @@
 //! digits, quoted text (with `\n`) and a pair repeated by `*N` may be mixed. A line that cannot be
 //! read panics: a vector that is skipped in silence tests nothing.
 
+use base::prng::Prng;
+
 /// One vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vector {
@@ -83,6 +85,24 @@ pub fn bytes(mut text: &str) -> Option<Vec<u8>> {
         bytes.extend(std::iter::repeat_n(byte, count.parse().ok()?));
         text = rest;
     }
+}
+
+/// Some byte strings of a corpus, one after another, with a few bytes changed, gone or doubled.
+pub fn bent(rng: &mut Prng, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..=rng.below(4) {
+        bytes.extend_from_slice(&corpus[rng.below(corpus.len() as u64) as usize]);
+    }
+    for _ in 0..rng.below(4) {
+        let at = rng.below(bytes.len() as u64) as usize;
+        match rng.below(4) {
+            0 => bytes[at] = rng.draw() as u8,
+            1 => bytes[at] ^= 1 << rng.below(8),
+            2 if bytes.len() > 1 => drop(bytes.remove(at)),
+            _ => bytes.insert(at, *[0, 1, 0x7f, 0x80, 0xff].get(at % 5).unwrap_or(&0)),
+        }
+    }
+    bytes
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use base::section;
 use base::setting::text;
-use model::account::{DOMAIN_BYTES_MAX, is_domain};
+use model::account::is_domain;
 use model::limits::ChatLimits;
 
 section! {
@@ -11,12 +11,8 @@ section! {
     pub struct ChatSection {
         /// Whose accounts those are that log in by a bare name: what stands behind the @ of their
         /// addresses. It is part of what is stored: with another one they are other accounts.
-        domain: String = "localhost".into(), text("a host in lower case", holds_domain);
+        domain: String = "localhost".into(), text("a host in lower case", is_domain);
         /// What bounds them.
         @part limits: ChatLimits;
     }
-}
-
-fn holds_domain(text: &str) -> bool {
-    text.len() <= DOMAIN_BYTES_MAX && is_domain(text)
 }
