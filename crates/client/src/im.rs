@@ -6,7 +6,7 @@
 use crate::driver::{Driver, random};
 use crate::fault::{ConnectError, ConnectErrorKind};
 use crate::link::Link;
-use crate::scram::{self, Proof};
+use crate::scram::{self, ScramProof};
 use crate::settings::Scram;
 use crate::{BrokerAddress, Trust, clock};
 use base::time::Now;
@@ -50,7 +50,7 @@ pub struct ImSession {
     settings: ImSettings,
     tls: Option<Arc<ClientConfig>>,
     driver: Driver<Client>,
-    proof: Option<Proof>,
+    proof: Option<ScramProof>,
     /// What happened and was not polled yet.
     events: VecDeque<ImEvent>,
     /// The server's last words on this connection.
@@ -149,7 +149,7 @@ impl ImSession {
     /// A proof is made anew for each login.
     fn prepare(&mut self) -> Result<(), ConnectError> {
         let Some(who) = &self.settings.scram else { return Ok(()) };
-        let proof = Proof::new(who, random()?);
+        let proof = ScramProof::new(who, random()?);
         let method = Some((scram::METHOD.into(), proof.first()));
         let profile = Profile { method, ..self.settings.profile.clone() };
         self.driver.machine.set_profile(Arc::new(profile));

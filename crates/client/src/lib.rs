@@ -16,7 +16,7 @@ mod driver;
 mod fault;
 pub mod im;
 mod link;
-mod scram;
+pub mod scram;
 mod session;
 mod settings;
 mod trust;

@@ -14,13 +14,13 @@ use ring::{digest, hmac, pbkdf2};
 use std::num::NonZeroU32;
 
 /// The method's name in CONNECT and AUTH.
-pub(crate) const METHOD: &str = "SCRAM-SHA-256";
+pub const METHOD: &str = "SCRAM-SHA-256";
 
 /// Most iterations that are computed for a server: a hostile one shall not keep us busy.
 const ITERATIONS_MAX: u32 = 1_000_000;
 
 /// One proof under way.
-pub(crate) struct Proof {
+pub struct ScramProof {
     /// The client's first message, without its header.
     first: String,
     nonce: String,
@@ -29,13 +29,13 @@ pub(crate) struct Proof {
     signature: Option<Vec<u8>>,
 }
 
-impl Proof {
+impl ScramProof {
     /// Begins; `random` is drawn anew for each.
-    pub fn new(who: &Scram, random: [u8; 18]) -> Proof {
+    pub fn new(who: &Scram, random: [u8; 18]) -> ScramProof {
         let nonce = STANDARD.encode(random);
         let user = who.user.replace('=', "=3D").replace(',', "=2C");
         let first = format!("n={user},r={nonce}");
-        Proof { first, nonce, password: who.password.clone(), signature: None }
+        ScramProof { first, nonce, password: who.password.clone(), signature: None }
     }
 
     /// What stands in CONNECT.
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_example_of_the_standard_comes_out() {
         let who = Scram { user: "user".into(), password: "pencil".into() };
-        let mut proof = Proof::new(&who, [0; 18]);
+        let mut proof = ScramProof::new(&who, [0; 18]);
         proof.nonce = "rOprNGfwEbeRWgbNEkqO".into();
         proof.first = "n=user,r=rOprNGfwEbeRWgbNEkqO".into();
         let challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_challenge_that_is_not_ours_is_not_answered() {
         let who = Scram { user: "a,b=c".into(), password: "x".into() };
-        let mut proof = Proof::new(&who, [7; 18]);
+        let mut proof = ScramProof::new(&who, [7; 18]);
         assert!(proof.first.starts_with("n=a=2Cb=3Dc,r="));
         assert_eq!(proof.answer(b"r=other,s=QQ==,i=1"), None);
         let endless = format!("r={}x,s=QQ==,i=4000000000", proof.nonce);

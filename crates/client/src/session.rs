@@ -3,7 +3,7 @@
 use crate::driver::{Driver, WAIT_MAX, random};
 use crate::fault::{ConnectError, ConnectErrorKind};
 use crate::link::Link;
-use crate::scram::{self, Proof};
+use crate::scram::{self, ScramProof};
 use crate::settings::Settings;
 use crate::{BrokerAddress, clock};
 use base::prng::Prng;
@@ -30,7 +30,7 @@ pub struct Session {
     events: VecDeque<MqttEvent>,
     /// Subscriptions, made again when the broker has none.
     wishes: Vec<(SubscriptionOptions, Block)>,
-    proof: Option<Proof>,
+    proof: Option<ScramProof>,
     /// How often in a row it went wrong.
     tries: u32,
     /// When to come back.
@@ -252,7 +252,7 @@ impl Session {
     /// The profile of the next connection: a proof is made anew for each.
     fn prepare(&mut self) -> Result<(), ConnectError> {
         let Some(who) = &self.settings.scram else { return Ok(()) };
-        let proof = Proof::new(who, random()?);
+        let proof = ScramProof::new(who, random()?);
         let first = proof.first();
         self.change_profile(|profile| profile.method = Some((scram::METHOD.into(), first)));
         self.proof = Some(proof);

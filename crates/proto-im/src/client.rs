@@ -3,6 +3,9 @@
 //! It logs in when the link opens, asks now and then whether the server is there, does what it is
 //! told and says what it sees. What a device has read, which message it expects next and when to
 //! come back is its owner's to know. The same machine may be opened again on a new connection.
+//!
+//! Whoever wants its words has [`ImEvent`]s; the laboratory, of whose clients there are many,
+//! looks at the frames themselves ([`Client::open`], [`Client::next`], [`Client::end`]).
 
 mod word;
 
@@ -68,62 +71,8 @@ impl Client {
         self.state == State::LoggedIn
     }
 
-    fn take(&mut self, now: Now, frame: &[u8], out: &mut Out) -> Result<(), WireFault> {
-        let Some(frame) = ServerFrame::read(frame)? else { return Ok(()) };
-        let event = match frame {
-            ServerFrame::LoggedIn(fields) if self.state == State::Asking => {
-                let welcome = welcome(&fields)?;
-                self.state = State::LoggedIn;
-                self.silence_s = welcome.silence_s.max(1);
-                out.silence((u32::from(self.silence_s) + PONG_WAIT_S) * 1_000);
-                self.beat_later(now, out);
-                ImEvent::LoggedIn(Box::new(welcome))
-            }
-            ServerFrame::Challenge(data) if self.state == State::Asking => {
-                ImEvent::Challenge(data.into())
-            }
-            ServerFrame::Refused(fields) if self.state == State::Asking => {
-                self.state = State::Out;
-                ImEvent::Refused(said(&fields))
-            }
-            ServerFrame::End(fields) => {
-                self.state = State::Out;
-                ImEvent::End(said(&fields))
-            }
-            _ if self.state != State::LoggedIn => return Err(WireFault::OutOfOrder),
-            ServerFrame::Sent(SentFields { number, id, seq, at_ms, again }) => {
-                ImEvent::Sent { number, id, seq, at_ms, again }
-            }
-            ServerFrame::Failed(FailedFields { number, fault, word }) => {
-                word::failed(number, fault, word)
-            }
-            ServerFrame::Message(entry) => {
-                let (seq, message) = entry_of(&entry)?;
-                ImEvent::Message { seq, message }
-            }
-            ServerFrame::Notify(head) => ImEvent::Notify(head),
-            ServerFrame::Page(page) => page_of(&page)?,
-            ServerFrame::History(page) => history_of(&page)?,
-            ServerFrame::Pong => ImEvent::Pong,
-            ServerFrame::LoggedIn(_) | ServerFrame::Challenge(_) | ServerFrame::Refused(_) => {
-                return Err(WireFault::OutOfOrder);
-            }
-        };
-        out.say(event);
-        Ok(())
-    }
-
-    fn beat_later(&mut self, now: Now, out: &mut Out) {
-        self.beat_at = now.after(Duration::from_secs(u64::from(self.silence_s)));
-        out.wake(self.beat_at);
-    }
-}
-
-impl Machine for Client {
-    type Up = ImEvent;
-    type Down = ImOrder;
-
-    fn opened(&mut self, _: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
+    /// Calls: the preface, and the Login (IM 3.1).
+    pub fn open<U>(&mut self, out: &mut Outbox<U>) {
         self.state = State::Asking;
         out.bytes().extend_from_slice(&PREFACE);
         let profile = &self.profile;
@@ -138,6 +87,76 @@ impl Machine for Client {
             silence_s: u32::from(profile.silence_s),
         };
         ClientFrame::Login(login).write(out.bytes());
+    }
+
+    /// Takes the next whole frame off the input and goes along with it; what it says is for whoever
+    /// drives the machine, in whatever words. `None`: nothing is there to be looked at.
+    pub fn next<'a, U>(
+        &mut self,
+        now: Now,
+        input: &mut Input<'a>,
+        out: &mut Outbox<U>,
+    ) -> Result<Option<ServerFrame<'a>>, CloseReason> {
+        while self.state != State::Out {
+            let frame = split(input.rest(), SERVER_BYTES_MAX).map_err(WireFault::close_reason)?;
+            let Some((frame, length)) = frame else { return Ok(None) };
+            input.take(length);
+            let read = ServerFrame::read(frame).map_err(WireFault::close_reason)?;
+            if let Some(frame) = read {
+                self.hear(now, &frame, out).map_err(WireFault::close_reason)?;
+                return Ok(Some(frame));
+            }
+        }
+        // What follows a farewell is not looked at: the server closes.
+        input.take(input.rest().len());
+        Ok(None)
+    }
+
+    /// The connection has ended.
+    pub fn end(&mut self) {
+        self.state = State::Idle;
+    }
+
+    /// What a frame means for the connection.
+    fn hear<U>(
+        &mut self,
+        now: Now,
+        frame: &ServerFrame<'_>,
+        out: &mut Outbox<U>,
+    ) -> Result<(), WireFault> {
+        let is_asking = self.state == State::Asking;
+        match frame {
+            ServerFrame::LoggedIn(fields) if is_asking => {
+                let silence_s = u16::try_from(fields.silence_s).map_err(|_| WireFault::Range)?;
+                self.state = State::LoggedIn;
+                self.silence_s = silence_s.max(1);
+                out.silence((u32::from(self.silence_s) + PONG_WAIT_S) * 1_000);
+                self.beat_later(now, out);
+            }
+            ServerFrame::Challenge(_) if is_asking => {}
+            ServerFrame::Refused(_) if is_asking => self.state = State::Out,
+            ServerFrame::End(_) => self.state = State::Out,
+            ServerFrame::LoggedIn(_) | ServerFrame::Challenge(_) | ServerFrame::Refused(_) => {
+                return Err(WireFault::OutOfOrder);
+            }
+            _ if self.state != State::LoggedIn => return Err(WireFault::OutOfOrder),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn beat_later<U>(&mut self, now: Now, out: &mut Outbox<U>) {
+        self.beat_at = now.after(Duration::from_secs(u64::from(self.silence_s)));
+        out.wake(self.beat_at);
+    }
+}
+
+impl Machine for Client {
+    type Up = ImEvent;
+    type Down = ImOrder;
+
+    fn opened(&mut self, _: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
+        self.open(out);
         Ok(())
     }
 
@@ -147,19 +166,9 @@ impl Machine for Client {
         input: &mut Input<'_>,
         out: &mut Out,
     ) -> Result<(), CloseReason> {
-        while self.state != State::Out {
-            match split(input.rest(), SERVER_BYTES_MAX) {
-                Ok(None) => return Ok(()),
-                Ok(Some((frame, length))) => {
-                    let taken = self.take(now, frame, out);
-                    input.take(length);
-                    taken.map_err(WireFault::close_reason)?;
-                }
-                Err(fault) => return Err(fault.close_reason()),
-            }
+        while let Some(frame) = self.next(now, input, out)? {
+            out.say(event_of(&frame).map_err(WireFault::close_reason)?);
         }
-        // What follows a farewell is not looked at: the server closes.
-        input.take(input.rest().len());
         Ok(())
     }
 
@@ -221,8 +230,32 @@ impl Machine for Client {
     fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
 
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Out) {
-        self.state = State::Idle;
+        self.end();
     }
+}
+
+/// A frame as a word that owns what it says.
+fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
+    Ok(match frame {
+        ServerFrame::LoggedIn(fields) => ImEvent::LoggedIn(Box::new(welcome(fields)?)),
+        ServerFrame::Challenge(data) => ImEvent::Challenge((*data).into()),
+        ServerFrame::Refused(fields) => ImEvent::Refused(said(fields)),
+        ServerFrame::End(fields) => ImEvent::End(said(fields)),
+        &ServerFrame::Sent(SentFields { number, id, seq, at_ms, again }) => {
+            ImEvent::Sent { number, id, seq, at_ms, again }
+        }
+        ServerFrame::Failed(FailedFields { number, fault, word }) => {
+            word::failed(*number, *fault, word)
+        }
+        ServerFrame::Message(entry) => {
+            let (seq, message) = entry_of(entry)?;
+            ImEvent::Message { seq, message }
+        }
+        ServerFrame::Notify(head) => ImEvent::Notify(*head),
+        ServerFrame::Page(page) => page_of(page)?,
+        ServerFrame::History(page) => history_of(page)?,
+        ServerFrame::Pong => ImEvent::Pong,
+    })
 }
 
 fn welcome(fields: &LoggedInFields<'_>) -> Result<Welcome, WireFault> {
