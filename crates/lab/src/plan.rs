@@ -20,6 +20,10 @@ pub struct Plan {
     /// What it shows, in a sentence.
     #[serde(default)]
     pub about: String,
+    /// Values with names: `$NAME` stands for one of them in any text, and alone in quotes for its
+    /// value, be it a number. `--set NAME=VALUE` changes one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Parameter>,
     /// Whom it tests.
     #[serde(default)]
     pub target: Target,
@@ -35,6 +39,18 @@ pub struct Plan {
     /// Seeds all that is random; absent: drawn, and told in the report.
     #[serde(default)]
     pub seed: Option<u64>,
+}
+
+/// A value with a name.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A whole number.
+    Whole(i64),
+    /// Another number.
+    Number(f64),
+    /// A text.
+    Text(String),
 }
 
 /// Whom a plan tests, and what may be asked about it.
@@ -112,12 +128,15 @@ pub struct Group {
     /// MQTT: 3, 4 or 5; MIOP: 5, 6 or 7. Absent: MQTT 4 (3.1.1), MIOP 7.
     #[serde(default)]
     pub version: Option<u8>,
-    /// User name, with `%i` (MQTT).
+    /// User name (MQTT), or account (IM), with `%i`. Absent in IM: the `id`.
     #[serde(default)]
     pub user: Option<String>,
-    /// Password (MQTT).
+    /// Password (MQTT, IM).
     #[serde(default)]
     pub password: Option<String>,
+    /// Whether it is proved by SCRAM-SHA-256 and not shown (IM).
+    #[serde(default)]
+    pub scram: bool,
     /// Product key (MIOP).
     #[serde(default)]
     pub product: Option<String>,
@@ -139,6 +158,11 @@ pub struct Group {
     /// and subscriptions say, where they are plain.
     #[serde(default)]
     pub hears: BTreeMap<String, f64>,
+    /// Whether its clients are there to audit: each pulls what its account was sent, the stage's
+    /// hold is over when all have, and what they found is held against what the target
+    /// acknowledged (IM; `audit.*` in rules).
+    #[serde(default)]
+    pub audits: bool,
     /// Whether its clients call through the built-in fault proxy, which network faults work on.
     /// Where no group says so and a stage has such a fault, all do.
     #[serde(default)]
@@ -192,12 +216,16 @@ pub enum Arrival {
 pub struct Traffic {
     /// What.
     pub what: What,
-    /// Topic, with `%i` (MQTT).
+    /// Topic (MQTT) or account (IM) that it is for, with `%i`.
     #[serde(default)]
     pub topic: Option<String>,
     /// The topic's number is drawn anew for each message, below this: any of so many.
     #[serde(default)]
     pub among: Option<u32>,
+    /// The number is not drawn: each client sends to all of them in turn, and does so often; then
+    /// it has sent what it should, in this run (IM, with `window` or `every`).
+    #[serde(default)]
+    pub loops: Option<u32>,
     /// Quality of service (MQTT).
     #[serde(default)]
     pub qos: u8,
@@ -215,13 +243,22 @@ pub struct Traffic {
     pub pace: Pace,
 }
 
+impl Traffic {
+    /// Messages that so many clients will have sent in a run when they have gone their rounds;
+    /// `None`: there are no rounds.
+    pub fn rounds(&self, clients: u32) -> Option<u64> {
+        let each = u64::from(self.loops?) * u64::from(self.among?);
+        Some(each * u64::from(clients))
+    }
+}
+
 /// What is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     /// Heartbeats, besides those that keep the connection alive.
     Heartbeat,
-    /// A message to others (MQTT), or a report to the server (MIOP).
+    /// A message to others (MQTT, IM), or a report to the server (MIOP).
     Publish,
     /// A request (HTTP), or bytes to be echoed (TCP).
     Request,

@@ -173,6 +173,17 @@ pub const FIGURES: &[(&str, &str)] = &[
     ("messages.reordered", "Messages that came after a later one of the same sender and topic."),
     ("messages.changed", "Messages whose body did not come as it was sent, by its checksum."),
     ("messages.foreign", "Messages whose body no client of this run made."),
+    ("messages.earlier", "Messages that an earlier run had sent, not counted otherwise (IM)."),
+    ("messages.pulled", "Messages received that the client had asked for (IM)."),
+    (
+        "marks.taken",
+        "Sum of the marks (24 bits each) of messages that the target took: which they were (IM).",
+    ),
+    (
+        "marks.received",
+        "Sum of the marks of messages received for the first time: the same for the same messages \
+         (IM).",
+    ),
     ("messages.astray", "Messages that came to a client that had not subscribed to their topic."),
     (
         "messages.unjudged",

@@ -8,7 +8,7 @@
 
 mod child;
 mod here;
-mod recruit;
+pub(crate) mod recruit;
 
 pub use child::serve_stdio;
 

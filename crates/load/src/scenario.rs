@@ -50,14 +50,14 @@ scenarios! {
     "keepalive-only" "keepalive-only";
     "takeover" "takeover";
     "retained-flood" "retained-flood";
-    "wildfire-w1" "wildfire/w1";
-    "wildfire-w2" "wildfire/w2";
-    "wildfire-w3" "wildfire/w3";
-    "wildfire-w4" "wildfire/w4";
-    "wildfire-w5" "wildfire/w5";
-    "wildfire-w6" "wildfire/w6";
-    "wildfire-w7" "wildfire/w7";
-    "wildfire-w8" "wildfire/w8";
+    "im-w1" "wildfire/w1";
+    "im-w2" "wildfire/w2";
+    "im-w3" "wildfire/w3";
+    "im-w4" "wildfire/w4";
+    "im-w5" "wildfire/w5";
+    "im-w6" "wildfire/w6";
+    "im-w7" "wildfire/w7";
+    "im-w8" "wildfire/w8";
 }
 
 impl Scenario {

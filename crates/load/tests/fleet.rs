@@ -161,6 +161,7 @@ fn traffic(what: What, pace: Pace) -> Traffic {
         what,
         topic: None,
         among: None,
+        loops: None,
         qos: 0,
         retain: false,
         bytes: 32,

@@ -4,6 +4,10 @@
 
 #[path = "lies/broker.rs"]
 mod broker;
+#[path = "lies/chat.rs"]
+mod chat;
+#[path = "lies/chats.rs"]
+mod chats;
 #[path = "lies/lab.rs"]
 mod lab_;
 #[path = "lies/list.rs"]

@@ -7,7 +7,7 @@
 
 use crate::columns::{self, OWNERS};
 use crate::scope::Scope;
-use crate::{fit, presence_figures, window, words};
+use crate::{fit, message_figures, presence_figures, saturation, window, words};
 use lab::cause::{Cause, Side};
 use lab::run::{Counts, FIGURES};
 use lab::series::{FigureKind, Series, Unit};
@@ -102,6 +102,29 @@ named! {
              over the clients online, over the whole run.";
         BytesPerConnectionR2 "bytes_per_connection.r2"
             "How straight that line is: 1 is a straight line.";
+        MessagesOwed "messages.owed"
+            "Messages that were to be sent (`messages`, `loops`) and that the target had not taken \
+             at the stage's end.";
+        MessagesTailMs "messages.tail_ms"
+            "Milliseconds from the target's last answer to a message until the last message was \
+             received, by looks of 100 ms; of several stages the sum.";
+        AuditMissing "audit.missing"
+            "Messages that the target had acknowledged and that do not stand in their receivers' \
+             inboxes: by the clients that audit, in the whole run so far.";
+        AuditUnacknowledged "audit.unacknowledged"
+            "Messages that stand there and that were never acknowledged.";
+        AuditDiffers "audit.differs"
+            "1 when as many stand there as were acknowledged, and not the same ones, by the sums \
+             of their marks.";
+        AuditRepeated "audit.repeated" "Messages that stand there more than once.";
+        AuditReordered "audit.reordered"
+            "Messages that stand behind a later one of the same conversation.";
+        AuditChanged "audit.changed"
+            "Messages that stand there and are not as they were sent, or that nobody sent.";
+        CpuLimited "cpu_limited"
+            "1 when a processor was the limit: over the middle of the hold's rows the busiest core \
+             of the target's machine, or the busiest thread of the tester, was busy for 90 % of \
+             the time or more; else 0.";
         PresenceDifferences "presence.differences"
             "Clients about whom the server's memory and its directory did not agree, and still did \
              not after the settle time: by the server's own audit at the stage's end.";
@@ -469,6 +492,15 @@ fn plain_value(plain: Plain, scope: &Scope) -> Result<f64, String> {
             Ok(unexplained.map(|cause| counts.causes.all_of(cause)).iter().sum::<u64>() as f64)
         }
         Plain::Accounts if counts.accounts.is_empty() => Err("no sums were kept".to_owned()),
+        Plain::MessagesOwed
+        | Plain::MessagesTailMs
+        | Plain::AuditMissing
+        | Plain::AuditUnacknowledged
+        | Plain::AuditDiffers
+        | Plain::AuditRepeated
+        | Plain::AuditReordered
+        | Plain::AuditChanged => message_figures::value(counts, plain.name()),
+        Plain::CpuLimited => saturation::cpu_limited(scope).map(|is_so| f64::from(u8::from(is_so))),
         Plain::PresenceDifferences | Plain::PresenceDiffering => {
             presence_figures::audits(counts).map(|_| counts.figure(plain.name()))
         }

@@ -19,6 +19,7 @@ mod findings;
 mod fit;
 #[cfg(test)]
 mod made;
+pub mod message_figures;
 pub mod presence_figures;
 mod rule;
 mod saturation;

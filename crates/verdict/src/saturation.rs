@@ -7,7 +7,7 @@
 
 use crate::case::Case;
 use crate::window::{self, Window};
-use crate::{fit, words};
+use crate::{Scope, fit, words};
 use lab::run::Run;
 use lab::timing::Timing;
 
@@ -38,6 +38,25 @@ pub fn saturation(run: &Run) -> Vec<String> {
     undone(&case, &mut said);
     clocks(&case, &mut said);
     said
+}
+
+/// Who is busy on either side: cores and threads of the target, threads of the tester.
+const BUSY: [&str; 4] =
+    ["target.process.busiest", "target.cpu.busiest", "tester.cpu.busiest", "tester.busiest"];
+
+/// Whether a processor was the limit in a hold: in half of its rows one had no rest.
+pub(crate) fn cpu_limited(scope: &Scope) -> Result<bool, String> {
+    let busy = |column: &&str| fit::median(window::values(scope.series, column, scope.hold_ms));
+    let known: Vec<f64> = BUSY.iter().filter_map(busy).collect();
+    let is_limited = known.iter().any(|busy| *busy >= BUSIEST);
+    // Only what is seen of the target can say that nobody was at his limit.
+    let sees_target = BUSY[..2].iter().filter_map(busy).next().is_some();
+    match is_limited || sees_target {
+        true => Ok(is_limited),
+        false => {
+            Err("the target's processors were not observed while the time was held".to_owned())
+        }
+    }
 }
 
 /// The times that were measured in: the holds, and whole stages that have none.

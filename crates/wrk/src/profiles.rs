@@ -67,6 +67,7 @@ fn profile(arguments: &Arguments) -> Result<FleetProfile, String> {
         // A script says what is asked for.
         Speech::Http => FleetProfile::Http(Arc::new(HttpProfile::get(&target.host, "/"))),
         Speech::Tcp => FleetProfile::Tcp,
+        Speech::Im => return Err("wrk does not speak im://; holdline load does".to_owned()),
         Speech::Miop => {
             let last = format!("{}-{}", target.prefix, arguments.connections - 1);
             DeviceId::parse(&last).map_err(|wrong| format!("the device id `{last}` {wrong}"))?;
@@ -127,6 +128,7 @@ fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
         Speech::Http | Speech::Tcp => Protocol::Http,
         Speech::Miop => Protocol::Miop,
         Speech::Mqtt => Protocol::Mqtt,
+        Speech::Im => Protocol::Im,
     };
     let web_socket = target.web_socket.then(|| {
         let host = match target.host.contains(':') {

@@ -58,8 +58,10 @@ impl WrkTarget {
     pub fn parse(url: &str) -> Result<WrkTarget, String> {
         let wrong = |what: &str| format!("invalid URL: {url}: {what}");
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
-        let row = SCHEMES.iter().find(|known| known.name == scheme).ok_or_else(|| {
-            let names: Vec<_> = SCHEMES.iter().map(|known| known.name).collect();
+        // People who talk have no place in wrk's scripts.
+        let known = || SCHEMES.iter().filter(|known| known.speech != Some(Speech::Im));
+        let row = known().find(|known| known.name == scheme).ok_or_else(|| {
+            let names: Vec<_> = known().map(|known| known.name).collect();
             wrong(&format!("{scheme}:// is not known; there are {}", names.join(", ")))
         })?;
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
@@ -132,7 +134,7 @@ impl WrkTarget {
                 self.product = Some(key.map_err(|error| format!("the product key {error}"))?);
             }
             Speech::Mqtt => self.user = Some(account.to_owned()).filter(|user| !user.is_empty()),
-            Speech::Http | Speech::Tcp => {}
+            Speech::Im | Speech::Http | Speech::Tcp => {}
         }
         let (versions, newest) = match self.scheme {
             Speech::Mqtt => (3..=5, 4),

@@ -5,6 +5,7 @@
 //! needs.
 
 pub mod http;
+pub mod im;
 pub mod tcp;
 
 use base::time::Now;
@@ -24,6 +25,8 @@ pub enum FleetProfile {
     Miop(Arc<miop::Profile>),
     /// Clients of an MQTT broker.
     Mqtt(Arc<mqtt::Profile>),
+    /// Devices of accounts that talk to each other.
+    Im(Arc<im::ImProfile>),
     /// Callers of an HTTP server.
     Http(Arc<http::HttpProfile>),
     /// Connections that are held, or whose bytes are echoed.
@@ -48,6 +51,7 @@ impl FleetProfile {
     pub fn protocol(&self) -> Protocol {
         match self {
             FleetProfile::Mqtt(_) => Protocol::Mqtt,
+            FleetProfile::Im(_) => Protocol::Im,
             FleetProfile::Http(_) => Protocol::Http,
             FleetProfile::Miop(_) | FleetProfile::Tcp => Protocol::Miop,
         }
@@ -58,8 +62,13 @@ impl FleetProfile {
         match self {
             FleetProfile::Miop(profile) => profile.beats,
             FleetProfile::Mqtt(profile) => profile.beats,
-            FleetProfile::Http(_) | FleetProfile::Tcp => false,
+            FleetProfile::Im(_) | FleetProfile::Http(_) | FleetProfile::Tcp => false,
         }
+    }
+
+    /// Whether what is said is kept until it is answered, over connections.
+    pub(crate) fn says_once(&self) -> bool {
+        matches!(self, FleetProfile::Im(_))
     }
 
     /// Client `number`.
@@ -68,6 +77,9 @@ impl FleetProfile {
             FleetProfile::Miop(profile) => Client::Miop(miop::Client::new(profile.clone(), number)),
             FleetProfile::Mqtt(profile) => {
                 Client::Mqtt(mqtt::VirtualClient::new(profile.clone(), number))
+            }
+            FleetProfile::Im(profile) => {
+                Client::Im(Box::new(im::Client::new(profile.clone(), number)))
             }
             FleetProfile::Http(profile) => {
                 Client::Http(Box::new(http::Client::new(profile.clone())))
@@ -81,6 +93,7 @@ impl FleetProfile {
 pub(crate) enum Client {
     Miop(miop::Client),
     Mqtt(mqtt::VirtualClient),
+    Im(Box<im::Client>),
     Http(Box<http::Client>),
     Tcp(tcp::Client),
 }
@@ -92,6 +105,8 @@ pub enum ClientAct {
     Do(Action),
     /// Publish to a topic (MQTT).
     Publish(Box<TopicMessage>),
+    /// Say something to somebody (IM).
+    Say(Box<im::ChatSay>),
     /// Send these bytes and wait for their answer; none: the profile's (HTTP, TCP).
     Ask(Arc<[u8]>),
     /// Read nothing more, or read again.
@@ -119,6 +134,7 @@ impl Client {
         match self {
             Client::Miop(client) => client.opened(now, link, out),
             Client::Mqtt(client) => client.opened(now, link, out),
+            Client::Im(client) => client.opened(out),
             Client::Http(client) => client.opened(out),
             Client::Tcp(client) => client.opened(out),
         }
@@ -128,6 +144,7 @@ impl Client {
         match self {
             Client::Miop(client) => client.receive(now, input, out),
             Client::Mqtt(client) => client.receive(now, input, out),
+            Client::Im(client) => client.receive(now, input, out),
             Client::Http(client) => client.receive(input, out),
             Client::Tcp(client) => client.receive(input, out),
         }
@@ -147,6 +164,8 @@ impl Client {
                 let TopicMessage { topic, qos, retain, body } = &*topic_message;
                 client.publish_to(now, topic, (*qos, *retain), body, out);
             }
+            (Client::Im(client), ClientAct::Do(action)) => return client.act(&action, out),
+            (Client::Im(client), ClientAct::Say(say)) => client.say(*say, out),
             // Neither has a word for it.
             (Client::Http(_) | Client::Tcp(_), ClientAct::Do(Action::Unbind)) => {
                 return Err(CloseReason::OwnStop);
@@ -162,6 +181,7 @@ impl Client {
         match self {
             Client::Miop(client) => client.wake(now, out),
             Client::Mqtt(client) => client.wake(now, out),
+            Client::Im(client) => client.wake(out),
             Client::Http(_) | Client::Tcp(_) => Ok(()),
         }
     }
@@ -177,6 +197,7 @@ impl Client {
         match self {
             Client::Miop(client) => client.closed(now, reason, out),
             Client::Mqtt(client) => client.closed(now, reason, out),
+            Client::Im(client) => client.closed(),
             Client::Http(client) => client.closed(out),
             Client::Tcp(client) => client.closed(),
         }

@@ -12,6 +12,7 @@ mod ends;
 mod flights;
 mod hearing;
 mod lately;
+mod pairs;
 mod traffic;
 
 use super::client::{Client, ClientAct};
@@ -76,7 +77,9 @@ pub(crate) struct FleetLogic {
     flights: Flights,
     gaps: Gaps,
     lately: Lately,
-    /// Messages that were sent from here, by which each has a number of its own.
+    pairs: pairs::Pairs,
+    /// The last message's number: they begin at the time of the run, so that no message of another
+    /// run has one of them.
     numbered: u64,
     /// Virtual clients whose last message was refused: they go on in the next tick.
     held: Vec<u32>,
@@ -87,6 +90,7 @@ pub(crate) struct FleetLogic {
 
 impl FleetLogic {
     pub(crate) fn new(plan: Arc<FleetPlan>, thread: u16, share: Share) -> FleetLogic {
+        let numbered = share.origin_us % stamp::NUMBER_END;
         FleetLogic {
             pool: ClientPool::new(plan, thread),
             share,
@@ -95,7 +99,8 @@ impl FleetLogic {
             flights: Flights::default(),
             gaps: Gaps::default(),
             lately: Lately::default(),
-            numbered: 0,
+            pairs: pairs::Pairs::default(),
+            numbered,
             held: Vec::new(),
             flap: cuts::Flap::default(),
             thawed: Instant::default(),
@@ -177,8 +182,9 @@ impl ShardLogic for FleetLogic {
     fn word(&mut self, now: Now, from: ConnRef, word: Observation, handle: &mut ShardHandle) {
         let Some(virtual_client) = self.pool.client_on(from) else { return };
         match word {
-            Observation::Bound { resumed, heartbeat_s, .. } => {
+            Observation::Bound { resumed, heartbeat_s, offline_count } => {
                 self.bound(now, virtual_client, resumed, heartbeat_s, handle);
+                self.fell_behind(virtual_client, offline_count);
             }
             Observation::Refused { code, retry_after_ms } => {
                 self.refused(now, virtual_client, code, retry_after_ms, handle);
@@ -204,6 +210,9 @@ impl ShardLogic for FleetLogic {
                 self.go_away(now, virtual_client, retry_after_ms, handle);
             }
             Observation::Pulled { .. } => self.pool.log.pulled += 1,
+            Observation::Fetched { messages, behind } => {
+                self.fetched(virtual_client, messages, behind)
+            }
             Observation::Subscribed { granted, refused } => {
                 self.pool.log.subscribed += u64::from(granted);
                 self.pool.log.not_subscribed += refused.len() as u64;
@@ -250,8 +259,12 @@ impl ShardLogic for FleetLogic {
         self.next_turn(now)
     }
 
-    fn undelivered(&mut self, _: Now, _: ConnRef, _: ClientAct, _: &mut ShardHandle) {
-        // The end of that connection has been told, and what was under way counted as lost.
+    fn undelivered(&mut self, _: Now, _: ConnRef, act: ClientAct, handle: &mut ShardHandle) {
+        // The end of that connection has been told, and what was under way counted as lost: but for
+        // what is said once, which waits for the next connection.
+        if let ClientAct::Say(say) = act {
+            self.say_later(*say, handle);
+        }
     }
 
     fn ended(&mut self, now: Now, seat: &FleetSlot, reason: CloseReason, handle: &mut ShardHandle) {

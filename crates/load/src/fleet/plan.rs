@@ -62,6 +62,10 @@ pub struct Hearing {
     pub answer_to: Option<Box<str>>,
     /// QoS of the answers.
     pub answer_qos: u8,
+    /// Messages are read long after they came: how late that is says nothing.
+    pub audits: bool,
+    /// People talk to each other: numbers in a row are those from one to another.
+    pub is_chat: bool,
     /// Numbers in a row are looked at: each client hears one sender.
     pub checks_rows: bool,
     /// Each client hears only topics with its own number.
@@ -153,6 +157,10 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
     let windows = |what: What| {
         traffic.iter().filter(|t| t.what == what && matches!(t.pace, Pace::Window(_))).count()
     };
+    let rounds = traffic.iter().any(|one| one.loops.is_some());
+    if rounds && traffic.len() > 1 {
+        return Err("who goes rounds (`loops`) sends nothing else meanwhile".to_owned());
+    }
     for one in traffic {
         let paced = match one.pace {
             Pace::PerS(per_s) => positive(per_s),
@@ -170,8 +178,13 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
             (
                 one.what != What::Publish
                     || one.topic.is_some()
-                    || !matches!(profile, FleetProfile::Mqtt(_)),
-                "what is published over MQTT needs a topic",
+                    || !matches!(profile, FleetProfile::Mqtt(_) | FleetProfile::Im(_)),
+                "what is published over MQTT or IM needs a topic",
+            ),
+            (
+                one.loops.is_none()
+                    || one.among.is_some() && matches!(profile, FleetProfile::Im(_)),
+                "`loops` go over `among` numbers, and are for im://",
             ),
             (
                 one.what != What::Request || sends_requests,

@@ -73,6 +73,14 @@ counts! {
     repeated "Messages received that were received before.";
     changed "Messages received whose body is not as it was sent.";
     foreign "Messages received whose body nobody here made.";
+    earlier "Messages received that an earlier run sent.";
+    fetched "Messages received that the client had asked for.";
+    taken_marks "Marks of messages that were taken, in sum.";
+    received_marks "Marks of messages received for the first time, in sum.";
+    fell_behind "Binds of clients for which something was stored.";
+    caught_up "Of them, those that have it all.";
+    left_behind "Of them, those whose connection ended before.";
+    behind_now "Of them, those that are at it.";
     astray "Messages received by a client that had not subscribed to their topic.";
     unjudged "Messages received of which it is not known whether they came before, or in order.";
     missing "Messages that a receiver should have had a second ago, by their numbers.";
@@ -101,7 +109,7 @@ impl Snapshot {
     }
 
     /// The sums behind [`conserved`](Self::conserved).
-    pub fn accounts(&self) -> [Balance; 5] {
+    pub fn accounts(&self) -> [Balance; 6] {
         let in_phase = |wanted: Phase| {
             let ends = self.causes.iter().filter(|(phase, _, _)| *phase == wanted);
             ends.map(|(_, _, count)| count).sum::<u64>()
@@ -144,6 +152,15 @@ impl Snapshot {
                     ("lost", self.lost),
                     ("cut", self.cut),
                     ("open", self.open),
+                ],
+            ),
+            account(
+                "inboxes",
+                self.fell_behind,
+                &[
+                    ("caught up", self.caught_up),
+                    ("ended before", self.left_behind),
+                    ("open", self.behind_now),
                 ],
             ),
             account(
@@ -206,6 +223,10 @@ impl Snapshot {
             ("messages.reordered", self.reordered),
             ("messages.changed", self.changed),
             ("messages.foreign", self.foreign),
+            ("messages.earlier", self.earlier),
+            ("messages.pulled", self.fetched),
+            ("marks.taken", self.taken_marks),
+            ("marks.received", self.received_marks),
             ("messages.astray", self.astray),
             ("messages.unjudged", self.unjudged),
             // By what was sent and heard in all, which no thread knows.

@@ -140,8 +140,24 @@ pub struct Sign {
     pub tag: u8,
     /// What it is among what the group sends; [`UNORDERED`]: several send it at once.
     pub stream: u8,
-    /// Rises from one message of the publisher to the next; below 2^48.
+    /// Rises from one message of the publisher to the next, modulo 2^48.
     pub number: u64,
+}
+
+/// Numbers of signs are below this.
+pub const NUMBER_END: u64 = 1 << 48;
+
+impl Sign {
+    /// It as it stands in a proof, and as an id of the message.
+    pub fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.publisher.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.topic.to_be_bytes());
+        bytes[8] = self.tag;
+        bytes[9] = self.stream;
+        bytes[10..].copy_from_slice(&self.number.to_be_bytes()[2..]);
+        bytes
+    }
 }
 
 /// A topic without a number.
@@ -163,11 +179,7 @@ pub fn prove(head: &[u8; HEAD_BYTES], sign: &Sign, rest: u32) -> [u8; PROOF_BYTE
     let is_answer = head[..2] == (MARK_ANSWER as u16).to_be_bytes();
     let mark = if is_answer { MARK_PROOF_ANSWER } else { MARK_PROOF } as u16;
     bytes[..2].copy_from_slice(&mark.to_be_bytes());
-    bytes[16..20].copy_from_slice(&sign.publisher.to_be_bytes());
-    bytes[20..24].copy_from_slice(&sign.topic.to_be_bytes());
-    bytes[24] = sign.tag;
-    bytes[25] = sign.stream;
-    bytes[26..32].copy_from_slice(&sign.number.to_be_bytes()[2..]);
+    bytes[HEAD_BYTES..CHECK_AT].copy_from_slice(&sign.bytes());
     let check = checksum(&bytes, rest);
     bytes[CHECK_AT..].copy_from_slice(&check.to_be_bytes());
     bytes

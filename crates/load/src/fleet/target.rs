@@ -2,7 +2,7 @@
 //!
 //! `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?KEY=VALUE&…]`. A protocol joins the laboratory
 //! by its line in [`SCHEMES`] and its arm in [`Profile`](crate::client::FleetProfile). What is
-//! inside a WebSocket is said by the key `protocol` (`miop` or `mqtt`); without it the group's
+//! inside a WebSocket is said by the key `protocol` (`miop`, `mqtt`, `im`); without it the group's
 //! other keys decide (`product` means MIOP, else MQTT). The key `ca` names a file of authorities to
 //! trust.
 
@@ -19,6 +19,8 @@ pub enum Speech {
     Miop,
     /// MQTT.
     Mqtt,
+    /// IM.
+    Im,
     /// HTTP/1.1.
     Http,
     /// Bytes, to be held or echoed.
@@ -30,7 +32,7 @@ pub enum Speech {
 pub struct UrlScheme {
     /// Its name.
     pub name: &'static str,
-    /// What is spoken; `None`: WebSocket, which carries MIOP or MQTT.
+    /// What is spoken; `None`: WebSocket, which carries MIOP, MQTT or IM.
     pub speech: Option<Speech>,
     /// Whether TLS is around it.
     pub is_encrypted: bool,
@@ -51,6 +53,8 @@ pub const SCHEMES: &[UrlScheme] = &[
     scheme("miops", Some(Speech::Miop), true, None),
     scheme("mqtt", Some(Speech::Mqtt), false, Some(1883)),
     scheme("mqtts", Some(Speech::Mqtt), true, Some(8883)),
+    scheme("im", Some(Speech::Im), false, Some(client::IM_PORT)),
+    scheme("ims", Some(Speech::Im), true, Some(client::IMS_PORT)),
     scheme("ws", None, false, Some(80)),
     scheme("wss", None, true, Some(443)),
     scheme("tcp", Some(Speech::Tcp), false, None),
@@ -138,8 +142,11 @@ impl Url {
                 ("protocol", "mqtt") if self.scheme.is_web_socket() => {
                     self.inside = Some(Speech::Mqtt);
                 }
+                ("protocol", "im") if self.scheme.is_web_socket() => {
+                    self.inside = Some(Speech::Im);
+                }
                 ("protocol", _) if self.scheme.is_web_socket() => {
-                    return Err("in a WebSocket there are the protocols miop and mqtt".to_owned());
+                    return Err("in a WebSocket there are the protocols miop, mqtt, im".to_owned());
                 }
                 ("ca", path) if self.scheme.is_encrypted && !path.is_empty() => {
                     self.authority = Some(path.to_owned());
@@ -152,6 +159,11 @@ impl Url {
             }
         }
         Ok(())
+    }
+
+    /// What is spoken as far as the URL tells: in a WebSocket that does not say it, `by_keys`.
+    pub fn speech(&self, by_keys: Speech) -> Speech {
+        self.scheme.speech.or(self.inside).unwrap_or(by_keys)
     }
 
     /// Its address: the first that the resolver gives.
@@ -193,8 +205,14 @@ pub fn shown(url: &str) -> String {
     shown
 }
 
+/// Whether a group that calls these talks by IM.
+pub fn is_chat(urls: &[String]) -> bool {
+    let url = urls.first().and_then(|url| Url::parse(url).ok());
+    url.is_some_and(|url| url.speech(Speech::Mqtt) == Speech::Im)
+}
+
 /// Protocols that clients speak.
-pub const WIRES: [WireProfile; 2] = [proto_miop::WIRE, proto_mqtt::WIRE];
+pub const WIRES: [WireProfile; 3] = [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE];
 
 /// What goes into a WebSocket's upgrade to one who speaks this.
 pub fn upgrade(host: String, path: &str, protocol: Protocol) -> Arc<UpgradeTarget> {

@@ -4,7 +4,9 @@
 //! place in its logic. A [`VirtualClient`] is what the logic remembers of it between connections.
 //! The budget of both, with the connection's record, is asserted here: it holds for a client of
 //! MIOP, and for one of MQTT with its subscription, for what a subscription is follows from the
-//! fleet's profile.
+//! fleet's profile. A device that talks (IM) has [`IM_CLIENT_BYTES_MAX`] besides.
+//!
+//! [`IM_CLIENT_BYTES_MAX`]: super::client::im::IM_CLIENT_BYTES_MAX
 
 use super::client::{Client, ClientAct};
 use base::time::{Instant, Now};
@@ -105,6 +107,8 @@ impl Flags {
     pub const TOLD: u8 = 32;
     /// It was frozen or deaf on this connection, and nothing it said since was answered.
     pub const FROZEN: u8 = 64;
+    /// It came with something stored for it, and has not pulled all of it yet.
+    pub const BEHIND: u8 = 128;
 
     pub fn has(self, flag: u8) -> bool {
         self.0 & flag != 0

@@ -1,10 +1,12 @@
 //! What a group of a plan is as a fleet: whom it calls, what it speaks, what its clients are.
 
-use crate::fleet::client::{FleetProfile, http};
+use crate::fleet::client::{FleetProfile, http, im};
 use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
 use crate::target::{self, Speech, Url, secret_of};
 use crate::trust;
 use lab::plan::Group;
+use model::account::AccountAddress;
+use model::chat::DEVICE_NAME_BYTES_MAX;
 use model::id::{DeviceId, ProductKey};
 use net::layer::ClientLayers;
 use proto_miop::client as miop;
@@ -29,6 +31,7 @@ pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
     let profile = match speech {
         Speech::Miop => FleetProfile::Miop(Arc::new(miop_profile(group, first)?)),
         Speech::Mqtt => FleetProfile::Mqtt(Arc::new(mqtt_profile(group, first)?)),
+        Speech::Im => FleetProfile::Im(Arc::new(im_profile(group, first)?)),
         Speech::Http => {
             FleetProfile::Http(Arc::new(http::HttpProfile::get(&first.authority(), &first.path)))
         }
@@ -43,7 +46,7 @@ pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
         first_number: group.first,
         number_step: group.step.max(1),
         heartbeat: if beats { HeartbeatMode::Agreed } else { HeartbeatMode::Never },
-        hearing: hearing(group)?,
+        hearing: hearing(group, speech),
         reconnect: match group.back_after.is_zero() {
             true => Reconnect::Never,
             false => Reconnect::Backoff { base: group.back_after.0, max: group.back_max.0 },
@@ -66,7 +69,7 @@ fn speech(group: &Group, url: &Url) -> Speech {
         Some(_) => Speech::Miop,
         None => Speech::Mqtt,
     };
-    url.scheme.speech.or(url.inside).unwrap_or(by_keys)
+    url.speech(by_keys)
 }
 
 fn threads(group: &Group) -> u16 {
@@ -93,17 +96,36 @@ fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLaye
     Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(profile.protocol()) })
 }
 
-fn hearing(group: &Group) -> Result<Hearing, String> {
+fn hearing(group: &Group, speech: Speech) -> Hearing {
+    let is_chat = speech == Speech::Im;
     let is_own = |filter: &String| !filter.contains(['+', '#']) && !filter.starts_with("$share/");
     let checks_rows = matches!(group.subscribe.as_slice(), [filter] if is_own(filter));
     let is_of_one = |filter: &String| is_own(filter) && filter.contains("%i");
-    let hears_own = !group.subscribe.is_empty() && group.subscribe.iter().all(is_of_one);
+    let hears_own = match is_chat {
+        true => account(group).contains("%i"),
+        false => !group.subscribe.is_empty() && group.subscribe.iter().all(is_of_one),
+    };
     let is_shared = group.subscribe.iter().any(|filter| filter.starts_with("$share/"));
     let answer_to = group.answer_to.as_deref().map(Box::from);
     let answer_qos = group.subscribe_qos;
     // Agents take turns with the numbers.
     let is_shared_elsewhere = is_shared && group.step > 1;
-    Ok(Hearing { answer_to, answer_qos, checks_rows, hears_own, is_shared, is_shared_elsewhere })
+    Hearing {
+        answer_to,
+        answer_qos,
+        checks_rows,
+        hears_own,
+        is_shared,
+        is_shared_elsewhere,
+        is_chat,
+        audits: group.audits,
+    }
+}
+
+/// The account of a client that talks: `%i` is its number.
+pub(crate) fn account(group: &Group) -> String {
+    let known = group.user.as_ref().or(group.id.as_ref());
+    known.cloned().unwrap_or_else(|| format!("{}-%i", group.name))
 }
 
 /// Keep-alive that is asked for, seconds.
@@ -149,6 +171,29 @@ fn miop_profile(group: &Group, url: &Url) -> Result<miop::Profile, String> {
     getrandom::fill(&mut profile.nonce_seed)
         .map_err(|error| format!("no random numbers for nonces: {error}"))?;
     Ok(profile)
+}
+
+fn im_profile(group: &Group, url: &Url) -> Result<im::ImProfile, String> {
+    let account = account(group);
+    let device = id(group, url);
+    let last = |formula: &str| formula.replace("%i", &u32::MAX.to_string());
+    AccountAddress::parse(&last(&account), "localhost")
+        .map_err(|wrong| format!("the account `{account}`: {wrong}"))?;
+    if last(&device).len() > DEVICE_NAME_BYTES_MAX {
+        return Err(format!("id = \"{device}\": a device's name has 64 bytes at most"));
+    }
+    let password = group.password.as_ref().or(url.password.as_ref());
+    if group.scram && password.is_none() {
+        return Err("scram: it proves a `password`, and there is none".to_owned());
+    }
+    Ok(im::ImProfile {
+        account: mqtt::Formula::new(&account),
+        device: mqtt::Formula::new(&device),
+        password: password.map(|password| password.as_str().into()),
+        is_scram: group.scram,
+        silence_s: keep_alive_s(group)?,
+        nobody: Arc::new(proto_im::client::Profile::new("", "")),
+    })
 }
 
 fn mqtt_profile(group: &Group, url: &Url) -> Result<mqtt::Profile, String> {
@@ -201,6 +246,8 @@ mod tests {
             (r#""url": ["ws://127.0.0.1/m"]"#, P::Mqtt),
             (r#""url": ["ws://127.0.0.1/m?protocol=mqtt"], "product": "pk""#, P::Mqtt),
             (r#""url": ["https://127.0.0.1/"]"#, P::Http),
+            (r#""url": ["im://127.0.0.1"]"#, P::Im),
+            (r#""url": ["ws://127.0.0.1/im?protocol=im"]"#, P::Im),
         ];
         for (rest, protocol) in cases {
             assert_eq!(speaks(rest), Ok(protocol), "{rest}");
@@ -212,6 +259,8 @@ mod tests {
             r#""url": ["miop://a:pk@127.0.0.1:1"], "id": "%i""#,
             r#""url": ["mqtt://127.0.0.1"], "version": 7"#,
             r#""url": ["mqtt://127.0.0.1"], "keep_alive": "2d""#,
+            r#""url": ["im://127.0.0.1"], "user": "Ann-%i""#,
+            r#""url": ["im://127.0.0.1"], "scram": true"#,
         ];
         for rest in wrong {
             assert!(speaks(rest).is_err_and(|what| !what.is_empty()), "{rest}");

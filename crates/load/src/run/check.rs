@@ -6,8 +6,9 @@
 
 mod part;
 
-use crate::target::Url;
+use crate::target::{self, Url};
 use lab::plan::{Plan, Span, Target};
+use model::account::AccountAddress;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -35,7 +36,7 @@ pub const NAME_MAX: usize = 64;
 /// Length of a stage's hold or waiting, at most: a month.
 pub const TIME_MAX: Span = Span::from_secs(31 * 86_400);
 /// Schemes of URLs that a plan may name although nothing speaks them yet.
-pub const SCHEMES_TO_COME: [&str; 2] = ["im", "xmpp"];
+pub const SCHEMES_TO_COME: [&str; 1] = ["xmpp"];
 
 /// A step on the way to a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,6 +196,30 @@ pub fn spoken(plan: &Plan) -> Result<(), String> {
                 "{url}: {scheme}:// cannot be spoken yet: this plan is carried and checked, and \
                  runs when the protocol is there"
             ));
+        }
+    }
+    accounts(plan)
+}
+
+/// Whether whoever talks by IM does so with accounts, and nobody else goes rounds.
+fn accounts(plan: &Plan) -> Result<(), String> {
+    for group in &plan.groups {
+        let urls = if group.url.is_empty() { &plan.target.url } else { &group.url };
+        let sent = plan.stages.iter().flat_map(|stage| stage.traffic.get(&group.name)).flatten();
+        if sent.clone().any(|traffic| traffic.loops.is_some()) && !target::is_chat(urls) {
+            let name = &group.name;
+            return Err(format!("group {name} goes rounds (`loops`): people do so, over im://"));
+        }
+        let topics = sent.filter_map(|traffic| traffic.topic.as_deref());
+        for topic in topics.filter(|_| target::is_chat(urls)) {
+            let one = topic.replace("%i", "0");
+            AccountAddress::parse(&one, "localhost").map_err(|why| {
+                format!(
+                    "group {} sends to `{topic}`, which is no account: {why}. People talk over \
+                     im://; groups and rooms are carried and checked, and cannot be spoken yet",
+                    group.name
+                )
+            })?;
         }
     }
     Ok(())

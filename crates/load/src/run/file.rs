@@ -2,7 +2,10 @@
 //!
 //! The text is read twice: as a [`Plan`], whose fields say what they take, and as a tree with the
 //! place of every key, by which [`check`](super::check)'s problems find their line. What the
-//! command line changes (`--set stage.hold.hold=10s`) is checked like the file itself.
+//! command line changes (`--set stage.hold.hold=10s`) is checked like the file itself. Parameters
+//! are put in before.
+
+mod parameters;
 
 use super::check::{self, KeyStep, PlanProblem};
 use lab::plan::Plan;
@@ -30,9 +33,11 @@ pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Plan, String> {
             text.len()
         ));
     }
+    let filled = parameters::fill(text, sets).map_err(|why| format!("{name}: {why}"))?;
+    let (text, sets) = (filled.text.as_str(), &filled.sets);
     let plan: Plan = toml::from_str(text).map_err(|error| misread(name, text, &error))?;
     if sets.is_empty() {
-        return Ok(plan);
+        return Ok(Plan { parameters: filled.parameters, ..plan });
     }
     let mut tree: Table = toml::from_str(text).map_err(|error| misread(name, text, &error))?;
     let mut changed = plan;
@@ -41,7 +46,7 @@ pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Plan, String> {
         let read = Plan::deserialize(Value::Table(tree.clone()));
         changed = read.map_err(|error| format!("--set {set}: {}", first_line(error.message())))?;
     }
-    Ok(changed)
+    Ok(Plan { parameters: filled.parameters, ..changed })
 }
 
 /// A problem of a plan, with its place in the file or the word of the command line that made it.

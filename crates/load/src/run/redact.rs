@@ -14,6 +14,8 @@ pub(super) fn plan(plan: &Plan) -> String {
     if shown.target.token.is_some() {
         shown.target.token = Some(HIDDEN.to_owned());
     }
+    let secrets = shown.parameters.iter_mut().filter(|(name, _)| is_secret(&name.to_lowercase()));
+    secrets.for_each(|(_, value)| *value = lab::plan::Parameter::Text(HIDDEN.to_owned()));
     for group in &mut shown.groups {
         group.url.iter_mut().for_each(|url| *url = self::url(url));
         for secret in [&mut group.password, &mut group.secret] {

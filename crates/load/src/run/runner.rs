@@ -5,14 +5,16 @@
 //!
 //! ```text
 //! stage: [leave] → arrive (all there, all had a turn, or arrive_max) → hold (faults, traffic)
-//!        → settle (nothing sent, answers come in) → [audit] → checks → next, or the end
+//!        → settle (nothing sent, answers come in) → [audits] → checks → next, or the end
 //! ```
 
 mod audit;
 mod excuse;
 mod heard;
+mod ledger;
 mod look;
 mod stage;
+mod tail;
 mod wishes;
 
 use super::parts::{Before, Parts};
@@ -107,8 +109,14 @@ struct Runner<'a> {
     unanswered: BTreeMap<String, f64>,
     /// Ends that are the plan's own doing.
     excuses: excuse::Excuses,
-    /// What audits of presence found.
+    /// What audits found.
     audited: Counts,
+    /// Groups that have a number of messages to send in this stage, and what they will have had
+    /// taken then.
+    owing: Vec<(String, f64)>,
+    /// Messages that had an answer, and those received, when a look last showed more of them.
+    answered: tail::Latest,
+    received: tail::Latest,
     /// Clients that each group shall have.
     wanted: BTreeMap<String, u32>,
     place: usize,
@@ -165,6 +173,9 @@ impl<'a> Runner<'a> {
             unanswered: BTreeMap::new(),
             excuses: excuse::Excuses::default(),
             audited: Counts::default(),
+            owing: Vec::new(),
+            answered: tail::Latest::default(),
+            received: tail::Latest::default(),
             wanted: BTreeMap::new(),
             place: 0,
             part: super::StagePart::Arriving,

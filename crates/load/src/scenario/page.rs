@@ -60,6 +60,7 @@ fn named<'a>(text: &'a str, start: &str) -> Option<&'a str> {
 fn heading(name: &str) -> &str {
     match name {
         "Plan" => "The plan.",
+        "Parameter" => "A value of `[parameters]`.",
         "Target" => "`[target]`.",
         "Group" => "`[[group]]`.",
         "Stage" => "`[[stage]]`.",

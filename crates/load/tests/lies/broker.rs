@@ -121,9 +121,16 @@ impl Broker {
     pub fn address(&self) -> std::net::SocketAddr {
         self.server.address()
     }
+}
 
+/// Who knows what was done.
+pub trait TruthTeller {
     /// What it did so far.
-    pub fn truth(&self) -> Truth {
+    fn truth(&self) -> Truth;
+}
+
+impl TruthTeller for Broker {
+    fn truth(&self) -> Truth {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).truth.clone()
     }
 }

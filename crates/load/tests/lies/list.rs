@@ -32,32 +32,32 @@ pub struct Lie {
 }
 
 impl Lie {
-    fn of(name: &'static str, run: impl Fn() -> Run + Send + Sync + 'static) -> Lie {
+    pub fn of(name: &'static str, run: impl Fn() -> Run + Send + Sync + 'static) -> Lie {
         let (figures, causes): (&[_], &[_]) = (&[], &[]);
         let (says, side, shows, run) = (None, "", "", Box::new(run));
         Lie { name, figures, causes, says, side, shows, unknown: &[], run }
     }
 
-    fn counts(self, figures: &'static [(&'static str, f64)]) -> Lie {
+    pub fn counts(self, figures: &'static [(&'static str, f64)]) -> Lie {
         Lie { figures, ..self }
     }
 
-    fn ends(self, causes: &'static [(Cause, u64)]) -> Lie {
+    pub fn ends(self, causes: &'static [(Cause, u64)]) -> Lie {
         Lie { causes, ..self }
     }
 
-    fn says(self, side: &'static str, says: &'static str, shows: &'static str) -> Lie {
+    pub fn says(self, side: &'static str, says: &'static str, shows: &'static str) -> Lie {
         Lie { says: Some(says), side, shows, ..self }
     }
 
-    fn unknown(self, unknown: &'static [&'static str]) -> Lie {
+    pub fn unknown(self, unknown: &'static [&'static str]) -> Lie {
         Lie { unknown, ..self }
     }
 }
 
 /// Messages of a run, sent as fast as they can be: no moment of a plan comes too late for a slow
 /// machine. Of these twenty are lied about, and the last is not.
-const MESSAGES: u64 = 205;
+pub const MESSAGES: u64 = 205;
 
 /// Four clients, or as many, whose messages go to any one of them.
 fn among(told: Told, clients: u64, keys: &str, traffic: &str) -> Run {
@@ -277,6 +277,7 @@ pub fn lies() -> Vec<Lie> {
     let mut all = honest();
     all.extend(of_messages());
     all.extend(of_answers());
+    all.extend(crate::chats::lies());
     all.extend(of_sessions());
     all.extend(of_machines());
     all

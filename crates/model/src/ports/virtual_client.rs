@@ -77,6 +77,13 @@ pub enum Observation {
         /// Stored messages not sent yet.
         remaining: u32,
     },
+    /// Stored messages came that it had asked for; each was handed on before.
+    Fetched {
+        /// How many.
+        messages: u32,
+        /// How many more there are. It asks for them by itself.
+        behind: u32,
+    },
     /// A message arrived, of which only the front is handed on: nothing is allocated for it.
     Heard {
         /// Bytes of its body.

@@ -53,6 +53,37 @@ const MQTT: &[Meaning] = &[
     Meaning(159, "connection rate exceeded", true),
 ];
 
+/// IM 8.1: what may refuse or end a session. Of messages (IM 8.2) the numbers say other things.
+const IM: &[Meaning] = &[
+    Meaning(1, "name, password, token or proof are wrong", false),
+    Meaning(2, "not authorised", false),
+    Meaning(3, "the account's or the device's name is not allowed", false),
+    Meaning(5, "what must be asked does not answer", true),
+    Meaning(6, "busy", true),
+    Meaning(7, "full", true),
+    Meaning(8, "more than a quota allows", true),
+    Meaning(9, "more than a rate allows", true),
+    Meaning(10, "banned", false),
+    Meaning(14, "a newer connection took the device over: are two clients one device?", false),
+    Meaning(15, "an operator said so", false),
+    Meaning(16, "the session's authorisation is over", false),
+    Meaning(17, "the log has no room", true),
+    Meaning(18, "the log takes nothing until a restart", true),
+    Meaning(35, "no login came in time", true),
+    Meaning(36, "nothing was heard for too long", false),
+];
+
+/// IM 8.2: why a message was not taken.
+const IM_MESSAGES: &[Meaning] = &[
+    Meaning(1, "no such account", false),
+    Meaning(2, "the message's id was used for another one", false),
+    Meaning(3, "too large", false),
+    Meaning(4, "it makes no sense", false),
+    Meaning(5, "busy", true),
+    Meaning(6, "the log has no room", true),
+    Meaning(7, "the log takes nothing until a restart", true),
+];
+
 const HTTP: &[Meaning] = &[
     Meaning(401, "not authorised", false),
     Meaning(403, "forbidden", false),
@@ -137,6 +168,8 @@ fn meaning(case: &Case, code: &str) -> Option<&'static Meaning> {
     let list = match scheme {
         "miop" | "miops" => MIOP,
         "mqtt" | "mqtts" | "ws" | "wss" => MQTT,
+        "im" | "ims" if code.starts_with("not taken") => IM_MESSAGES,
+        "im" | "ims" => IM,
         "http" | "https" => HTTP,
         _ => return None,
     };

@@ -23,7 +23,10 @@ impl WrkLogic {
         let keeps = self.wants.response;
         let wire = match &self.job.plan.profile {
             FleetProfile::Http(_) => ProtocolMachine::Http(Box::new(AnswerReader::new(keeps))),
-            FleetProfile::Tcp => ProtocolMachine::Tcp { end: self.job.end.clone(), keeps, open: 0 },
+            // No URL of wrk's names IM.
+            FleetProfile::Tcp | FleetProfile::Im(_) => {
+                ProtocolMachine::Tcp { end: self.job.end.clone(), keeps, open: 0 }
+            }
             FleetProfile::Miop(profile) => {
                 let client = proto_miop::client::Client::new(profile.clone(), number);
                 ProtocolMachine::Miop(client, self.scratch.clone())

@@ -75,6 +75,25 @@ impl FleetLogic {
         }
     }
 
+    /// A device that talks has its session, and so much is stored for it.
+    pub(super) fn fell_behind(&mut self, virtual_client: u32, stored: u32) {
+        let says_once = self.pool.plan.profile.says_once();
+        if stored > 0 && says_once && self.pool.is_online(virtual_client) {
+            self.pool.at(virtual_client).flags.set(Flags::BEHIND);
+            self.pool.log.fell_behind += 1;
+            self.pool.log.behind_now += 1;
+        }
+    }
+
+    /// Stored messages came; so many more are on their way.
+    pub(super) fn fetched(&mut self, virtual_client: u32, messages: u32, behind: u32) {
+        self.pool.log.fetched += u64::from(messages);
+        if behind == 0 && self.pool.at(virtual_client).flags.take(Flags::BEHIND) {
+            self.pool.log.caught_up += 1;
+            self.pool.log.behind_now -= 1;
+        }
+    }
+
     /// Has a client say farewell and stay away.
     pub(super) fn say_farewell(&mut self, now: Now, virtual_client: u32, handle: &mut ShardHandle) {
         let this = self.pool.at(virtual_client);
@@ -97,6 +116,7 @@ impl FleetLogic {
                 if this.flags.has(Flags::CALLED) {
                     self.pool.gone(virtual_client);
                     self.resting.remove(&virtual_client);
+                    self.flights_lost(virtual_client, true);
                 }
             }
             State::Leaving | State::Gone => {}

@@ -77,6 +77,7 @@ impl FleetLogic {
         let told = self.pool.at(virtual_client).flags.take(Flags::TOLD);
         let Some(uncounted) = self.pool.ended(now, virtual_client) else { return };
         let is_planned = told && uncounted == Some(Phase::Online) && is_farewell(reason);
+        let mut ended_by_plan = false;
         if let Some(phase) = uncounted {
             let cause = match is_planned {
                 true => Cause::Farewell,
@@ -91,10 +92,12 @@ impl FleetLogic {
                     self.pool.at(virtual_client).lose(now.mono);
                 }
             }
+            ended_by_plan = cause.side() == Side::Plan;
         }
-        if self.pool.come_back(now, virtual_client)
-            && let Some(client) = seat.vacate()
-        {
+        if !self.pool.come_back(now, virtual_client) {
+            // What is said once has nobody any more who says it again.
+            self.flights_lost(virtual_client, ended_by_plan);
+        } else if let Some(client) = seat.vacate() {
             self.resting.insert(virtual_client, client);
         }
     }
@@ -110,6 +113,7 @@ impl FleetLogic {
         self.pool.not_connected(now, virtual_client, (phase, reason), handle);
         if self.pool.at(virtual_client).state == State::Gone {
             self.resting.remove(&virtual_client);
+            self.flights_lost(virtual_client, false);
         }
     }
 
@@ -117,12 +121,19 @@ impl FleetLogic {
     pub(super) fn offline(&mut self, virtual_client: u32, cause: Cause) {
         let planned = cause.side() == Side::Plan;
         self.pool.log.online_now -= 1;
-        self.flights_lost(virtual_client, planned);
+        if !self.pool.plan.profile.says_once() {
+            self.flights_lost(virtual_client, planned);
+        }
         let this = self.pool.at(virtual_client);
         this.flags.take(Flags::FROZEN);
+        let was_behind = this.flags.take(Flags::BEHIND);
         let was_pinging = this.flags.take(Flags::PINGING);
         this.flags.take(Flags::OVERDUE);
         this.ears = Ears::Open;
+        if was_behind {
+            self.pool.log.behind_now -= 1;
+            self.pool.log.left_behind += 1;
+        }
         if was_pinging {
             let log = &mut self.pool.log;
             log.open_pings -= 1;

@@ -6,6 +6,7 @@
 
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::FleetProfile;
+use crate::fleet::client::im::PASSING_FAULTS;
 use crate::fleet::virtual_client::{Flags, NONE, State, VirtualClient};
 use base::time::{Instant, Now};
 use lab::timing::Timing;
@@ -19,6 +20,8 @@ struct Flight {
     late_us: u32,
     /// Its number on its client's machine.
     seq: u32,
+    /// Which message it is, where that is kept account of.
+    mark: u32,
     /// The server will say that it has it.
     is_answered: bool,
     /// The next one of its client, or the next free place.
@@ -127,11 +130,20 @@ impl FleetLogic {
     ) {
         let this = &mut self.pool.clients[virtual_client as usize];
         this.sent += 1;
-        let flight = Flight { at, late_us, seq: this.sent, is_answered, next: NONE };
+        let flight = Flight { at, late_us, seq: this.sent, mark: 0, is_answered, next: NONE };
         self.flights.push(this, flight);
         let (sent, open) = self.sums();
         *sent += 1;
         *open += 1;
+    }
+
+    /// Says which message the newest of a client is, once it is under way; its number.
+    pub(super) fn mark_flight(&mut self, virtual_client: u32, mark: u32) -> u32 {
+        let this = &self.pool.clients[virtual_client as usize];
+        if let Some(newest) = self.flights.all.get_mut(this.newest as usize) {
+            newest.mark = mark;
+        }
+        this.sent
     }
 
     fn sums(&mut self) -> (&mut u64, &mut u64) {
@@ -185,6 +197,7 @@ impl FleetLogic {
         let Some(flight) = self.flights.pick(this, seq) else { return };
         *self.sums().1 -= 1;
         self.pool.log.taken += 1;
+        self.pool.log.taken_marks += u64::from(flight.mark);
         self.pool.note(Timing::Publish, now.mono - flight.at, flight.late_us);
         self.fill_windows(now, virtual_client, handle);
     }
@@ -223,6 +236,10 @@ impl FleetLogic {
         handle: &mut ShardHandle,
     ) {
         let is_request = self.sends_requests();
+        if self.pool.plan.profile.says_once() && PASSING_FAULTS.contains(&code) {
+            // It is said again, and has no end yet.
+            return self.pool.log.codes.count(&format!("not taken {code}"));
+        }
         let this = &mut self.pool.clients[virtual_client as usize];
         if this.state != State::Online {
             return;

@@ -6,6 +6,7 @@
 //! has not for a while. What cannot be told of a message is counted, as unjudged.
 
 use super::lately::{Rank, key};
+use super::pairs::{mark_of, pair_of};
 use super::traffic::topic_of;
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::{ClientAct, FleetProfile, TopicMessage};
@@ -107,12 +108,17 @@ impl FleetLogic {
         came: &Came<'_>,
         handle: &mut ShardHandle,
     ) {
+        let proof = stamp::proof(came.front, came.bytes, came.rest);
+        let is_chat = self.pool.plan.hearing.is_chat;
+        if is_chat && self.is_of_another_run(now, proof, came.front) {
+            self.pool.log.earlier += 1;
+            return;
+        }
         self.pool.log.messages += 1;
         self.pool.log.message_bytes += u64::from(came.bytes);
         if self.sends_requests() {
             return; // bytes that nobody asked for
         }
-        let proof = stamp::proof(came.front, came.bytes, came.rest);
         self.pool.log.changed += u64::from(proof == StampProof::Changed);
         self.pool.log.foreign += u64::from(proof == StampProof::Foreign);
         let head = match proof {
@@ -122,14 +128,23 @@ impl FleetLogic {
         };
         let Some(head) = head else {
             self.pool.log.unjudged += 1;
-            self.pool.log.repeated += u64::from(came.again);
+            self.pool.log.repeated += u64::from(came.again && !is_chat);
             return;
         };
         let timing = if head.is_answer { Timing::Request } else { Timing::Delivery };
-        self.pool.log.timings.at(timing).note_both(head.corrected_us, head.raw_us);
+        if !self.pool.plan.hearing.audits {
+            self.pool.log.timings.at(timing).note_both(head.corrected_us, head.raw_us);
+        }
         match (proof, head.from) {
             (StampProof::Whole(sign), _) if self.is_astray(virtual_client, &sign) => {
                 self.pool.log.astray += 1
+            }
+            (StampProof::Whole(sign), From::Row { number, .. }) if is_chat => {
+                let rank = self.pairs.rank(pair_of(virtual_client, &sign), number);
+                self.count_rank(rank);
+                if matches!(rank, Rank::New | Rank::Late) {
+                    self.pool.log.received_marks += u64::from(mark_of(&sign));
+                }
             }
             (_, From::Row { tag, number }) if self.is_row_of(virtual_client, tag) => {
                 self.look_at_number(now, virtual_client, (tag, number));
@@ -145,6 +160,13 @@ impl FleetLogic {
             _ => self.pool.number(virtual_client),
         };
         self.answer(now, virtual_client, came.front, sender, handle);
+    }
+
+    /// Whether a message was sent before this run began: inboxes outlive runs.
+    fn is_of_another_run(&self, now: Now, proof: StampProof, front: &[u8]) -> bool {
+        let head = stamp::read(front, self.wall_us(now.mono));
+        let is_older = head.is_none_or(|head| head.corrected_us > now.mono.nanos() / 1_000);
+        matches!(proof, StampProof::Whole(_)) && is_older
     }
 
     /// Whether a message came to a client that has not subscribed to its topic.
@@ -212,6 +234,10 @@ impl FleetLogic {
                 self.lately.rank(now.mono, sent, keys, sign.number)
             }
         };
+        self.count_rank(rank);
+    }
+
+    fn count_rank(&mut self, rank: Rank) {
         let is_elsewhere = self.pool.plan.hearing.is_shared_elsewhere;
         match rank {
             Rank::Repeated => self.pool.log.repeated += 1,
@@ -251,7 +277,7 @@ impl FleetLogic {
 
     /// The sign of the next message of this publisher.
     pub(super) fn sign(&mut self, publisher: u32, topic: u32, stream: u8) -> Sign {
-        self.numbered += 1;
+        self.numbered = (self.numbered + 1) % stamp::NUMBER_END;
         Sign { publisher, topic, tag: self.pool.plan.tag, stream, number: self.numbered }
     }
 }

@@ -6,8 +6,10 @@
 //! this thread got to too late (`dropped`). Messages do not wait for each other. Closed loop: a
 //! client sends as soon as its window has room, and both times are the same.
 
+use super::pairs::mark_of;
 use super::{FleetLogic, ShardHandle};
-use crate::fleet::client::{ClientAct, FleetProfile, TopicMessage};
+use crate::fleet::client::im::ChatSay;
+use crate::fleet::client::{Client, ClientAct, FleetProfile, TopicMessage};
 use crate::fleet::pace::{Rate, Schedule};
 use crate::fleet::pool::micros;
 use crate::fleet::stamp::{self, From, NO_TOPIC};
@@ -53,6 +55,8 @@ struct Stream {
     body: Arc<[u8]>,
     /// Checksum of what is behind the proof; `None`: there is no room for one.
     rest: Option<u32>,
+    /// What is behind the proof, for who sends texts.
+    text: Arc<str>,
 }
 
 impl Stream {
@@ -84,6 +88,7 @@ impl FleetLogic {
             blocked_at: now.mono,
             blocked: None,
             rest: None,
+            text: "r".repeat((traffic.bytes as usize).saturating_sub(stamp::PROOF_BYTES)).into(),
             body: vec![b'r'; (traffic.bytes as usize).max(stamp::HEAD_BYTES)].into(),
             traffic: traffic.clone(),
         };
@@ -189,8 +194,12 @@ impl FleetLogic {
             self.pool.log.dropped += 1;
         }
         self.pool.timers.push(Reverse((next, virtual_client, timer, Aim::Every(place))));
-        if self.can_send(virtual_client) && self.streams.all[usize::from(place)].take_one() {
-            self.send(now, virtual_client, usize::from(place), at, handle);
+        let place = usize::from(place);
+        if self.can_send(virtual_client)
+            && self.goes_round(virtual_client, place)
+            && self.streams.all[place].take_one()
+        {
+            self.send(now, virtual_client, place, at, handle);
         }
     }
 
@@ -205,6 +214,7 @@ impl FleetLogic {
             }
             while self.can_send(virtual_client)
                 && self.pool.at(virtual_client).open < u32::from(window)
+                && self.goes_round(virtual_client, place)
                 && self.streams.all[place].take_one()
             {
                 self.send(now, virtual_client, place, now.mono, handle);
@@ -220,6 +230,12 @@ impl FleetLogic {
         if is_loop && self.can_send(virtual_client) && !self.pool.at(virtual_client).is_pinging() {
             self.ping(virtual_client, now.mono, 0, handle);
         }
+    }
+
+    /// Whether a client's rounds of a stream are not over; where there are none they never are.
+    fn goes_round(&self, virtual_client: u32, place: usize) -> bool {
+        let gone = u64::from(self.pool.clients[virtual_client as usize].row);
+        self.streams.all[place].traffic.rounds(1).is_none_or(|rounds| gone < rounds)
     }
 
     fn can_send(&mut self, virtual_client: u32) -> bool {
@@ -334,6 +350,9 @@ impl FleetLogic {
             (What::Publish, FleetProfile::Mqtt(_)) => {
                 self.publish(now, virtual_client, place, at, handle)
             }
+            (What::Publish, FleetProfile::Im(_)) => {
+                self.say(now, virtual_client, place, at, handle)
+            }
             (What::Publish, _) => {
                 let planned_us = self.wall_us(at);
                 let body = with_front(&body, &stamp::head(planned_us, late_us, From::Nobody));
@@ -395,6 +414,62 @@ impl FleetLogic {
         let topic_message = TopicMessage { topic, qos, retain, body };
         self.flights_begin(virtual_client, at, late_us, topic_message.qos > 0);
         self.tell(virtual_client, ClientAct::Publish(Box::new(topic_message)), handle);
+    }
+
+    /// Says something to the next one in turn, or to whom the plan says.
+    fn say(
+        &mut self,
+        now: Now,
+        virtual_client: u32,
+        place: usize,
+        at: Instant,
+        handle: &mut ShardHandle,
+    ) {
+        let own = self.pool.number(virtual_client);
+        let (late_us, planned_us) = (micros(now.mono - at), self.wall_us(at));
+        let stream = &self.streams.all[place];
+        let Traffic { among, loops, topic, .. } = &stream.traffic;
+        let tag = self.pool.plan.tag;
+        let (number, from) = match (among, loops) {
+            (Some(among), Some(_)) => {
+                let step = &mut self.pool.clients[virtual_client as usize].row;
+                let (to, round) = (*step % among, *step / among + 1);
+                *step += 1;
+                (to, From::Row { tag, number: round })
+            }
+            (Some(among), None) => {
+                (self.pool.random.below(u64::from(*among)) as u32, From::Sender(own))
+            }
+            (None, _) => {
+                let row = &mut self.pool.clients[virtual_client as usize].row;
+                *row = (*row + 1) % stamp::ROW_END;
+                (own, From::Row { tag, number: *row })
+            }
+        };
+        let formula = topic.as_deref().unwrap_or_default();
+        let to = topic_of(formula, number, own);
+        let told = if formula.contains("%i") { number } else { NO_TOPIC };
+        let (body, rest, text) = (stream.body.clone(), stream.rest, stream.text.clone());
+        let head = stamp::head(planned_us, late_us, from);
+        let sign = self.sign(own, told, place as u8);
+        let front: Box<[u8]> = match rest {
+            Some(rest) => Box::new(stamp::prove(&head, &sign, rest)),
+            None => with_front(&body, &head),
+        };
+        self.flights_begin(virtual_client, at, late_us, true);
+        let number = self.mark_flight(virtual_client, mark_of(&sign));
+        let say = ChatSay { virtual_client, number, to, id: sign.bytes(), front, text };
+        self.tell(virtual_client, ClientAct::Say(Box::new(say)), handle);
+    }
+
+    /// What could not be said on a connection that has ended: on the next one.
+    pub(super) fn say_later(&mut self, say: ChatSay, handle: &mut ShardHandle) {
+        let virtual_client = say.virtual_client;
+        if let Some(Client::Im(client)) = self.resting.get_mut(&virtual_client) {
+            client.keep(say);
+        } else if matches!(self.pool.at(virtual_client).state, State::Asking | State::Online) {
+            self.tell(virtual_client, ClientAct::Say(Box::new(say)), handle);
+        }
     }
 
     /// The run's time at a moment, microseconds.

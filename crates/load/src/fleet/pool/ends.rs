@@ -15,8 +15,9 @@ use model::close::CloseReason;
 use net::{ShardHandle, ShardLogic};
 use std::time::Duration;
 
-/// Refusals that no waiting changes (MIOP 7: 20 to 29).
+/// Refusals that no waiting changes (MIOP 7: 20 to 29; IM 8.1).
 const PERMANENT: std::ops::Range<u32> = 20..30;
+const PERMANENT_OF_IM: [u32; 10] = [1, 2, 3, 4, 15, 16, 32, 33, 34, 37];
 
 impl ClientPool {
     /// A Bind was refused with this code, and when to come back: the client leaves. False: it had
@@ -35,8 +36,12 @@ impl ClientPool {
         self.end(Phase::Bind, Cause::BindRefused);
         self.log.codes.count(&format!("refused {code}"));
         self.leave(now, virtual_client, retry_after_ms, handle);
-        let is_miop = matches!(self.plan.profile, FleetProfile::Miop(_));
-        if is_miop && PERMANENT.contains(&code) {
+        let is_permanent = match self.plan.profile {
+            FleetProfile::Miop(_) => PERMANENT.contains(&code),
+            FleetProfile::Im(_) => PERMANENT_OF_IM.contains(&code),
+            _ => false,
+        };
+        if is_permanent {
             self.at(virtual_client).flags.set(Flags::FAREWELL);
         }
         true

@@ -120,6 +120,16 @@ fn traffic(at: &At, traffic: &Traffic) -> Result<(), PlanProblem> {
     if let Some(among) = traffic.among {
         at.key("among").must(among > 0, among, "so many topics to draw from, at least 1")?;
     }
+    if let Some(loops) = traffic.loops {
+        let at = at.key("loops");
+        at.must((1..1 << 24).contains(&loops), loops, "rounds, 1 to 16777215")?;
+        at.must(traffic.among.is_some(), loops, "rounds go over `among` numbers: say how many")?;
+        at.must(traffic.messages.is_none(), loops, "rounds are counted: leave `messages` out")?;
+        let all = traffic.rounds(1).unwrap_or(0);
+        at.must(all < 1 << 32, loops, "fewer than 4294967296 messages a client")?;
+        let closed = matches!(traffic.pace, Pace::Window(_) | Pace::Every(_));
+        at.must(closed, loops, "each client goes its rounds at its own pace: `window` or `every`")?;
+    }
     let pace = at.key("pace");
     match traffic.pace {
         Pace::PerS(per_s) => rate(&pace.key("per_s"), per_s)?,

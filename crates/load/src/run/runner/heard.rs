@@ -8,6 +8,8 @@
 //! cannot be said is counted as untracked.
 
 use super::Runner;
+use crate::local::recruit;
+use crate::target;
 use lab::plan::{Group, Traffic, What};
 use lab::run::Counts;
 use std::collections::BTreeMap;
@@ -88,6 +90,23 @@ impl Runner<'_> {
         open(Some(&self.total))
     }
 
+    /// What the clients of a group hear: topics, or what is said to them.
+    fn ears(&self, group: &Group) -> Vec<String> {
+        let urls = if group.url.is_empty() { &self.plan.target.url } else { &group.url };
+        match target::is_chat(urls) {
+            true => vec![recruit::account(group)],
+            false => group.subscribe.clone(),
+        }
+    }
+
+    /// Whether all clients of a group have gone all their rounds.
+    fn is_through(&self, group: &str) -> bool {
+        let clients = self.wanted.get(group).copied().unwrap_or(0);
+        let spoken = self.spoken.get(group).map_or(&[][..], Vec::as_slice);
+        let rounds: Option<u64> = spoken.iter().map(|traffic| traffic.rounds(clients)).sum();
+        rounds.is_some_and(|rounds| self.sent(group) >= rounds as f64)
+    }
+
     /// Receivers in a group of one message of another, in all; `None`: nobody knows.
     fn receivers(&self, sender: &Group, receiver: &Group) -> Option<f64> {
         if let Some(told) = receiver.hears.get(&sender.name) {
@@ -104,15 +123,21 @@ impl Runner<'_> {
             Some(_) => Some(1.0),
             None => Some(clients(receiver)),
         });
+        let rounds = spoken.iter().any(|traffic| traffic.loops.is_some());
+        let ears = self.ears(receiver);
         let each = of_topics.chain(of_answers).map(|(topic, among)| {
             let numbers = among.map_or(clients(sender), f64::from);
             let are_plain = [sender, receiver].iter().all(|group| group.first == 0);
             let has_all = are_plain && numbers <= clients(receiver);
-            let met = receiver.subscribe.iter().map(|filter| (filter, meets(filter, topic)));
+            let met = ears.iter().map(|filter| (filter, meets(filter, topic)));
             let met: Vec<_> = met.filter(|(_, met)| *met != Met::Never).collect();
             match met.as_slice() {
                 [] => Some(0.0),
                 [(_, Met::Own)] if has_all => Some(1.0),
+                // Who has gone all rounds has been with each as often as with the others.
+                [(_, Met::Own)] if are_plain && rounds && self.is_through(&sender.name) => {
+                    Some(clients(receiver) / numbers)
+                }
                 [(filter, Met::All)] if filter.starts_with("$share/") => Some(1.0),
                 [(_, Met::All)] => Some(clients(receiver)),
                 _ => None,
@@ -172,7 +197,7 @@ fn meets(filter: &str, topic: &str) -> Met {
             None => return Met::Never,
             Some(_) if level == "+" => {}
             Some(other) if other == level => own |= level.contains("%i"),
-            Some(other) if other.contains("%i") || level.contains("%i") => perhaps = true,
+            Some(other) if may_be(level, other) => perhaps = true,
             Some(_) => return Met::Never,
         }
     }
@@ -182,6 +207,13 @@ fn meets(filter: &str, topic: &str) -> Met {
         (None, false, true) => Met::Own,
         (None, false, false) => Met::All,
     }
+}
+
+/// Whether two formulas can have a name in common.
+fn may_be(one: &str, other: &str) -> bool {
+    let front = |formula: &str| formula.split("%i").next().unwrap_or_default().to_owned();
+    let (a, b) = (front(one), front(other));
+    (one.contains("%i") || other.contains("%i")) && (a.starts_with(&b) || b.starts_with(&a))
 }
 
 #[cfg(test)]
@@ -202,6 +234,9 @@ mod tests {
             ("a/%i", "a", Met::Never),
             ("a/7", "a/%i", Met::Perhaps),
             ("a/%i", "a/7", Met::Perhaps),
+            ("u_%i", "ru_%i", Met::Never),
+            ("u%i", "u1%i", Met::Perhaps),
+            ("ru_%i", "ru_%i", Met::Own),
             ("a/%i/#", "a/%i/x", Met::Own),
         ] {
             assert_eq!(meets(filter, topic), met, "{filter} {topic}");

@@ -61,6 +61,7 @@ impl Runner<'_> {
         self.excuse(now, &mut groups);
         self.total = self.audited.clone();
         groups.values().for_each(|counts| self.total.add(counts));
+        self.note_latest(now);
         self.groups = groups;
         for note in look.notes {
             self.note(note);

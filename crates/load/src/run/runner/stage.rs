@@ -48,7 +48,10 @@ impl Runner<'_> {
         self.hold();
         if self.settle() {
             self.miss(&groups);
+            self.tail(arrived_ms);
         }
+        self.owe();
+        self.audit_inboxes();
         self.audit();
         self.row();
         let to_ms = self.now_ms();
@@ -175,6 +178,8 @@ impl Runner<'_> {
         let began = self.now_ms();
         let paused = self.paused_ms;
         let mut counted = self.counted();
+        self.owing = self.owing();
+        let audits = self.audits();
         let mut faults: Vec<Ongoing> = planned.faults.iter().map(Ongoing::of).collect();
         while self.end.is_none() {
             let shift = began + (self.paused_ms - paused);
@@ -183,10 +188,11 @@ impl Runner<'_> {
             for fault in &mut faults {
                 self.work(fault, now.saturating_sub(shift));
             }
-            if now >= self.until_ms || self.all_sent(&mut counted) {
+            let is_over = self.all_sent(&mut counted) || audits && self.is_audited();
+            if now >= self.until_ms || is_over {
                 break;
             }
-            self.counts_messages = !counted.is_empty();
+            self.counts_messages = audits || !counted.is_empty();
             let next = faults.iter().filter_map(Ongoing::next_ms).min();
             let next = next.map_or(u64::MAX, |at| shift.saturating_add(at));
             self.beat(self.until_ms.min(next));
@@ -237,6 +243,11 @@ impl Runner<'_> {
     /// Groups that have a number of messages to send, and what they will have sent then.
     fn counted(&self) -> Vec<(String, f64)> {
         let groups = self.traffic.iter().filter_map(|(group, traffic)| {
+            let clients = self.wanted.get(group).copied().unwrap_or(0);
+            let rounds: Option<u64> = traffic.iter().map(|sent| sent.rounds(clients)).sum();
+            if let Some(rounds) = rounds.filter(|rounds| *rounds > 0) {
+                return Some((group.clone(), rounds as f64));
+            }
             let wanted: Option<u64> = traffic.iter().map(|sent| sent.messages).sum();
             let wanted = wanted.filter(|wanted| *wanted > 0)?;
             Some((group.clone(), self.sent(group) + wanted as f64))
@@ -244,7 +255,7 @@ impl Runner<'_> {
         groups.collect()
     }
 
-    fn sent(&self, group: &str) -> f64 {
+    pub(super) fn sent(&self, group: &str) -> f64 {
         self.groups.get(group).map_or(0.0, |counts| counts.figure("messages.sent"))
     }
 

@@ -72,8 +72,10 @@ fn speak(ready: &mut ReadyPlan) {
     let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
     let has_product = plan.groups.iter().any(|group| group.product.is_some());
     let in_web_socket = if has_product { Speech::Miop } else { Speech::Mqtt };
-    let speech = url.map(|url| url.scheme.speech.or(url.inside).unwrap_or(in_web_socket));
-    let Some(speech) = speech.filter(|speech| *speech != Speech::Mqtt) else { return };
+    let speech = url.map(|url| url.speech(in_web_socket));
+    // Who talks has accounts in place of topics: the check says where a plan has none.
+    let speech = speech.filter(|speech| !matches!(speech, Speech::Mqtt | Speech::Im));
+    let Some(speech) = speech else { return };
     let mut changed = false;
     for group in &mut plan.groups {
         changed |= !group.subscribe.is_empty() || !group.hears.is_empty();

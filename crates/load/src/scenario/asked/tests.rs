@@ -21,7 +21,7 @@ fn target(url: &str) -> Target {
 }
 
 #[test]
-fn every_shipped_plan_can_be_run_against_mqtt_but_those_of_im() {
+fn every_shipped_plan_can_be_run_against_mqtt_or_says_that_it_is_for_people_who_talk() {
     let why = of("push-api", to(MQTT)).expect_err("nobody to push by");
     assert!(why.contains("--api"), "{why}");
     for scenario in ALL {
@@ -30,12 +30,32 @@ fn every_shipped_plan_can_be_run_against_mqtt_but_those_of_im() {
             asked = to(MIOP);
             asked.target.api = Some("http://127.0.0.1:1".to_owned());
         }
+        let goes_rounds = ["im-w1", "im-w2"].contains(&scenario.name);
         let ready = ready(scenario.name, scenario.text, &asked, true);
-        assert!(ready.is_ok(), "{}: {ready:?}", scenario.name);
-        let im = super::ready(scenario.name, scenario.text, &to("im://10.0.0.1:1883"), true);
-        let why = im.expect_err("nothing speaks it");
-        assert!(why.contains("im:// cannot be spoken yet"), "{why}");
+        match &ready {
+            Err(why) if goes_rounds => assert!(why.contains("rounds"), "{why}"),
+            ready => assert!(ready.is_ok() && !goes_rounds, "{}: {ready:?}", scenario.name),
+        }
+        let xmpp = super::ready(scenario.name, scenario.text, &to("xmpp://10.0.0.1"), true);
+        let why = xmpp.expect_err("nothing speaks it");
+        assert!(why.contains("xmpp:// cannot be spoken yet"), "{why}");
     }
+}
+
+#[test]
+fn over_im_people_talk_and_a_plan_without_accounts_says_so() {
+    let im = |name: &str| of(name, to("im://10.0.0.1"));
+    for name in ["im-w1", "im-w2", "link-limit"] {
+        assert!(im(name).is_ok(), "{name}: {:?}", im(name));
+    }
+    for name in ["im-w3", "im-w4", "im-w5", "im-w6", "im-w7", "im-w8", "fan-in"] {
+        let why = im(name).expect_err("its topics are no accounts");
+        assert!(why.contains("is no account"), "{name}: {why}");
+    }
+    let sets = ["Loop=3", "Window=64", "ReceiveUserCount=7"].map(str::to_owned).to_vec();
+    let ready = of("im-w1", Asked { sets, ..to("im://10.0.0.1") }).expect("it can be run");
+    let sent = &ready.plan.stages[2].traffic["senders"][0];
+    assert_eq!((sent.rounds(200), sent.pace), (Some(200 * 7 * 3), Pace::Window(64)));
 }
 
 #[test]

@@ -22,7 +22,7 @@ struct Wrong {
 
 const RECEIVED: &[&str] = &["messages.received"];
 
-const WRONGS: [Wrong; 10] = [
+const WRONGS: [Wrong; 13] = [
     Wrong {
         figure: "messages.missing",
         of: &["messages.received", "messages.missing"],
@@ -39,7 +39,8 @@ const WRONGS: [Wrong; 10] = [
         figure: "messages.reordered",
         of: RECEIVED,
         what: "messages came after a later one of the same sender and topic",
-        remedy: "MQTT keeps the order of a topic (4.6): look for several paths through the server.",
+        remedy: "MQTT keeps the order of a topic (4.6), IM that of a conversation (5.1): look for \
+                 several paths through the server.",
     },
     Wrong {
         figure: "messages.changed",
@@ -63,13 +64,32 @@ const WRONGS: [Wrong; 10] = [
         figure: "messages.unanswered",
         of: &["messages.sent"],
         what: "messages were never acknowledged",
-        remedy: "The server owes each PUBLISH of QoS 1 and 2 its answer (4.3): look at its log.",
+        remedy: "The server owes each PUBLISH of QoS 1 and 2 its answer (4.3), and each Send of IM \
+                 (4.2): look at its log.",
     },
     Wrong {
         figure: "messages.refused",
         of: &["messages.sent"],
         what: "messages were refused; the codes tell why",
         remedy: "Look at the server's rules of access and at its quotas.",
+    },
+    Wrong {
+        figure: "audit.missing",
+        of: &["messages.taken"],
+        what: "messages were acknowledged and stand in no inbox",
+        remedy: "What is acknowledged is stored (IM 4.2): look at the server's log and its disk.",
+    },
+    Wrong {
+        figure: "audit.repeated",
+        of: &["messages.taken"],
+        what: "messages stand in an inbox more than once",
+        remedy: "A message is said once by its id (IM 4.2), and has one place in an inbox (5.1).",
+    },
+    Wrong {
+        figure: "audit.reordered",
+        of: &["messages.taken"],
+        what: "messages stand in an inbox behind a later one of their conversation",
+        remedy: "An inbox has each conversation in its order (IM 5.1).",
     },
     Wrong {
         figure: "subscriptions.refused",

@@ -1,0 +1,84 @@
+//! What a stage's messages came to when it was over, among the figures that a run counts: what the
+//! target owes, how late the last one came, and what an audit of inboxes found.
+//!
+//! Whoever runs the plan raises these names in [`Counts`]; rules read them. The invariant: where
+//! nothing was counted or audited its figures are unknown, which is no pass, and never zero.
+
+use lab::run::Counts;
+
+/// How names of what an audit of inboxes found begin.
+pub const AUDIT: &str = "audit.";
+/// Stages that had a number of messages to send.
+pub const OWING: &str = "messages.owing";
+/// Messages that were to be sent and that the target has not taken.
+pub const OWED: &str = "messages.owed";
+/// Stages in which messages were answered and received.
+pub const TAILS: &str = "messages.tails";
+/// Milliseconds from the last answer to the last message received, added up.
+pub const TAIL_MS: &str = "messages.tail_ms";
+/// Audits that were made.
+pub const AUDITS: &str = "audit.made";
+/// Messages acknowledged and not found.
+pub const MISSING: &str = "audit.missing";
+/// Messages found and never acknowledged.
+pub const UNACKNOWLEDGED: &str = "audit.unacknowledged";
+/// As many as were acknowledged, and not the same.
+pub const DIFFERS: &str = "audit.differs";
+/// Messages found once more.
+pub const REPEATED: &str = "audit.repeated";
+/// Messages found behind a later one.
+pub const REORDERED: &str = "audit.reordered";
+/// Messages that are not as they were sent.
+pub const CHANGED: &str = "audit.changed";
+
+/// How a note begins that tells why inboxes were not audited.
+pub const NOT_AUDITED: &str = "inboxes were not audited: ";
+
+/// A figure of those that are known where another one was counted.
+pub(crate) fn value(counts: &Counts, name: &str) -> Result<f64, String> {
+    let (mark, why) = match name {
+        OWED => (OWING, "no group had a number of messages to send"),
+        TAIL_MS => (TAILS, "no message was answered and received"),
+        _ => (AUDITS, "no inboxes were audited to their end"),
+    };
+    match counts.figure(mark) {
+        0.0 => Err(why.to_owned()),
+        _ => Ok(counts.figure(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scope, check};
+    use lab::run::{Run, StageRun};
+
+    #[test]
+    fn what_was_not_counted_is_no_pass() {
+        let mut counted = Counts::default();
+        for (name, value) in [(OWING, 1.0), (TAILS, 1.0), (TAIL_MS, 300.0), (AUDITS, 1.0)] {
+            counted.raise(name, value);
+        }
+        let later = counted.since(&counted);
+        let run = Run {
+            stages: [counted, later]
+                .map(|counts| StageRun { counts, to_ms: 1_000, ..StageRun::default() })
+                .into(),
+            ..Run::default()
+        };
+        let of = |place, rule: &str| check(rule, &Scope::of_stage(&run, place).expect("a stage"));
+        for rule in [
+            "messages.owed == 0",
+            "messages.tail_ms == 300",
+            "audit.missing == 0",
+            "audit.unacknowledged == 0",
+            "audit.differs == 0",
+            "audit.repeated == 0",
+            "audit.reordered == 0",
+            "audit.changed == 0",
+        ] {
+            assert_eq!(of(0, rule).held, Some(true), "{rule}");
+            assert_eq!((of(1, rule).held, of(1, rule).value), (None, None), "{rule}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+"""The laboratory's plans of instant messaging, against a running server: what was acknowledged is
+what is stored is what was seen, in lock-step and pipelined, also while connections are reset."""
+
+import glob
+import json
+import os
+import tempfile
+
+from fixture import Case, run
+
+#: How fast this machine is, is no matter here.
+OF_THE_MACHINE = ("cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000")
+
+BROKEN = """
+name = "broken"
+[[group]]
+name = "senders"
+user = "PREFIX.s%i"
+threads = 2
+back_after = "20ms"
+[[group]]
+name = "receivers"
+user = "PREFIX.r%i"
+threads = 2
+back_after = "20ms"
+[[group]]
+name = "auditors"
+user = "PREFIX.r%i"
+id = "audit-%i"
+audits = true
+[[stage]]
+name = "send"
+clients = { senders = 4, receivers = 6 }
+hold = "10m"
+[[stage.traffic.senders]]
+what = "publish"
+topic = "PREFIX.r%i"
+among = 6
+loops = 10
+pace = { every = "20ms" }
+[[stage.fault]]
+at = "300ms"
+what = { cut = { share = 0.7, how = "reset" } }
+[[stage.fault]]
+at = "600ms"
+what = { cut = { share = 0.7, how = "close" } }
+[[stage]]
+name = "audit"
+clients = { senders = 0, receivers = 0, auditors = 6 }
+hold = "10m"
+pass = ["audit.missing == 0", "audit.unacknowledged == 0", "audit.differs == 0",
+        "audit.repeated == 0", "audit.reordered == 0", "audit.changed == 0"]
+"""
+
+
+class Load(Case):
+    def url(self):
+        host, port = self.server.ports["any"]
+        return f"im://{host}:{port}"
+
+    def load(self, plan, *words):
+        """A run, whole."""
+        folder = tempfile.TemporaryDirectory(prefix="holdline-load-")
+        self.addCleanup(folder.cleanup)
+        made = run("load", "run", plan, self.url(), "--quiet", "--out", folder.name, *words, timeout=300)
+        files = glob.glob(os.path.join(folder.name, "*", "run.json"))
+        self.assertEqual(len(files), 1, made.stdout + made.stderr)
+        with open(files[0], encoding="utf-8") as file:
+            return json.load(file)
+
+    def small(self, name, *more, **parameters):
+        """A run of a plan that comes along, between people of its own."""
+        own = {"SendUserPrefix": f"{self.name[:30]}.u", "ReceiveUserPrefix": f"{self.name[:30]}.ru",
+               **parameters}
+        words = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
+        return self.load(name, *words, *more, "--set", "stage.connect.hold=1s")
+
+    def held(self, made, but=OF_THE_MACHINE):
+        """The rules of a run that did not hold, but for these."""
+        stages = [rule for stage in made["stages"] for rule in stage["checks"]]
+        rules = [rule for rule in stages + made["checks"] if rule["rule"] not in but]
+        self.assertTrue(rules)
+        self.assertTrue(made["finished"], made["notes"])
+        wrong = [rule for rule in rules if rule["held"] is not True]
+        self.assertEqual(wrong, [], made["notes"])
+        return made["total"]["figures"]
+
+    def test_w1_in_lock_step(self):
+        made = self.small("im-w1", SendUserCount=5, ReceiveUserCount=8, Loop=4)
+        counted = self.held(made)
+        self.assertEqual(counted["messages.taken"], 5 * 8 * 4)
+        # One watches, and the auditors pull everything.
+        self.assertEqual(counted["messages.received"], 5 * 4 + 160)
+        self.assertEqual(counted["messages.pulled"], 160)
+        self.assertTrue([stage for stage in made["stages"] if stage["name"] == "quiet"])
+
+    def test_w2_pipelined(self):
+        made = self.small("im-w2", SendUserCount=5, ReceiveUserCount=8, Loop=30, Window=64)
+        counted = self.held(made)
+        self.assertEqual(counted["messages.taken"], 1_200)
+        self.assertEqual(counted["messages.received"], 2 * 1_200)
+
+    def test_every_size(self):
+        for size in (36, 37, 1_000, 65_536):
+            made = self.small("im-w2", SendUserCount=2, ReceiveUserCount=3, Loop=2, Window=4,
+                              MessageBytes=size, SendUserPrefix=f"u{size}.",
+                              ReceiveUserPrefix=f"ru{size}.")
+            self.assertEqual(self.held(made)["messages.bytes"], 2 * 12 * size)
+
+    def test_a_second_run_among_the_same_people_is_told_apart(self):
+        small = {"SendUserCount": 2, "ReceiveUserCount": 3, "Loop": 2}
+        self.held(self.small("im-w2", **small))
+        devices = ("--set", "group.auditors.id=new-%i")
+        for more, earlier in (((), 0), (devices, 24)):
+            counted = self.held(self.small("im-w2", *more, **small))
+            self.assertEqual((counted["messages.taken"], counted["messages.received"]), (12, 24))
+            # Who has audited before goes on from there; a new device finds those runs, too.
+            self.assertEqual(counted["messages.earlier"], earlier)
+
+    def test_what_is_acknowledged_is_stored_once_whatever_is_reset(self):
+        folder = tempfile.TemporaryDirectory(prefix="holdline-load-")
+        self.addCleanup(folder.cleanup)
+        plan = os.path.join(folder.name, "broken.toml")
+        with open(plan, "w", encoding="utf-8") as file:
+            file.write(BROKEN.replace("PREFIX", self.name))
+        made = self.load(plan)
+        counted = self.held(made)
+        self.assertGreater(counted["reconnects"], 0)
+        self.assertEqual(counted["messages.taken"], 4 * 6 * 10)
+        self.assertEqual(counted["messages.received"], 2 * 240)
+
+    def test_who_has_a_password_shows_it_or_proves_it(self):
+        for name in [f"k.u{n}" for n in range(2)] + [f"k.ru{n}" for n in range(2)]:
+            status, answer = self.server.api("PUT", f"/v1/users/{name}", {"password": "right one"})
+            self.assertLess(status, 300, answer)
+        for scram in ("false", "true"):
+            words = ["--set", f"group.*.scram={scram}", "--set", "group.*.password=right one"]
+            for key, value in {"SendUserPrefix": "k.u", "ReceiveUserPrefix": "k.ru",
+                               "SendUserCount": 2, "ReceiveUserCount": 2, "Loop": 1}.items():
+                words += ["--set", f"{key}={value}"]
+            made = self.load("im-w2", *words, "--set", "stage.connect.hold=1s")
+            self.assertEqual(self.held(made)["messages.taken"], 4)
+        made = self.load("im-w2", *[word.replace("right", "wrong") for word in words],
+                         "--set", "stage.connect.arrive_max=2s")
+        self.assertEqual(made["stages"][0]["counts"]["codes"], {"refused 1": 4})
+
+    def test_what_cannot_be_spoken_yet_is_told(self):
+        answer = run("load", "run", "im-w3", self.url())
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("groups and rooms are carried and checked", answer.stderr + answer.stdout)
