@@ -44,6 +44,11 @@ pub const ALL: &[Target] = &[
     target("log-posting", "to 100: rows a second a core", 600_000.0, 1e6),
     target("log-posting", "to 1000: rows a second a core", 600_000.0, 1e6),
     target("log-chat-send", "CPU", 15.0, 8.0),
+    // Twenty-five and fifty times what Wildfire reports; W2 with its receivers online.
+    target("im-w1", "sends a second a core", 30_000.0, 61_350.0),
+    target("im-w1-pipelined", "sends a second a core", 30_000.0, 61_350.0),
+    target("im-w2", "sends a second a core", 20_000.0, 43_450.0),
+    target("im-w2-pipelined", "sends a second a core", 20_000.0, 43_450.0),
     // Ten and fifty times 2,978 messages a second a core.
     target("log-pull", "hot tail, forwards, engine: CPU", 33.6, 6.7),
     target("log-pull", "page cache, forwards, engine: CPU", 33.6, 6.7),

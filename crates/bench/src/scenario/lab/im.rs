@@ -1,0 +1,132 @@
+//! Wildfire's single chats, W1 and W2, as the shipped plans have them, scaled to two cores.
+//!
+//! The server has one core, with its log and all its threads; `holdline load` has the other. CPU is
+//! the server's process's, from the first send until it is at rest, the log's included. A figure is
+//! only given where the plan's audit held: acknowledged = stored = observed. What Wildfire reports
+//! is divided by all cores of its server and its database.
+
+use crate::child::Child;
+use crate::holdline::{self, Setup};
+use crate::results::Outcome;
+use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
+use lab::run::{Run, StageRun};
+use lab::timing::Timing;
+use serde_json::json;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// Rounds of each sender over 1,000 receivers, of the 50 that Wildfire went.
+const LOOPS: u32 = 2;
+/// Messages without an answer that a pipelined sender has.
+const WINDOW: u32 = 64;
+/// Rules whose end depends on the machine: they are told with the figures.
+const OF_THE_MACHINE: [&str; 3] =
+    ["cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000"];
+
+/// Send only, one message at a time.
+pub fn w1(scale: Scale) -> io::Result<Outcome> {
+    run(scale, ("im-w1", 1_227.0), 1)
+}
+
+/// Send only, pipelined.
+pub fn w1_pipelined(scale: Scale) -> io::Result<Outcome> {
+    run(scale, ("im-w1", 1_227.0), WINDOW)
+}
+
+/// Send and receive, one message at a time.
+pub fn w2(scale: Scale) -> io::Result<Outcome> {
+    run(scale, ("im-w2", 869.0), 1)
+}
+
+/// Send and receive, pipelined.
+pub fn w2_pipelined(scale: Scale) -> io::Result<Outcome> {
+    run(scale, ("im-w2", 869.0), WINDOW)
+}
+
+fn run(scale: Scale, (plan, wildfire): (&str, f64), window: u32) -> io::Result<Outcome> {
+    let receivers = scale.of(1_000);
+    let server = Setup { shards: 1, core: Some(SERVER_CORE), ..Setup::default() }.start()?;
+    let folder = tempfile::tempdir()?;
+    let sets = [
+        format!("ReceiveUserCount={receivers}"),
+        format!("Loop={LOOPS}"),
+        format!("Window={window}"),
+    ];
+    let url = format!("im://{}", server.address);
+    let mut command = Command::new(holdline::binary()?);
+    command.args(["load", "run", plan, &url, "--quiet", "--out"]).arg(folder.path());
+    command.args(sets.iter().flat_map(|set| ["--set", set]));
+    let code = Child::start(&mut command, Some(CALLER_CORE))?.finished()?;
+    let made = made(folder.path())
+        .map_err(|why| io::Error::other(format!("holdline load ended with {code}: {why}")))?;
+    let mut outcome = Outcome::new(json!({
+        "plan": plan, "parameters": sets, "server": server.plan(),
+        "cpu": "the server's process, its log included, from the first send until it is at rest",
+        "cores": "the server on one, holdline load on the other",
+    }));
+    tell(&made, wildfire, &mut outcome)?;
+    Ok(outcome)
+}
+
+/// The run that was made.
+fn made(folder: &Path) -> io::Result<Run> {
+    let mut folders = std::fs::read_dir(folder)?;
+    let run = folders.next().ok_or_else(|| io::Error::other("it left no run"))??;
+    let text = std::fs::read(run.path().join("run.json"))?;
+    serde_json::from_slice(&text).map_err(io::Error::other)
+}
+
+fn stage<'a>(made: &'a Run, name: &str) -> io::Result<&'a StageRun> {
+    let found = made.stages.iter().find(|stage| stage.name == name);
+    found.ok_or_else(|| io::Error::other(format!("no stage `{name}`: {:?}", made.notes)))
+}
+
+fn tell(made: &Run, wildfire: f64, outcome: &mut Outcome) -> io::Result<()> {
+    let (send, quiet) = (stage(made, "send")?, stage(made, "quiet")?);
+    let rules = made.stages.iter().flat_map(|stage| &stage.checks).chain(&made.checks);
+    let mut of_the_machine = Vec::new();
+    for rule in rules {
+        match OF_THE_MACHINE.contains(&rule.rule.as_str()) {
+            true => of_the_machine.push(json!({ "rule": rule.rule, "held": rule.held })),
+            false if rule.held == Some(true) => {}
+            false => return Err(io::Error::other(format!("{rule:?}; {:?}", made.notes))),
+        }
+    }
+    let cpu_s = made.series.growth("target.process.cpu_s", send.arrived_ms, quiet.to_ms);
+    let cpu_s = cpu_s.ok_or_else(|| io::Error::other("the server's CPU was not observed"))?;
+    let of = |name: &str| send.counts.figure(name);
+    let (taken, received) = (of("messages.taken"), of("messages.received"));
+    let a_core = taken / cpu_s;
+    outcome.figure("sends a second a core", a_core, "a second");
+    outcome.figure("against Wildfire's", a_core / wildfire, "times");
+    outcome.figure("distributions a second a core", 2.0 * a_core, "a second");
+    outcome.figure("deliveries a second a core", received / cpu_s, "a second");
+    outcome.figure("CPU", 1e6 * cpu_s / taken, "µs a send");
+    let sent = sending_s(made, send).unwrap_or(f64::NAN);
+    outcome.figure("sends", taken / sent, "a second");
+    for (timing, what) in [(Timing::Publish, "acknowledged"), (Timing::Delivery, "delivered")] {
+        let times = &send.counts.timings.of(timing).corrected;
+        for (name, point) in [("p50", 50.0), ("p99", 99.0)] {
+            outcome.figure(&format!("{what}, {name}"), times.at(point) as f64, "µs");
+        }
+    }
+    outcome.detail("rules of the machine", of_the_machine);
+    outcome.detail("audit", made.notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>());
+    outcome.detail("messages", json!({ "taken": taken, "received": received, "cpu_s": cpu_s }));
+    Ok(())
+}
+
+/// Seconds from the first row with a message that was taken in a stage to the last one with more.
+fn sending_s(made: &Run, send: &StageRun) -> Option<f64> {
+    let times = made.series.times_ms().iter();
+    let taken = made.series.values("clients.messages.taken");
+    let rows: Vec<(u64, f64)> = times
+        .zip(taken)
+        .filter(|(at, _)| (send.arrived_ms..=send.to_ms).contains(*at))
+        .filter_map(|(at, taken)| Some((*at, (*taken)?)))
+        .collect();
+    let last = rows.last()?.1;
+    let end = rows.iter().find(|(_, taken)| *taken >= last)?.0;
+    (end > send.arrived_ms).then(|| (end - send.arrived_ms) as f64 / 1e3)
+}
