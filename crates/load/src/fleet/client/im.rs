@@ -416,3 +416,6 @@ fn write(say: &ChatSay, out: &mut Out) {
     let (number, to, client_id) = (say.number, &*say.to, &say.id[..]);
     ClientFrame::Send(SendFields { number, to, client_id, content }).write(out.bytes());
 }
+
+#[cfg(test)]
+mod tests;
