@@ -4,9 +4,11 @@ what is stored is what was seen, in lock-step and pipelined, also while connecti
 import glob
 import json
 import os
+import re
+import signal
 import tempfile
 
-from fixture import Case, run
+from fixture import BINARY, Case, run
 
 #: How fast this machine is, is no matter here.
 OF_THE_MACHINE = ("cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000")
@@ -53,16 +55,18 @@ pass = ["audit.missing == 0", "audit.unacknowledged == 0", "audit.differs == 0",
 """
 
 
-class Load(Case):
-    def url(self):
-        host, port = self.server.ports["any"]
-        return f"im://{host}:{port}"
+def url(server):
+    host, port = server.ports["any"]
+    return f"im://{host}:{port}"
 
-    def load(self, plan, *words):
+
+class Load(Case):
+    def load(self, plan, *words, server=None):
         """A run, whole."""
         folder = tempfile.TemporaryDirectory(prefix="holdline-load-")
         self.addCleanup(folder.cleanup)
-        made = run("load", "run", plan, self.url(), "--quiet", "--out", folder.name, *words, timeout=300)
+        made = run("load", "run", plan, url(server or self.server), "--quiet", "--out", folder.name,
+                   *words, timeout=300)
         files = glob.glob(os.path.join(folder.name, "*", "run.json"))
         self.assertEqual(len(files), 1, made.stdout + made.stderr)
         with open(files[0], encoding="utf-8") as file:
@@ -117,17 +121,37 @@ class Load(Case):
             # Who has audited before goes on from there; a new device finds those runs, too.
             self.assertEqual(counted["messages.earlier"], earlier)
 
-    def test_what_is_acknowledged_is_stored_once_whatever_is_reset(self):
+    def broken(self, change=lambda text: text):
+        """A plan that breaks connections, or what it is changed to break."""
         folder = tempfile.TemporaryDirectory(prefix="holdline-load-")
         self.addCleanup(folder.cleanup)
         plan = os.path.join(folder.name, "broken.toml")
         with open(plan, "w", encoding="utf-8") as file:
-            file.write(BROKEN.replace("PREFIX", self.name))
-        made = self.load(plan)
+            file.write(change(BROKEN.replace("PREFIX", self.name[:30])))
+        return plan
+
+    def test_what_is_acknowledged_is_stored_once_whatever_is_reset(self):
+        made = self.load(self.broken())
         counted = self.held(made)
         self.assertGreater(counted["reconnects"], 0)
         self.assertEqual(counted["messages.taken"], 4 * 6 * 10)
         self.assertEqual(counted["messages.received"], 2 * 240)
+
+    def test_what_is_acknowledged_is_stored_once_though_the_server_is_killed(self):
+        server = self.start()
+        host, port = server.ports["any"]
+        server.configure({"listen.any": {"address": f"{host}:{port}"}})
+        kill = 'what = "target_killed"\nfor = "200ms"\n'
+        plan = self.broken(lambda text: re.sub("what = { cut = .*reset.*\n", kill, text))
+        started = f"{BINARY} serve --config {server.file} --data {server.data}"
+        made = self.load(plan, "--pid", str(server.pid), "--start", started, server=server)
+        notes = " ".join(note["text"] for note in made["notes"])
+        again = re.search(r"started again, as process (\d+)", notes)
+        self.assertTrue(again, notes)
+        os.kill(int(again.group(1)), signal.SIGKILL)
+        server.process.wait()
+        counted = self.held(made)
+        self.assertEqual((counted["messages.taken"], counted["messages.received"]), (240, 480))
 
     def test_who_has_a_password_shows_it_or_proves_it(self):
         for name in [f"k.u{n}" for n in range(2)] + [f"k.ru{n}" for n in range(2)]:
@@ -145,6 +169,6 @@ class Load(Case):
         self.assertEqual(made["stages"][0]["counts"]["codes"], {"refused 1": 4})
 
     def test_what_cannot_be_spoken_yet_is_told(self):
-        answer = run("load", "run", "im-w3", self.url())
+        answer = run("load", "run", "im-w3", url(self.server))
         self.assertEqual(answer.returncode, 2)
         self.assertIn("groups and rooms are carried and checked", answer.stderr + answer.stdout)
