@@ -101,6 +101,11 @@ impl Settings {
     fn reader(&self, device: &str) -> ReaderId {
         ReaderId(self.home.of(&[b"device", device.as_bytes()]))
     }
+
+    /// All devices of an account that are named when they are here, as one reader.
+    fn shared_reader(&self) -> ReaderId {
+        ReaderId(self.home.of(&[b"binding devices"]))
+    }
 }
 
 /// Effects that a chat service wants.

@@ -20,7 +20,7 @@ use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question};
 use model::ports::log::{Call, Done, Read, TimelineStatus};
 use model::session::Denial;
-use model::timeline::TimelineId;
+use model::timeline::{ReaderId, TimelineId};
 use std::collections::BTreeMap;
 
 /// Logins that may be under way, a shard. One more is refused as busy.
@@ -108,7 +108,10 @@ impl Chat {
     /// A device wants to come in.
     pub(crate) fn login(&mut self, now: Now, from: ConnRef, login: Box<Login>, fx: &mut Effects) {
         let logins = &mut self.logins;
-        let is_device = (1..=DEVICE_NAME_BYTES_MAX).contains(&login.device.len());
+        let is_device = match login.binds {
+            true => login.device.is_empty(),
+            false => (1..=DEVICE_NAME_BYTES_MAX).contains(&login.device.len()),
+        };
         let refused = if logins.closed {
             Some((Denial::ShuttingDown, 0))
         } else if login.crowded || self.sessions.is_full() {
@@ -210,7 +213,7 @@ impl Chat {
         }
         let timeline = let_in.login.account.inbox(self.settings.home, id);
         self.sessions.expect(timeline, &let_in.login.account);
-        let reader = self.settings.reader(&let_in.login.device);
+        let reader = self.reader_of(&let_in.login);
         let read = Read::Standing { timeline, reader };
         self.log.ask(PendingCall::Standing(Box::new(let_in), id), Call::Read(read), fx);
     }
@@ -250,7 +253,8 @@ impl Chat {
             conn,
             inbox,
             device: login.device.clone(),
-            reader: self.settings.reader(&login.device),
+            reader: self.reader_of(&login),
+            binds: login.binds,
             cursor,
             last: status.last,
             version,
@@ -274,6 +278,14 @@ impl Chat {
         fx.deliveries.push((conn, ChatDelivery::LoggedIn(Box::new(logged_in))));
         // The rules may have changed since it was let in, and the walk that follows be past it.
         self.renew_one(now, session.key(), self.settings.access.version(), fx);
+    }
+
+    /// As whom a device goes through the inbox.
+    fn reader_of(&self, login: &Login) -> ReaderId {
+        match login.binds {
+            true => self.settings.shared_reader(),
+            false => self.settings.reader(&login.device),
+        }
     }
 
     fn give_up(&mut self, let_in: LetIn, fault: ChatFault, fx: &mut Effects) {

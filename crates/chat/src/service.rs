@@ -45,6 +45,10 @@ impl Service for Chat {
             ChatRequest::Login(login) => self.login(now, from, login, fx),
             ChatRequest::Proceed(data) => self.proceed(now, from, data, fx),
             ChatRequest::Gone => self.gone(from),
+            ChatRequest::Bind { session, device } => self.bind(now, from, session, device, fx),
+            ChatRequest::Standing { session, number } => {
+                self.standing(from, (session, number), fx);
+            }
             ChatRequest::Send { session, number, message } => {
                 self.send(now, from, (session, number), message, fx);
             }

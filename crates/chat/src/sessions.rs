@@ -10,6 +10,8 @@
 //! behind is told so once, and pulls. So nothing waits in memory for whoever does not read.
 //! Invariant: a session in step knows all of its inbox up to the head.
 
+mod binding;
+
 use crate::{Chat, Effects};
 use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
@@ -62,6 +64,8 @@ struct Session {
     step: Step,
     /// Pages that it has asked for and not got.
     readings: u8,
+    /// It goes on where any of its account's did that bind.
+    binds: bool,
     version: u64,
     account: Option<GrantedAccount>,
     until_s: u32,
@@ -82,6 +86,8 @@ struct Online {
     address: AccountAddress,
     /// The last place of its inbox that is known.
     head: Seq,
+    /// How far any device has come that binds.
+    shared: Seq,
     /// In the order in which they came.
     sessions: Vec<Key>,
     /// Devices whose standing is being read: what is placed meanwhile must not escape them.
@@ -94,6 +100,7 @@ pub(crate) struct Arrival {
     pub inbox: TimelineId,
     pub device: Box<str>,
     pub reader: ReaderId,
+    pub binds: bool,
     pub cursor: Seq,
     pub last: Seq,
     pub version: u64,
@@ -142,12 +149,14 @@ impl Sessions {
     /// Names of the devices of an account that are here.
     pub(crate) fn devices(&self, inbox: TimelineId) -> Vec<Box<str>> {
         let keys = self.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
-        keys.iter().filter_map(|&key| Some(self.slab.at(key)?.device.clone())).collect()
+        let names = keys.iter().filter_map(|&key| Some(self.slab.at(key)?.device.clone()));
+        names.filter(|name| !name.is_empty()).collect()
     }
 
     /// A device of this account is on its way in: from now on it is known what its inbox gets.
     pub(crate) fn expect(&mut self, inbox: TimelineId, address: &AccountAddress) {
-        let online = || Online { address: address.clone(), head: 0, sessions: vec![], coming: 0 };
+        let online =
+            || Online { address: address.clone(), head: 0, shared: 0, sessions: vec![], coming: 0 };
         self.online.entry(inbox).or_insert_with(online).coming += 1;
     }
 
@@ -208,11 +217,14 @@ impl Chat {
         arrival: Arrival,
         fx: &mut Effects,
     ) -> Option<(SessionRef, Seq)> {
-        let Arrival { conn, inbox, device, cursor, until_s, .. } = arrival;
+        let Arrival { conn, inbox, device, cursor, until_s, binds, .. } = arrival;
         self.make_room(inbox, &device, fx);
         let online = self.sessions.online.get_mut(&inbox)?;
         online.head = online.head.max(arrival.last);
         let head = online.head;
+        if binds {
+            online.shared = online.shared.max(cursor);
+        }
         let step = if cursor == head { Step::InStep } else { Step::Behind };
         let session = Session {
             conn,
@@ -225,6 +237,7 @@ impl Chat {
             stored: cursor,
             step,
             readings: 0,
+            binds,
             version: arrival.version,
             account: arrival.account,
             until_s,
@@ -237,12 +250,13 @@ impl Chat {
         Some((SessionRef::new(self.settings.shard, key), head))
     }
 
-    /// The same device ends where it was before; with too many, the one that came first.
+    /// The same device ends where it was before, unless it is nameless yet; with too many, the one
+    /// that came first.
     fn make_room(&mut self, inbox: TimelineId, device: &str, fx: &mut Effects) {
         let Some(online) = self.sessions.online.get(&inbox) else { return };
         let of = |key: &Key| self.sessions.slab.at(*key).is_some_and(|it| *it.device == *device);
         let most = usize::from(self.settings.limits.chat.devices_an_account_max);
-        let same = online.sessions.iter().copied().find(of);
+        let same = online.sessions.iter().copied().find(|key| !device.is_empty() && of(key));
         let first = online.sessions.first().copied().filter(|_| online.sessions.len() >= most);
         let Some(key) = same.or(first) else { return };
         self.end(key, (Denial::TakenOver, CloseReason::Replaced), fx);
@@ -371,6 +385,10 @@ impl Chat {
                 self.sessions.unstored.push_back((now.after(STORE_AFTER), key));
             }
             session.acked = upto;
+            let (inbox, binds) = (session.inbox, session.binds);
+            if let Some(online) = self.sessions.online.get_mut(&inbox).filter(|_| binds) {
+                online.shared = online.shared.max(upto);
+            }
         }
     }
 

@@ -45,6 +45,21 @@ pub enum ChatRequest {
     Proceed(Box<[u8]>),
     /// The connection ended before it had a session.
     Gone,
+    /// Name a session that was begun without a name ([`Login::binds`]). Whoever of the account has
+    /// that name ends. Answered by `Bound`.
+    Bind {
+        /// Session that asks.
+        session: SessionRef,
+        /// The name it wants, 1 to [`DEVICE_NAME_BYTES_MAX`] bytes; none: one that is made up.
+        device: Option<Box<str>>,
+    },
+    /// How far the device has come, now. Answered by `Standing`.
+    Standing {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+    },
     /// Say something. Answered by `Sent` or `Failed`.
     Send {
         /// Session that asks.
@@ -94,12 +109,16 @@ pub enum ChatRequest {
 /// Everything that is asked when a device logs in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Login {
-    /// The protocol, for events and queries: `im`.
+    /// The protocol, for events and queries: `im`, `xmpp`.
     pub protocol: &'static str,
     /// The account.
     pub account: AccountAddress,
     /// The device's own name, 1 to [`DEVICE_NAME_BYTES_MAX`] bytes; the same each time it comes.
+    /// Empty if it `binds`.
     pub device: Box<str>,
+    /// It is named later, by [`ChatRequest::Bind`], perhaps by a name that is made up each time:
+    /// its place in the inbox is one that it shares with all devices of its account that bind.
+    pub binds: bool,
     /// A password, or a token.
     pub password: Option<Box<[u8]>>,
     /// An exchange it wants instead: method, and first data.
@@ -198,6 +217,20 @@ pub enum ChatDelivery {
     LoggedIn(Box<LoggedIn>),
     /// The client must answer this.
     Challenge(Box<[u8]>),
+    /// The session is named.
+    Bound {
+        /// Its name.
+        device: Box<str>,
+    },
+    /// How far the device has come.
+    Standing {
+        /// The request's.
+        number: u32,
+        /// It has said that it has all up to here; one that shares its place: any of them has.
+        cursor: Seq,
+        /// The last place of the inbox.
+        head: Seq,
+    },
     /// The device is not let in. The connection ends.
     Refused(Box<LoginRefused>),
     /// The message is stored, and will reach every device of both.

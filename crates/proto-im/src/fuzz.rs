@@ -104,6 +104,9 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             })),
             _ => return None,
         },
+        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } => {
+            unreachable!("a device of IM has its name with its Login")
+        }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
     })
 }

@@ -71,6 +71,7 @@ impl Diary {
                 messages.truncate(usize::from(range.count));
                 vec![Down::History(Box::new(HistoryPage { number, messages, more }))]
             }
+            Up::Bind { .. } | Up::Standing { .. } => panic!("a device of IM has its name"),
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]

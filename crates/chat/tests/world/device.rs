@@ -58,6 +58,7 @@ impl Device {
             protocol: "im",
             account: self.account.clone(),
             device: self.name.as_str().into(),
+            binds: false,
             password: None,
             method: None,
             certificate: None,
@@ -153,6 +154,9 @@ impl Device {
             }
             ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
             ChatDelivery::Sent { .. } => {}
+            ChatDelivery::Bound { .. } | ChatDelivery::Standing { .. } => {
+                panic!("nobody asks for it")
+            }
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
         }
     }

@@ -204,6 +204,7 @@ fn words(
         protocol: "im",
         account,
         device: login.device.into(),
+        binds: false,
         password: some(login.password),
         method,
         certificate: link.tls.as_ref().and_then(|tls| tls.identity.clone()),

@@ -146,6 +146,9 @@ impl Session {
             ChatDelivery::LoggedIn(_) | ChatDelivery::Challenge(_) | ChatDelivery::Refused(_) => {
                 return Err(unexpected("an answer to a login within a session"));
             }
+            ChatDelivery::Bound { .. } | ChatDelivery::Standing { .. } => {
+                return Err(unexpected("an answer to what a device of IM does not ask"));
+            }
         }
         Ok(())
     }

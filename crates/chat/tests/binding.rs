@@ -1,0 +1,224 @@
+//! Devices that are named when they are here: their names, and the place that they share.
+
+use base::hash::HashKey;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::{Chat, Effects};
+use model::account::AccountAddress;
+use model::chat::*;
+use model::close::CloseReason;
+use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::ports::access::AllowAll;
+use model::service::Service;
+use model::session::Denial;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::log::{LogOptions, MemoryLog};
+
+/// One shard whose log answers at once.
+struct House {
+    chat: Chat,
+    fx: Effects,
+    log: MemoryLog,
+    now: Now,
+    conns: u32,
+}
+
+type Device = (ConnRef, SessionRef);
+
+fn person(name: &str) -> AccountAddress {
+    AccountAddress::parse(name, "a.example").expect("right")
+}
+
+impl House {
+    fn new() -> House {
+        let chat = Chat::new(chat::Settings {
+            shard: ShardId(0),
+            shards: 1,
+            node: NodeId::ALONE,
+            limits: Arc::default(),
+            home: HashKey::new(11, 12),
+            access: Arc::new(AllowAll),
+            domain: "a.example".into(),
+        });
+        let log = MemoryLog::new(LogOptions::default());
+        let now = Now::new(Instant::default(), 1_700_000_000_000);
+        House { chat, fx: Effects::default(), log, now, conns: 0 }
+    }
+
+    /// Asks, and lets everything come to rest; what was delivered.
+    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
+        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
+        self.rest()
+    }
+
+    fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
+        let mut delivered = Vec::new();
+        loop {
+            Service::turn(&mut self.chat, self.now, &mut self.fx);
+            delivered.append(&mut self.fx.deliveries);
+            if self.fx.calls.is_empty() {
+                return delivered;
+            }
+            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+                let done = (ticket, self.log.answer(&call));
+                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
+            }
+        }
+    }
+
+    fn login(&mut self, name: &str, device: &str, binds: bool) -> (ConnRef, ChatDelivery) {
+        self.conns += 1;
+        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
+        let login = Login {
+            protocol: "xmpp",
+            account: person(name),
+            device: device.into(),
+            binds,
+            password: None,
+            method: None,
+            certificate: None,
+            peer: ([127, 0, 0, 1], 1).into(),
+            near: true,
+            door: 0,
+            tls: false,
+            crowded: false,
+        };
+        let mut told = self.ask(conn, ChatRequest::Login(Box::new(login)));
+        assert_eq!(told.len(), 1, "{told:?}");
+        (conn, told.remove(0).1)
+    }
+
+    fn nameless(&mut self, name: &str) -> Device {
+        match self.login(name, "", true) {
+            (conn, ChatDelivery::LoggedIn(told)) => (conn, told.session),
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+
+    /// A device of this name, and who ended for it.
+    fn bound(&mut self, name: &str, device: &str) -> (Device, Vec<ConnRef>) {
+        let (conn, session) = self.nameless(name);
+        let wish = Some(device.into());
+        let mut told = self.ask(conn, ChatRequest::Bind { session, device: wish });
+        let answer = told.pop().expect("an answer");
+        assert_eq!(answer, (conn, ChatDelivery::Bound { device: device.into() }));
+        let ended = |(conn, delivery): (ConnRef, ChatDelivery)| match delivery {
+            ChatDelivery::End(end) => {
+                assert_eq!((end.why, end.reason), (Denial::TakenOver, CloseReason::Replaced));
+                conn
+            }
+            other => panic!("{other:?}"),
+        };
+        ((conn, session), told.into_iter().map(ended).collect())
+    }
+
+    fn standing(&mut self, (conn, session): Device) -> (u64, u64) {
+        match &self.ask(conn, ChatRequest::Standing { session, number: 7 })[..] {
+            [(to, ChatDelivery::Standing { number: 7, cursor, head })] if *to == conn => {
+                (*cursor, *head)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn say(&mut self, (conn, session): Device, to: &str, id: u8) -> Vec<ConnRef> {
+        let message = Box::new(NewMessage {
+            to: person(to).into(),
+            client_id: ClientMessageId([id; 16]),
+            content: Content::text("hello"),
+        });
+        let told = self.ask(conn, ChatRequest::Send { session, number: 1, message });
+        let is_message = |(_, delivery): &&(ConnRef, ChatDelivery)| {
+            matches!(delivery, ChatDelivery::Message { .. })
+        };
+        told.iter().filter(is_message).map(|(to, _)| *to).collect()
+    }
+
+    fn acknowledge(&mut self, (conn, session): Device, upto: u64) {
+        assert!(self.ask(conn, ChatRequest::Acknowledge { session, upto }).is_empty());
+    }
+
+    fn goes(&mut self, (conn, session): Device) {
+        let reason = CloseReason::PeerClosed;
+        assert!(self.ask(conn, ChatRequest::Closed { session, reason }).is_empty());
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        let now = &mut self.now;
+        *now = Now::new(now.after(Duration::from_secs(seconds)), now.wall_ms + seconds * 1_000);
+        self.rest();
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_ends_who_had_it_and_nameless_ones_end_nobody() {
+    let mut house = House::new();
+    let (first, ended) = house.bound("ann", "desk");
+    assert!(ended.is_empty());
+    let (_, ended) = house.bound("ann", "sofa");
+    assert!(ended.is_empty());
+    house.nameless("ann");
+    house.nameless("ann");
+    let (second, ended) = house.bound("ann", "desk");
+    assert_eq!(ended, [first.0]);
+    let (conn, session) = second;
+    let told = house.ask(conn, ChatRequest::Bind { session, device: Some("desk".into()) });
+    assert_eq!(told, [(conn, ChatDelivery::Bound { device: "desk".into() })], "it stays itself");
+    let (_, ended) = house.bound("bob", "desk");
+    assert!(ended.is_empty(), "another account's");
+}
+
+#[test]
+fn who_wants_no_name_or_too_long_a_one_is_given_its_own() {
+    let mut house = House::new();
+    let mut names = Vec::new();
+    for wish in [None, None, Some(""), Some("x".repeat(65).as_str())] {
+        let (conn, session) = house.nameless("ann");
+        let told = house.ask(conn, ChatRequest::Bind { session, device: wish.map(Into::into) });
+        match &told[..] {
+            [(_, ChatDelivery::Bound { device })] => names.push(device.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(names.iter().all(|name| name.len() == 16), "{names:?}");
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 4);
+}
+
+#[test]
+fn a_login_says_a_name_or_that_it_binds() {
+    let mut house = House::new();
+    for (device, binds) in [("", false), ("desk", true)] {
+        match house.login("ann", device, binds).1 {
+            ChatDelivery::Refused(refused) => assert_eq!(refused.why, Denial::ClientIdInvalid),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn devices_that_bind_go_on_where_any_of_them_was() {
+    let mut house = House::new();
+    let (ann, _) = house.bound("ann", "desk");
+    let (bob, _) = house.bound("bob", "one");
+    assert_eq!(house.say(ann, "bob", 1), [bob.0]);
+    house.say(ann, "bob", 2);
+    assert_eq!(house.standing(bob), (0, 2));
+    house.acknowledge(bob, 1);
+    let (other, _) = house.bound("bob", "two");
+    assert_eq!(house.standing(other), (1, 2), "before it is stored");
+    house.acknowledge(bob, 2);
+    house.goes(bob);
+    assert_eq!(house.standing(other), (2, 2), "though it came before");
+    house.say(ann, "bob", 3);
+    house.goes(other);
+    house.pass(2);
+    let (third, _) = house.bound("bob", "made-up-anew");
+    assert_eq!(house.standing(third), (2, 3));
+    let ChatDelivery::LoggedIn(named) = house.login("bob", "phone", false).1 else {
+        panic!("it is let in")
+    };
+    assert_eq!((named.cursor, named.head), (0, 3), "a device of its own name has its own place");
+}
