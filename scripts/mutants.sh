@@ -18,7 +18,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 version=27.1.0
-all_rooms=(base model proto-miop proto-mqtt proto-im hub broker guard presence verdict report store)
+all_rooms=(base model proto-miop proto-mqtt proto-im proto-xmpp hub broker guard presence verdict report store)
 read -r -a rooms <<<"${ROOMS:-${all_rooms[*]}}"
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 mutants="$target/tools/bin/cargo-mutants"

@@ -169,6 +169,10 @@ impl Content {
     /// The kind of plain text.
     pub const TEXT: u16 = 1;
 
+    /// The kind of a text that came with more by XMPP: `extra` is a `message` stanza without
+    /// addresses and without its body.
+    pub const STANZA: u16 = 2;
+
     /// A plain text, which counts.
     pub fn text(text: &str) -> Content {
         Content { kind: Content::TEXT, text: text.into(), extra: Box::default(), counts: true }

@@ -1,0 +1,203 @@
+//! Messages of the model as stanzas, and stanzas as messages of the model.
+//!
+//! The text is the `<body>` without a language; who wrote what else is kept as it came, in
+//! `Content::extra`, as a `message` without addresses and without that body ([`Content::STANZA`]).
+//! A stanza that says no more than a text is a plain text, the same as IM's. Infoset-lossless but
+//! for what a client may not say in the server's name ([`is_forged`]). What somebody else put into
+//! `extra` is checked before it is shown: it may come from any protocol.
+
+use crate::scan::{CLIENT, Element, Scan};
+use crate::stanza::{kind, put_attribute, timestamp};
+use crate::text;
+use model::chat::{ChatMessage, ClientMessageId, Content};
+
+/// The namespace of delayed delivery (XEP-0203 2).
+pub const DELAY: &str = "urn:xmpp:delay";
+/// The namespace of message carbons (XEP-0280 12).
+pub const CARBONS: &str = "urn:xmpp:carbons:2";
+/// The namespace of forwarded stanzas (XEP-0297 3).
+const FORWARD: &str = "urn:xmpp:forward:0";
+/// The namespace of stable stanza ids (XEP-0359 2).
+const STANZA_IDS: &str = "urn:xmpp:sid:0";
+/// The namespace of processing hints (XEP-0334 4).
+const HINTS: &str = "urn:xmpp:hints";
+
+/// What a stanza says, in the model's words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StanzaContent {
+    /// The sender's id, if it is one that tells a resend (XEP-0359 3.2): a UUID.
+    pub client_id: Option<ClientMessageId>,
+    /// What is said.
+    pub content: Content,
+}
+
+/// What a `message` says. `None`: nothing that would be kept (a chat state, a receipt); a message
+/// without a body is, if it asks for that (XEP-0334 4.3).
+pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
+    let body = message.children().find(is_text);
+    let stored = message.child("store", HINTS).is_some();
+    if body.is_none() && !stored {
+        return None;
+    }
+    let spoken = body.map(|body| body.text().into_owned()).unwrap_or_default();
+    let id = message.attribute("id");
+    let origin = message.child("origin-id", STANZA_IDS).and_then(|it| it.attribute("id"));
+    let client_id = origin.as_deref().and_then(uuid).or_else(|| id.as_deref().and_then(uuid));
+    let is_named = id.is_none() || id.as_deref() == client_id.map(uuid_text).as_deref();
+    let rest: Vec<_> = message.children().filter(|it| !is_text(it) && !is_forged(it)).collect();
+    let declares = message.attributes().any(|(name, _)| name.starts_with("xmlns:"));
+    let is_plain = kind(message) == "chat"
+        && is_named
+        && rest.is_empty()
+        && !declares
+        && message.attribute("xml:lang").is_none();
+    let content = if is_plain {
+        Content::text(&spoken)
+    } else {
+        let mut extra = b"<message".to_vec();
+        for (name, value) in message.attributes().filter(|(name, _)| is_kept(name)) {
+            extra.extend_from_slice(
+                format!(" {name}=\"{}\"", value.replace('"', "&quot;")).as_bytes(),
+            );
+        }
+        extra.push(b'>');
+        rest.iter().for_each(|child| extra.extend_from_slice(child.whole().as_bytes()));
+        extra.extend_from_slice(b"</message>");
+        let (text, extra) = (spoken.into(), extra.into());
+        Content { kind: Content::STANZA, text, extra, counts: body.is_some() }
+    };
+    Some(StanzaContent { client_id, content })
+}
+
+/// For whom a message is written, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Rendering<'a> {
+    /// The reader's full JID.
+    pub reader: &'a str,
+    /// The domain that says when the message was kept; none: it comes as it is said.
+    pub delayed_by: Option<&'a str>,
+    /// It is the reader's own, from another device (XEP-0280 6).
+    pub is_carbon: bool,
+}
+
+/// Appends a message as a stanza. False: it says nothing that XMPP can show.
+pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bool {
+    let content = &message.content;
+    let is_stanza = content.kind == Content::STANZA;
+    let scan = is_stanza.then(|| Scan::element(&content.extra).ok()).flatten();
+    let kept = scan.as_ref().map(Scan::root).filter(|root| root.is("message", CLIENT));
+    let is_private = kept.is_some_and(|kept| kept.child("private", CARBONS).is_some());
+    let says = !content.text.is_empty() || kept.is_some_and(|kept| kept.children().count() > 0);
+    if !says || (how.is_carbon && is_private) {
+        return false;
+    }
+    let own = message.from.as_str();
+    if how.is_carbon {
+        let head = format!(
+            "<message from='{own}' to='{}' type='chat'><sent xmlns='{CARBONS}'>\
+             <forwarded xmlns='{FORWARD}'>",
+            escaped(how.reader)
+        );
+        out.extend_from_slice(head.as_bytes());
+    }
+    write_message(message, kept, how, out);
+    if how.is_carbon {
+        out.extend_from_slice(b"</forwarded></sent></message>");
+    }
+    true
+}
+
+fn write_message(
+    message: &ChatMessage,
+    kept: Option<Element<'_, '_>>,
+    how: Rendering<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"<message xmlns='jabber:client'");
+    put_attribute("from", Some(&sender(message)), out);
+    put_attribute("to", Some(message.to.as_str()), out);
+    let kind = kept.map_or("chat".into(), |kept| kind(&kept));
+    let kind = ["chat", "normal", "headline"].into_iter().find(|known| *known == kind);
+    put_attribute("type", kind, out);
+    let id = kept.and_then(|kept| kept.attribute("id"));
+    put_attribute("id", Some(id.as_deref().unwrap_or(&uuid_text(message.client_id))), out);
+    let others = kept.into_iter().flat_map(|kept| kept.attributes());
+    for (name, value) in others.filter(|(name, _)| is_kept(name) && name.contains(':')) {
+        let value = value.replace('\'', "&apos;");
+        out.extend_from_slice(format!(" {name}='{value}'").as_bytes());
+    }
+    out.push(b'>');
+    if !message.content.text.is_empty() {
+        out.extend_from_slice(b"<body>");
+        text::put(&message.content.text, out);
+        out.extend_from_slice(b"</body>");
+    }
+    let children = kept.into_iter().flat_map(|kept| kept.children());
+    for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
+        out.extend_from_slice(child.whole().as_bytes());
+    }
+    if let Some(domain) = how.delayed_by {
+        let stamp = timestamp(message.at_ms);
+        let delay = format!("<delay xmlns='{DELAY}' from='{domain}' stamp='{stamp}'/>");
+        out.extend_from_slice(delay.as_bytes());
+    }
+    out.extend_from_slice(b"</message>");
+}
+
+/// Who said it, on which device.
+fn sender(message: &ChatMessage) -> String {
+    let (account, device) = (message.from.as_str(), &message.device);
+    // A device's name is of any protocol; one that is no resource is left out.
+    match device.is_empty() || !device.chars().all(|char| text::is_char(char) && char >= ' ') {
+        true => account.to_owned(),
+        false => format!("{account}/{device}"),
+    }
+}
+
+/// The body that is the message's text.
+fn is_text(child: &Element<'_, '_>) -> bool {
+    child.is("body", CLIENT) && child.attribute("xml:lang").is_none()
+}
+
+/// Elements that only a server may put into a message: its ids (XEP-0359 6), when it kept it
+/// (XEP-0203 3), who somebody is in a room (XEP-0421 5, XEP-0045 7).
+fn is_forged(child: &Element<'_, '_>) -> bool {
+    child.is("stanza-id", STANZA_IDS)
+        || child.is("delay", DELAY)
+        || child.is("occupant-id", "urn:xmpp:occupant-id:0")
+        || child.is("x", "http://jabber.org/protocol/muc#user")
+}
+
+/// Attributes of a message that are its own, and not addresses.
+fn is_kept(name: &str) -> bool {
+    ["id", "type", "xml:lang"].contains(&name) || name.starts_with("xmlns:")
+}
+
+fn escaped(value: &str) -> String {
+    let mut out = Vec::new();
+    text::put_value(value, &mut out);
+    String::from_utf8(out).expect("it was text")
+}
+
+/// The bytes of a UUID as it is usually written (RFC 9562 4).
+fn uuid(text: &str) -> Option<ClientMessageId> {
+    let is_right = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    if text.len() != 36 || !text.bytes().enumerate().all(is_right) {
+        return None;
+    }
+    let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;
+    Some(ClientMessageId(number.to_be_bytes()))
+}
+
+/// The same written.
+fn uuid_text(id: ClientMessageId) -> String {
+    let text = format!("{:032x}", u128::from_be_bytes(id.0));
+    let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
+    parts.join("-")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! What is XML for a stream and what is not, limit by limit.
+
+use super::*;
+
+fn fault(text: &str) -> Option<StreamFault> {
+    Scan::element(text.as_bytes()).err()
+}
+
+#[test]
+fn elements_are_found_with_their_namespaces_attributes_and_texts() {
+    let text = "<iq id='a&amp;b' type=\"set\"><query xmlns='x:y' p:q='1' xmlns:p='z'>\
+        <item jid='a'/>t<p:item><deep><deeper a='1'/></deep></p:item>&lt;</query>\
+        <other/></iq>";
+    let scan = Scan::element(text.as_bytes()).expect("right");
+    let iq = scan.root();
+    assert!(iq.is("iq", CLIENT) && iq.whole() == text);
+    assert_eq!(iq.attribute("id").as_deref(), Some("a&b"));
+    assert_eq!((iq.attribute("type").as_deref(), iq.attribute("to")), (Some("set"), None));
+    let query = iq.child("query", "x:y").expect("it is there");
+    assert_eq!(query.attributes().collect::<Vec<_>>()[1], ("p:q", "1"));
+    let items: Vec<_> = query.children().map(|it| (it.name(), it.namespace())).collect();
+    assert_eq!(items, [("item", "x:y"), ("item", "z")]);
+    assert_eq!(query.text(), "t<");
+    assert!(query.children().nth(1).is_some_and(|item| item.has_prefix()));
+    assert!(iq.child("other", CLIENT).is_some() && iq.child("other", "x:y").is_none());
+    assert_eq!(iq.children().count(), 2);
+}
+
+#[test]
+fn text_is_what_it_means() {
+    let of = |text: &str| {
+        let text = format!("<a>{text}</a>");
+        Scan::element(text.as_bytes()).map(|scan| scan.root().text().into_owned())
+    };
+    assert_eq!(of("").as_deref(), Ok(""));
+    assert_eq!(of("x &amp; y\r\nz").as_deref(), Ok("x & y\nz"));
+    assert_eq!(
+        of("1<![CDATA[<b>&amp;]]]]>2<b c='>'>no<d/>no</b>3<e/>").as_deref(),
+        Ok("1<b>&amp;]]23")
+    );
+    assert_eq!(of("<![CDATA[]]>").as_deref(), Ok(""));
+}
+
+#[test]
+fn what_is_no_xml_is_refused() {
+    use StreamFault::*;
+    for text in [
+        "<a>",
+        "<a></b>",
+        "<a/>x",
+        "<a/><a/>",
+        "x<a/>",
+        "<a b/>",
+        "<a b=c/>",
+        "<a b='1' b='2'/>",
+        "<a b='1'c='2'/>",
+        "<a b='<'/>",
+        "<a b='&x;'/>",
+        "<a>&x;</a>",
+        "<a>]]></a>",
+        "<a>\u{1}</a>",
+        "<1/>",
+        "<a:/>",
+        "<:a/>",
+        "<a:b:c/>",
+        "< a/>",
+        "<a ='1'/>",
+        "<a b='1/>",
+        "<a / >",
+        "<a xmlns:p='x' xmlns:q='x' p:b='1' q:b='2'/>",
+        "<a xmlns:xmlns='x'/>",
+        "<a xmlns:xml='x'/>",
+        "<a xmlns:b='http://www.w3.org/XML/1998/namespace'/>",
+        "<a xmlns:p=''/>",
+        "<a></a b>",
+        "<a></ a>",
+        "",
+        "<",
+        "<a><![CDATA[\u{2}]]></a>",
+    ] {
+        assert_eq!(fault(text), Some(NotWellFormed), "{text}");
+    }
+    assert_eq!(Scan::element(b"<a>\xff</a>").err(), Some(NotWellFormed));
+    assert_eq!(Scan::element(b"<a>\xed\xa0\x80</a>").err(), Some(NotWellFormed));
+    for text in ["<a><!-- --></a>", "<a><?b?></a>", "<a><!DOCTYPE x></a>"] {
+        assert_eq!(fault(text), Some(RestrictedXml), "{text}");
+    }
+    for text in ["<p:a/>", "<a p:b='1'/>", "<a><b xmlns:p='x'/><p:c/></a>"] {
+        assert_eq!(fault(text), Some(BadNamespacePrefix), "{text}");
+    }
+    assert_eq!(fault("<a xml:lang='en' xmlns:xml='http://www.w3.org/XML/1998/namespace'/>"), None);
+}
+
+#[test]
+fn each_limit_is_reached_and_not_passed() {
+    use StreamFault::PolicyViolation;
+    let name = |bytes: usize| format!("<{}/>", "a".repeat(bytes));
+    assert_eq!([256, 257].map(|n| fault(&name(n))), [None, Some(PolicyViolation)]);
+    let attributes = |count: usize| {
+        let all: String = (0..count).map(|n| format!(" a{n}=''")).collect();
+        format!("<a{all}/>")
+    };
+    assert_eq!([64, 65].map(|n| fault(&attributes(n))), [None, Some(PolicyViolation)]);
+    let elements = |count: usize| format!("<a>{}</a>", "<b/>".repeat(count - 1));
+    assert_eq!([4_096, 4_097].map(|n| fault(&elements(n))), [None, Some(PolicyViolation)]);
+    let deep = |depth: usize| "<a>".repeat(depth) + &"</a>".repeat(depth);
+    assert_eq!([64, 65].map(|n| fault(&deep(n))), [None, Some(PolicyViolation)]);
+}
+
+#[test]
+fn headers_are_read_with_their_declarations() {
+    let tag = "<stream:stream xmlns='jabber:client' \
+        xmlns:stream='http://etherx.jabber.org/streams' to='a'>";
+    let of = |front: &str| {
+        let text = format!("{front}{tag}");
+        Scan::header(text.as_bytes()).map(|scan| scan.root().is("stream", STREAMS))
+    };
+    for front in [
+        "",
+        "<?xml version='1.0'?>",
+        "<?xml version=\"1.0\" encoding='utf-8' standalone='yes' ?>\n ",
+    ] {
+        assert_eq!(of(front), Ok(true), "{front}");
+    }
+    assert_eq!(
+        of("<?xml version='1.0' encoding='latin1'?>"),
+        Err(StreamFault::UnsupportedEncoding)
+    );
+    for front in [
+        "<?xml?>",
+        "<?xml version='1.1'?>",
+        "<?xml encoding='utf-8'?>",
+        "<?xml version='1.0'x?>",
+        "<?xml encoding='utf-8' version='1.0'?>",
+        "<?xml version='1.0' version='1.0'?>",
+    ] {
+        assert_eq!(of(front), Err(StreamFault::NotWellFormed), "{front}");
+    }
+    let empty = Scan::header(b"<a/>").map(|_| ());
+    assert_eq!(empty, Err(StreamFault::NotWellFormed));
+}

@@ -1,0 +1,178 @@
+//! Streams: their header, features, errors and end (RFC 6120 4).
+
+use crate::fault::StreamFault;
+use crate::jid;
+use crate::sasl::{Mechanism, SASL};
+use crate::scan::{CLIENT, Element, STREAMS};
+use crate::text;
+
+/// The namespace of STARTTLS (RFC 6120 5.4.1).
+pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
+/// The namespace of resource binding (RFC 6120 7.4).
+pub const BIND: &str = "urn:ietf:params:xml:ns:xmpp-bind";
+/// The namespace of sessions, which mean nothing any more (RFC 3921 3).
+pub const SESSION: &str = "urn:ietf:params:xml:ns:xmpp-session";
+
+const STREAM_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-streams";
+
+/// Looks at the header of a client's stream to this domain.
+pub fn check(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
+    if header.namespace() != STREAMS {
+        return Err(StreamFault::InvalidNamespace);
+    }
+    if header.name() != "stream" {
+        return Err(StreamFault::BadFormat);
+    }
+    let declares = |name: &str| header.attribute(name);
+    if declares("xmlns:stream").as_deref() != Some(STREAMS) {
+        return Err(StreamFault::BadNamespacePrefix);
+    }
+    if declares("xmlns").as_deref() != Some(CLIENT) {
+        return Err(StreamFault::InvalidNamespace);
+    }
+    let to = declares("to").and_then(|to| jid::domain(&to));
+    if to.as_deref() != Some(own_domain) {
+        return Err(StreamFault::HostUnknown);
+    }
+    let version = declares("version").unwrap_or_default();
+    let major = version.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok());
+    match major {
+        Some(1..) => Ok(()),
+        _ => Err(StreamFault::UnsupportedVersion),
+    }
+}
+
+/// Writes the header of the server's stream.
+pub fn write_header(domain: &str, id: u64, out: &mut Vec<u8>) {
+    let head = format!(
+        "<?xml version='1.0'?><stream:stream xmlns='{CLIENT}' xmlns:stream='{STREAMS}' \
+         id='{id:016x}' from='{domain}' version='1.0' xml:lang='en'>"
+    );
+    out.extend_from_slice(head.as_bytes());
+}
+
+/// What is offered to whoever has not logged in.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LoginOffer {
+    /// TLS may begin.
+    pub tls: bool,
+    /// It must, before anything else.
+    pub tls_required: bool,
+    /// Ways to log in.
+    pub mechanisms: Vec<Mechanism>,
+}
+
+/// Writes the features of a stream before the login (RFC 6120 4.3.2).
+pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
+    let mut text = String::from("<stream:features>");
+    match (offer.tls, offer.tls_required) {
+        (true, true) => text += &format!("<starttls xmlns='{TLS}'><required/></starttls>"),
+        (true, false) => text += &format!("<starttls xmlns='{TLS}'/>"),
+        (false, _) => {}
+    }
+    if !offer.mechanisms.is_empty() {
+        text += &format!("<mechanisms xmlns='{SASL}'>");
+        for mechanism in &offer.mechanisms {
+            text += &format!("<mechanism>{}</mechanism>", mechanism.name());
+        }
+        text += "</mechanisms>";
+    }
+    text += "</stream:features>";
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes the features behind it.
+pub fn write_session_features(out: &mut Vec<u8>) {
+    let text = format!(
+        "<stream:features><bind xmlns='{BIND}'><required/></bind>\
+         <session xmlns='{SESSION}'><optional/></session></stream:features>"
+    );
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes the end of a stream that does not have to end, and why (RFC 6120 4.9).
+pub fn write_fault(fault: StreamFault, told: &str, out: &mut Vec<u8>) {
+    let condition = fault.name();
+    let head = format!("<stream:error><{condition} xmlns='{STREAM_ERRORS}'/>");
+    out.extend_from_slice(head.as_bytes());
+    if !told.is_empty() {
+        out.extend_from_slice(format!("<text xmlns='{STREAM_ERRORS}' xml:lang='en'>").as_bytes());
+        text::put(told, out);
+        out.extend_from_slice(b"</text>");
+    }
+    out.extend_from_slice(b"</stream:error></stream:stream>");
+}
+
+/// Writes the end of a stream.
+pub fn write_end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"</stream:stream>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::Scan;
+
+    fn header(attributes: &str) -> Result<(), StreamFault> {
+        let text = format!("<stream:stream {attributes}>");
+        check(Scan::header(text.as_bytes())?.root(), "a.example")
+    }
+
+    #[test]
+    fn a_header_is_for_this_domain_and_of_this_version() {
+        let namespaces = format!("xmlns='{CLIENT}' xmlns:stream='{STREAMS}'");
+        let of = |more: &str| header(&format!("{namespaces} {more}"));
+        assert_eq!(of("to='a.example' version='1.0'"), Ok(()));
+        assert_eq!(of("to='A.Example.' version='2.7' xml:lang='de' from='x'"), Ok(()));
+        use StreamFault::*;
+        assert_eq!(of("version='1.0'"), Err(HostUnknown));
+        assert_eq!(of("to='b.example' version='1.0'"), Err(HostUnknown));
+        assert_eq!(of("to='ann@a.example' version='1.0'"), Err(HostUnknown));
+        for version in ["", "version='0.9'", "version='1'", "version='x.0'"] {
+            assert_eq!(of(&format!("to='a.example' {version}")), Err(UnsupportedVersion));
+        }
+        let streams = format!("xmlns:stream='{STREAMS}'");
+        assert_eq!(header(&format!("{streams} xmlns='jabber:server'")), Err(InvalidNamespace));
+        assert_eq!(header(&streams), Err(InvalidNamespace));
+        assert_eq!(header("xmlns:stream='x' xmlns='jabber:client'"), Err(InvalidNamespace));
+        assert_eq!(header("xmlns='jabber:client'"), Err(BadNamespacePrefix));
+        let other = format!("<x:stream xmlns:x='{STREAMS}' xmlns='{CLIENT}'>");
+        let other = Scan::header(other.as_bytes()).expect("a tag");
+        assert_eq!(check(other.root(), "a.example"), Err(BadNamespacePrefix));
+        let other = format!("<stream:flow {namespaces}>");
+        let other = Scan::header(other.as_bytes()).expect("a tag");
+        assert_eq!(check(other.root(), "a.example"), Err(BadFormat));
+    }
+
+    #[test]
+    fn what_is_written_is_xml() {
+        let mut out = Vec::new();
+        write_header("a.example", 7, &mut out);
+        let text = String::from_utf8(out.clone()).expect("UTF-8");
+        let scan = Scan::header(text.as_bytes()).expect("a header");
+        assert_eq!(scan.root().attribute("id").as_deref(), Some("0000000000000007"));
+        let offer = LoginOffer {
+            tls: true,
+            tls_required: false,
+            mechanisms: crate::sasl::MECHANISMS.into(),
+        };
+        let written = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            assert!(Scan::element(&out).is_ok(), "{}", String::from_utf8_lossy(&out));
+            String::from_utf8(out).expect("UTF-8")
+        };
+        let features = written(&|out| write_login_features(&offer, out));
+        assert_eq!(
+            features,
+            "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\
+             <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-256\
+             </mechanism><mechanism>PLAIN</mechanism></mechanisms></stream:features>"
+        );
+        written(&write_session_features);
+        let mut out = Vec::new();
+        write_fault(StreamFault::NotWellFormed, "a < b", &mut out);
+        let end = out.len() - "</stream:stream>".len();
+        assert!(Scan::element(&out[..end]).is_ok());
+    }
+}
