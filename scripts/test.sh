@@ -64,6 +64,7 @@ install_missing && scripts/toolchain.sh && install_components || exit 1
 
 suite scripts/toolchain_test.sh
 suite scripts/deny.sh
+suite scripts/clients.sh
 suite cargo xtask check
 if [ -f tests/e2e/run.sh ]; then
     suite bash tests/e2e/run.sh

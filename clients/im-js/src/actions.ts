@@ -1,0 +1,78 @@
+/** What a machine is made with, is asked, and wants done outside. It decides nothing. */
+
+import type { Message, Queued, Sent } from "./message.js";
+import type { QueueLimits } from "./outbox.js";
+import type { ImError } from "./words.js";
+
+/** How far a client is. */
+export type State =
+  /** Not connected, and not about to be. */
+  | { readonly name: "idle" }
+  | { readonly name: "connecting" }
+  /** Logged in. In step: everything in the inbox has been told. */
+  | { readonly name: "online"; readonly account: string; readonly isInStep: boolean }
+  /** The connection was lost; it connects again after so many milliseconds. */
+  | { readonly name: "waiting"; readonly retryMs: number; readonly error: ImError }
+  /** The server let it in no more, and coming back by itself would not help. */
+  | { readonly name: "ended"; readonly error: ImError };
+
+/** A part of a conversation. */
+export interface History {
+  /** Oldest first. */
+  readonly messages: readonly Message[];
+  /** There are more in the direction that was asked for. */
+  readonly hasMore: boolean;
+}
+
+/** What is asked of a conversation: behind a place, or before one, or the end. */
+export interface HistoryAsk {
+  readonly peer: string;
+  readonly before: number;
+  readonly after: number | undefined;
+  readonly count: number;
+}
+
+/** How a device shows who it is. */
+export type LoginMethod = "none" | "scram" | "plain";
+
+/** What is to be done outside. */
+export type Action =
+  /** Open a connection; then call `opened`, `received` and `lost` with its number. */
+  | { readonly do: "open"; readonly link: number; readonly method: LoginMethod }
+  | { readonly do: "write"; readonly bytes: Uint8Array }
+  /** Answer a challenge of SCRAM; then call `proceed`. */
+  | { readonly do: "prove"; readonly link: number; readonly challenge: Uint8Array }
+  /** Close the connection. */
+  | { readonly do: "drop" }
+  | { readonly do: "state"; readonly state: State }
+  | { readonly do: "message"; readonly message: Message }
+  /** A message of the queue is stored. Its `message` was told before. */
+  | { readonly do: "sent"; readonly sent: Sent }
+  /** A message of the queue is given up. */
+  | { readonly do: "failed"; readonly queued: Queued; readonly error: ImError }
+  | { readonly do: "history"; readonly ask: number; readonly result: History | ImError }
+  /** Keep how far the inbox was told; keep the queue. */
+  | { readonly do: "keep_last"; readonly last: number }
+  | { readonly do: "keep_queue" };
+
+/** What a machine is made with. */
+export interface MachineSettings {
+  readonly account: string;
+  readonly device: string;
+  /** The longest silence it wishes, seconds; 0: the server's. */
+  readonly silenceS: number;
+  /** Ways to log in, the best one first; another one is tried where the server knows it not. */
+  readonly methods: readonly LoginMethod[];
+  /** It can bring a new token when the old one has expired. */
+  readonly renewsToken: boolean;
+  readonly queue: QueueLimits;
+  /** From 0 up to 1, drawn anew. */
+  readonly random: () => number;
+}
+
+/** What a device remembers. */
+export interface Remembered {
+  /** The last place of the inbox that was told; `undefined`: nothing was ever. */
+  readonly last: number | undefined;
+  readonly queue: readonly Queued[];
+}

@@ -1,0 +1,10 @@
+/** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
+
+export type { History, State } from "./actions.js";
+export { Client, clientId } from "./client.js";
+export type { ClientEvents, HistoryOptions, Said } from "./client.js";
+export type { Content, Message, Queued, Sent } from "./message.js";
+export type { ClientOptions, Clock, WebSocketLike } from "./options.js";
+export { MemoryStorage } from "./storage.js";
+export type { StorageLike } from "./storage.js";
+export { ImError, OWN_WORDS } from "./words.js";

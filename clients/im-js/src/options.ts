@@ -1,0 +1,84 @@
+/** What a client is made with, and what follows from it. */
+
+import type { LoginMethod } from "./actions.js";
+import type { StorageLike } from "./storage.js";
+import { ImError } from "./words.js";
+
+/** A WebSocket, as far as it is needed: a browser's, or anything of that shape. */
+export interface WebSocketLike {
+  binaryType: string;
+  onopen: ((event: never) => unknown) | null;
+  onmessage: ((event: never) => unknown) | null;
+  onclose: ((event: never) => unknown) | null;
+  onerror: ((event: never) => unknown) | null;
+  send(data: Uint8Array<ArrayBuffer>): void;
+  close(): void;
+}
+
+/** What a client is made with. */
+export interface ClientOptions {
+  /** Where the server is: `wss://chat.example.org/im`. */
+  readonly url: string;
+  /** The account: `ann`, or `ann@example.org`. */
+  readonly account: string;
+  /** Its password. It is proved by SCRAM-SHA-256, which does not show it, where WebCrypto is. */
+  readonly password?: string;
+  /** A token instead, or what gives one: it is asked before each login. */
+  readonly token?: string | (() => string | Promise<string>);
+  /** The device's own name, the same each time. Without one it is drawn once and kept. */
+  readonly device?: string;
+  /** Where device, place and queue are kept. `localStorage`, or memory where there is none. */
+  readonly storage?: StorageLike;
+  /** The longest silence of the client, seconds; 0: the server's. 50: proxies wait for 60. */
+  readonly silenceS?: number;
+  /** Messages that may wait to be sent: 256. Beyond, `send` rejects with `queue_full`. */
+  readonly queueMessagesMax?: number;
+  /** Bytes of their texts and extras: 1 MiB. */
+  readonly queueBytesMax?: number;
+  /** What makes a connection: the browser's `WebSocket`. */
+  readonly webSocket?: new (url: string, protocols: string[]) => WebSocketLike;
+  /** The time in milliseconds, and timers: the browser's. */
+  readonly clock?: Clock;
+  /** From 0 up to 1: `Math.random`. */
+  readonly random?: () => number;
+}
+
+/** Time and timers. */
+export interface Clock {
+  /** Milliseconds since any moment; it never goes back. */
+  now(): number;
+  setTimeout(call: () => void, ms: number): unknown;
+  clearTimeout(timer: unknown): void;
+}
+
+/** The browser's. */
+export const BROWSER_CLOCK: Clock = {
+  now: () => performance.now(),
+  setTimeout: (call, ms) => setTimeout(call, ms),
+  clearTimeout: (timer) => clearTimeout(timer as number),
+};
+
+/**
+ * The ways to log in, the best one first. A password is shown to nobody but over wss, or to this
+ * machine; it is proved where the page may use WebCrypto, which is where it came by https or from
+ * this machine.
+ */
+export function loginMethods(options: ClientOptions): LoginMethod[] {
+  const isSafe = isSafeUrl(new URL(options.url));
+  if (options.token !== undefined) {
+    if (!isSafe) throw new ImError("insecure");
+    return ["plain"];
+  }
+  if (options.password === undefined) return ["none"];
+  const methods: LoginMethod[] = [];
+  if (globalThis.crypto?.subtle !== undefined) methods.push("scram");
+  if (isSafe) methods.push("plain");
+  if (methods.length === 0) throw new ImError("insecure");
+  return methods;
+}
+
+function isSafeUrl({ protocol, hostname }: URL): boolean {
+  const isNear = hostname === "localhost" || hostname.endsWith(".localhost")
+    || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+  return protocol === "wss:" || isNear;
+}

@@ -1,0 +1,108 @@
+/**
+ * What a device keeps between two lives: its name, how far it has told its inbox, and what it has
+ * said that is not stored yet.
+ *
+ * Storage that fails, or is not there, costs no more than that: what was kept is asked for again.
+ */
+
+import type { Remembered } from "./actions.js";
+import type { Queued } from "./message.js";
+import { parseQueue, printQueue } from "./outbox.js";
+
+/** Where it is kept: `localStorage`, or anything of that shape. */
+export interface StorageLike {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
+
+/** Storage that ends with the page. */
+export class MemoryStorage implements StorageLike {
+  readonly #items = new Map<string, string>();
+
+  getItem(key: string): string | null {
+    return this.#items.get(key) ?? null;
+  }
+
+  setItem(key: string, value: string): void {
+    this.#items.set(key, value);
+  }
+
+  removeItem(key: string): void {
+    this.#items.delete(key);
+  }
+}
+
+/** The browser's, where a page may have it. */
+export function usualStorage(): StorageLike {
+  try {
+    const storage = globalThis.localStorage;
+    const probe = "holdline-im";
+    storage.setItem(probe, "");
+    storage.removeItem(probe);
+    return storage;
+  } catch {
+    return new MemoryStorage();
+  }
+}
+
+/** The part of a storage that belongs to one account at one server. */
+export class Shelf {
+  constructor(
+    private readonly storage: StorageLike,
+    private readonly prefix: string,
+  ) {}
+
+  /** The device's name: the one that was kept, else `drawn`, which is kept from now on. */
+  device(drawn: string): string {
+    const kept = this.#read("device");
+    if (kept !== null && kept !== "") return kept;
+    this.#write("device", drawn);
+    return drawn;
+  }
+
+  remembered(): Remembered {
+    const last = this.#read("last");
+    const isPlace = last !== null && /^[0-9]{1,15}$/.test(last);
+    const queue = parseQueue(this.#read("queue") ?? "[]");
+    return { last: isPlace ? Number(last) : undefined, queue };
+  }
+
+  keepLast(last: number): void {
+    this.#write("last", String(last));
+  }
+
+  keepQueue(queue: readonly Queued[]): void {
+    if (queue.length > 0) this.#write("queue", printQueue(queue));
+    else this.#remove("queue");
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    for (const name of ["device", "last", "queue"]) this.#remove(name);
+  }
+
+  #read(name: string): string | null {
+    try {
+      return this.storage.getItem(this.prefix + name);
+    } catch {
+      return null;
+    }
+  }
+
+  #write(name: string, value: string): void {
+    try {
+      this.storage.setItem(this.prefix + name, value);
+    } catch {
+      // It keeps what it has; this page goes on from memory.
+    }
+  }
+
+  #remove(name: string): void {
+    try {
+      this.storage.removeItem(this.prefix + name);
+    } catch {
+      // It is as it was.
+    }
+  }
+}

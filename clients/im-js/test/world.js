@@ -1,0 +1,183 @@
+// A server of IM in memory, as docs/wire/im.md has it, and a network that loses connections: what
+// the machines are tried on with random histories.
+
+import { message } from "../dist/wire.js";
+import { hex } from "../dist/message.js";
+import { CHAT_MESSAGE } from "../dist/frames.js";
+import { LIMITS, Side } from "./side.js";
+
+/** Numbers that follow from a seed. */
+export function randomOf(seed) {
+  let state = seed * 2_654_435_761 + 1;
+  return (below) => {
+    state = (Math.imul(state ^ (state >>> 15), 2_246_822_519) + 0x9e3779b9) >>> 0;
+    return ((state ^ (state >>> 13)) >>> 0) % below;
+  };
+}
+
+/** Messages that a device is sent before it acknowledges. */
+const INLINE_MAX = 4;
+
+/** What a server keeps. */
+export class ModelServer {
+  conversations = new Map();
+  inboxes = new Map();
+  cursors = new Map();
+  #known = new Map();
+  #id = 0n;
+
+  conversation(one, other) {
+    return listed(this.conversations, [one, other].sort().join(" "));
+  }
+
+  inbox(account) {
+    return listed(this.inboxes, account);
+  }
+
+  /** Stores a message, once; gives what stands there. */
+  send(from, device, { to, client_id, content }) {
+    const peer = to.includes("@") ? to : `${to}@x`;
+    const key = `${from} ${hex(client_id)}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return { stored: known, again: true };
+    const row = this.conversation(from, peer);
+    this.#id += 1n;
+    const stored = message(CHAT_MESSAGE, {
+      id: this.#id, seq: BigInt(row.length + 1), at_ms: this.#id, from, device, to: peer,
+      client_id, content,
+    });
+    row.push(stored);
+    this.#known.set(key, stored);
+    for (const account of new Set([from, peer])) this.inbox(account).push(stored);
+    return { stored, again: false };
+  }
+}
+
+function listed(map, key) {
+  if (!map.has(key)) map.set(key, []);
+  return map.get(key);
+}
+
+/** A device of an account at a model server, and the connection between them. */
+export class ModelDevice {
+  /** Texts that were told in this life, and in all. */
+  life = [];
+  told = new Set();
+  #connection;
+
+  constructor(server, account, device, random) {
+    Object.assign(this, { server, account, name: `${account}@x`, device, random });
+    this.#start({ last: undefined, queue: [] });
+  }
+
+  #start(remembered) {
+    const { account, device } = this;
+    const random = () => this.random(1_000) / 1_000;
+    const queue = { messagesMax: 1_000, bytesMax: 1e6 };
+    this.side = new Side({ account, device, queue, random }, remembered);
+    this.side.last = remembered.last;
+    this.life = [];
+    this.#connection = undefined;
+    this.side.do((machine, now) => machine.connect(now));
+  }
+
+  /** The page is loaded anew: what was kept is all there is. */
+  reload() {
+    const { last, machine } = this.side;
+    this.#start({ last, queue: [...machine.outbox.queued] });
+  }
+
+  lose() {
+    this.#connection = undefined;
+    if (this.side.isOpen) this.side.lose();
+  }
+
+  say(number, to) {
+    this.side.send(number, { to, text: `${this.account} ${this.device} ${number}` });
+  }
+
+  /** One step of the connection: the server takes a request, or what it says arrives. */
+  step() {
+    const { side } = this;
+    if (!side.isOpen) return;
+    const connection = this.#connection;
+    if (connection?.link !== side.link) return this.#open();
+    if (side.asked.length > 0 && this.random(2) === 0) this.#serve(side.asked.shift());
+    else if (connection.out.length > 0) side.says(...connection.out.shift());
+    else if (side.asked.length > 0) this.#serve(side.asked.shift());
+    this.#look();
+  }
+
+  #open() {
+    this.side.asked.length = 0;
+    this.#connection = { link: this.side.link, out: [], at: 0, isBehind: true, own: new Set() };
+    this.side.opens();
+  }
+
+  #serve({ kind, fields }) {
+    const { server, name, device } = this;
+    const connection = this.#connection;
+    const cursors = server.cursors;
+    const inbox = server.inbox(name);
+    const key = `${name} ${device}`;
+    if (kind === "login") {
+      const cursor = cursors.get(key) ?? 0;
+      const head = BigInt(inbox.length);
+      connection.at = cursor;
+      connection.isBehind = cursor < inbox.length;
+      const told = { ...LIMITS, account: name, head, cursor: BigInt(cursor) };
+      connection.out.push(["logged_in", told]);
+    } else if (kind === "send") {
+      const { number } = fields;
+      if (this.random(10) === 0) {
+        connection.out.push(["failed", { number, fault: 5, word: "busy" }]);
+        return;
+      }
+      const { stored: { id, seq, at_ms }, again } = server.send(name, device, fields);
+      connection.own.add(id);
+      connection.out.push(["sent", { number, id, seq, at_ms, again }]);
+    } else if (kind === "pull") {
+      const [after, { number }] = [Number(fields.after), fields];
+      const upto = Math.min(after + 1 + this.random(3), inbox.length);
+      const entries = inbox.slice(after, upto)
+        .map((stored, at) => ({ seq: BigInt(after + at + 1), message: stored }));
+      const page = { number, entries, upto: BigInt(upto), head: BigInt(inbox.length) };
+      connection.at = Math.max(connection.at, upto);
+      if (upto >= inbox.length) connection.isBehind = false;
+      connection.out.push(["page", page]);
+    } else if (kind === "acknowledge") {
+      cursors.set(key, Math.max(cursors.get(key) ?? 0, Number(fields.upto)));
+    } else if (kind === "ping") {
+      connection.out.push(["pong"]);
+    }
+  }
+
+  /** The server sends what is next in the inbox, or says that there is more. */
+  #look() {
+    const connection = this.#connection;
+    if (connection === undefined || connection.isBehind || this.side.machine.wakeAt === 0) return;
+    if (this.side.machine.state.name !== "online") return;
+    const inbox = this.server.inbox(this.name);
+    const cursor = this.server.cursors.get(`${this.name} ${this.device}`) ?? 0;
+    while (connection.at < inbox.length && this.random(3) > 0) {
+      const stored = inbox[connection.at];
+      if (connection.at - cursor >= INLINE_MAX || this.random(12) === 0) {
+        connection.isBehind = true;
+        connection.out.push(["notify", { head: BigInt(inbox.length) }]);
+        return;
+      }
+      connection.at += 1;
+      if (connection.own.has(stored.id)) continue;
+      connection.out.push(["message", { seq: BigInt(connection.at), message: stored }]);
+    }
+  }
+
+  /** What was told since: texts, each once in a life. */
+  collect() {
+    for (const it of this.side.takeTold()) {
+      if (typeof it !== "string" || !/^\w+ \w+ \d+$/.test(it)) continue;
+      this.life.push(it);
+      this.told.add(it);
+    }
+  }
+}
