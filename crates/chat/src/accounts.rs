@@ -1,23 +1,27 @@
 //! Accounts by their addresses: numbers that are remembered, and those that are being found.
 //!
 //! An account has a row at its home, made when somebody first logs in by that name, or first writes
-//! to a name that may log in. Nothing else of an account that is not here is in memory, but the
-//! numbers of those that were asked for last. Invariant: an address that is being found has one
-//! call or one question under way, however many wait for it.
+//! to a name that may log in. The row says whose it is: when the name has become somebody else's,
+//! there is a new account under it, with a new number and nothing of the old one. Nothing else of
+//! an account that is not here is in memory, but the numbers of those that were asked for last.
+//!
+//! Invariants: an address that is being found has one call or one question under way, however many
+//! wait for it; a number is used only while its row's owner has the name.
 
 use crate::log::{Answered, PendingCall};
 use crate::waits::Waits;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::ChatFault;
 use model::id::{MessageId, ShardId};
+use model::ports::access::NameOwner;
 use model::ports::log::{Call, Done, Read, RowHome, StoreError, Table, Write};
 use std::collections::{BTreeMap, HashMap};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Addresses that may be in the course of being found, a shard. One more is answered as busy.
 const FINDING_MAX: usize = 65_536;
@@ -36,29 +40,69 @@ pub(crate) enum Waiter {
     Command(u64),
 }
 
-/// An account that is being made.
-pub(crate) struct Made {
-    address: AccountAddress,
-    row: AccountRow,
+/// Whose an account is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Owner {
+    /// Whoever comes without a proof.
+    Nobody,
+    /// Whoever proves the name by something else than the book: a file, a token, a certificate.
+    Outside,
+    /// The book's account with this number.
+    Booked(u64),
 }
 
 /// What is stored of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct AccountRow {
-    pub id: AccountId,
+pub struct AccountRow {
+    pub(crate) id: AccountId,
     /// When it was made, Unix seconds.
-    pub made_s: u32,
+    pub(crate) made_s: u32,
+    pub(crate) owner: Owner,
+}
+
+impl Owner {
+    /// Who has a name, as far as book and files know.
+    fn known(name: NameOwner) -> Option<Owner> {
+        match name {
+            NameOwner::Account(uid) => Some(Owner::Booked(uid)),
+            NameOwner::File => Some(Owner::Outside),
+            NameOwner::Unknown => None,
+        }
+    }
+
+    /// Whether an account of this owner is still the one that goes by the name.
+    pub(crate) fn has(self, name: NameOwner) -> bool {
+        Owner::known(name).map_or(!matches!(self, Owner::Booked(_)), |owner| owner == self)
+    }
+
+    fn number(self) -> u64 {
+        match self {
+            Owner::Nobody => 0,
+            Owner::Outside => u64::MAX,
+            Owner::Booked(uid) => uid,
+        }
+    }
+
+    fn of_number(number: u64) -> Owner {
+        match number {
+            0 => Owner::Nobody,
+            u64::MAX => Owner::Outside,
+            uid => Owner::Booked(uid),
+        }
+    }
 }
 
 impl AccountRow {
     fn encode(self) -> Box<[u8]> {
-        [&[VERSION][..], &self.id.0.to_le_bytes(), &self.made_s.to_le_bytes()].concat().into()
+        let numbers = [self.id.0, self.owner.number()].map(u64::to_le_bytes).concat();
+        [&[VERSION][..], &numbers, &self.made_s.to_le_bytes()].concat().into()
     }
 
     fn decode(value: &[u8]) -> Option<AccountRow> {
         let mut bytes = ByteReader::of(VERSION, value)?;
-        let (id, made_s) = (AccountId(bytes.u64()?), bytes.u32()?);
-        bytes.ends(AccountRow { id, made_s })
+        let (id, owner) = (AccountId(bytes.u64()?), Owner::of_number(bytes.u64()?));
+        let made_s = bytes.u32()?;
+        bytes.ends(AccountRow { id, made_s, owner })
     }
 }
 
@@ -66,8 +110,8 @@ impl AccountRow {
 #[derive(Default)]
 struct Finding {
     waiters: Vec<Waiter>,
-    /// It is to be made, if it is not there.
-    make: bool,
+    /// It is to be made for this one, if it is not there.
+    make: Option<Owner>,
 }
 
 /// Numbers of accounts. Those that were wanted last are remembered in two halves: when the younger
@@ -77,7 +121,10 @@ pub(crate) struct Accounts {
     old: HashMap<AccountAddress, AccountRow>,
     half_max: usize,
     finding: BTreeMap<AccountAddress, Finding>,
+    /// Those that are being found, by the numbers of calls and questions.
     asked: Waits<AccountAddress>,
+    /// What waits for them, bytes.
+    waiting_bytes: u64,
     last: u64,
 }
 
@@ -89,6 +136,7 @@ impl Accounts {
             half_max: (known_max as usize / 2).max(1),
             finding: BTreeMap::new(),
             asked: Waits::default(),
+            waiting_bytes: 0,
             last: 0,
         }
     }
@@ -110,37 +158,60 @@ impl Accounts {
     }
 }
 
+impl Waiter {
+    /// What it costs in memory, bytes, roughly.
+    fn weight(&self) -> u64 {
+        let beside = match self {
+            Waiter::Send(sending) => sending.weight(),
+            _ => 256,
+        };
+        (size_of::<Waiter>() + beside) as u64
+    }
+}
+
 impl Chat {
-    /// Finds the account with this address, and makes it if `make` says so and it is not there.
+    /// Finds the account with this address, and makes it for `make` if it is not there.
     pub(crate) fn find_account(
         &mut self,
         now: Now,
         address: &AccountAddress,
-        make: bool,
+        make: Option<Owner>,
         waiter: Waiter,
         fx: &mut Effects,
     ) {
-        if let Some(row) = self.accounts.known(address) {
+        let name = self.owner_of(address);
+        let is_known = |row: &AccountRow| row.owner.has(name) && !is_taken_over(row, make);
+        if let Some(row) = self.accounts.known(address).filter(is_known) {
             return self.account_found(now, address, waiter, Ok(row), fx);
         }
-        if let Some(finding) = self.accounts.finding.get_mut(address) {
-            finding.make |= make;
-            return finding.waiters.push(waiter);
-        }
-        if self.accounts.finding.len() >= FINDING_MAX || !self.log.may_ask() {
+        let weight = waiter.weight();
+        let is_full = self.accounts.finding.len() >= FINDING_MAX
+            || self.accounts.waiting_bytes + weight > self.settings.undistributed_max()
+            || !self.log.may_ask();
+        if is_full {
             return self.account_found(now, address, waiter, Err(ChatFault::Busy), fx);
+        }
+        self.accounts.waiting_bytes += weight;
+        if let Some(finding) = self.accounts.finding.get_mut(address) {
+            finding.make = finding.make.max(make);
+            return finding.waiters.push(waiter);
         }
         let finding = Finding { waiters: vec![waiter], make };
         self.accounts.finding.insert(address.clone(), finding);
         let owner = self.settings.owner(address);
+        let number = self.accounts.asked.put(address.clone());
         if owner == self.settings.shard {
             let read = Read::Row { table: Table::ChatAccounts, key: self.row_key(address) };
-            self.log.ask(PendingCall::Account(address.clone()), Call::Read(read), fx);
+            self.log.ask(PendingCall::Account(number), Call::Read(read), fx);
         } else {
-            let number = self.accounts.asked.put(address.clone());
             let find = ChatWord::Find { number, address: address.clone() };
             fx.peer_messages.push((owner, find));
         }
+    }
+
+    /// Who has the name of an account now.
+    pub(crate) fn owner_of(&self, address: &AccountAddress) -> NameOwner {
+        self.settings.access.owner(self.settings.user_of(address))
     }
 
     fn row_key(&self, address: &AccountAddress) -> Box<[u8]> {
@@ -151,32 +222,49 @@ impl Chat {
     pub(crate) fn account_read(
         &mut self,
         now: Now,
-        address: AccountAddress,
+        number: u64,
         result: Answered,
         fx: &mut Effects,
     ) {
+        let Some(address) = self.accounts.asked.at_mut(number).map(|it| it.clone()) else { return };
         let row = match result {
-            Ok(Done::Row(row)) => row,
-            Ok(_) => return self.end_finding(now, address, Err(ChatFault::StoreFailed), fx),
-            Err(error) => return self.end_finding(now, address, Err(fault_of(error)), fx),
+            Ok(Done::Row(None)) => Ok(None),
+            Ok(Done::Row(Some(row))) => {
+                AccountRow::decode(&row).map(Some).ok_or(ChatFault::StoreFailed)
+            }
+            Ok(_) => Err(ChatFault::StoreFailed),
+            Err(error) => Err(fault_of(error)),
         };
-        if let Some(row) = row {
-            let row = AccountRow::decode(&row).ok_or(ChatFault::StoreFailed);
-            return self.end_finding(now, address, row, fx);
-        }
-        let make = self.accounts.finding.get(&address).is_some_and(|finding| finding.make);
-        if !make && !self.settings.access.knows(self.settings.user_of(&address)) {
-            return self.end_finding(now, address, Err(ChatFault::UnknownAccount), fx);
-        }
-        let row = AccountRow { id: self.next_account_id(now), made_s: now.unix_s() };
-        let (table, key, value) = (Table::ChatAccounts, self.row_key(&address), row.encode());
-        let made = Box::new(Made { address, row });
-        self.log.ask(PendingCall::Made(made), Call::Write(Write::Put { table, key, value }), fx);
+        let row = match row {
+            Ok(row) => row,
+            Err(fault) => return self.end_finding(now, number, Err(fault), fx),
+        };
+        let name = self.owner_of(&address);
+        let make = self.accounts.finding.get(&address).and_then(|finding| finding.make);
+        let made = match (row.filter(|row| row.owner.has(name)), Owner::known(name).or(make)) {
+            (Some(row), Some(owner)) if is_taken_over(&row, Some(owner)) => {
+                AccountRow { owner, ..row }
+            }
+            (Some(row), _) => return self.end_finding(now, number, Ok(row), fx),
+            (None, Some(owner)) => {
+                let before = row.map_or(0, |row| row.id.0);
+                let id = self.next_account_id(now, before);
+                AccountRow { id, made_s: now.unix_s(), owner }
+            }
+            (None, None) => {
+                return self.end_finding(now, number, Err(ChatFault::UnknownAccount), fx);
+            }
+        };
+        let (table, key, value) = (Table::ChatAccounts, self.row_key(&address), made.encode());
+        let write = Write::Put { table, key, value };
+        self.log.ask(PendingCall::Made(Box::new((number, made))), Call::Write(write), fx);
     }
 
-    /// A number that no account of any address at home here has had.
-    fn next_account_id(&mut self, now: Now) -> AccountId {
-        let id = MessageId::after(self.accounts.last, now.wall_ms, self.settings.node);
+    /// A number that no account of any address at home here has had: not that before under this
+    /// address either, whatever the clock says.
+    fn next_account_id(&mut self, now: Now, before: u64) -> AccountId {
+        let last = self.accounts.last.max(before);
+        let id = MessageId::after(last, now.wall_ms, self.settings.node);
         self.accounts.last = id.0;
         AccountId(id.0)
     }
@@ -185,12 +273,11 @@ impl Chat {
     pub(crate) fn account_made(
         &mut self,
         now: Now,
-        made: Made,
+        (number, row): (u64, AccountRow),
         result: Answered,
         fx: &mut Effects,
     ) {
-        let row = result.map(|_| made.row).map_err(fault_of);
-        self.end_finding(now, made.address, row, fx);
+        self.end_finding(now, number, result.map(|_| row).map_err(fault_of), fx);
     }
 
     /// Another shard wants to know.
@@ -201,7 +288,7 @@ impl Chat {
         (number, address): (u64, AccountAddress),
         fx: &mut Effects,
     ) {
-        self.find_account(now, &address, false, Waiter::Peer(from, number), fx);
+        self.find_account(now, &address, None, Waiter::Peer(from, number), fx);
     }
 
     /// Another shard knows.
@@ -209,24 +296,17 @@ impl Chat {
         &mut self,
         now: Now,
         number: u64,
-        result: Result<AccountId, ChatFault>,
+        result: Result<AccountRow, ChatFault>,
         fx: &mut Effects,
     ) {
-        if let Some(address) = self.accounts.asked.take(number) {
-            let row = result.map(|id| AccountRow { id, made_s: 0 });
-            self.end_finding(now, address, row, fx);
-        }
+        self.end_finding(now, number, result, fx);
     }
 
-    /// Answers of other shards that did not come in time; when to look again.
-    pub(crate) fn turn_accounts(
-        &mut self,
-        now: Now,
-        fx: &mut Effects,
-    ) -> Option<base::time::Instant> {
+    /// Answers of logs and other shards that did not come in time; when to look again.
+    pub(crate) fn turn_accounts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let (over, next) = self.accounts.asked.overdue(now, self.settings.limits.answer_ms_max);
         for address in over {
-            self.end_finding(now, address, Err(ChatFault::Busy), fx);
+            self.tell_waiters(now, address, Err(ChatFault::Busy), fx);
         }
         next
     }
@@ -234,14 +314,27 @@ impl Chat {
     fn end_finding(
         &mut self,
         now: Now,
+        number: u64,
+        row: Result<AccountRow, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Some(address) = self.accounts.asked.take(number) else { return };
+        if let Ok(row) = row {
+            self.accounts.remember(address.clone(), row);
+        }
+        self.tell_waiters(now, address, row, fx);
+    }
+
+    fn tell_waiters(
+        &mut self,
+        now: Now,
         address: AccountAddress,
         row: Result<AccountRow, ChatFault>,
         fx: &mut Effects,
     ) {
         let finding = self.accounts.finding.remove(&address).unwrap_or_default();
-        if let Ok(row) = row {
-            self.accounts.remember(address.clone(), row);
-        }
+        let weight: u64 = finding.waiters.iter().map(Waiter::weight).sum();
+        self.accounts.waiting_bytes -= weight;
         for waiter in finding.waiters {
             self.account_found(now, &address, waiter, row, fx);
         }
@@ -256,7 +349,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         match waiter {
-            Waiter::Login(let_in) => self.account_of_login(*let_in, row, fx),
+            Waiter::Login(let_in) => self.account_of_login(now, *let_in, row, fx),
             Waiter::Send(sending) => {
                 self.receiver_found(now, *sending, (address, row.map(|row| row.id)), fx);
             }
@@ -264,12 +357,17 @@ impl Chat {
                 self.partner_found(*asked, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Peer(shard, number) => {
-                let result = row.map(|row| row.id);
-                fx.peer_messages.push((shard, ChatWord::Account { number, result }));
+                fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));
             }
             Waiter::Command(ask) => self.account_of_command(address, ask, row, fx),
         }
     }
+}
+
+/// Whether an account that nobody has proved becomes that of whoever has: book and files know
+/// neither, so nothing tells the two apart.
+fn is_taken_over(row: &AccountRow, make: Option<Owner>) -> bool {
+    row.owner == Owner::Nobody && make == Some(Owner::Outside)
 }
 
 /// What the log's refusal is for whoever waits.
@@ -289,16 +387,30 @@ mod tests {
 
     #[test]
     fn a_row_is_read_as_it_was_written() {
-        let row = AccountRow { id: AccountId(u64::MAX - 1), made_s: 7 };
-        assert_eq!(AccountRow::decode(&row.encode()), Some(row));
-        assert_eq!(AccountRow::decode(&row.encode()[..8]), None);
+        for owner in [Owner::Nobody, Owner::Outside, Owner::Booked(1), Owner::Booked(1 << 52)] {
+            let row = AccountRow { id: AccountId(u64::MAX - 1), made_s: 7, owner };
+            assert_eq!(AccountRow::decode(&row.encode()), Some(row));
+            assert_eq!(AccountRow::decode(&row.encode()[..20]), None);
+        }
+    }
+
+    #[test]
+    fn an_account_is_its_owners_while_that_has_the_name() {
+        let names = [NameOwner::Account(7), NameOwner::Account(8), NameOwner::File];
+        let has = |owner: Owner| names.map(|name| owner.has(name));
+        assert_eq!(has(Owner::Booked(7)), [true, false, false]);
+        assert_eq!(has(Owner::Outside), [false, false, true]);
+        assert_eq!(has(Owner::Nobody), [false; 3]);
+        let unknown = [Owner::Nobody, Owner::Outside, Owner::Booked(7)];
+        assert_eq!(unknown.map(|it| it.has(NameOwner::Unknown)), [true, true, false]);
     }
 
     #[test]
     fn as_many_accounts_are_remembered_as_may_be_and_those_wanted_last() {
         let mut accounts = Accounts::new(8);
         let address = |n: u32| AccountAddress::parse(&format!("a{n}"), "a.example").expect("right");
-        let row = |n: u32| AccountRow { id: AccountId(n.into()), made_s: 0 };
+        let owner = Owner::Nobody;
+        let row = |n: u32| AccountRow { id: AccountId(n.into()), made_s: 0, owner };
         for n in 0..100 {
             accounts.remember(address(n), row(n));
             assert!(accounts.known(&address(0)).is_some() || n > 4, "{n}");

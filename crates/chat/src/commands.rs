@@ -1,6 +1,6 @@
 //! What operators want of an account: look at it, make it, end its sessions.
 
-use crate::accounts::{AccountRow, Waiter};
+use crate::accounts::{AccountRow, Owner, Waiter};
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::Now;
@@ -34,9 +34,9 @@ impl Chat {
     /// The API asks.
     pub(crate) fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
         let (make, what) = match &command {
-            ChatCommand::Account(_) => (false, What::Look),
-            ChatCommand::Open(_) => (true, What::Look),
-            ChatCommand::Kick(_) => (false, What::Kick),
+            ChatCommand::Account(_) => (None, What::Look),
+            ChatCommand::Open(_) => (Some(Owner::Nobody), What::Look),
+            ChatCommand::Kick(_) => (None, What::Kick),
         };
         self.commands.0.insert(ask, what);
         self.find_account(now, command.account(), make, Waiter::Command(ask), fx);
@@ -52,7 +52,7 @@ impl Chat {
     ) {
         let Some(what) = self.commands.0.remove(&ask) else { return };
         let answer = match (row, what) {
-            (Ok(AccountRow { id, made_s }), What::Look) => {
+            (Ok(AccountRow { id, made_s, .. }), What::Look) => {
                 let inbox = address.inbox(self.settings.home, id);
                 let look = Box::new(Look { ask, id, made_s, inbox });
                 let reader = self.settings.reader("");

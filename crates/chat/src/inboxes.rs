@@ -2,7 +2,8 @@
 //!
 //! Each shard's parcels are taken by their numbers, without a gap: what comes out of order, because
 //! something before it was lost or refused, is passed over and will come again. Invariant: up to
-//! `done` everything of a shard is in its inbox; a parcel that comes again takes no second place.
+//! `done` everything of a shard is in its inbox; a parcel is handed to the log once, unless that
+//! has refused it.
 
 use crate::log::{Answered, PendingCall};
 use crate::word::{ChatWord, Parcel};
@@ -11,8 +12,9 @@ use base::time::Now;
 use model::chat::ChatMessage;
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::ports::log::{Append, Call, Done, OnceKey, Write};
+use model::ports::log::{Append, Call, Done, Write};
 use model::timeline::{Message, TimelineId};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A parcel that is being put into an inbox.
@@ -24,14 +26,66 @@ pub(crate) struct Placing {
 }
 
 /// How far the parcels of one shard have come.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Arrivals {
-    /// The last that was handed to the log.
+    /// The last that was taken.
     taken: u64,
     /// Everything up to here is in its inbox.
     done: u64,
+    /// What became of those behind `done`.
+    handed: VecDeque<Handed>,
     /// The shard is to be told so.
     untold: bool,
+}
+
+/// What became of a parcel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Handed {
+    /// It has not come, or was refused.
+    Not,
+    /// The log has not answered.
+    Over,
+    Placed,
+}
+
+impl Arrivals {
+    fn at_mut(&mut self, number: u64) -> Option<&mut Handed> {
+        let at = number.checked_sub(self.done + 1)?;
+        self.handed.get_mut(usize::try_from(at).ok()?)
+    }
+
+    /// The next parcel is taken. True: it is to be handed to the log.
+    fn takes(&mut self, number: u64) -> bool {
+        self.taken = number;
+        if let Some(handed) = self.at_mut(number) {
+            return *handed == Handed::Not && {
+                *handed = Handed::Over;
+                true
+            };
+        }
+        self.handed.push_back(Handed::Over);
+        true
+    }
+
+    /// The log has placed a parcel.
+    fn placed(&mut self, number: u64) {
+        if let Some(handed) = self.at_mut(number) {
+            *handed = Handed::Placed;
+        }
+        while self.handed.front() == Some(&Handed::Placed) {
+            self.handed.pop_front();
+            (self.done, self.untold) = (self.done + 1, true);
+        }
+        self.taken = self.taken.max(self.done);
+    }
+
+    /// The log has refused it: it comes again, and so does what was taken behind it.
+    fn refused(&mut self, number: u64) {
+        if let Some(handed) = self.at_mut(number) {
+            *handed = Handed::Not;
+        }
+        self.taken = self.taken.min(number - 1);
+    }
 }
 
 /// What has arrived from each shard.
@@ -50,30 +104,22 @@ impl Inboxes {
 
 impl Chat {
     /// A parcel has arrived for an inbox of this shard.
-    pub(crate) fn place(&mut self, from: ShardId, parcel: Parcel, fx: &mut Effects) {
+    pub(crate) fn place(&mut self, now: Now, from: ShardId, parcel: Parcel, fx: &mut Effects) {
         let may_ask = self.log.may_ask();
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         if parcel.number <= arrivals.done {
             arrivals.untold = true; // its receipt was lost
             return;
         }
-        if parcel.number != arrivals.taken + 1 || !may_ask {
+        if parcel.number != arrivals.taken + 1 || !may_ask || !arrivals.takes(parcel.number) {
             return;
         }
-        arrivals.taken = parcel.number;
         let Parcel { number, inbox, pointer, message } = parcel;
-        let (seq, conversation) = (pointer.seq.to_be_bytes(), pointer.conversation.to_bytes());
-        let once = self.settings.home.of(&[&inbox.to_bytes(), &conversation, &seq]);
-        let append = Append {
-            message: Arc::new(Message {
-                id: message.id,
-                at_s: (message.at_ms / 1_000) as u32,
-                label: pointer.encode(),
-                body: Box::default(),
-            }),
-            to: vec![inbox],
-            once: Some(OnceKey::at_home(inbox.home_hash(), once)),
-        };
+        // By the time of its place an inbox is gone through after a start (`left.rs`).
+        let at_s = now.unix_s().max((message.at_ms / 1_000) as u32);
+        let (label, body) = (pointer.encode(), Box::default());
+        let reference = Arc::new(Message { id: message.id, at_s, label, body });
+        let append = Append { message: reference, to: vec![inbox], once: None };
         let placing = Box::new(Placing { from, number, inbox, message });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }
@@ -89,17 +135,12 @@ impl Chat {
         let Placing { from, number, inbox, message } = placing;
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         let Ok(Done::Appended(done)) = result else {
-            // It comes again, and what was taken behind it too.
-            arrivals.taken = arrivals.taken.min(number - 1);
-            return;
+            return arrivals.refused(number);
         };
-        if number == arrivals.done + 1 {
-            (arrivals.done, arrivals.untold) = (number, true);
-            arrivals.taken = arrivals.taken.max(number);
-        }
-        if let (true, Some(&seq)) = (done.new, done.seqs.first()) {
+        arrivals.placed(number);
+        if let Some(&seq) = done.seqs.first() {
             fx.counters.count(ChatCounter::Distributed);
-            self.deliver(inbox, seq, &message, fx);
+            self.deliver(now, (inbox, seq), &message, fx);
         }
         if from == self.settings.shard {
             let upto = self.inboxes.0[usize::from(from.0)].done;
@@ -121,5 +162,28 @@ impl Chat {
                 fx.peer_messages.push((shard, ChatWord::Placed { upto }));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_comes_again_and_what_was_placed_behind_it_is_not_taken_twice() {
+        let mut arrivals = Arrivals::default();
+        assert!((1..=4).all(|number| arrivals.takes(number)));
+        arrivals.refused(2);
+        arrivals.placed(1);
+        arrivals.placed(3);
+        assert_eq!((arrivals.done, arrivals.taken), (1, 1));
+        assert!(arrivals.takes(2), "it was refused");
+        assert!(!arrivals.takes(3) && !arrivals.takes(4), "placed, and on its way");
+        assert!(arrivals.takes(5));
+        arrivals.placed(2);
+        assert_eq!((arrivals.done, arrivals.taken), (3, 5));
+        arrivals.placed(4);
+        arrivals.placed(5);
+        assert_eq!((arrivals.done, arrivals.handed.len()), (5, 0));
     }
 }

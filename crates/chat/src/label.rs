@@ -1,16 +1,16 @@
 //! Labels: what is known of a message without its body.
 //!
 //! ```text
-//! in a conversation, and in the outbox    version u8 | from 16 | to 16 | conversation 16
-//! in an inbox                             version u8 | conversation 16 | seq u64 | own u8
+//! in a conversation and an outbox   version u8 | from 16 | to 16 | conversation 16
+//! in an inbox                       version u8 | conversation 16 | seq u64 | own u8 | bytes u32
 //! ```
 //! `from` and `to` are inboxes. Numbers are little-endian. A label in an inbox is a reference: the
-//! message stands in the conversation, at that place.
+//! message stands in the conversation, at that place, and costs so many bytes in memory.
 
 use base::bytes::ByteReader;
 use model::timeline::{Seq, TimelineId};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Which way a message of two goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct Pointer {
     pub seq: Seq,
     /// The account said it itself.
     pub own: bool,
+    /// What the message costs in memory, bytes, roughly.
+    pub bytes: u32,
 }
 
 impl Route {
@@ -54,14 +56,15 @@ impl Route {
 impl Pointer {
     pub(crate) fn encode(&self) -> Box<[u8]> {
         let (conversation, seq) = (self.conversation.to_bytes(), self.seq.to_le_bytes());
-        [&[VERSION][..], &conversation, &seq, &[u8::from(self.own)]].concat().into()
+        let (own, bytes) = ([u8::from(self.own)], self.bytes.to_le_bytes());
+        [&[VERSION][..], &conversation, &seq, &own, &bytes].concat().into()
     }
 
     pub(crate) fn decode(label: &[u8]) -> Option<Pointer> {
         let mut bytes = ByteReader::of(VERSION, label)?;
         let (conversation, seq) = (timeline(&mut bytes)?, bytes.u64()?);
-        let own = bytes.flags(1)? == 1;
-        bytes.ends(Pointer { conversation, seq, own })
+        let (own, size) = (bytes.flags(1)? == 1, bytes.u32()?);
+        bytes.ends(Pointer { conversation, seq, own, bytes: size })
     }
 }
 
@@ -85,11 +88,11 @@ mod tests {
         assert_eq!(route.inboxes().collect::<Vec<_>>(), [from, to]);
         assert_eq!(Route { to: from, ..route }.inboxes().collect::<Vec<_>>(), [from]);
         for own in [false, true] {
-            let pointer = Pointer { conversation, seq: 1 << 40, own };
+            let pointer = Pointer { conversation, seq: 1 << 40, own, bytes: 1 << 20 };
             assert_eq!(Pointer::decode(&pointer.encode()), Some(pointer));
         }
-        let (route, pointer) =
-            (route.encode(), Pointer { conversation, seq: 1, own: false }.encode());
+        let pointer = Pointer { conversation, seq: 1, own: false, bytes: 0 };
+        let (route, pointer) = (route.encode(), pointer.encode());
         assert!(route.len() <= Message::LABEL_BYTES_MAX);
         for end in 0..route.len() {
             assert!(Route::decode(&route[..end]).is_none());

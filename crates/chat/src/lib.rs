@@ -25,12 +25,15 @@
 mod accounts;
 mod commands;
 mod envelope;
+mod following;
 mod inboxes;
 mod label;
+mod left;
 mod log;
 mod login;
 mod outbox;
 mod reads;
+mod rights;
 mod send;
 mod service;
 mod sessions;

@@ -3,15 +3,17 @@
 //! Every call bears a ticket, every ticket holds what is to happen when the call is completed. A
 //! write that nobody waits for and that was refused is asked for again after a pause.
 
-use crate::accounts::Made;
+use crate::accounts::AccountRow;
 use crate::commands::Look;
 use crate::inboxes::Placing;
+use crate::left::Sought;
 use crate::login::LetIn;
 use crate::outbox::Storing;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountId;
 use model::counters::ProcessCounter;
+use model::id::ShardId;
 use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
 use model::ports::log::{Call, Completion, Done, StoreError, Write};
 
@@ -20,10 +22,10 @@ const CALLS_MAX: usize = 262_144;
 
 /// What a call was for.
 pub(crate) enum PendingCall {
-    /// The row of the account with this address.
-    Account(AccountAddress),
-    /// A new account's row.
-    Made(Box<Made>),
+    /// The row of an account that is being found, by the number of that.
+    Account(u64),
+    /// A new account's row, likewise.
+    Made(Box<(u64, AccountRow)>),
     /// Where an inbox and a device stand: the last thing before it is let in.
     Standing(Box<LetIn>, AccountId),
     /// Where an inbox stands, for a command.
@@ -38,6 +40,8 @@ pub(crate) enum PendingCall {
     Range(u64, u16),
     /// A message that was not distributed before a start, by its place in the outbox.
     Undistributed(u64),
+    /// A page of an inbox that is gone through for a shard.
+    Sought(Box<(ShardId, Sought)>),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -108,7 +112,7 @@ impl Chat {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
         match pending {
-            PendingCall::Account(address) => self.account_read(now, address, result, fx),
+            PendingCall::Account(number) => self.account_read(now, number, result, fx),
             PendingCall::Made(made) => self.account_made(now, *made, result, fx),
             PendingCall::Standing(let_in, id) => self.enter(now, *let_in, id, result, fx),
             PendingCall::Looked(look) => self.looked(*look, result, fx),
@@ -117,6 +121,7 @@ impl Chat {
             PendingCall::Inbox(number) => self.inbox_read(number, result, fx),
             PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
+            PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

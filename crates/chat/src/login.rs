@@ -7,7 +7,7 @@
 //! The cheapest question first; nothing is kept for whoever is refused. A connection that goes
 //! meanwhile is forgotten, and what comes for it finds nobody. Invariant: one login a connection.
 
-use crate::accounts::{AccountRow, Waiter, fault_of};
+use crate::accounts::{AccountRow, Owner, Waiter, fault_of};
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Arrival;
 use crate::{Chat, Effects};
@@ -17,7 +17,7 @@ use model::account::AccountId;
 use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, LoggedIn, Login, LoginRefused};
 use model::counters::ChatCounter;
 use model::id::ConnRef;
-use model::ports::access::{Admission, Grant, Question};
+use model::ports::access::{Admission, Grant, NameOwner, Question};
 use model::ports::log::{Call, Done, Read, TimelineStatus};
 use model::session::Denial;
 use model::timeline::{ReaderId, TimelineId};
@@ -52,6 +52,7 @@ pub(crate) struct LetIn {
     pub conn: ConnRef,
     pub login: Box<Login>,
     pub grant: Grant,
+    pub owner: Owner,
     /// Of the rules by which it was let in.
     pub version: u64,
     /// The last word of an exchange.
@@ -169,13 +170,12 @@ impl Chat {
         match answer {
             Admission::Granted(grant, data) => {
                 let Asking { login, .. } = asking;
-                if !self.is_own_name(&login, &grant) {
+                let Some(owner) = self.owner_of_login(&login, &grant) else {
                     return self.turn_away(&login, conn, Denial::BadCredentials, fx);
-                }
+                };
                 let version = self.settings.access.version();
-                let address = login.account.clone();
-                let let_in = Box::new(LetIn { conn, login, grant, version, data });
-                self.find_account(now, &address, true, Waiter::Login(let_in), fx);
+                let let_in = Box::new(LetIn { conn, login, grant, owner, version, data });
+                self.find_for_login(now, let_in, fx);
             }
             Admission::Continue { data, dialogue } => {
                 fx.deliveries.push((conn, ChatDelivery::Challenge(data)));
@@ -187,25 +187,45 @@ impl Chat {
         }
     }
 
-    /// Whether whoever was let in is who the account's name says; without credentials, whether
-    /// nobody else has that name.
-    fn is_own_name(&self, login: &Login, grant: &Grant) -> bool {
+    /// Whose the account of somebody is who was let in; `None`: not theirs. The name is that of the
+    /// proof; who brings none may have one that nobody else has.
+    fn owner_of_login(&self, login: &Login, grant: &Grant) -> Option<Owner> {
         let name = self.settings.user_of(&login.account);
-        match &grant.user {
-            Some(user) => **user == *name,
-            None => !self.settings.access.knows(name),
+        let granted = grant.account.map(|account| account.uid);
+        let owner = self.settings.access.owner(name);
+        match (grant.user.as_deref(), owner) {
+            (None, NameOwner::Unknown) => Some(Owner::Nobody),
+            (Some(user), _) if *user != *name => None,
+            (Some(_), NameOwner::Account(uid)) => {
+                granted.is_none_or(|granted| granted == uid).then_some(Owner::Booked(uid))
+            }
+            (Some(_), _) => granted.is_none().then_some(Owner::Outside),
+            (None, _) => None,
         }
+    }
+
+    fn find_for_login(&mut self, now: Now, let_in: Box<LetIn>, fx: &mut Effects) {
+        let (address, owner) = (let_in.login.account.clone(), let_in.owner);
+        self.find_account(now, &address, Some(owner), Waiter::Login(let_in), fx);
     }
 
     /// The account of a device that was let in is found.
     pub(crate) fn account_of_login(
         &mut self,
+        now: Now,
         let_in: LetIn,
         row: Result<AccountRow, ChatFault>,
         fx: &mut Effects,
     ) {
         let id = match row {
-            Ok(row) => row.id,
+            Ok(row) if row.owner == let_in.owner => row.id,
+            // It was being made for nobody, when somebody came who has a proof.
+            Ok(AccountRow { owner: Owner::Nobody, .. }) if let_in.owner == Owner::Outside => {
+                return self.find_for_login(now, Box::new(let_in), fx);
+            }
+            Ok(_) => {
+                return self.turn_away(&let_in.login, let_in.conn, Denial::BadCredentials, fx);
+            }
             Err(fault) => return self.give_up(let_in, fault, fx),
         };
         if !self.log.may_ask() {
@@ -247,7 +267,7 @@ impl Chat {
         if !self.logins.ends(let_in.conn) {
             return;
         }
-        let LetIn { conn, login, grant, version, data } = let_in;
+        let LetIn { conn, login, grant, owner, version, data } = let_in;
         let cursor = status.cursor.min(status.last);
         let arrival = Arrival {
             conn,
@@ -261,6 +281,7 @@ impl Chat {
             account: grant.account,
             until_s: grant.until_s,
             user: grant.user,
+            owner,
         };
         let Some((session, head)) = self.arrive(arrival, fx) else {
             return refuse(conn, &login, (Denial::Full, self.settings.limits.retry_jitter_ms), fx);
@@ -316,7 +337,7 @@ impl Chat {
     }
 
     /// What access is asked: who brings no proof is nobody there, and may have a name that no user
-    /// has ([`Chat::is_own_name`]).
+    /// has ([`Chat::owner_of_login`]).
     fn question_of(&self, login: &Login) -> Question {
         let proves =
             login.password.is_some() || login.method.is_some() || login.certificate.is_some();

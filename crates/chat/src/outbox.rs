@@ -7,12 +7,11 @@
 //! ```
 //! Parcels to a shard go in the order of the log, and are taken there in no other; so an inbox has
 //! a conversation's messages in their order. The outbox, a timeline of this shard, says after a
-//! start what had not been confirmed; what is said since waits behind it. Invariant: a message is
-//! in the outbox until it is in every inbox.
+//! start what had not been confirmed (`left.rs`). Invariant: a message is in the outbox until it is
+//! in every inbox.
 
-use crate::envelope;
 use crate::label::{Pointer, Route};
-use crate::log::{Answered, PendingCall};
+use crate::left::Line;
 use crate::word::{ChatWord, Parcel, weight};
 use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
@@ -20,22 +19,14 @@ use base::time::{Instant, Now};
 use model::chat::ChatMessage;
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::ports::calls::RETRY_PAUSE;
-use model::ports::log::{Call, Done, Pull, REMOVE_SEQS_MAX, Read, StoreError, Write};
-use model::timeline::{Message, Placed, Seq, Space, TimelineId};
+use model::ports::log::{REMOVE_SEQS_MAX, Write};
+use model::timeline::{Message, Seq, Space, TimelineId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Parcels that are said once more in one turn, to one shard.
 const AGAIN_A_TURN_MAX: usize = 256;
-
-/// Messages that are looked for at once after a start.
-const LOOKING_MAX: usize = 64;
-
-/// Messages of a conversation that are looked through at once for one of them, and their bytes.
-const LOOK_COUNT_MAX: usize = 64;
-const LOOK_BYTES_MAX: usize = 256 * 1024;
 
 /// A message that is being stored, and for whom.
 pub(crate) struct Storing {
@@ -58,7 +49,8 @@ pub(crate) struct Outbox {
     over: BTreeMap<TimelineId, Vec<Seq>>,
     /// What is being stored and distributed, bytes.
     bytes: u64,
-    line: Line,
+    /// What a start found, and what waits behind it.
+    pub(crate) line: Line,
 }
 
 /// Parcels to one shard.
@@ -69,37 +61,6 @@ struct Way {
     unconfirmed: VecDeque<(Parcel, OutboxPlace)>,
     /// When they are said once more, unless some are confirmed before.
     due: Instant,
-}
-
-/// What a start found, in its order, and behind it what has been stored since.
-#[derive(Default)]
-struct Line {
-    all: BTreeMap<u64, Waiting>,
-    last: u64,
-    /// Those before this one are looked for, or found.
-    next: u64,
-    /// How many are looked for.
-    looking: usize,
-    /// Those that the log was too busy to read, and when it is asked again.
-    refused: Vec<u64>,
-    due: Instant,
-}
-
-/// A message that waits for others to be distributed before it.
-struct Waiting {
-    place: OutboxPlace,
-    id: u64,
-    route: Route,
-    found: Found,
-}
-
-/// Where a message of the line is.
-enum Found {
-    /// In its conversation, somewhere.
-    NotYet,
-    Here(Arc<ChatMessage>),
-    /// It was erased; or cannot be read, and the next start tries again.
-    Nowhere,
 }
 
 impl Outbox {
@@ -126,7 +87,7 @@ impl Outbox {
 
     /// Messages that are not yet in every inbox.
     pub(crate) fn len(&self) -> usize {
-        self.open.len() + self.line.all.len()
+        self.open.len() + self.line.len()
     }
 
     /// Messages whose removal the log has not been asked for.
@@ -145,7 +106,7 @@ impl Outbox {
     /// The log had this in an outbox when the shard started.
     pub(crate) fn restore(&mut self, place: OutboxPlace, id: u64, label: &[u8]) -> bool {
         let Some(route) = Route::decode(label) else { return false };
-        self.line.put(Waiting { place, id, route, found: Found::NotYet });
+        self.line.found_at_start(place, id, route);
         true
     }
 
@@ -162,110 +123,7 @@ impl Outbox {
     }
 }
 
-impl Line {
-    fn put(&mut self, waiting: Waiting) {
-        self.all.insert(self.last, waiting);
-        self.last += 1;
-    }
-}
-
 impl Chat {
-    /// What a start found is looked for in its conversation, some at a time.
-    pub(crate) fn look_for_left(&mut self, fx: &mut Effects) {
-        let line = &mut self.outbox.line;
-        let mut begun = Vec::new();
-        while line.looking < LOOKING_MAX
-            && let Some(waiting) = line.all.get(&line.next)
-        {
-            if matches!(waiting.found, Found::NotYet) {
-                line.looking += 1;
-                begun.push((line.next, waiting.route.conversation));
-            }
-            line.next += 1;
-        }
-        for (number, conversation) in begun {
-            self.look_back(number, conversation, Seq::MAX, fx);
-        }
-    }
-
-    fn look_back(&mut self, number: u64, timeline: TimelineId, from: Seq, fx: &mut Effects) {
-        let (count_max, bytes_max) = (LOOK_COUNT_MAX, LOOK_BYTES_MAX);
-        let pull = Pull { timeline, from, backwards: true, count_max, bytes_max };
-        self.log.ask(PendingCall::Undistributed(number), Call::Read(Read::Pull(pull)), fx);
-    }
-
-    /// A page of the conversation of something that was left.
-    pub(crate) fn found_again(
-        &mut self,
-        now: Now,
-        number: u64,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Some(waiting) = self.outbox.line.all.get_mut(&number) else { return };
-        waiting.found = match result {
-            Ok(Done::Page(page)) => {
-                let found = page.messages.iter().find(|placed| placed.message.id == waiting.id);
-                let last = page.messages.last().filter(|_| page.more && found.is_none());
-                if let Some(Placed { seq, .. }) = last {
-                    let (conversation, from) = (waiting.route.conversation, *seq);
-                    return self.look_back(number, conversation, from, fx);
-                }
-                let decode = |placed: &Placed| {
-                    envelope::decode(placed.message.id, placed.seq, &placed.message.body)
-                };
-                if found.is_none() {
-                    let (outbox, seq) = waiting.place; // it was erased meanwhile
-                    self.outbox.over.entry(outbox).or_default().push(seq);
-                }
-                let message = found.and_then(decode).map(Arc::new);
-                self.outbox.bytes += message.as_ref().map_or(0, |it| weight(it) as u64);
-                message.map_or(Found::Nowhere, Found::Here)
-            }
-            Err(StoreError::Busy) => {
-                let line = &mut self.outbox.line;
-                line.refused.push(number);
-                line.due = now.after(RETRY_PAUSE);
-                return;
-            }
-            _ => Found::Nowhere,
-        };
-        self.outbox.line.looking -= 1;
-        self.advance(now, fx);
-        self.look_for_left(fx);
-    }
-
-    /// Asks again what the log was too busy for; when to come back.
-    fn look_again(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let line = &mut self.outbox.line;
-        if line.refused.is_empty() {
-            return None;
-        }
-        if line.due > now.mono {
-            return Some(line.due);
-        }
-        for number in std::mem::take(&mut line.refused) {
-            let waiting = self.outbox.line.all.get(&number);
-            if let Some(conversation) = waiting.map(|waiting| waiting.route.conversation) {
-                self.look_back(number, conversation, Seq::MAX, fx);
-            }
-        }
-        None
-    }
-
-    /// Distributes from the front of the line what is found.
-    fn advance(&mut self, now: Now, fx: &mut Effects) {
-        while let Some(first) = self.outbox.line.all.first_entry()
-            && !matches!(first.get().found, Found::NotYet)
-        {
-            let Waiting { place, route, found, .. } = first.remove();
-            if let Found::Here(message) = found {
-                self.outbox.bytes -= weight(&message) as u64;
-                self.hand_out(now, place, route, &message, fx);
-            }
-        }
-    }
-
     /// A message is stored: it goes to every inbox that it concerns, behind those before it.
     pub(crate) fn distribute(
         &mut self,
@@ -275,27 +133,29 @@ impl Chat {
         message: &Arc<ChatMessage>,
         fx: &mut Effects,
     ) {
-        let line = &mut self.outbox.line;
-        if line.all.is_empty() {
-            return self.hand_out(now, place, route, message, fx);
+        if self.outbox.line.is_empty() {
+            let inboxes: Vec<TimelineId> = route.inboxes().collect();
+            return self.hand_out(now, place, (route, &inboxes), message, fx);
         }
-        self.outbox.bytes += weight(message) as u64;
-        line.put(Waiting { place, id: message.id, route, found: Found::Here(message.clone()) });
+        self.outbox.takes(weight(message));
+        self.outbox.line.stored_since(place, route, message);
     }
 
-    /// A parcel for each inbox that a message concerns.
-    fn hand_out(
+    /// A parcel for each of these inboxes that a message concerns.
+    pub(crate) fn hand_out(
         &mut self,
         now: Now,
         place: OutboxPlace,
-        route: Route,
+        (route, inboxes): (Route, &[TimelineId]),
         message: &Arc<ChatMessage>,
         fx: &mut Effects,
     ) {
         let due = now.after(self.again_after());
-        for inbox in route.inboxes() {
+        for &inbox in inboxes {
             let own = inbox == route.from;
-            let pointer = Pointer { conversation: route.conversation, seq: message.seq, own };
+            let bytes = weight(message) as u32;
+            let pointer =
+                Pointer { conversation: route.conversation, seq: message.seq, own, bytes };
             let to = self.settings.shard_at(inbox);
             let way = &mut self.outbox.ways[usize::from(to.0)];
             if way.unconfirmed.is_empty() {
@@ -306,13 +166,13 @@ impl Chat {
             way.unconfirmed.push_back((parcel.clone(), place));
             self.outbox.bytes += parcel.weight() as u64;
             *self.outbox.open.entry(place).or_default() += 1;
-            self.hand_over(to, parcel, fx);
+            self.hand_over(now, to, parcel, fx);
         }
     }
 
-    fn hand_over(&mut self, to: ShardId, parcel: Parcel, fx: &mut Effects) {
+    fn hand_over(&mut self, now: Now, to: ShardId, parcel: Parcel, fx: &mut Effects) {
         if to == self.settings.shard {
-            self.place(to, parcel, fx);
+            self.place(now, to, parcel, fx);
         } else {
             fx.peer_messages.push((to, ChatWord::Place(parcel)));
         }
@@ -342,7 +202,7 @@ impl Chat {
     }
 
     /// A message is in every inbox.
-    fn leaves(&mut self, (outbox, seq): OutboxPlace) {
+    pub(crate) fn leaves(&mut self, (outbox, seq): OutboxPlace) {
         self.outbox.over.entry(outbox).or_default().push(seq);
     }
 
@@ -355,7 +215,7 @@ impl Chat {
             }
         }
         let again = now.after(self.again_after());
-        let mut next = self.look_again(now, fx);
+        let mut next = self.turn_line(now, fx);
         for shard in 0..self.outbox.ways.len() {
             let way = &mut self.outbox.ways[shard];
             if way.unconfirmed.is_empty() {
@@ -367,7 +227,7 @@ impl Chat {
                 let parcels: Vec<Parcel> = first.map(|(parcel, _)| parcel.clone()).collect();
                 fx.counters.count_by(ChatCounter::Redistributed, parcels.len() as u64);
                 for parcel in parcels {
-                    self.hand_over(ShardId(shard as u16), parcel, fx);
+                    self.hand_over(now, ShardId(shard as u16), parcel, fx);
                 }
             }
             let due = self.outbox.ways[shard].due;
@@ -376,7 +236,7 @@ impl Chat {
         next
     }
 
-    fn again_after(&self) -> Duration {
+    pub(crate) fn again_after(&self) -> Duration {
         Duration::from_millis(self.settings.limits.chat.redistribute_ms.into())
     }
 }

@@ -26,7 +26,7 @@ use model::chat::{
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::log::{Call, Done, Page, Pull, Read};
-use model::timeline::{Seq, TimelineId};
+use model::timeline::{Placed, Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ pub(crate) struct Reading {
 }
 
 enum Wanted {
-    /// A page of the inbox, behind this place.
-    Inbox { after: Seq, pointers: Vec<(Seq, Pointer)> },
+    /// A page of the inbox, behind this place. What is damaged is a place without a reference.
+    Inbox { after: Seq, pointers: Vec<(Seq, Option<Pointer>)> },
     /// A part of a conversation.
     History,
 }
@@ -87,6 +87,7 @@ impl Chat {
         let what = Wanted::Inbox { after, pointers: Vec::new() };
         let reading = Reading { reader, what, left: 0, fetched: Fetched::default() };
         let number = self.readings.put(reading);
+        self.sessions.pulls((from, session), number);
         let count_max = usize::from(count.min(self.settings.limits.chat.page_messages_max));
         let (timeline, bytes_max) = (asker.inbox, PAGE_BYTES_MAX);
         let pull = Pull { timeline, from: after, backwards: false, count_max, bytes_max };
@@ -115,12 +116,9 @@ impl Chat {
             Ok(_) => return self.reading_fails(number, ChatFault::StoreFailed, fx),
             Err(error) => return self.reading_fails(number, fault_of(error), fx),
         };
-        let of = |placed: &model::timeline::Placed| {
-            Some((placed.seq, Pointer::decode(&placed.message.label)?))
-        };
-        *pointers = page.messages.iter().filter_map(of).collect();
+        *pointers = references(&page);
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
-        let mut wanted: Vec<Pointer> = pointers.iter().map(|(_, pointer)| *pointer).collect();
+        let mut wanted: Vec<Pointer> = pointers.iter().filter_map(|(_, it)| *it).collect();
         wanted.sort_unstable();
         for range in ranges_of(&wanted) {
             let shard = self.settings.shard_at(range.conversation);
@@ -145,7 +143,7 @@ impl Chat {
         }
         let with = range.with.within(asker.address.domain());
         let asked = Box::new(HistoryAsked { reader, inbox: asker.inbox, range });
-        self.find_account(now, &with, false, Waiter::History(asked), fx);
+        self.find_account(now, &with, None, Waiter::History(asked), fx);
     }
 
     /// The partner of a conversation is known, or why not.
@@ -271,8 +269,8 @@ impl Chat {
         }
     }
 
-    fn end_reading(&mut self, number: u64, fx: &mut Effects) {
-        let Some(Reading { reader, what, fetched, .. }) = self.readings.take(number) else {
+    fn end_reading(&mut self, key: u64, fx: &mut Effects) {
+        let Some(Reading { reader, what, fetched, .. }) = self.readings.take(key) else {
             return;
         };
         let Requester { conn, session, number } = reader;
@@ -290,7 +288,8 @@ impl Chat {
             Wanted::Inbox { after, pointers } => {
                 let (messages, upto) = in_order(after, &pointers, fetched);
                 let place = (upto, pointers.is_empty());
-                let Some((upto, head)) = self.paged((conn, session), place) else { return };
+                let paged = self.paged((conn, session), key, place);
+                let Some((upto, head)) = paged else { return };
                 fx.counters.count_by(ChatCounter::Pulled, messages.len() as u64);
                 ChatDelivery::Page(Box::new(InboxPage { number, messages, upto, head }))
             }
@@ -335,11 +334,13 @@ impl Fetching {
             let Some(page) = page else { continue };
             let last = range.last();
             joined.more = page.more;
-            if let (true, Some(end)) = (page.more, page.messages.last())
-                && page.messages.len() < usize::from(range.count)
-                && last.is_some_and(|last| end.seq < last)
+            let ends = page.messages.last().map(|placed| placed.seq);
+            let end = ends.max(page.damaged.last().copied());
+            if let (true, Some(end)) = (page.more, end)
+                && page.messages.len() + page.damaged.len() < usize::from(range.count)
+                && last.is_some_and(|last| end < last)
             {
-                joined.unread.push((range.conversation, end.seq + 1));
+                joined.unread.push((range.conversation, end + 1));
             }
             for placed in page.messages {
                 if last.is_some_and(|last| placed.seq > last) {
@@ -372,6 +373,24 @@ fn pull_of(range: &Range) -> Pull {
     }
 }
 
+/// The references of a page of an inbox, as many as go into one answer, and the places between them
+/// that are damaged.
+fn references(page: &Page) -> Vec<(Seq, Option<Pointer>)> {
+    let of = |placed: &Placed| (placed.seq, Pointer::decode(&placed.message.label));
+    let damaged = page.damaged.iter().map(|seq| (*seq, None));
+    let mut all: Vec<_> = page.messages.iter().map(of).chain(damaged).collect();
+    all.sort_unstable_by_key(|(seq, _)| *seq);
+    let mut bytes = 0;
+    let fits = |(_, pointer): &&(Seq, Option<Pointer>)| {
+        let begins = bytes < PAGE_BYTES_MAX;
+        bytes += pointer.map_or(0, |pointer| pointer.bytes as usize);
+        begins
+    };
+    let count = all.iter().take_while(fits).count();
+    all.truncate(count);
+    all
+}
+
 /// Runs of neighbours among sorted references.
 fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
@@ -393,7 +412,7 @@ fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
 /// are all.
 fn in_order(
     after: Seq,
-    pointers: &[(Seq, Pointer)],
+    pointers: &[(Seq, Option<Pointer>)],
     fetched: Fetched,
 ) -> (Vec<(Seq, Arc<ChatMessage>)>, Seq) {
     let at = |(conversation, message): (TimelineId, Arc<ChatMessage>)| {
@@ -402,13 +421,15 @@ fn in_order(
     let messages: BTreeMap<_, _> = fetched.messages.into_iter().map(at).collect();
     let (mut page, mut upto, mut bytes) = (Vec::with_capacity(pointers.len()), after, 0);
     for (seq, pointer) in pointers {
-        let is_unread = |(conversation, from): &(TimelineId, Seq)| {
-            *conversation == pointer.conversation && pointer.seq >= *from
+        let Some(Pointer { conversation, seq: at, .. }) = *pointer else {
+            upto = *seq;
+            continue;
         };
+        let is_unread = |(of, from): &(TimelineId, Seq)| *of == conversation && at >= *from;
         if fetched.unread.iter().any(is_unread) {
             break;
         }
-        if let Some(message) = messages.get(&(pointer.conversation, pointer.seq)) {
+        if let Some(message) = messages.get(&(conversation, at)) {
             if bytes >= PAGE_BYTES_MAX {
                 break;
             }

@@ -36,6 +36,14 @@ pub(crate) struct Sending {
     message: Box<NewMessage>,
 }
 
+impl Sending {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let content = &self.message.content;
+        size_of::<Sending>() + size_of::<NewMessage>() + content.text.len() + content.extra.len()
+    }
+}
+
 impl Chat {
     /// A device says something.
     pub(crate) fn send(
@@ -51,9 +59,10 @@ impl Chat {
         if let Some(fault) = self.may_not_send(&message) {
             return self.answer_send(wait, Err(fault), fx);
         }
+        self.sessions.says((from, session), message.client_id);
         let to = message.to.within(asker.address.domain());
         let sending = Box::new(Sending { wait, asker, message });
-        self.find_account(now, &to, false, Waiter::Send(sending), fx);
+        self.find_account(now, &to, None, Waiter::Send(sending), fx);
     }
 
     fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {

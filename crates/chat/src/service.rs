@@ -88,8 +88,12 @@ impl Service for Chat {
             ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
             ChatWord::Store(order) => self.store(now, from, *order, fx),
             ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
-            ChatWord::Place(parcel) => self.place(from, parcel, fx),
+            ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto),
+            ChatWord::Seek(sought) => self.sought(from, *sought, fx),
+            ChatWord::Sought { number, inbox, has } => {
+                self.told_of(now, (number, inbox), has, fx);
+            }
             ChatWord::Fetch { number, ranges } => self.fetch(from, number, ranges, fx),
             ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
         }
@@ -106,7 +110,8 @@ impl Service for Chat {
             self.turn_sends(now, fx),
             self.turn_reads(now, fx),
             self.turn_outbox(now, fx),
-            self.turn_sessions(now, fx),
+            self.turn_following(now, fx),
+            self.turn_rights(now, fx),
             self.log.turn(now, fx),
         ];
         // What came up behind its part of the turn.

@@ -3,8 +3,10 @@
 //! A message may be lost where a mailbox is full: whoever asks waits for so long and not longer,
 //! and what must not be lost is said until its receipt has come.
 
+use crate::accounts::AccountRow;
 use crate::label::{Pointer, Route};
-use model::account::{AccountAddress, AccountId};
+use crate::left::Sought;
+use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage};
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
@@ -21,12 +23,12 @@ pub enum ChatWord {
         /// The address.
         address: AccountAddress,
     },
-    /// The number of an account, or why there is none.
+    /// An account, or why there is none.
     Account {
         /// The question's.
         number: u64,
         /// The answer.
-        result: Result<AccountId, ChatFault>,
+        result: Result<AccountRow, ChatFault>,
     },
     /// Store this in its conversation. Answered by `Stored`.
     Store(Box<StoreOrder>),
@@ -43,6 +45,17 @@ pub enum ChatWord {
     Placed {
         /// The parcel's.
         upto: u64,
+    },
+    /// Has an inbox this reference? Answered by `Sought`.
+    Seek(Box<Sought>),
+    /// It has, or has not.
+    Sought {
+        /// The question's.
+        number: u64,
+        /// The inbox.
+        inbox: TimelineId,
+        /// The answer.
+        has: bool,
     },
     /// Read these of conversations. Answered by `Fetched`.
     Fetch {
@@ -122,6 +135,7 @@ impl Weigh for ChatWord {
                 fetched.messages.iter().map(|(_, message)| weight(message)).sum()
             }
             ChatWord::Find { address, .. } => address.as_str().len(),
+            ChatWord::Seek(_) => size_of::<Sought>(),
             _ => 0,
         };
         size_of::<ChatWord>() + beside

@@ -18,7 +18,9 @@ use crate::sources::{Known, Sources};
 use crate::token::{self, Keys};
 use base::hash::HashKey;
 use model::id::ShardId;
-use model::ports::access::{Access, Admission, Grant, GrantedAccount, Question, Rules, Who};
+use model::ports::access::{
+    Access, Admission, Grant, GrantedAccount, NameOwner, Question, Rules, Who,
+};
 use model::service::ServiceKind;
 use model::session::Denial;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -442,8 +444,8 @@ impl Access for AccessControl {
         granted(people.rules(Some(user)))
     }
 
-    fn knows(&self, user: &str) -> bool {
-        self.people().is_user(user)
+    fn owner(&self, user: &str) -> NameOwner {
+        self.people().owner(user)
     }
 
     fn may_be(&self, who: &Who<'_>) -> bool {

@@ -49,6 +49,8 @@ pub struct UserEntry {
 /// What memory keeps of each row.
 #[derive(Clone, Debug, Default)]
 pub struct RowMark {
+    /// Its number.
+    pub uid: u64,
     /// What it is.
     pub standing: Standing,
     /// Rules of its own.
@@ -113,7 +115,7 @@ impl UserEntry {
     pub fn mark(&self) -> RowMark {
         let Account { is_super, is_disabled, .. } = self.account;
         let standing = Standing { is_super, is_disabled, is_ruled: self.rules.is_some() };
-        RowMark { standing, rules: self.rules.clone() }
+        RowMark { uid: self.uid, standing, rules: self.rules.clone() }
     }
 
     /// The row's value.
@@ -158,8 +160,9 @@ impl UserEntry {
 
     /// What memory keeps of a row, without a look at the rest; `None`: it cannot be read.
     pub fn read_mark(row: &[u8]) -> Option<RowMark> {
-        let Parts { standing, rules, .. } = Parts::of(row)?;
-        Some(RowMark { standing, rules: read_rules(standing, rules)? })
+        let Parts { fixed, standing, rules, .. } = Parts::of(row)?;
+        let uid = fixed[2..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes))?;
+        Some(RowMark { uid, standing, rules: read_rules(standing, rules)? })
     }
 
     /// The same for whoever asks.

@@ -8,7 +8,7 @@
 //! everything is allowed. It proves nothing and tells no time. Invariant: what it has of an account
 //! is never older than the account's row that was last answered for.
 
-use crate::access_control::known::{KnownNames, Standing};
+use crate::access_control::known::{Known, KnownNames, Standing};
 use crate::accounts::Accounts;
 use crate::acl::AclFile;
 use crate::book::{EVERYBODY, RowMark, UserEntry};
@@ -16,7 +16,7 @@ use crate::rules::{List, UserRules};
 use crate::settings::{ListenerPolicy, Method, Settings};
 use crate::token::Keys;
 use base::hash::HashKey;
-use model::ports::access::{GrantedAccount, Rules, Who};
+use model::ports::access::{GrantedAccount, NameOwner, Rules, Who};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl People {
         match name == EVERYBODY {
             true => self.everybody = mark.rules,
             false => {
-                self.known.put(name, mark.standing);
+                self.known.put(name, Known { uid: mark.uid, standing: mark.standing });
                 self.ruled.extend(mark.rules.map(|rules| (name.into(), rules)));
             }
         }
@@ -126,12 +126,12 @@ impl People {
     pub(crate) fn put(&mut self, name: &str, entry: &UserEntry, ends: bool, at: u64) {
         self.changes += 1;
         let had_rules = self.has_rules();
-        let RowMark { standing, rules } = entry.mark();
+        let RowMark { uid, standing, rules } = entry.mark();
         if name == EVERYBODY {
             self.everybody = rules;
             return self.compile();
         }
-        self.known.put(name, standing);
+        self.known.put(name, Known { uid, standing });
         self.gone.remove(name);
         match rules {
             Some(rules) => _ = self.ruled.insert(name.into(), rules),
@@ -168,12 +168,21 @@ impl People {
 
     /// What an account of the book is.
     pub(crate) fn standing(&self, name: &str) -> Option<Standing> {
-        self.known.find(name)
+        self.known.find(name).map(|known| known.standing)
+    }
+
+    /// Who goes by a name.
+    pub(crate) fn owner(&self, name: &str) -> NameOwner {
+        match self.known.find(name) {
+            Some(known) => NameOwner::Account(known.uid),
+            None if self.files.accounts.user(name).is_some() => NameOwner::File,
+            None => NameOwner::Unknown,
+        }
     }
 
     /// What somebody is by the book, the file and the settings together.
     pub(crate) fn standing_anywhere(&self, name: &str) -> Standing {
-        let mut standing = self.known.find(name).unwrap_or_default();
+        let mut standing = self.standing(name).unwrap_or_default();
         let filed = self.files.accounts.user(name);
         standing.is_super |= filed.is_some_and(|account| account.is_super) || self.is_super(name);
         standing.is_disabled |= filed.is_some_and(|account| account.is_disabled);
@@ -189,13 +198,13 @@ impl People {
     ///
     /// [`Access::holds`]: model::ports::access::Access::holds
     pub(crate) fn holds(&self, name: &str, account: Option<GrantedAccount>) -> bool {
-        let is_there = self.known.find(name).is_some();
+        let known = self.known.find(name);
         let ended = self.ended.get(&self.known.hash(name)).map(|ended| ended.account);
         match (account, ended) {
-            (Some(_), _) if !is_there => false,
-            (Some(held), Some(ended)) => held.uid == ended.uid && held.epoch >= ended.epoch,
+            (Some(held), _) if known.is_none_or(|known| known.uid != held.uid) => false,
+            (Some(held), Some(ended)) => held.epoch >= ended.epoch,
             // It was not there when the session began, and an order has come since.
-            (None, Some(_)) => !is_there,
+            (None, Some(_)) => known.is_none(),
             (_, None) => true,
         }
     }
@@ -213,7 +222,7 @@ impl People {
 
     /// Whether the book or the file has a user.
     pub(crate) fn is_user(&self, name: &str) -> bool {
-        self.known.find(name).is_some() || self.files.accounts.user(name).is_some()
+        self.owner(name) != NameOwner::Unknown
     }
 
     /// Whether the operator says that somebody may do everything.

@@ -1,10 +1,10 @@
 //! Names of the book's accounts: who is there, and what of it a shard must know at once.
 //!
 //! ```text
-//! | keyed hash of the name, 61 bits | super | disabled | ruled |      8 bytes an account
+//! | keyed hash of the name, 64 bits | uid, 61 bits | super | disabled | ruled |      16 bytes
 //! ```
-//! A table of hashes, and no names: five million accounts are about 80 MB. Two names with one hash
-//! are one to it (a pair in one of some 200,000 books of five million): whoever adds a name looks
+//! A table of hashes, and no names: five million accounts are about 145 MB. Two names with one hash
+//! are one to it (a pair in one of a million books of five million): whoever adds a name looks
 //! whether its row is there. It is in parts, so that growing holds nobody up for long. It knows no
 //! rows. Invariant: as many marks as accounts, one each.
 
@@ -12,8 +12,9 @@ use base::hash::HashKey;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// Bits of a mark that say what the account is.
+/// Bits of a mark that say what the account may do; its number stands in front of them.
 const FLAGS: u64 = 0b111;
+const FLAG_BITS: u32 = FLAGS.count_ones();
 
 /// Parts of the table, by how a hash begins.
 const PARTS: usize = 256;
@@ -45,20 +46,44 @@ impl Standing {
     }
 }
 
+/// What is known of an account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Known {
+    /// Its number, below 2^53.
+    pub(crate) uid: u64,
+    pub(crate) standing: Standing,
+}
+
 /// Hash of a name, and what it is. Equal to any other of its name.
 #[derive(Clone, Copy, Eq)]
-struct Mark(u64);
+struct Mark {
+    hash: u64,
+    /// Number and flags.
+    is: u64,
+}
+
+impl Mark {
+    /// The mark of a name, to find its account by.
+    fn of(hash: u64) -> Mark {
+        Mark { hash, is: 0 }
+    }
+
+    fn known(self) -> Known {
+        let standing = Standing::of_bits((self.is & FLAGS) as u8);
+        Known { uid: self.is >> FLAG_BITS, standing }
+    }
+}
 
 impl PartialEq for Mark {
     fn eq(&self, other: &Mark) -> bool {
-        self.0 | FLAGS == other.0 | FLAGS
+        self.hash == other.hash
     }
 }
 
 impl Hash for Mark {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // A part has hashes that begin alike: they are spread over its table anew.
-        state.write_u64((self.0 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        state.write_u64(self.hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     }
 }
 
@@ -96,30 +121,30 @@ impl KnownNames {
 
     /// By which a name is known.
     pub(crate) fn hash(&self, name: &str) -> u64 {
-        self.key.of(&[name.as_bytes()]) & !FLAGS
+        self.key.of(&[name.as_bytes()])
     }
 
     /// What an account is; `None`: there is none.
-    pub(crate) fn find(&self, name: &str) -> Option<Standing> {
-        let mark = Mark(self.hash(name));
-        let found = self.parts[part(mark)].get(&mark)?;
-        Some(Standing::of_bits((found.0 & FLAGS) as u8))
+    pub(crate) fn find(&self, name: &str) -> Option<Known> {
+        let mark = Mark::of(self.hash(name));
+        self.parts[part(mark)].get(&mark).map(|mark| mark.known())
     }
 
     /// An account is so from now on; what it was.
-    pub(crate) fn put(&mut self, name: &str, standing: Standing) -> Option<Standing> {
-        let mark = Mark(self.hash(name) | u64::from(standing.bits()));
+    pub(crate) fn put(&mut self, name: &str, known: Known) -> Option<Known> {
+        let is = known.uid << FLAG_BITS | u64::from(known.standing.bits());
+        let mark = Mark { hash: self.hash(name), is };
         let before = self.parts[part(mark)].replace(mark);
         self.count += usize::from(before.is_none());
-        before.map(|mark| Standing::of_bits((mark.0 & FLAGS) as u8))
+        before.map(Mark::known)
     }
 
     /// An account is gone; what it was.
-    pub(crate) fn remove(&mut self, name: &str) -> Option<Standing> {
-        let mark = Mark(self.hash(name));
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Known> {
+        let mark = Mark::of(self.hash(name));
         let before = self.parts[part(mark)].take(&mark)?;
         self.count -= 1;
-        Some(Standing::of_bits((before.0 & FLAGS) as u8))
+        Some(before.known())
     }
 
     /// How many accounts.
@@ -129,42 +154,42 @@ impl KnownNames {
 }
 
 fn part(mark: Mark) -> usize {
-    (mark.0 >> 56) as usize
+    (mark.hash >> 56) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn standing(bits: u8) -> Standing {
-        Standing::of_bits(bits)
+    fn known(uid: u64, bits: u8) -> Known {
+        Known { uid, standing: Standing::of_bits(bits) }
     }
 
     #[test]
     fn a_name_is_known_with_what_it_is_until_it_is_taken_out() {
         let mut names = KnownNames::new(HashKey::new(1, 2));
+        let uid = (1 << 53) - 1;
         for bits in 0..8 {
-            assert_eq!(standing(bits).bits(), bits);
-            let before = (bits > 0).then(|| standing(bits - 1));
-            assert_eq!(names.put("ann", standing(bits)), before);
-            assert_eq!((names.find("ann"), names.len()), (Some(standing(bits)), 1));
+            assert_eq!(Standing::of_bits(bits).bits(), bits);
+            let before = (bits > 0).then(|| known(uid, bits - 1));
+            assert_eq!(names.put("ann", known(uid, bits)), before);
+            assert_eq!((names.find("ann"), names.len()), (Some(known(uid, bits)), 1));
         }
         assert_eq!((names.find("bob"), names.remove("bob")), (None, None));
-        assert_eq!(
-            (names.remove("ann"), names.find("ann"), names.len()),
-            (Some(standing(7)), None, 0)
-        );
+        let removed = names.remove("ann");
+        assert_eq!((removed, names.find("ann"), names.len()), (Some(known(uid, 7)), None, 0));
     }
 
     #[test]
     fn a_hundred_thousand_names_are_told_from_each_other() {
         let mut names = KnownNames::new(HashKey::new(3, 4));
         let name = |number: u32| format!("user-{number}");
+        let of = |number: u32| known(number.into(), number as u8 & 7);
         for number in 0..100_000 {
-            assert_eq!(names.put(&name(number), standing(number as u8 & 7)), None);
+            assert_eq!(names.put(&name(number), of(number)), None);
         }
         assert_eq!(names.len(), 100_000);
-        assert!((0..100_000).all(|n| names.find(&name(n)) == Some(standing(n as u8 & 7))));
+        assert!((0..100_000).all(|n| names.find(&name(n)) == Some(of(n))));
         assert!((100_000..101_000).all(|n| names.find(&name(n)).is_none()));
         let largest = names.parts.iter().map(HashSet::len).max().expect("parts");
         assert!(largest < 600, "the parts are even: {largest}");

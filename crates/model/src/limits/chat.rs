@@ -14,8 +14,7 @@ section! {
     pub struct ChatLimits {
         /// Sessions: devices of accounts that are here. One more is refused as full.
         sessions_max: u32 = 4_000_000, whole(1..=1 << 30, "sessions");
-        /// Devices of one account that are here. With one more the one that was silent for longest
-        /// ends.
+        /// Devices of one account that are here. With one more the one that came first ends.
         devices_an_account_max: u8 = 16, whole(1..=64, "devices");
         /// Bytes of a message's text. A longer one is refused.
         text_bytes_max: u32 = 64 * 1024, whole(256..=TEXT, "bytes");
@@ -32,7 +31,8 @@ section! {
         /// Addresses of accounts whose numbers are remembered, a shard. The others are asked for.
         accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Bytes of messages on their way to one shard from the others, and of those that are
-        /// stored and not yet in every inbox. Beyond, sending is answered as busy.
+        /// stored and not yet in every inbox, or wait for their receiver's number. Beyond, sending
+        /// is answered as busy.
         undistributed_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// After so long an inbox that did not confirm a message is asked once more.
         redistribute_ms: u32 = 5_000, whole(100..=600_000, "milliseconds");

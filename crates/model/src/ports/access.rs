@@ -33,10 +33,10 @@ pub trait Access: Send + Sync {
         true
     }
 
-    /// Whether there is a user of this name, so that nobody else goes by it.
-    fn knows(&self, user: &str) -> bool {
+    /// Who goes by this name, and nobody else does.
+    fn owner(&self, user: &str) -> NameOwner {
         let _ = user;
-        false
+        NameOwner::Unknown
     }
 
     /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
@@ -110,6 +110,18 @@ pub struct Grant {
 impl Grant {
     /// Everything, to anybody.
     pub const OPEN: Grant = Grant { user: None, rules: None, until_s: 0, account: None };
+}
+
+/// Who goes by a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameOwner {
+    /// The account of the book with this number, which is never given twice.
+    Account(u64),
+    /// A user of the operator's files.
+    File,
+    /// Neither knows it: whoever has a proof of another kind (a token, a certificate, a service),
+    /// or anybody.
+    Unknown,
 }
 
 /// An account as a session was granted it.

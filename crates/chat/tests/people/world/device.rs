@@ -26,6 +26,10 @@ pub struct Device {
     /// It knows that there is more, or does not know that there is not.
     is_behind: bool,
     pulling: Option<(u32, Seq)>,
+    /// Where the server thinks it is is not where it is.
+    is_ahead: bool,
+    /// Why its last request was not carried out.
+    pub failed: Option<ChatFault>,
     reading: BTreeMap<u32, HistoryRange>,
 }
 
@@ -43,6 +47,8 @@ impl Device {
             has: BTreeMap::new(),
             is_behind: true,
             pulling: None,
+            is_ahead: false,
+            failed: None,
             reading: BTreeMap::new(),
         }
     }
@@ -52,14 +58,14 @@ impl Device {
         self.numbers
     }
 
-    pub fn comes(&mut self, conn: ConnRef) -> ChatRequest {
+    pub fn comes(&mut self, conn: ConnRef, proves: bool) -> ChatRequest {
         self.conn = Some(conn);
         ChatRequest::Login(Box::new(Login {
             protocol: "im",
             account: self.account.clone(),
             device: self.name.as_str().into(),
             binds: false,
-            password: None,
+            password: proves.then(|| b"secret"[..].into()),
             method: None,
             certificate: None,
             peer: ([127, 0, 0, 1], 1).into(),
@@ -83,6 +89,10 @@ impl Device {
         self.reading.clear();
     }
 
+    pub fn is_here(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// It is installed anew.
     pub fn forgets(&mut self) {
         if self.pulling.is_none() {
@@ -94,6 +104,9 @@ impl Device {
     /// What it has to ask next.
     pub fn owes(&mut self) -> Option<ChatRequest> {
         let session = self.session?;
+        if std::mem::take(&mut self.is_ahead) {
+            return Some(ChatRequest::Acknowledge { session, upto: self.place });
+        }
         if !self.is_behind || self.pulling.is_some() {
             return None;
         }
@@ -132,7 +145,8 @@ impl Device {
         match delivery {
             ChatDelivery::LoggedIn(logged_in) => {
                 self.session = Some(logged_in.session);
-                self.is_behind = logged_in.cursor != logged_in.head || self.place != logged_in.head;
+                self.is_behind = self.place != logged_in.head;
+                self.is_ahead = self.place > logged_in.cursor;
             }
             ChatDelivery::Message { seq, message } => {
                 // While it pulls, what comes is behind what the page will have.
@@ -145,7 +159,8 @@ impl Device {
             ChatDelivery::Notify { .. } => self.is_behind = true,
             ChatDelivery::Page(page) => self.page(*page),
             ChatDelivery::History(page) => self.history(*page),
-            ChatDelivery::Failed { number, .. } => {
+            ChatDelivery::Failed { number, why } => {
+                self.failed = Some(why);
                 self.waiting.remove(&number);
                 self.reading.remove(&number);
                 if self.pulling.is_some_and(|(pulling, _)| pulling == number) {

@@ -5,6 +5,7 @@
 //! kill drops all of it; what the logs had carried out stays.
 
 mod device;
+mod names;
 mod shard;
 
 use base::hash::HashKey;
@@ -14,10 +15,12 @@ use base::time::{Instant, Now};
 use chat::{Chat, ChatWord};
 use device::Device;
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatMessage, ChatRequest, ClientMessageId};
+use model::chat::{ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId};
 use model::id::{ConnRef, ShardId};
+use model::ports::access::{Access, NameOwner};
 use model::service::Service;
 use model::timeline::Seq;
+pub use names::Names;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,6 +48,8 @@ pub struct World {
     /// All that was tried to be sent.
     tried: BTreeMap<Said, (AccountAddress, String)>,
     calm: bool,
+    /// Who has which name.
+    pub names: Arc<Names>,
 }
 
 pub fn person(n: u32) -> AccountAddress {
@@ -54,19 +59,21 @@ pub fn person(n: u32) -> AccountAddress {
 impl World {
     pub fn new(seed: u64, shards: u16) -> World {
         let now = Now::new(Instant::default(), 1_700_000_000_000);
+        let names = Arc::new(Names::default());
         let devices = (0..PEOPLE)
             .flat_map(|person| (0..DEVICES).map(move |n| Device::new(person, n)))
             .collect();
         World {
             rng: Prng::new(seed),
             now,
-            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards)).collect(),
+            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, &names)).collect(),
             post: BTreeMap::new(),
             devices,
             conns: 0,
             sent: BTreeMap::new(),
             tried: BTreeMap::new(),
             calm: false,
+            names,
         }
     }
 
@@ -227,13 +234,14 @@ impl World {
         }
     }
 
-    fn connect(&mut self, at: usize) {
+    pub fn connect(&mut self, at: usize) {
         let device = &mut self.devices[at];
         let shard = base::hash::home(device.account.home_hash(HOME), self.shards.len() as u16);
         self.conns += 1;
         let key = Key { slot: self.conns, generation: 0 };
         let conn = ConnRef::new(ShardId(shard), key);
-        let login = device.comes(conn);
+        let proves = self.names.owner(device.account.name()) != NameOwner::Unknown;
+        let login = device.comes(conn, proves);
         self.ask(at, login);
     }
 
@@ -261,18 +269,7 @@ impl World {
     pub fn heal(&mut self) {
         self.calm = true;
         for round in 0..400 {
-            for shard in 0..self.shards.len() {
-                while self.shards[shard].is_busy() {
-                    self.shards[shard].log_works(&mut self.rng);
-                    self.shards[shard].completes(self.now);
-                    self.collect(shard);
-                }
-                self.shards[shard].turn(self.now);
-                self.collect(shard);
-            }
-            while self.post.values().any(|bags| !bags.is_empty()) {
-                self.a_bag_arrives();
-            }
+            self.round();
             if round % 4 == 0 {
                 self.pass_ms(6_000);
             }
@@ -285,6 +282,55 @@ impl World {
             }
         }
         self.shards.iter().for_each(Shard::audit);
+    }
+
+    /// Everything that is under way comes to its end; nothing is lost.
+    pub fn rest(&mut self) {
+        self.calm = true;
+        (0..40).for_each(|_| self.round());
+    }
+
+    fn round(&mut self) {
+        for shard in 0..self.shards.len() {
+            while self.shards[shard].is_busy() {
+                self.shards[shard].log_works(&mut self.rng);
+                self.shards[shard].completes(self.now);
+                self.collect(shard);
+            }
+            self.shards[shard].turn(self.now);
+            self.collect(shard);
+        }
+        while self.post.values().any(|bags| !bags.is_empty()) {
+            self.a_bag_arrives();
+        }
+    }
+
+    /// A device says something; the answer, when everything is at rest.
+    pub fn says(&mut self, at: usize, to: u32, text: &str) -> Result<(), ChatFault> {
+        let id = ClientMessageId((self.tried.len() as u128).to_be_bytes());
+        let said = (self.devices[at].account.clone(), id);
+        self.tried.insert(said.clone(), (person(to), text.into()));
+        self.say_this(at, said, person(to), text.into());
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
+    }
+
+    /// What a device has after it has pulled all there is.
+    pub fn texts(&mut self, at: usize) -> Vec<String> {
+        while let Some(request) = self.devices[at].owes() {
+            self.ask(at, request);
+            self.rest();
+        }
+        self.devices[at].has.values().map(|message| message.content.text.to_string()).collect()
+    }
+
+    pub fn is_here(&self, at: usize) -> bool {
+        self.devices[at].is_here()
+    }
+
+    /// A device is installed anew.
+    pub fn forgets(&mut self, at: usize) {
+        self.devices[at].forgets();
     }
 
     /// What everybody has at the end.
@@ -345,14 +391,14 @@ fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
 }
 
 /// The service of a shard.
-pub fn service(shard: ShardId, shards: u16) -> Chat {
+pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
     Chat::new(chat::Settings {
         shard,
         shards,
         node: model::id::NodeId::ALONE,
         limits: Arc::new(shard::limits()),
         home: HOME,
-        access: Arc::new(model::ports::access::AllowAll),
+        access: names.clone(),
         domain: "a.example".into(),
     })
 }

@@ -1,6 +1,6 @@
 //! A shard: its service, its log, and what is on its way between them.
 
-use super::service;
+use super::{Names, service};
 use base::prng::Prng;
 use base::time::Now;
 use chat::{Chat, ChatWord, Effects};
@@ -10,11 +10,13 @@ use model::limits::{ChatLimits, Limits};
 use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
 use model::service::Service;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use testkit::log::{LogOptions, MemoryLog};
 
 pub struct Shard {
     id: ShardId,
     shards: u16,
+    names: Arc<Names>,
     pub chat: Chat,
     fx: Effects,
     log: MemoryLog,
@@ -38,11 +40,12 @@ pub fn limits() -> Limits {
 }
 
 impl Shard {
-    pub fn new(id: ShardId, shards: u16) -> Shard {
+    pub fn new(id: ShardId, shards: u16, names: &Arc<Names>) -> Shard {
         Shard {
             id,
             shards,
-            chat: service(id, shards),
+            names: names.clone(),
+            chat: service(id, shards, names),
             fx: Effects::default(),
             log: MemoryLog::new(LogOptions::default()),
             calls: VecDeque::new(),
@@ -113,7 +116,7 @@ impl Shard {
             }
         }
         (self.calls, self.done, self.reads) = Default::default();
-        (self.chat, self.fx) = (service(self.id, self.shards), Effects::default());
+        (self.chat, self.fx) = (service(self.id, self.shards, &self.names), Effects::default());
         self.log.restoration().each(|restored| {
             assert!(Service::restore(&mut self.chat, now, restored), "it is its own");
             true

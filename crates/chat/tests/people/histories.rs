@@ -1,8 +1,6 @@
 //! Random histories of people who talk, with kills: what was answered is there, once, in order.
 
-mod world;
-
-use world::World;
+use crate::world::World;
 
 /// People who talk while shards lag, messages between them are lost, logs refuse and the process
 /// dies: afterwards everybody has everything, once, in order.

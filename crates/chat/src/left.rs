@@ -1,0 +1,332 @@
+//! What a start finds in the outbox: stored before, and perhaps not in every inbox.
+//!
+//! ```text
+//! outbox ─► its conversation, backwards: the message ─► each inbox, backwards: is it there?
+//!                                                          │ no
+//!        distributed in the order of the outbox ◄──────────┘
+//! ```
+//! What is stored meanwhile waits in line behind it, so that no inbox has a conversation in another
+//! order. An inbox is gone through as far back as the message is old. Invariant: what waits is
+//! distributed in the order of its places, and put into no inbox that has it.
+
+use crate::envelope::{self, time_of};
+use crate::label::{Pointer, Route};
+use crate::log::{Answered, PendingCall};
+use crate::outbox::OutboxPlace;
+use crate::word::{ChatWord, weight};
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::chat::ChatMessage;
+use model::id::ShardId;
+use model::ports::calls::RETRY_PAUSE;
+use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
+use model::timeline::{Seq, TimelineId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Messages that are looked for at once after a start.
+const LOOKING_MAX: usize = 64;
+
+/// Messages of a timeline that are looked through at once for one of them, and their bytes.
+const LOOK_COUNT_MAX: usize = 64;
+const LOOK_BYTES_MAX: usize = 256 * 1024;
+
+/// How much earlier than its message a reference may seem to be, seconds: clocks are set.
+const CLOCK_SLACK_S: u32 = 60;
+
+/// What a start found, in its order, and behind it what has been stored since.
+#[derive(Default)]
+pub(crate) struct Line {
+    all: BTreeMap<u64, Waiting>,
+    last: u64,
+    /// Those before this one are looked for, or found.
+    next: u64,
+    /// Numbers of those that are looked for.
+    looking: BTreeMap<u64, Look>,
+}
+
+/// A message that waits for others to be distributed before it.
+struct Waiting {
+    place: OutboxPlace,
+    id: u64,
+    route: Route,
+    found: Found,
+}
+
+/// What is known of a message of the line.
+enum Found {
+    NotYet,
+    /// These inboxes do not have it.
+    Here(Arc<ChatMessage>, Vec<TimelineId>),
+    /// It was erased; or cannot be read, and the next start tries again.
+    Nowhere,
+}
+
+/// How far one of them has been looked for.
+enum Look {
+    /// In its conversation. `damaged`: some of that could not be read.
+    Conversation { damaged: bool },
+    /// The log was too busy; it is asked again then.
+    Refused { due: Instant },
+    /// In inboxes: in which it is not yet known to be or not, and those that do not have it. These
+    /// are asked again then.
+    Inboxes {
+        message: Arc<ChatMessage>,
+        open: Vec<TimelineId>,
+        lack: Vec<TimelineId>,
+        due: Instant,
+    },
+}
+
+/// An inbox that is gone through, for whoever asked: has it this reference?
+#[derive(Clone, Copy, Debug)]
+pub struct Sought {
+    pub(crate) number: u64,
+    pub(crate) inbox: TimelineId,
+    pub(crate) conversation: TimelineId,
+    pub(crate) seq: Seq,
+    /// When its message was taken, Unix seconds.
+    pub(crate) at_s: u32,
+}
+
+impl Line {
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn found_at_start(&mut self, place: OutboxPlace, id: u64, route: Route) {
+        self.put(Waiting { place, id, route, found: Found::NotYet });
+    }
+
+    pub(crate) fn stored_since(
+        &mut self,
+        place: OutboxPlace,
+        route: Route,
+        message: &Arc<ChatMessage>,
+    ) {
+        let found = Found::Here(message.clone(), route.inboxes().collect());
+        self.put(Waiting { place, id: message.id, route, found });
+    }
+
+    fn put(&mut self, waiting: Waiting) {
+        self.all.insert(self.last, waiting);
+        self.last += 1;
+    }
+}
+
+impl Chat {
+    /// What a start found is looked for in its conversation, some at a time.
+    pub(crate) fn look_for_left(&mut self, fx: &mut Effects) {
+        while self.outbox.line.looking.len() < LOOKING_MAX
+            && let Some(waiting) = self.outbox.line.all.get(&self.outbox.line.next)
+        {
+            let (number, conversation) = (self.outbox.line.next, waiting.route.conversation);
+            let is_sought = matches!(waiting.found, Found::NotYet);
+            self.outbox.line.next += 1;
+            if is_sought {
+                let look = Look::Conversation { damaged: false };
+                self.outbox.line.looking.insert(number, look);
+                self.look_back(PendingCall::Undistributed(number), conversation, Seq::MAX, fx);
+            }
+        }
+    }
+
+    fn look_back(
+        &mut self,
+        pending: PendingCall,
+        timeline: TimelineId,
+        from: Seq,
+        fx: &mut Effects,
+    ) {
+        let (count_max, bytes_max) = (LOOK_COUNT_MAX, LOOK_BYTES_MAX);
+        let pull = Pull { timeline, from, backwards: true, count_max, bytes_max };
+        self.log.ask(pending, Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// A page of the conversation of something that was left.
+    pub(crate) fn found_again(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let line = &mut self.outbox.line;
+        let (Some(waiting), Some(look)) = (line.all.get(&number), line.looking.get_mut(&number))
+        else {
+            return;
+        };
+        let page = match result {
+            Ok(Done::Page(page)) => page,
+            Err(StoreError::Busy) => {
+                *look = Look::Refused { due: now.after(RETRY_PAUSE) };
+                return;
+            }
+            _ => return self.found(now, number, Found::Nowhere, fx),
+        };
+        let route = waiting.route;
+        let found = page.messages.iter().find(|placed| placed.message.id == waiting.id);
+        if let Some(placed) = found {
+            let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body);
+            let Some(message) = message.map(Arc::new) else {
+                return self.found(now, number, Found::Nowhere, fx);
+            };
+            let open = route.inboxes().collect();
+            *look = Look::Inboxes { message, open, lack: Vec::new(), due: now.mono };
+            return self.seek(now, number, fx);
+        }
+        let Look::Conversation { damaged } = look else { return };
+        *damaged |= !page.damaged.is_empty();
+        if let (true, Some(from)) = (page.more, first_of(&page)) {
+            let pending = PendingCall::Undistributed(number);
+            return self.look_back(pending, route.conversation, from, fx);
+        }
+        if !*damaged {
+            let place = waiting.place; // it was erased meanwhile
+            self.leaves(place);
+        }
+        self.found(now, number, Found::Nowhere, fx);
+    }
+
+    /// Asks the shards of inboxes whether they have a message that was found.
+    fn seek(&mut self, now: Now, number: u64, fx: &mut Effects) {
+        let again = now.after(self.again_after());
+        let line = &mut self.outbox.line;
+        let Some(waiting) = line.all.get(&number) else { return };
+        let Some(Look::Inboxes { message, open, due, .. }) = line.looking.get_mut(&number) else {
+            return;
+        };
+        *due = again;
+        let (conversation, seq) = (waiting.route.conversation, message.seq);
+        let at_s = (time_of(message.id) / 1_000) as u32;
+        let of = |inbox: &TimelineId| Sought { number, inbox: *inbox, conversation, seq, at_s };
+        let all: Vec<Sought> = open.iter().map(of).collect();
+        for sought in all {
+            let shard = self.settings.shard_at(sought.inbox);
+            if shard == self.settings.shard {
+                self.sought(shard, sought, fx);
+            } else {
+                fx.peer_messages.push((shard, ChatWord::Seek(Box::new(sought))));
+            }
+        }
+    }
+
+    /// A shard wants to know whether an inbox of this one has a reference.
+    pub(crate) fn sought(&mut self, from: ShardId, sought: Sought, fx: &mut Effects) {
+        if self.log.may_ask() {
+            let pending = PendingCall::Sought(Box::new((from, sought)));
+            self.look_back(pending, sought.inbox, Seq::MAX, fx);
+        }
+    }
+
+    /// A page of an inbox that is gone through. What the log is too busy for is asked again.
+    pub(crate) fn sought_in(
+        &mut self,
+        now: Now,
+        (from, sought): (ShardId, Sought),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Ok(Done::Page(page)) = result else { return };
+        let is_it = |label: &[u8]| {
+            let pointer = Pointer::decode(label);
+            pointer.is_some_and(|it| (it.conversation, it.seq) == (sought.conversation, sought.seq))
+        };
+        let has = page.messages.iter().any(|placed| is_it(&placed.message.label));
+        let until_s = sought.at_s.saturating_sub(CLOCK_SLACK_S);
+        let is_older = page.messages.last().is_some_and(|placed| placed.message.at_s < until_s);
+        if let (false, false, true, Some(back)) = (has, is_older, page.more, first_of(&page)) {
+            let pending = PendingCall::Sought(Box::new((from, sought)));
+            return self.look_back(pending, sought.inbox, back, fx);
+        }
+        if from == self.settings.shard {
+            return self.told_of(now, (sought.number, sought.inbox), has, fx);
+        }
+        let (number, inbox) = (sought.number, sought.inbox);
+        fx.peer_messages.push((from, ChatWord::Sought { number, inbox, has }));
+    }
+
+    /// A shard says whether an inbox has a message that was left.
+    pub(crate) fn told_of(
+        &mut self,
+        now: Now,
+        (number, inbox): (u64, TimelineId),
+        has: bool,
+        fx: &mut Effects,
+    ) {
+        let look = self.outbox.line.looking.get_mut(&number);
+        let Some(Look::Inboxes { message, open, lack, .. }) = look else { return };
+        let Some(at) = open.iter().position(|other| *other == inbox) else { return };
+        open.remove(at);
+        if !has {
+            lack.push(inbox);
+        }
+        if open.is_empty() {
+            let (message, lack) = (message.clone(), std::mem::take(lack));
+            self.outbox.takes(weight(&message));
+            self.found(now, number, Found::Here(message, lack), fx);
+        }
+    }
+
+    /// What was looked for is found, or not: the line goes on.
+    fn found(&mut self, now: Now, number: u64, found: Found, fx: &mut Effects) {
+        let line = &mut self.outbox.line;
+        line.looking.remove(&number);
+        if let Some(waiting) = line.all.get_mut(&number) {
+            waiting.found = found;
+        }
+        self.advance(now, fx);
+        self.look_for_left(fx);
+    }
+
+    /// Distributes from the front of the line what is found.
+    fn advance(&mut self, now: Now, fx: &mut Effects) {
+        while let Some(first) = self.outbox.line.all.first_entry()
+            && !matches!(first.get().found, Found::NotYet)
+        {
+            let Waiting { place, route, found, .. } = first.remove();
+            let Found::Here(message, lack) = found else { continue };
+            self.outbox.gives(weight(&message));
+            match lack.is_empty() {
+                true => self.leaves(place),
+                false => self.hand_out(now, place, (route, &lack), &message, fx),
+            }
+        }
+    }
+
+    /// Asks again what was refused, or not answered in time; when to come back.
+    pub(crate) fn turn_line(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        let numbers: Vec<u64> = self.outbox.line.looking.keys().copied().collect();
+        for number in numbers {
+            let line = &mut self.outbox.line;
+            let (waiting, look) = (line.all.get(&number), line.looking.get_mut(&number));
+            let (Some(waiting), Some(look)) = (waiting, look) else { continue };
+            match look {
+                Look::Refused { due } if *due <= now.mono => {
+                    let conversation = waiting.route.conversation;
+                    *look = Look::Conversation { damaged: false };
+                    let pending = PendingCall::Undistributed(number);
+                    self.look_back(pending, conversation, Seq::MAX, fx);
+                }
+                Look::Inboxes { due, .. } if *due <= now.mono => self.seek(now, number, fx),
+                _ => {}
+            }
+            let look = self.outbox.line.looking.get(&number);
+            if let Some(Look::Refused { due } | Look::Inboxes { due, .. }) = look {
+                next = Some(next.map_or(*due, |next| next.min(*due)));
+            }
+        }
+        next
+    }
+}
+
+/// The place that a page backwards ends at, damaged ones included.
+fn first_of(page: &Page) -> Option<Seq> {
+    let last = page.messages.last().map(|placed| placed.seq);
+    last.into_iter().chain(page.damaged.last().copied()).min()
+}

@@ -1,0 +1,5 @@
+//! People who talk, over shards and logs in memory: what they may expect.
+
+mod histories;
+mod names;
+mod world;
