@@ -89,6 +89,14 @@ impl<M, S> ConnectionRecord<M, S> {
         self.extra.get_or_insert_with(|| pool.pop().unwrap_or_default())
     }
 
+    /// It has come to a shard whose turn began at `now_ms`, perhaps before that of the shard where
+    /// it was heard last: nothing was heard later than now.
+    pub(crate) fn heard_by(&mut self, now_ms: u32) {
+        if now_ms.wrapping_sub(self.last_ms) > u32::MAX / 2 {
+            self.last_ms = now_ms;
+        }
+    }
+
     pub(crate) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }

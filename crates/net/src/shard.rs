@@ -517,7 +517,8 @@ where
     }
 
     fn move_in(&mut self, moved: Moved<H::Machine, N::Socket>) {
-        let Moved { record, unread, bucket } = moved;
+        let Moved { mut record, unread, bucket } = moved;
+        record.heard_by(self.now.ms_wrapping());
         let key = match self.conns.insert(record) {
             Ok(key) => key,
             Err(record) => {
