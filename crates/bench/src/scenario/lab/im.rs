@@ -93,7 +93,7 @@ fn tell(made: &Run, wildfire: f64, outcome: &mut Outcome) -> io::Result<()> {
             false => return Err(io::Error::other(format!("{rule:?}; {:?}", made.notes))),
         }
     }
-    let cpu_s = made.series.growth("target.process.cpu_s", send.arrived_ms, quiet.to_ms);
+    let cpu_s = cpu_s(made, send.from_ms, quiet.to_ms);
     let cpu_s = cpu_s.ok_or_else(|| io::Error::other("the server's CPU was not observed"))?;
     let of = |name: &str| send.counts.figure(name);
     let (taken, received) = (of("messages.taken"), of("messages.received"));
@@ -112,9 +112,19 @@ fn tell(made: &Run, wildfire: f64, outcome: &mut Outcome) -> io::Result<()> {
         }
     }
     outcome.detail("rules of the machine", of_the_machine);
+    outcome.detail("the tester of itself", made.saturation.clone());
     outcome.detail("audit", made.notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>());
     outcome.detail("messages", json!({ "taken": taken, "received": received, "cpu_s": cpu_s }));
     Ok(())
+}
+
+/// Processor seconds of the server between two moments, at each of which a stage made a row.
+fn cpu_s(made: &Run, from_ms: u64, to_ms: u64) -> Option<f64> {
+    let spent = made.series.values("target.process.cpu_s");
+    let rows = made.series.times_ms().iter().zip(spent);
+    let rows: Vec<(u64, f64)> = rows.filter_map(|(&at, spent)| Some((at, (*spent)?))).collect();
+    let at = |ms| rows.iter().rev().find(|(at, _)| *at <= ms).map(|(_, spent)| *spent);
+    Some(at(to_ms)? - at(from_ms)?).filter(|spent| *spent > 0.0)
 }
 
 /// Seconds from the first row with a message that was taken in a stage to the last one with more.
