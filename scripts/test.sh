@@ -60,6 +60,9 @@ suite() {
     fi
 }
 
+# Two tests a core at a time: many of them wait, for a disk, a peer or a child.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(nproc)))}"
+
 install_missing && scripts/toolchain.sh && install_components || exit 1
 
 suite scripts/toolchain_test.sh

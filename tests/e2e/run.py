@@ -1,7 +1,7 @@
 """Runs the tests beside and below this file and prints `N passed, N failed` as the last line.
 
-A skipped test is neither, and is named again at the end, aloud. `--jobs N` (2) spreads the classes
-of tests over processes: most of the time of most tests is spent waiting.
+A skipped test is neither, and is named again at the end, aloud. `--jobs N` (two a core) spreads the
+classes of tests over processes: most of the time of most tests is spent waiting.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def whole(test):
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--jobs", type=int, default=2)
+    arguments.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1))
     arguments.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments.add_argument("names", nargs="*")
     arguments = arguments.parse_args()
