@@ -27,6 +27,8 @@ pub struct WebSocket {
     masks: Option<Box<MaskSequence>>,
     /// What the newest ping said, until it is answered.
     pinged: Option<Box<[u8]>>,
+    /// It has said its close frame: no frame follows one (RFC 6455 5.5.1).
+    is_over: bool,
     /// Largest payload of one frame, bytes: what the protocol inside may send now.
     pub payload_max: u64,
 }
@@ -58,7 +60,8 @@ impl WebSocket {
     pub fn server() -> Self {
         let payload_max = u64::from(model::limits::FRAME_BYTES_HARD_MAX);
         let (pending, mask) = (Vec::new(), [0; 4]);
-        WebSocket { client: false, pending, left: 0, mask, masks: None, pinged: None, payload_max }
+        let (left, masks, pinged, is_over) = (0, None, None, false);
+        WebSocket { client: false, pending, left, mask, masks, pinged, is_over, payload_max }
     }
 
     /// The side that called; it masks with zeros.
@@ -74,7 +77,7 @@ impl WebSocket {
 
     /// Whether nothing needs to be kept.
     pub fn is_idle(&self) -> bool {
-        !self.is_inside() && self.pinged.is_none()
+        !self.is_inside() && self.pinged.is_none() && !self.is_over
     }
 
     /// Whether a frame has begun and not ended.
@@ -109,9 +112,10 @@ impl WebSocket {
         self.frame(0x82, payload, out);
     }
 
-    /// Appends a close frame, status 1000 (RFC 6455 7.4.1).
+    /// Appends a close frame, status 1000 (RFC 6455 7.4.1), unless it has said one.
     pub fn farewell(&mut self, out: &mut Vec<u8>) {
         self.frame(0x88, &1000u16.to_be_bytes(), out);
+        self.is_over = true;
     }
 
     /// Takes the payloads out of frames. A ping is owed its [`pong`](Self::pong).
@@ -168,6 +172,9 @@ impl WebSocket {
     }
 
     fn frame(&mut self, first: u8, payload: &[u8], out: &mut Vec<u8>) {
+        if self.is_over {
+            return;
+        }
         put_header(first, payload.len(), self.client, out);
         match &mut self.masks {
             Some(masks) => {
@@ -569,6 +576,22 @@ mod tests {
     }
 
     #[test]
+    fn nothing_follows_a_close_frame() {
+        let mut server = WebSocket::server();
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        let mut wire = Vec::new();
+        let mut client = WebSocket::client();
+        client.wrap(b"bye", &mut wire);
+        client.farewell(&mut wire);
+        assert_eq!(server.unwrap(&wire, &mut inner, &mut outer), Ok(Flow::Ended));
+        assert_eq!((&inner[..], &outer[..]), (&b"bye"[..], &[0x88, 2, 3, 0xe8][..]));
+        assert!(!server.is_idle(), "it is kept, so that it is not said again");
+        server.farewell(&mut outer);
+        server.wrap(b"late", &mut outer);
+        assert_eq!(outer.len(), 4, "{outer:?}");
+    }
+
+    #[test]
     fn broken_frames_of_a_server_are_refused() {
         for bytes in [&[0x82, 0x81][..], &[0x83, 0], &[0x81, 0], &[0xc2, 0], &[0x89, 126, 0, 200]] {
             let refused = WebSocket::client().unwrap(bytes, &mut vec![], &mut vec![]);
@@ -616,7 +639,11 @@ mod tests {
     fn an_upgrade_is_answered_or_refused_with_a_reason() {
         let good = request("h", "/miop", Protocol::Miop);
         let paths = ["/miop".to_owned(), "/mqtt".to_owned()];
-        let offer = UpgradeOffer { paths: &paths, origins: &[], wires: &[&WIRES[0], &WIRES[1]] };
+        let offer = UpgradeOffer {
+            paths: &paths,
+            origins: &[],
+            wires: &[&WIRES[0], &WIRES[1]],
+        };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
         let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
             answered(good.as_bytes())
@@ -676,8 +703,11 @@ mod tests {
     #[test]
     fn a_browser_comes_from_an_origin_that_is_known() {
         let (paths, origins) = (["*".to_owned()], ["https://app.example".to_owned()]);
-        let offer =
-            UpgradeOffer { paths: &paths, origins: &origins, wires: &[&WIRES[0], &WIRES[1]] };
+        let offer = UpgradeOffer {
+            paths: &paths,
+            origins: &origins,
+            wires: &[&WIRES[0], &WIRES[1]],
+        };
         let request = request("h", "/any/where", Protocol::Mqtt);
         let from = |origin: &str| {
             let line = format!("Host: h\r\nOrigin: {origin}\r\n");
