@@ -8,6 +8,7 @@
 mod aside;
 mod binding;
 mod certificates;
+pub mod files;
 pub mod identity;
 mod opening;
 pub mod proxy;
@@ -79,6 +80,8 @@ enum Stage {
     Handshake,
     Inner,
     Upgrade,
+    /// A file was given: whatever else it says is passed over until it closes.
+    Answered,
     /// In a WebSocket whose subprotocol does not say what is inside.
     Wrapped,
     Open,
@@ -282,7 +285,7 @@ impl Layers {
         self.tls.is_some()
             || self.handshake.as_ref().is_some_and(|handshake| {
                 !handshake.pending.is_empty()
-                    || matches!(handshake.stage, Stage::Upgrade | Stage::Wrapped)
+                    || matches!(handshake.stage, Stage::Upgrade | Stage::Answered | Stage::Wrapped)
             })
     }
 

@@ -23,6 +23,10 @@ impl Layers {
                 Stage::Handshake => self.handshake(),
                 Stage::Inner => self.inner(outer)?,
                 Stage::Upgrade => self.upgrade(outer)?,
+                Stage::Answered => {
+                    handshake.pending = Vec::new();
+                    None
+                }
                 Stage::Wrapped | Stage::Open => None,
             };
             let Some(next) = next else { break };
@@ -95,6 +99,7 @@ impl Layers {
                     paths: &door.paths,
                     origins: &door.origins,
                     wires: &served.collect::<Vec<_>>(),
+                    files: &door.files,
                 };
                 match websocket::answer(&handshake.pending, &offer) {
                     websocket::Upgrade::More if handshake.pending.len() > HEAD_BYTES_MAX => {
@@ -109,6 +114,10 @@ impl Layers {
                     websocket::Upgrade::Foreign(answer) => {
                         self.encrypt(answer.as_bytes(), outer)?;
                         return Err(CloseReason::OriginRefused);
+                    }
+                    websocket::Upgrade::File(answer) => {
+                        self.encrypt(&answer, outer)?;
+                        return Ok(Some(Stage::Answered));
                     }
                     websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
                         handshake.link.near &= !renamed;

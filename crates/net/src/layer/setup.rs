@@ -2,6 +2,7 @@
 //!
 //! It is shared by all connections of a listener or of a fleet; nothing of one connection is here.
 
+use crate::layer::files::StaticFile;
 use crate::layer::tls::{ClientTls, TlsServer};
 use crate::layer::websocket::UpgradeTarget;
 use crate::network::IpNetwork;
@@ -34,6 +35,8 @@ pub struct ListenerSetup {
     /// Origins that a browser's upgrade may come from, besides those of the host that it asks for;
     /// `*`: any.
     pub origins: Vec<String>,
+    /// Files for browsers, beside the WebSockets.
+    pub files: Arc<[StaticFile]>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
     /// Who may send one. At a socket file, whoever may open it.
@@ -57,6 +60,7 @@ impl ListenerSetup {
             tls_only: false,
             paths: Vec::new(),
             origins: Vec::new(),
+            files: Arc::default(),
             proxy: false,
             proxies: Vec::new(),
             backlog: BACKLOG,

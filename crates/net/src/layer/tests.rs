@@ -161,3 +161,32 @@ fn a_page_of_another_site_is_told_so_and_ends() {
     assert_eq!(answered, Err(CloseReason::OriginRefused));
     assert!(outer.starts_with(b"HTTP/1.1 403 "));
 }
+
+#[test]
+fn a_file_is_given_however_the_request_is_split_and_the_upgrade_goes_on_beside_it() {
+    let file = files::StaticFile::new("/mqtt", "text/html", b"<p>here");
+    let plain = door(Some(Protocol::Mqtt), &["/mqtt"]);
+    let door = Arc::new(ListenerSetup { files: [file].into(), ..(*plain).clone() });
+    let request = b"GET /mqtt?a=1 HTTP/1.1\r\nHost: h\r\n\r\n";
+    for step in [1, 3, request.len()] {
+        let mut layers = Layers::accepted(door.clone(), &WIRES, here(), false);
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        let behind = [&request[..], b"GET /mqtt HTTP/1.1\r\n\r\nmore"].concat();
+        for part in behind.chunks(step) {
+            let flow = layers.receive(part, &mut inner, &mut outer);
+            assert_eq!(flow, Ok(Flow::Opening), "it is the browser that closes");
+        }
+        let said = String::from_utf8(outer).expect("text");
+        assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("<p>here"), "{said}");
+        assert_eq!(said.matches("HTTP/1.1").count(), 1, "one connection is one file");
+        assert!(inner.is_empty() && layers.has_begun() && !layers.is_truncated());
+        assert_eq!(layers.pieces().0, 0, "nothing is kept of what comes behind it");
+    }
+    let bytes = [upgrade("/mqtt", Some("mqtt")), in_frames(CONNECT, 4)].concat();
+    assert_eq!(through(&door, &bytes, 2), Ok((Protocol::Mqtt, CONNECT.to_vec())));
+    let mut layers = Layers::accepted(door, &WIRES, here(), false);
+    let (request, mut outer) = (b"GET /else HTTP/1.1\r\nHost: h\r\n\r\n", Vec::new());
+    let refused = layers.receive(request, &mut Vec::new(), &mut outer);
+    assert_eq!(refused, Err(CloseReason::WebSocketFailed));
+    assert!(outer.starts_with(b"HTTP/1.1 404 "));
+}

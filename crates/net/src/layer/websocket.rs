@@ -6,6 +6,7 @@
 //! is one pong, the newest (RFC 6455 5.5.3).
 
 use crate::layer::Flow;
+use crate::layer::files::{self, StaticFile};
 use base::hash::HashKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,6 +42,8 @@ pub enum Upgrade {
     Refuse(String),
     /// An upgrade by a page of another site: this is the answer.
     Foreign(String),
+    /// It asks for a file of the listener's, and for no upgrade: this is the answer.
+    File(Vec<u8>),
     /// An upgrade.
     Accept {
         /// Bytes of the head.
@@ -278,6 +281,8 @@ pub struct UpgradeOffer<'a> {
     pub origins: &'a [String],
     /// For these protocols, by their subprotocols.
     pub wires: &'a [&'static WireProfile],
+    /// What is given to whoever asks for no upgrade.
+    pub files: &'a [StaticFile],
 }
 
 /// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
@@ -295,12 +300,17 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
         found.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("")
     };
     let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
+    let upgrades = header("upgrade").eq_ignore_ascii_case("websocket");
+    let (method, known) = (request.method.unwrap_or(""), header("if-none-match"));
+    if !upgrades && let Some(file) = files::answer(offer.files, asked, method, known) {
+        return Upgrade::File(file);
+    }
     if !offer.paths.iter().any(|path| path == asked || path == "*") {
         let at = offer.paths.join(" and ");
         let hint = format!("WebSocket is at {at}; the HTTP API has its own address");
         return Upgrade::Refuse(refusal("404 Not Found", &hint));
     }
-    if !header("upgrade").eq_ignore_ascii_case("websocket") {
+    if !upgrades {
         return Upgrade::Refuse(refusal("426 Upgrade Required", "this path speaks WebSocket"));
     }
     if header("sec-websocket-version") != "13" || header("sec-websocket-key").len() != 24 {
@@ -643,6 +653,7 @@ mod tests {
             paths: &paths,
             origins: &[],
             wires: &[&WIRES[0], &WIRES[1]],
+            files: &[],
         };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
         let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
@@ -677,7 +688,7 @@ mod tests {
     fn the_first_subprotocol_that_is_served_is_chosen() {
         let good = request("h", "/mqtt", Protocol::Mqtt);
         let paths = ["/mqtt".to_owned()];
-        let offer = UpgradeOffer { paths: &paths, origins: &[], wires: &[&WIRES[1]] };
+        let offer = UpgradeOffer { paths: &paths, origins: &[], wires: &[&WIRES[1]], files: &[] };
         let chosen = |names: &str| {
             let request = good.replace("Protocol: mqtt", &format!("Protocol: {names}"));
             match answer(request.as_bytes(), &offer) {
@@ -707,6 +718,7 @@ mod tests {
             paths: &paths,
             origins: &origins,
             wires: &[&WIRES[0], &WIRES[1]],
+            files: &[],
         };
         let request = request("h", "/any/where", Protocol::Mqtt);
         let from = |origin: &str| {
@@ -726,6 +738,7 @@ mod tests {
             paths: &["*".to_owned()],
             origins: &origins,
             wires: &[&WIRES[0], &WIRES[1]],
+            files: &[],
         };
         let line = format!("Host: {host}\r\nOrigin: {origin}\r\n");
         let request = request("h", "/mqtt", Protocol::Mqtt).replace("Host: h\r\n", &line);
