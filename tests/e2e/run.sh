@@ -9,7 +9,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-# command:package that brings it; Chromium and Node only serve one test each.
+# command:package that brings it; Chromium and Node serve the tests of pages and libraries alone.
 needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux
     wrk:wrk mosquitto:mosquitto ip:iproute2 redis-server:redis-server)
 

@@ -5,7 +5,7 @@ use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
-use server::start::RunningServer;
+use server::start::{CHAT_PATH, RunningServer, gives_page};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -103,6 +103,7 @@ fn welcome(running: &RunningServer) -> String {
     text += &tries(running, &data).unwrap_or_default();
     text += &tries_mqtt(running).unwrap_or_default();
     text += &tries_im(running).unwrap_or_default();
+    text += &tries_page(running).unwrap_or_default();
     text + "\nStop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
 }
 
@@ -112,20 +113,22 @@ fn open_door(
     protocols: [ListenerProtocol; 2],
 ) -> Option<(&ListenSection, SocketAddr)> {
     let all = &running.config().listen;
-    let found = protocols.iter().flat_map(|protocol| {
-        let speaks = |listener: &&ListenSection| {
-            listener.protocol == *protocol && !listener.tls && listener.proxy == ProxyHeader::Off
-        };
-        all.iter().filter(speaks).collect::<Vec<_>>()
-    });
-    let mut open = found.filter_map(|listener| {
-        let mut addr = running.addr(&listener.name)?;
-        if addr.ip().is_unspecified() {
-            addr.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
-        }
-        Some((listener, addr))
-    });
+    let of = |protocol| all.iter().filter(move |it: &&ListenSection| it.protocol == protocol);
+    let mut open = protocols.into_iter().flat_map(of).filter_map(|it| open_at(running, it));
     open.next()
+}
+
+/// A listener and where one reaches it, if that is in the clear and open.
+fn open_at<'a>(
+    running: &RunningServer,
+    listener: &'a ListenSection,
+) -> Option<(&'a ListenSection, SocketAddr)> {
+    let is_plain = !listener.tls && listener.proxy == ProxyHeader::Off;
+    let mut addr = running.addr(&listener.name).filter(|_| is_plain)?;
+    if addr.ip().is_unspecified() {
+        addr.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    Some((listener, addr))
 }
 
 /// Commands for MQTT, if it may be tried without a name.
@@ -160,6 +163,18 @@ fn tries_im(running: &RunningServer) -> Option<String> {
              \x20 {program} im chat ann --user bob{at}\n"
         )
     })
+}
+
+/// Where the chat page is, if one may talk on it without a proof: at the listener for it, if there
+/// is one.
+fn tries_page(running: &RunningServer) -> Option<String> {
+    let all = &running.config().listen;
+    let gives = |it: &&ListenSection| gives_page(running.config(), it);
+    let open = all.iter().filter(gives).filter_map(|it| open_at(running, it));
+    let mut open = open.filter(|(listener, addr)| is_open(listener, *addr)).collect::<Vec<_>>();
+    open.sort_by_key(|(listener, _)| listener.protocol != ListenerProtocol::Im);
+    let (_, addr) = open.first()?;
+    Some(format!("\nOr in a browser, each in a tab of their own:\n  http://{addr}{CHAT_PATH}\n"))
 }
 
 /// Whether clients come in here without a proof.

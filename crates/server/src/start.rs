@@ -5,6 +5,7 @@
 //! [`RunningServer::join`] returns when all shards have let their connections go.
 
 mod bridges;
+mod chat_page;
 mod doors;
 mod folder;
 mod memory;
@@ -18,6 +19,8 @@ mod sys;
 mod threads;
 mod topics;
 
+pub use chat_page::PATH as CHAT_PATH;
+pub use doors::gives_page;
 pub use server_outside::ServerOutside;
 
 use self::presence_setup::PresenceSetup;

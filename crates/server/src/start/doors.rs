@@ -3,7 +3,7 @@
 //! The order is that of the configuration, those that are not served left out: a listener's place
 //! in it is its number everywhere.
 
-use super::{StartError, failed};
+use super::{StartError, chat_page, failed};
 use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin};
 use crate::machines::WIRES;
 use crate::machines::{DoorProfile, ImListener, ListenerProfile};
@@ -65,6 +65,7 @@ pub(super) fn served(config: &Config, listener: &ListenSection) -> bool {
 /// The listeners that are opened.
 pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<ListenerSetup> {
     let served = config.listen.iter().filter(|listener| served(config, listener));
+    let page: Arc<[_]> = chat_page::files().into();
     let door = |listener: &ListenSection| {
         let certificates = tls.iter().find(|(name, _)| *name == listener.name);
         ListenerSetup {
@@ -86,6 +87,7 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
             tls_only: listener.tls,
             paths: listener.web_socket.paths(),
             origins: listener.web_socket_origins.clone(),
+            files: if gives_page(config, listener) { page.clone() } else { Arc::default() },
             proxy: listener.proxy == ProxyHeader::V1V2,
             proxies: listener.proxies(),
             backlog: listener.backlog.min(i32::MAX as u32) as i32,
@@ -94,6 +96,14 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
         }
     };
     served.map(door).collect()
+}
+
+/// Whether a listener gives browsers the chat page: it has what the page asks for.
+pub fn gives_page(config: &Config, listener: &ListenSection) -> bool {
+    let paths = listener.web_socket.paths();
+    let has_im = listener.protocol != ListenerProtocol::Mqtt
+        && paths.iter().any(|path| path == chat_page::SOCKET_PATH || path == "*");
+    config.chat.page && has_im
 }
 
 /// How each listener takes protocols.

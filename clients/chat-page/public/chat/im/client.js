@@ -1,0 +1,303 @@
+/**
+ * A device of an account in a browser: the machine with a WebSocket, a timer and a storage around
+ * it. All that is decided is decided in the machine.
+ */
+import { SUBPROTOCOL } from "./frames.js";
+import { Machine } from "./machine.js";
+import { hex } from "./message.js";
+import { BROWSER_CLOCK, loginMethods } from "./options.js";
+import { base64, Proof, SCRAM } from "./scram.js";
+import { Shelf, usualStorage } from "./storage.js";
+import { utf8 } from "./wire.js";
+import { ImError } from "./words.js";
+/** One device of an account. */
+export class Client {
+    account;
+    /** The device's name. */
+    device;
+    #options;
+    #clock;
+    #shelf;
+    #machine;
+    #handlers = new Map();
+    #sends = new Map();
+    #histories = new Map();
+    #connects = [];
+    #asks = 0;
+    #socket;
+    #proof;
+    #timer;
+    #isWorking = false;
+    #isWatching = false;
+    /** Throws `insecure` where a secret would be shown to others; see {@link ClientOptions}. */
+    constructor(options) {
+        this.#options = options;
+        this.#clock = options.clock ?? BROWSER_CLOCK;
+        this.account = options.account;
+        const storage = options.storage ?? usualStorage();
+        this.#shelf = new Shelf(storage, `holdline-im:${options.url}:${options.account}:`);
+        this.device = options.device ?? this.#shelf.device(`web-${hex(random(8))}`);
+        const settings = {
+            account: options.account,
+            device: this.device,
+            silenceS: options.silenceS ?? 50,
+            methods: loginMethods(options),
+            renewsToken: typeof options.token === "function",
+            queue: {
+                messagesMax: options.queueMessagesMax ?? 256,
+                bytesMax: options.queueBytesMax ?? 1 << 20,
+            },
+            random: options.random ?? Math.random,
+        };
+        this.#machine = new Machine(settings, this.#shelf.remembered());
+    }
+    /** How far it is. */
+    get state() {
+        return this.#machine.state;
+    }
+    /** What was said and is not stored yet, oldest first. */
+    get queue() {
+        return this.#machine.outbox.queued;
+    }
+    /** Calls `handler` at each event of this name, until what it gives back is called. */
+    on(name, handler) {
+        const handlers = this.#handlers.get(name) ?? new Set();
+        this.#handlers.set(name, handlers.add(handler));
+        return () => handlers.delete(handler);
+    }
+    /**
+     * Connects, and stays so: a connection that is lost is made again until {@link close}. Resolves
+     * when it is logged in for the first time; rejects when the server does not let it in.
+     */
+    connect() {
+        if (this.state.name === "online")
+            return Promise.resolve();
+        this.#watch();
+        return new Promise((resolve, reject) => {
+            this.#connects.push({ resolve, reject });
+            this.#work((machine, now) => machine.connect(now));
+        });
+    }
+    /** Says farewell. What is in the queue stays there for the next time. */
+    close() {
+        this.#unwatch();
+        this.#work((machine) => machine.close());
+    }
+    /**
+     * Says something. Resolves when it is stored, after which it reaches every device of both;
+     * rejects when the server refuses it for good. Without a connection it waits in the queue, also
+     * over a reload of the page.
+     */
+    send(to, said) {
+        const given = typeof said === "string" ? { text: said } : said;
+        const queued = {
+            clientId: given.clientId ?? clientId(),
+            to,
+            kind: given.kind ?? 1,
+            text: given.text ?? "",
+            extra: given.extra ?? new Uint8Array(),
+            uncounted: given.uncounted ?? false,
+            saidAt: Date.now(),
+        };
+        if (!isSaid(queued))
+            return Promise.reject(new ImError("invalid"));
+        return new Promise((resolve, reject) => {
+            this.#sends.set(queued.clientId, { resolve, reject });
+            try {
+                this.#work((machine, now) => machine.send(now, queued));
+            }
+            catch (error) {
+                this.#sends.delete(queued.clientId);
+                reject(error);
+            }
+        });
+    }
+    /** Reads a part of the conversation with somebody, oldest first. Needs a connection. */
+    history(peer, options = {}) {
+        const { before = 0, after, count = 50 } = options;
+        const isPlace = (it) => Number.isSafeInteger(it) && it >= 0;
+        if (!isPlace(before) || !isPlace(after ?? 0) || !isPlace(count) || count === 0) {
+            return Promise.reject(new ImError("invalid"));
+        }
+        this.#asks += 1;
+        const ask = this.#asks;
+        const asked = { peer, before, after, count: Math.min(count, 0xffff) };
+        return new Promise((resolve, reject) => {
+            this.#histories.set(ask, { resolve, reject });
+            this.#work((machine, now) => machine.history(now, ask, asked));
+        });
+    }
+    /** The network may be back: tries at once. In browsers it is called when they say so. */
+    nudge() {
+        this.#work((machine, now) => machine.nudge(now));
+    }
+    /** Closes, and forgets the device, its place in the inbox and what waited to be sent. */
+    forget() {
+        this.close();
+        this.#shelf.clear();
+    }
+    // ---- the machine
+    /** Gives the machine something, and does what it wants then. Handlers may call in again. */
+    #work(step) {
+        step(this.#machine, this.#clock.now());
+        if (this.#isWorking)
+            return;
+        this.#isWorking = true;
+        for (let action = this.#machine.next(); action; action = this.#machine.next())
+            this.#do(action);
+        this.#isWorking = false;
+        this.#clock.clearTimeout(this.#timer);
+        const { wakeAt } = this.#machine;
+        if (wakeAt === Infinity)
+            return;
+        const ms = Math.min(Math.max(0, wakeAt - this.#clock.now()), 0x7fff_ffff);
+        const wake = () => this.#work((machine, now) => machine.wake(now));
+        this.#timer = this.#clock.setTimeout(wake, Math.ceil(ms));
+    }
+    #do(action) {
+        switch (action.do) {
+            case "open":
+                return this.#open(action.link, action.method);
+            case "write":
+                return this.#socket?.send(action.bytes);
+            case "prove":
+                return void this.#prove(action.link, action.challenge);
+            case "drop":
+                return this.#drop();
+            case "state":
+                this.#settleConnects(action.state);
+                return this.#emit("state", action.state);
+            case "message":
+                return this.#emit("message", action.message);
+            case "sent":
+                this.#sends.get(action.sent.clientId)?.resolve(action.sent);
+                this.#sends.delete(action.sent.clientId);
+                return;
+            case "failed": {
+                const { queued, error } = action;
+                this.#sends.get(queued.clientId)?.reject(error);
+                this.#sends.delete(queued.clientId);
+                return this.#emit("failed", { queued, error });
+            }
+            case "history": {
+                const { ask, result } = action;
+                const settle = this.#histories.get(ask);
+                this.#histories.delete(ask);
+                return result instanceof ImError ? settle?.reject(result) : settle?.resolve(result);
+            }
+            case "keep_last":
+                return this.#shelf.keepLast(action.last);
+            case "keep_queue":
+                this.#shelf.keepQueue(this.queue);
+                return this.#emit("queue", this.queue);
+        }
+    }
+    #settleConnects(state) {
+        if (state.name === "connecting" || state.name === "waiting")
+            return;
+        const waiting = this.#connects;
+        this.#connects = [];
+        for (const { resolve, reject } of waiting) {
+            if (state.name === "online")
+                resolve();
+            else
+                reject(state.name === "ended" ? state.error : new ImError("closed"));
+        }
+    }
+    #emit(name, event) {
+        for (const handler of [...(this.#handlers.get(name) ?? [])]) {
+            try {
+                handler(event);
+            }
+            catch (error) {
+                // A defect of the application's is told, and keeps nothing from going on.
+                globalThis.reportError(error);
+            }
+        }
+    }
+    // ---- the connection
+    #open(link, method) {
+        this.#drop();
+        const WebSocketClass = this.#options.webSocket ?? globalThis.WebSocket;
+        const lost = (error) => this.#work((machine, now) => machine.lost(now, link, error));
+        let socket;
+        try {
+            socket = new WebSocketClass(this.#options.url, [SUBPROTOCOL]);
+        }
+        catch {
+            queueMicrotask(lost);
+            return;
+        }
+        this.#socket = socket;
+        socket.binaryType = "arraybuffer";
+        socket.onopen = () => {
+            this.#login(method).then((login) => this.#work((machine, now) => machine.opened(now, link, login)), () => lost(new ImError("unavailable", "no token")));
+        };
+        socket.onmessage = (event) => {
+            const { data } = event;
+            if (!(data instanceof ArrayBuffer))
+                return lost(new ImError("server_malformed", "text"));
+            this.#work((machine, now) => machine.received(now, link, new Uint8Array(data)));
+        };
+        socket.onclose = () => lost();
+        socket.onerror = null;
+    }
+    async #login(method) {
+        const { token, password = "", account } = this.#options;
+        if (method === "none")
+            return {};
+        if (method === "plain") {
+            const secret = typeof token === "function" ? await token() : (token ?? password);
+            return { password: utf8(secret) };
+        }
+        const name = account.split("@")[0];
+        this.#proof = new Proof(globalThis.crypto.subtle, name, password, base64(random(18)));
+        return { method: SCRAM, data: this.#proof.first };
+    }
+    async #prove(link, challenge) {
+        const proof = await this.#proof?.answer(challenge).catch(() => undefined);
+        this.#work((machine, now) => machine.proceed(now, link, proof));
+    }
+    #drop() {
+        const socket = this.#socket;
+        if (socket === undefined)
+            return;
+        this.#socket = undefined;
+        socket.onopen = socket.onmessage = socket.onclose = null;
+        socket.close();
+    }
+    // ---- the browser
+    #onNudge = () => {
+        if (globalThis.document?.visibilityState !== "hidden")
+            this.nudge();
+    };
+    #watch() {
+        if (this.#isWatching || typeof document === "undefined")
+            return;
+        this.#isWatching = true;
+        globalThis.addEventListener("online", this.#onNudge);
+        document.addEventListener("visibilitychange", this.#onNudge);
+    }
+    #unwatch() {
+        if (!this.#isWatching)
+            return;
+        this.#isWatching = false;
+        globalThis.removeEventListener("online", this.#onNudge);
+        document.removeEventListener("visibilitychange", this.#onNudge);
+    }
+}
+/** Whether a server could take it (IM 8.2, `invalid`), as far as that is plain here. */
+function isSaid({ kind, text, extra, clientId: id }) {
+    const isKind = Number.isInteger(kind) && kind >= 0 && kind <= 0xffff;
+    return isKind && /^[0-9a-f]{32}$/.test(id) && (text !== "" || extra.length > 0);
+}
+function random(bytes) {
+    return globalThis.crypto.getRandomValues(new Uint8Array(bytes));
+}
+/** An id for a message that nobody else gives: a UUID of version 4 (RFC 9562 5.4), in hex. */
+export function clientId() {
+    const id = random(16);
+    id[6] = (id[6] & 0x0f) | 0x40;
+    id[8] = (id[8] & 0x3f) | 0x80;
+    return hex(id);
+}

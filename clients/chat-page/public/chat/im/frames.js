@@ -1,0 +1,158 @@
+/**
+ * The frames of IM 1 (docs/wire/im.md, schema/im.proto), and how a stream of bytes is cut into
+ * them. Names and numbers are the schema's.
+ */
+import { bool, bytes, fixed64, many, message, one, putVarint, readMember, string, uint32, uint64, WireFault, write, } from "./wire.js";
+/** What a client sends before its first frame (IM 1.1). */
+export const PREFACE = Uint8Array.of(0xc4, 0x49, 0x4d, 0x01);
+/** The subprotocol of WebSocket (IM 1). */
+export const SUBPROTOCOL = "holdline-im.1";
+/** The largest frame of a server, bytes (IM 2.2). */
+export const SERVER_FRAME_BYTES_MAX = 395_264;
+export const CONTENT = { kind: uint32(1), text: string(2), extra: bytes(3), uncounted: bool(4) };
+export const CHAT_MESSAGE = {
+    id: fixed64(1),
+    seq: uint64(2),
+    at_ms: uint64(3),
+    from: string(4),
+    device: string(5),
+    to: string(6),
+    client_id: bytes(7),
+    content: one(8, CONTENT),
+};
+export const INBOX_ENTRY = { seq: uint64(1), message: one(2, CHAT_MESSAGE) };
+const LOGIN = {
+    name: string(1),
+    device: string(2),
+    password: bytes(3),
+    method: string(4),
+    data: bytes(5),
+    silence_s: uint32(6),
+};
+/** One request of a client. */
+export const CLIENT_FRAME = {
+    login: one(1, LOGIN),
+    proceed: one(2, { data: bytes(1) }),
+    send: one(3, {
+        number: uint32(1),
+        to: string(2),
+        client_id: bytes(3),
+        content: one(4, CONTENT),
+    }),
+    pull: one(4, { number: uint32(1), after: uint64(2), count: uint32(3) }),
+    history: one(5, {
+        number: uint32(1),
+        with: string(2),
+        from: uint64(3),
+        backwards: bool(4),
+        count: uint32(5),
+    }),
+    acknowledge: one(6, { upto: uint64(1) }),
+    ping: one(7, {}),
+    goodbye: one(8, {}),
+};
+const LOGGED_IN = {
+    account: string(1),
+    head: uint64(2),
+    cursor: uint64(3),
+    server_ms: uint64(4),
+    data: bytes(5),
+    silence_s: uint32(6),
+    page_messages_max: uint32(7),
+    text_bytes_max: uint32(8),
+    extra_bytes_max: uint32(9),
+    requests_max: uint32(10),
+};
+/** Refused and End: they say the same in the same places. */
+const END = { reason: uint32(1), word: string(2), retry_after_ms: uint32(3) };
+/** One answer of a server. */
+export const SERVER_FRAME = {
+    logged_in: one(1, LOGGED_IN),
+    challenge: one(2, { data: bytes(1) }),
+    refused: one(3, END),
+    sent: one(4, {
+        number: uint32(1),
+        id: fixed64(2),
+        seq: uint64(3),
+        at_ms: uint64(4),
+        again: bool(5),
+    }),
+    failed: one(5, { number: uint32(1), fault: uint32(2), word: string(3) }),
+    message: one(6, INBOX_ENTRY),
+    notify: one(7, { head: uint64(1) }),
+    page: one(8, {
+        number: uint32(1),
+        entries: many(2, INBOX_ENTRY),
+        upto: uint64(3),
+        head: uint64(4),
+    }),
+    history: one(9, { number: uint32(1), messages: many(2, CHAT_MESSAGE), more: bool(3) }),
+    end: one(10, END),
+    pong: one(11, {}),
+};
+/** A request as a client writes it, its length before it. Fields left out have their defaults. */
+export function clientFrame(kind, given = {}) {
+    const table = CLIENT_FRAME[kind].table;
+    const fields = message(table, given);
+    return framed(write(CLIENT_FRAME, message(CLIENT_FRAME, { [kind]: fields })));
+}
+/** A body with its length before it (IM 2.1). */
+export function framed(body) {
+    const length = [];
+    putVarint(BigInt(body.length), length);
+    const frame = new Uint8Array(length.length + body.length);
+    frame.set(length);
+    frame.set(body, length.length);
+    return frame;
+}
+/** What a server said; `undefined`: nothing that is known here (IM 2.3). */
+export function readServerFrame(body) {
+    return readMember(SERVER_FRAME, body);
+}
+/** Cuts a stream of bytes into the bodies of frames, wherever it was split (IM 1). */
+export class Deframer {
+    bytesMax;
+    #pending = new Uint8Array();
+    constructor(bytesMax) {
+        this.bytesMax = bytesMax;
+    }
+    /** The frames that are whole now. Keeps at most one frame's bytes that is not. */
+    push(bytes) {
+        let rest = joined(this.#pending, bytes);
+        const bodies = [];
+        for (;;) {
+            const head = frameHead(rest, this.bytesMax);
+            if (head === undefined || rest.length < head.whole)
+                break;
+            bodies.push(rest.subarray(head.begins, head.whole));
+            rest = rest.subarray(head.whole);
+        }
+        this.#pending = rest.slice();
+        return bodies;
+    }
+}
+function joined(first, second) {
+    if (first.length === 0)
+        return second;
+    const both = new Uint8Array(first.length + second.length);
+    both.set(first);
+    both.set(second, first.length);
+    return both;
+}
+/** Where the body begins and the frame ends; `undefined`: its length is not whole. */
+function frameHead(bytes, bytesMax) {
+    let length = 0;
+    for (let at = 0; at < 5; at++) {
+        const byte = bytes[at];
+        if (byte === undefined)
+            return undefined;
+        length += (byte & 0x7f) * 2 ** (7 * at);
+        if (byte < 0x80) {
+            const whole = at + 1 + length;
+            if (whole > bytesMax)
+                throw new WireFault("too_large");
+            return { begins: at + 1, whole };
+        }
+    }
+    throw new WireFault("length");
+}

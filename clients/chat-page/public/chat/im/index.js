@@ -1,0 +1,4 @@
+/** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
+export { Client, clientId } from "./client.js";
+export { MemoryStorage } from "./storage.js";
+export { ImError, OWN_WORDS } from "./words.js";

@@ -1,0 +1,460 @@
+/**
+ * One device of an account as a pure state machine: bytes, orders and the time go in, actions come
+ * out. It knows no socket, no timer and no storage.
+ *
+ * ```text
+ *            connect            opened          LoggedIn
+ *   idle ──────────► opening ─────────► login ───────────► online
+ *    ▲                 ▲  │               │ Refused           │ End, lost, silent
+ *    │ close           │  ▼ lost          ▼                   ▼
+ *    └──── any       waiting ◄────── comes back? ────► ended
+ * ```
+ * Invariants: each message of the inbox is told once and in order; each message that was said stays
+ * in the queue, under one client id, until the server has answered it for good.
+ */
+import { Backoff } from "./backoff.js";
+import { Follower } from "./follower.js";
+import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX, } from "./frames.js";
+import { Keepalive } from "./keepalive.js";
+import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
+import { Outbox } from "./outbox.js";
+import { WireFault } from "./wire.js";
+import { faultOf, ImError, reasonOf } from "./words.js";
+/** Time for the connection and the login, milliseconds. */
+const CONNECT_MS = 20_000;
+/** Requests under way at once, if the server allows as many. */
+const WINDOW_MAX = 64;
+/** Own messages whose place in the inbox may still be pulled. */
+const OWN_TOLD_MAX = 1_024;
+/** Number of the pulls: no other request has it. */
+const PULL_NUMBER = 0xffff_ffff;
+/** The machine. */
+export class Machine {
+    settings;
+    outbox;
+    #backoff;
+    #actions = [];
+    #asked = new Map();
+    /** Client ids of own messages that were told when they were stored. */
+    #ownTold = new Set();
+    #state = { name: "idle" };
+    #phase = "idle";
+    #link = 0;
+    #deframer = new Deframer(SERVER_FRAME_BYTES_MAX);
+    #keepalive = new Keepalive();
+    /** When the connection must stand, or the next one is opened. */
+    #due = Infinity;
+    /** The server asked not to be called before. */
+    #notBefore = 0;
+    #method = 0;
+    /** What the server must say to prove that it knows the password. */
+    #signature;
+    #session;
+    #last;
+    #number = 0;
+    constructor(settings, remembered) {
+        this.settings = settings;
+        this.outbox = new Outbox(settings.queue, remembered.queue);
+        this.#backoff = new Backoff(settings.random);
+        this.#last = remembered.last;
+    }
+    get state() {
+        return this.#state;
+    }
+    /** The next thing to do outside. */
+    next() {
+        return this.#actions.shift();
+    }
+    /** When {@link wake} is to be called, if nothing happens before. */
+    get wakeAt() {
+        const session = this.#session;
+        if (session === undefined)
+            return this.#due;
+        const inside = Math.min(session.follower.wakeAt, this.outbox.wakeAt);
+        return Math.min(inside, this.#keepalive.wakeAt);
+    }
+    // ---- orders
+    connect(now) {
+        if (this.#phase === "idle" || this.#phase === "ended") {
+            this.#backoff.reset();
+            this.#method = 0;
+        }
+        else if (this.#phase !== "waiting") {
+            return;
+        }
+        this.#open(now);
+    }
+    /** Says farewell. The queue stays, for the next time. */
+    close() {
+        if (this.#isHeard)
+            this.#write(0, clientFrame("goodbye"));
+        this.#leave(new ImError("closed"), "idle");
+        this.#tellState({ name: "idle" });
+    }
+    /** The network may be back, or the page was woken: looks at once whether it is. */
+    nudge(now) {
+        if (this.#phase === "waiting" && now >= this.#notBefore)
+            this.#open(now);
+        else if (this.#phase === "online") {
+            this.#write(now, clientFrame("ping"));
+            this.#keepalive.probe(now);
+        }
+    }
+    /** Says something. Throws where the queue has no room. */
+    send(now, message) {
+        this.outbox.add(message);
+        this.#act({ do: "keep_queue" });
+        this.#refuseLarge([message]);
+        this.#pump(now);
+    }
+    /** Asks for a part of a conversation; answered under this number. */
+    history(now, ask, asked) {
+        if (this.#session === undefined) {
+            this.#act({ do: "history", ask, result: new ImError("disconnected") });
+            return;
+        }
+        const number = this.#takeNumber();
+        this.#asked.set(number, { ask, asked });
+        const { peer, before, after, count } = asked;
+        const from = BigInt(after ?? before);
+        const backwards = after === undefined;
+        this.#ask(now, clientFrame("history", { number, with: peer, from, backwards, count }));
+    }
+    // ---- what happens outside
+    /** The connection stands. */
+    opened(now, link, login) {
+        if (link !== this.#link || this.#phase !== "opening")
+            return;
+        this.#phase = "login";
+        const { account: name, device, silenceS: silence_s } = this.settings;
+        this.#write(now, PREFACE);
+        this.#write(now, clientFrame("login", { name, device, silence_s, ...login }));
+    }
+    /** The answer to a challenge, and what the server must say then. `undefined`: there is none. */
+    proceed(now, link, proof) {
+        if (link !== this.#link || this.#phase !== "login")
+            return;
+        if (proof === undefined)
+            return this.#end(new ImError("server_not_proved"));
+        this.#signature = proof.expected;
+        this.#write(now, clientFrame("proceed", { data: proof.data }));
+    }
+    received(now, link, bytes) {
+        if (link !== this.#link || !this.#isHeard)
+            return;
+        this.#keepalive.heard();
+        try {
+            for (const body of this.#deframer.push(bytes)) {
+                const frame = readServerFrame(body);
+                if (frame !== undefined)
+                    this.#take(now, frame);
+                if (link !== this.#link || !this.#isHeard)
+                    return;
+            }
+        }
+        catch (error) {
+            if (!(error instanceof WireFault))
+                throw error;
+            return this.#lose(now, new ImError("server_malformed", error.word), 0);
+        }
+        this.#keepLast();
+        this.#pump(now);
+    }
+    /** The connection could not be made, or is gone. */
+    lost(now, link, error) {
+        if (link !== this.#link)
+            return;
+        const code = this.#phase === "opening" ? "unreachable" : "disconnected";
+        const isOver = ["idle", "waiting", "ended"].includes(this.#phase);
+        if (!isOver)
+            this.#lose(now, error ?? new ImError(code), 0);
+    }
+    /** The time has come that {@link wakeAt} said. */
+    wake(now) {
+        if (this.#session === undefined) {
+            if (now < this.#due)
+                return;
+            if (this.#phase === "waiting")
+                this.#open(now);
+            else
+                this.#lose(now, new ImError("timed_out"), 0);
+            return;
+        }
+        if (this.#keepalive.isDead(now))
+            return this.#lose(now, new ImError("timed_out"), 0);
+        if (this.#keepalive.isPingDue(now))
+            this.#ask(now, clientFrame("ping"));
+        this.#pump(now);
+    }
+    // ---- frames
+    #take(now, frame) {
+        if (frame.kind === "end")
+            return this.#farewell(now, frame.fields, false);
+        if (this.#session === undefined)
+            return this.#takeInLogin(now, frame);
+        const { follower, account } = this.#session;
+        switch (frame.kind) {
+            case "sent": {
+                const { number, id, again } = frame.fields;
+                const sent = { id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
+                const queued = this.outbox.answered(number);
+                if (queued === undefined)
+                    return;
+                if (!again)
+                    follower.sentOwn();
+                return this.#stored(queued, sent);
+            }
+            case "failed":
+                return this.#failed(now, frame.fields);
+            case "message": {
+                const { place, entry } = placed(frame.fields, account);
+                return this.#tell(follower.message(now, place, entry));
+            }
+            case "notify":
+                return follower.notify(exact(frame.fields.head));
+            case "page": {
+                const { number, entries, upto, head } = frame.fields;
+                if (number !== PULL_NUMBER)
+                    return;
+                const all = entries.map((entry) => placed(entry, account));
+                return this.#tell(follower.page(now, all, exact(upto), exact(head)));
+            }
+            case "history": {
+                const asked = this.#asked.get(frame.fields.number);
+                if (asked === undefined)
+                    return;
+                this.#asked.delete(frame.fields.number);
+                const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
+                if (asked.asked.after === undefined)
+                    messages.reverse();
+                const result = { messages, hasMore: frame.fields.more };
+                return this.#act({ do: "history", ask: asked.ask, result });
+            }
+            case "pong":
+                return;
+            default:
+                return this.#lose(now, new ImError("server_malformed", "out_of_order"), 0);
+        }
+    }
+    #takeInLogin(now, frame) {
+        switch (frame.kind) {
+            case "logged_in":
+                return this.#loggedIn(now, frame.fields);
+            case "challenge":
+                return this.#act({ do: "prove", link: this.#link, challenge: frame.fields.data });
+            case "refused":
+                return this.#farewell(now, frame.fields, true);
+            default:
+                return this.#lose(now, new ImError("server_malformed", "out_of_order"), 0);
+        }
+    }
+    #loggedIn(now, fields) {
+        const isProof = this.settings.methods[this.#method] === "scram";
+        const said = new TextDecoder().decode(fields.data).split(",");
+        if (isProof && (this.#signature === undefined || !said.includes(this.#signature))) {
+            return this.#end(new ImError("server_not_proved"));
+        }
+        const [cursor, head] = [exact(fields.cursor), exact(fields.head)];
+        // An inbox that ends before what is here is not the one that was followed.
+        const last = this.#last === undefined || this.#last > head ? cursor : this.#last;
+        const { account } = fields;
+        const domain = account.slice(account.indexOf("@") + 1);
+        const follower = new Follower(last, cursor, head);
+        this.#session = { account, domain, follower, since: now, limits: fields };
+        this.#phase = "online";
+        this.#due = Infinity;
+        this.#keepalive.begin(now, fields.silence_s * 1_000);
+        this.#keepLast();
+        this.#tellState({ name: "online", account, isInStep: follower.isInStep });
+        this.#refuseLarge(this.outbox.queued);
+    }
+    /** Gives up what is larger than this server allows: a frame of it would end the connection. */
+    #refuseLarge(messages) {
+        const limits = this.#session?.limits;
+        if (limits === undefined)
+            return;
+        for (const message of messages) {
+            const { text, extra } = contentBytes(message);
+            if (text <= limits.text_bytes_max && extra <= limits.extra_bytes_max)
+                continue;
+            this.#giveUp(this.outbox.take(message.clientId), new ImError("too_large"));
+        }
+    }
+    #farewell(now, fields, isRefusal) {
+        const { error, comesBack } = reasonOf(fields.reason, fields.word);
+        if (isRefusal && error.code === "bad_method" && this.#hasOtherMethod()) {
+            this.#method += 1;
+            this.#act({ do: "drop" });
+            return this.#open(now);
+        }
+        const renews = error.code === "expired" && this.settings.renewsToken;
+        if (comesBack || renews)
+            this.#lose(now, error, fields.retry_after_ms);
+        else
+            this.#end(error);
+    }
+    /** The server may say something. */
+    get #isHeard() {
+        return this.#phase === "login" || this.#phase === "online";
+    }
+    #hasOtherMethod() {
+        return this.#method + 1 < this.settings.methods.length;
+    }
+    #failed(now, fields) {
+        const { error, asksAgain } = faultOf(fields.fault, fields.word);
+        const asked = this.#asked.get(fields.number);
+        if (fields.number === PULL_NUMBER) {
+            this.#session?.follower.pullFailed(now);
+        }
+        else if (asked !== undefined) {
+            this.#asked.delete(fields.number);
+            this.#act({ do: "history", ask: asked.ask, result: error });
+        }
+        else if (asksAgain) {
+            this.outbox.refused(now, fields.number);
+        }
+        else {
+            this.#giveUp(this.outbox.answered(fields.number), error);
+        }
+    }
+    #giveUp(queued, error) {
+        if (queued === undefined)
+            return;
+        this.#act({ do: "failed", queued, error });
+        this.#act({ do: "keep_queue" });
+    }
+    // ---- messages
+    /** Entries that are next in the inbox. */
+    #tell(entries) {
+        for (const { entry } of entries) {
+            if (entry.isOwn && this.#ownTold.delete(entry.clientId))
+                continue;
+            const queued = entry.isOwn ? this.outbox.take(entry.clientId) : undefined;
+            this.#act({ do: "message", message: entry });
+            if (queued !== undefined)
+                this.#tellSent(entry);
+        }
+    }
+    /** A message of the queue has its place, and is told as those of others are. */
+    #stored(queued, { id, seq, at }) {
+        const { account, domain } = this.#session;
+        const { clientId, kind, text, extra, uncounted } = queued;
+        const to = whole(queued.to, domain);
+        const { device } = this.settings;
+        this.#ownTold.add(clientId);
+        for (const oldest of this.#ownTold) {
+            if (this.#ownTold.size <= OWN_TOLD_MAX)
+                break;
+            this.#ownTold.delete(oldest);
+        }
+        const content = { kind, text, extra, uncounted };
+        const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
+        const message = { ...place, ...content };
+        this.#act({ do: "message", message });
+        this.#tellSent(message);
+    }
+    #tellSent({ id, seq, at, clientId, peer }) {
+        this.#act({ do: "sent", sent: { id, seq, at, clientId, peer } });
+        this.#act({ do: "keep_queue" });
+    }
+    #keepLast() {
+        const last = this.#session?.follower.last;
+        if (last === undefined || last === this.#last)
+            return;
+        this.#last = last;
+        this.#act({ do: "keep_last", last });
+    }
+    /** Says what there is to say now. */
+    #pump(now) {
+        const session = this.#session;
+        if (session === undefined)
+            return;
+        const { follower, domain, limits, account } = session;
+        for (const order of follower.orders(now)) {
+            if (order.order === "acknowledge") {
+                this.#write(now, clientFrame("acknowledge", { upto: BigInt(order.upto) }));
+            }
+            else {
+                const [after, count] = [BigInt(order.after), Math.max(1, limits.page_messages_max)];
+                this.#ask(now, clientFrame("pull", { number: PULL_NUMBER, after, count }));
+            }
+        }
+        const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - this.#asked.size - 1));
+        for (const queued of this.outbox.due(now, domain, window)) {
+            const number = this.#takeNumber();
+            this.outbox.sent(number, queued);
+            const [client_id, content] = [unhex(queued.clientId), contentFields(queued)];
+            this.#ask(now, clientFrame("send", { number, to: queued.to, client_id, content }));
+        }
+        const { isInStep } = follower;
+        const told = this.#state.name === "online" && this.#state.isInStep;
+        if (told !== isInStep)
+            this.#tellState({ name: "online", account, isInStep });
+    }
+    // ---- the connection
+    #open(now) {
+        this.#link += 1;
+        this.#phase = "opening";
+        this.#due = now + CONNECT_MS;
+        this.#deframer = new Deframer(SERVER_FRAME_BYTES_MAX);
+        this.#signature = undefined;
+        this.#tellState({ name: "connecting" });
+        const method = this.settings.methods[this.#method] ?? "none";
+        this.#act({ do: "open", link: this.#link, method });
+    }
+    /** The connection is gone, and another one is made later. */
+    #lose(now, error, retryAfterMs) {
+        if (this.#session !== undefined)
+            this.#backoff.lasted(now - this.#session.since);
+        this.#leave(error, "waiting");
+        const retryMs = this.#backoff.next(retryAfterMs);
+        this.#notBefore = now + retryAfterMs;
+        this.#due = now + retryMs;
+        this.#tellState({ name: "waiting", retryMs, error });
+    }
+    /** The connection is over, and no other one is made. */
+    #end(error) {
+        this.#leave(error, "ended");
+        this.#tellState({ name: "ended", error });
+    }
+    #leave(error, phase) {
+        const isOpen = ["opening", "login", "online"].includes(this.#phase);
+        this.#keepLast();
+        this.#phase = phase;
+        this.#session = undefined;
+        this.#due = Infinity;
+        this.outbox.disconnected();
+        const code = error.code === "closed" ? "closed" : "disconnected";
+        for (const { ask } of this.#asked.values()) {
+            this.#act({ do: "history", ask, result: new ImError(code) });
+        }
+        this.#asked.clear();
+        if (isOpen)
+            this.#act({ do: "drop" });
+    }
+    #tellState(state) {
+        this.#state = state;
+        this.#act({ do: "state", state });
+    }
+    #takeNumber() {
+        this.#number = (this.#number % 0x7fff_ffff) + 1;
+        return this.#number;
+    }
+    /** Writes a request that wants an answer. */
+    #ask(now, bytes) {
+        this.#keepalive.asked(now);
+        this.#write(now, bytes);
+    }
+    #write(now, bytes) {
+        this.#keepalive.said(now);
+        this.#act({ do: "write", bytes });
+    }
+    #act(action) {
+        this.#actions.push(action);
+    }
+}
+function placed(fields, account) {
+    if (fields.message === undefined)
+        throw new WireFault("truncated");
+    return { place: exact(fields.seq), entry: messageOf(fields.message, account) };
+}

@@ -1,0 +1,57 @@
+/**
+ * What people say, as an application sees it.
+ *
+ * Places and times are numbers: a server would have to take a million messages a second for 285
+ * years to leave what a number holds exactly, and what is beyond is a fault. A message's `id` uses
+ * all of its 64 bits and is a `bigint`.
+ */
+import { message as fieldsOf, utf8, WireFault } from "./wire.js";
+import { CONTENT } from "./frames.js";
+/** A place, a time or a count, where a number holds it exactly. */
+export function exact(value) {
+    if (value > BigInt(Number.MAX_SAFE_INTEGER))
+        throw new WireFault("range");
+    return Number(value);
+}
+/** A message of the wire, as this account sees it. */
+export function messageOf(fields, account) {
+    const isOwn = fields.from === account;
+    const { kind, text, extra, uncounted } = fields.content ?? fieldsOf(CONTENT);
+    return {
+        id: fields.id,
+        seq: exact(fields.seq),
+        at: exact(fields.at_ms),
+        from: fields.from,
+        device: fields.device,
+        to: fields.to,
+        clientId: hex(fields.client_id),
+        peer: isOwn ? fields.to : fields.from,
+        isOwn,
+        kind,
+        text,
+        extra,
+        uncounted,
+    };
+}
+/** The fields of what is said. */
+export function contentFields(content) {
+    const { kind, text, extra, uncounted } = content;
+    return { kind, text, extra, uncounted };
+}
+/** Bytes of a content, as the server's limits count them. */
+export function contentBytes(content) {
+    return { text: utf8(content.text).length, extra: content.extra.length };
+}
+/** An address with its domain: `domain` where it has none. */
+export function whole(address, domain) {
+    return address.includes("@") ? address : `${address}@${domain}`;
+}
+/** Bytes as hex digits. */
+export function hex(bytes) {
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+/** Hex digits as bytes. */
+export function unhex(digits) {
+    const pairs = digits.match(/[0-9a-f]{2}/g) ?? [];
+    return Uint8Array.from(pairs, (pair) => parseInt(pair, 16));
+}

@@ -1,0 +1,36 @@
+/** What a client is made with, and what follows from it. */
+import { ImError } from "./words.js";
+/** The browser's. */
+export const BROWSER_CLOCK = {
+    now: () => performance.now(),
+    setTimeout: (call, ms) => setTimeout(call, ms),
+    clearTimeout: (timer) => clearTimeout(timer),
+};
+/**
+ * The ways to log in, the best one first. A password is shown to nobody but over wss, or to this
+ * machine; it is proved where the page may use WebCrypto, which is where it came by https or from
+ * this machine.
+ */
+export function loginMethods(options) {
+    const isSafe = isSafeUrl(new URL(options.url));
+    if (options.token !== undefined) {
+        if (!isSafe)
+            throw new ImError("insecure");
+        return ["plain"];
+    }
+    if (options.password === undefined)
+        return ["none"];
+    const methods = [];
+    if (globalThis.crypto?.subtle !== undefined)
+        methods.push("scram");
+    if (isSafe)
+        methods.push("plain");
+    if (methods.length === 0)
+        throw new ImError("insecure");
+    return methods;
+}
+function isSafeUrl({ protocol, hostname }) {
+    const isNear = hostname === "localhost" || hostname.endsWith(".localhost")
+        || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+    return protocol === "wss:" || isNear;
+}

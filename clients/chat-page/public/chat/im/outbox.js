@@ -1,0 +1,115 @@
+/**
+ * Messages that were said and that the server has not stored yet, in the order in which they were
+ * said.
+ *
+ * Of one conversation one is on its way at a time, so that the order of a conversation is that in
+ * which its messages were said, whatever fails in between. Each keeps its client id until the
+ * server has answered, so that it is there once however often it is sent (IM 4.2).
+ */
+import { contentBytes, hex, unhex, whole } from "./message.js";
+import { ImError } from "./words.js";
+/** After a message that the server could not take now, milliseconds: it doubles to the most. */
+const AGAIN_MS = 1_000;
+const AGAIN_MS_MAX = 30_000;
+/** The queue. */
+export class Outbox {
+    limits;
+    #queued;
+    /** What is on its way, by the number of its request. */
+    #underWay = new Map();
+    #againAt = 0;
+    #againMs = AGAIN_MS;
+    constructor(limits, queued = []) {
+        this.limits = limits;
+        this.#queued = [...queued];
+    }
+    /** What waits, oldest first. */
+    get queued() {
+        return this.#queued;
+    }
+    /** When {@link due} is to be asked again after a message that was not taken: milliseconds. */
+    get wakeAt() {
+        return this.#againAt > 0 && this.#queued.length > 0 ? this.#againAt : Infinity;
+    }
+    /** Takes one more; throws where there is no room. */
+    add(message) {
+        const bytes = (it) => contentBytes(it).text + contentBytes(it).extra;
+        const waiting = this.#queued.reduce((sum, it) => sum + bytes(it), 0);
+        const isFull = this.#queued.length >= this.limits.messagesMax;
+        if (isFull || waiting + bytes(message) > this.limits.bytesMax)
+            throw new ImError("queue_full");
+        this.#queued.push(message);
+    }
+    /** What is to be sent now: the first of each conversation that has none on its way. */
+    due(now, domain, windowMax) {
+        if (now < this.#againAt)
+            return [];
+        this.#againAt = 0;
+        const busy = new Set([...this.#underWay.values()].map(({ to }) => whole(to, domain)));
+        const due = [];
+        for (const message of this.#queued) {
+            if (this.#underWay.size + due.length >= windowMax)
+                break;
+            const peer = whole(message.to, domain);
+            if (busy.has(peer))
+                continue;
+            busy.add(peer);
+            due.push(message);
+        }
+        return due;
+    }
+    /** It was sent under this number. */
+    sent(number, message) {
+        this.#underWay.set(number, message);
+    }
+    /** The server has answered the request of this number for good: the message it was, if any. */
+    answered(number) {
+        const message = this.#underWay.get(number);
+        this.#underWay.delete(number);
+        this.#againMs = AGAIN_MS;
+        return message && this.take(message.clientId);
+    }
+    /** The server could not take it now: it stays, and is sent again later. */
+    refused(now, number) {
+        if (!this.#underWay.delete(number))
+            return false;
+        this.#againAt = now + this.#againMs;
+        this.#againMs = Math.min(this.#againMs * 2, AGAIN_MS_MAX);
+        return true;
+    }
+    /** The message is stored, or given up: it waits no more. */
+    take(clientId) {
+        const found = this.#queued.find((message) => message.clientId === clientId);
+        if (found !== undefined)
+            this.#queued = this.#queued.filter((message) => message !== found);
+        return found;
+    }
+    /** The connection is gone: nothing is on its way. */
+    disconnected() {
+        this.#underWay.clear();
+        this.#againAt = 0;
+    }
+}
+/** The queue as text, to be kept. */
+export function printQueue(queued) {
+    return JSON.stringify(queued.map((message) => ({ ...message, extra: hex(message.extra) })));
+}
+/** What {@link printQueue} printed. What is no message is left out. */
+export function parseQueue(text) {
+    let found;
+    try {
+        found = JSON.parse(text);
+    }
+    catch {
+        return [];
+    }
+    return Array.isArray(found) ? found.flatMap(parseQueued) : [];
+}
+function parseQueued(value) {
+    const it = Object(value);
+    const { clientId, to, text, extra, kind, saidAt, uncounted } = it;
+    const isWhole = typeof clientId === "string" && /^[0-9a-f]{32}$/.test(clientId)
+        && typeof to === "string" && typeof text === "string" && typeof extra === "string"
+        && typeof kind === "number" && typeof saidAt === "number" && typeof uncounted === "boolean";
+    return isWhole ? [{ clientId, to, text, extra: unhex(extra), kind, saidAt, uncounted }] : [];
+}

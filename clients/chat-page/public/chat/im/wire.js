@@ -1,0 +1,252 @@
+/**
+ * Protocol Buffers, as far as IM uses them (IM 2): a message is declared as a table of fields, and
+ * read and written by that.
+ *
+ * Every 64-bit field is a `bigint` here, exact over its whole range. Fields that are not known are
+ * skipped; of a field that stands there twice the last one counts. What is malformed throws a
+ * {@link WireFault} with the word of IM 2.3, whatever the bytes are.
+ */
+/** Bytes that break the rules of the format. */
+export class WireFault extends Error {
+    word;
+    constructor(word) {
+        super(`malformed frame: ${word}`);
+        this.word = word;
+        this.name = "WireFault";
+    }
+}
+export const uint32 = (number) => ({ number, kind: "uint32" });
+export const uint64 = (number) => ({ number, kind: "uint64" });
+export const fixed64 = (number) => ({ number, kind: "fixed64" });
+export const bool = (number) => ({ number, kind: "bool" });
+export const string = (number) => ({ number, kind: "string" });
+export const bytes = (number) => ({ number, kind: "bytes" });
+export const one = (number, table) => ({ number, kind: "one", table });
+export const many = (number, table) => ({ number, kind: "many", table });
+/** The largest number of a field: 29 bits. */
+const FIELD_NUMBER_MAX = 0x1fffffffn;
+const VARINT = 0;
+const FIXED64 = 1;
+const LENGTH = 2;
+const FIXED32 = 5;
+const WIRE_TYPES = {
+    uint32: VARINT,
+    uint64: VARINT,
+    bool: VARINT,
+    fixed64: FIXED64,
+    string: LENGTH,
+    bytes: LENGTH,
+    one: LENGTH,
+    many: LENGTH,
+};
+const UTF8 = new TextEncoder();
+const TEXT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** The bytes of a text. */
+export const utf8 = (text) => UTF8.encode(text);
+/** A message whose fields have their defaults where `given` has none. */
+export function message(table, given = {}) {
+    const made = {};
+    for (const [name, field] of Object.entries(table))
+        made[name] = absent(field);
+    return Object.assign(made, given);
+}
+function absent(field) {
+    switch (field.kind) {
+        case "uint32":
+            return 0;
+        case "uint64":
+        case "fixed64":
+            return 0n;
+        case "bool":
+            return false;
+        case "string":
+            return "";
+        case "bytes":
+            return new Uint8Array();
+        case "one":
+            return undefined;
+        case "many":
+            return [];
+    }
+}
+// ---- reading
+/** Bytes that are read from the front. */
+class Cursor {
+    bytes;
+    #at = 0;
+    constructor(bytes) {
+        this.bytes = bytes;
+    }
+    get isAtEnd() {
+        return this.#at === this.bytes.length;
+    }
+    take(length) {
+        if (length > this.bytes.length - this.#at)
+            throw new WireFault("truncated");
+        const taken = this.bytes.subarray(this.#at, this.#at + length);
+        this.#at += length;
+        return taken;
+    }
+    varint() {
+        let value = 0n;
+        for (let shift = 0n; shift < 70n; shift += 7n) {
+            const byte = this.take(1)[0];
+            value |= BigInt(byte & 0x7f) << shift;
+            if (byte < 0x80) {
+                if (value >> 64n !== 0n)
+                    throw new WireFault("varint");
+                return value;
+            }
+        }
+        throw new WireFault("varint");
+    }
+    fixed64() {
+        const taken = this.take(8);
+        return new DataView(taken.buffer, taken.byteOffset, 8).getBigUint64(0, true);
+    }
+    block() {
+        // Whatever is more than there is, is truncated, however much more.
+        return this.take(Number(this.varint()));
+    }
+    tag() {
+        const tag = this.varint();
+        const number = tag >> 3n;
+        if (number === 0n || number > FIELD_NUMBER_MAX)
+            throw new WireFault("field_number");
+        return { number: Number(number), type: Number(tag & 7n) };
+    }
+    skip(type) {
+        if (type === VARINT)
+            this.varint();
+        else if (type === FIXED64)
+            this.take(8);
+        else if (type === LENGTH)
+            this.block();
+        else if (type === FIXED32)
+            this.take(4);
+        else
+            throw new WireFault("wire_type");
+    }
+}
+/** Reads a message. */
+export function read(table, bytes) {
+    const found = message(table);
+    readEach(table, bytes, (name, field, value) => {
+        if (field.kind === "many")
+            found[name].push(value);
+        else
+            found[name] = value;
+    });
+    return found;
+}
+/** Reads a message that is one `oneof` of messages. */
+export function readMember(table, bytes) {
+    let found;
+    readEach(table, bytes, (kind, _, fields) => {
+        found = { kind, fields };
+    });
+    return found;
+}
+function readEach(table, bytes, take) {
+    const cursor = new Cursor(bytes);
+    while (!cursor.isAtEnd) {
+        const { number, type } = cursor.tag();
+        const known = Object.entries(table).find(([, field]) => field.number === number);
+        if (known === undefined) {
+            cursor.skip(type);
+            continue;
+        }
+        const [name, field] = known;
+        if (type !== WIRE_TYPES[field.kind])
+            throw new WireFault("wire_type");
+        take(name, field, readValue(field, cursor));
+    }
+}
+function readValue(field, cursor) {
+    switch (field.kind) {
+        case "uint32": {
+            const value = cursor.varint();
+            if (value > 0xffffffffn)
+                throw new WireFault("range");
+            return Number(value);
+        }
+        case "uint64":
+            return cursor.varint();
+        case "fixed64":
+            return cursor.fixed64();
+        case "bool":
+            return cursor.varint() !== 0n;
+        case "string":
+            try {
+                return TEXT.decode(cursor.block());
+            }
+            catch (error) {
+                throw error instanceof WireFault ? error : new WireFault("text");
+            }
+        case "bytes":
+            return cursor.block().slice();
+        case "one":
+        case "many":
+            return read(field.table, cursor.block());
+    }
+}
+// ---- writing
+/** Writes a message: fields in the order of their table, those that have their default left out. */
+export function write(table, fields) {
+    const out = [];
+    put(table, fields, out);
+    return Uint8Array.from(out);
+}
+function put(table, fields, out) {
+    for (const [name, field] of Object.entries(table)) {
+        const value = fields[name];
+        if (field.kind === "many")
+            value.forEach((each) => putValue(field, each, out));
+        else if (!isDefault(value))
+            putValue(field, value, out);
+    }
+}
+function isDefault(value) {
+    const isEmpty = value instanceof Uint8Array && value.length === 0;
+    return value === undefined || value === 0 || value === 0n || value === false || value === ""
+        || isEmpty;
+}
+function putValue(field, value, out) {
+    putVarint(BigInt(field.number * 8 + WIRE_TYPES[field.kind]), out);
+    switch (field.kind) {
+        case "uint32":
+            return putVarint(BigInt(value), out);
+        case "uint64":
+            return putVarint(value, out);
+        case "bool":
+            return putVarint(1n, out);
+        case "fixed64": {
+            for (let at = 0n; at < 64n; at += 8n)
+                out.push(Number((value >> at) & 0xffn));
+            return;
+        }
+        case "string":
+            return putBlock(utf8(value), out);
+        case "bytes":
+            return putBlock(value, out);
+        case "one":
+        case "many": {
+            const inner = [];
+            put(field.table, value, inner);
+            return putBlock(inner, out);
+        }
+    }
+}
+function putBlock(block, out) {
+    putVarint(BigInt(block.length), out);
+    for (let at = 0; at < block.length; at++)
+        out.push(block[at]);
+}
+export function putVarint(value, out) {
+    let rest = value;
+    while (rest >= 0x80n) {
+        out.push(Number(rest & 0x7fn) | 0x80);
+        rest >>= 7n;
+    }
+    out.push(Number(rest));
+}

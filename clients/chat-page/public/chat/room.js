@@ -1,0 +1,208 @@
+/** Where one is when logged in: the people, the connection's state, and one conversation. */
+import { Conversation } from "./conversation.js";
+import { by, Kept, made } from "./dom.js";
+import { parsePeople, People, printPeople } from "./people.js";
+import { isName, shortName, typedName, wholeName } from "./place.js";
+import { sentenceOf, timeOf, wordOf } from "./words.js";
+/** The room of one account. */
+export class Room {
+    client;
+    language;
+    #domain;
+    #kept;
+    #people;
+    #failed = [];
+    #conversation;
+    #off;
+    constructor(client, account, language) {
+        this.client = client;
+        this.language = language;
+        this.#domain = account.slice(account.indexOf("@") + 1);
+        this.#kept = new Kept(() => localStorage, `holdline-chat:${account}`);
+        this.#people = parsePeople(this.#kept.text);
+        this.#off = [
+            client.on("message", (message) => this.#heard(message)),
+            client.on("queue", () => this.#conversation?.show()),
+            client.on("failed", ({ queued, error }) => {
+                this.#failed.push({ queued, code: error.code });
+                this.#conversation?.show(true);
+            }),
+        ];
+        by("who").textContent = shortName(account, this.#domain);
+        this.#leaveConversation();
+        this.#showPeople();
+    }
+    /** Nothing of it is heard any more. `forgets`: neither does the browser keep anything of it. */
+    close(forgets) {
+        this.#off.forEach((off) => off());
+        this.#conversation?.close();
+        if (forgets)
+            this.#kept.text = null;
+        document.title = wordOf(this.language, "title");
+    }
+    /** Everything is said in another language from now on. */
+    speak(language) {
+        this.language = language;
+        this.#showPeople();
+        this.tell(this.client.state);
+        const peer = this.#conversation?.peer;
+        if (peer !== undefined)
+            this.#open(peer);
+    }
+    /** The connection's state. */
+    tell(state) {
+        const word = (it) => wordOf(this.language, it);
+        const [banner, again] = [by("banner"), by("again")];
+        banner.classList.toggle("silent", state.name === "online");
+        again.hidden = state.name === "online" || state.name === "connecting";
+        if (state.name === "online") {
+            by("banner-text").textContent = "";
+            this.#conversation?.resume();
+        }
+        else if (state.name === "connecting") {
+            by("banner-text").textContent = word("connecting");
+        }
+        else if (state.name === "waiting") {
+            by("banner-text").textContent = word("away");
+            again.textContent = word("connect");
+        }
+        else {
+            const why = state.name === "ended" ? sentenceOf(this.language, state.error.code) : "";
+            by("banner-text").textContent = `${word("ended")} ${why}`;
+            again.textContent = word("here");
+        }
+    }
+    /** The button of the banner. */
+    again() {
+        if (this.client.state.name === "waiting")
+            this.client.nudge();
+        else
+            this.client.connect().catch(() => undefined); // Its state tells.
+    }
+    /** Somebody was named who is to be written to. */
+    named(text) {
+        const name = typedName(text);
+        by("open-fault").textContent = isName(name) ? "" : sentenceOf(this.language, "invalid");
+        if (!isName(name))
+            return;
+        by("peer").value = "";
+        this.#open(wholeName(name, this.#domain));
+    }
+    /** Says what was written. */
+    say() {
+        const field = by("text");
+        const [peer, text] = [this.#conversation?.peer, field.value];
+        if (peer === undefined || text.trim() === "")
+            return;
+        field.value = "";
+        this.#send(peer, text);
+        field.focus();
+    }
+    /** The page is looked at again. */
+    seen() {
+        const conversation = this.#conversation;
+        if (conversation === undefined || !conversation.isAtEnd)
+            return;
+        this.#people.seen(conversation.peer);
+        this.#showPeople();
+    }
+    /** Back to the people. */
+    back() {
+        const peer = this.#conversation?.peer;
+        this.#leaveConversation();
+        this.#showPeople();
+        const buttons = [...by("people").querySelectorAll("button")];
+        (buttons.find((it) => it.dataset["peer"] === peer) ?? by("peer")).focus();
+    }
+    earlier() {
+        void this.#conversation?.earlier();
+    }
+    newest() {
+        void this.#conversation?.begin();
+    }
+    scrolled() {
+        this.#conversation?.scrolled();
+    }
+    #send(peer, text) {
+        by("say-fault").textContent = "";
+        this.client.send(peer, text).catch((error) => {
+            const isKept = this.#failed.some(({ queued }) => queued.text === text);
+            if (isKept || error.code === "closed")
+                return;
+            by("say-fault").textContent = sentenceOf(this.language, error.code);
+            const field = by("text");
+            if (field.value === "")
+                field.value = text;
+        });
+        this.#conversation?.show(true);
+    }
+    #sendAgain(failed) {
+        this.#failed = this.#failed.filter((it) => it !== failed);
+        const peer = this.#conversation?.peer;
+        if (peer === undefined)
+            return;
+        this.#open(peer);
+        this.#send(peer, failed.queued.text);
+    }
+    #heard(message) {
+        const conversation = this.#conversation;
+        const isHere = conversation?.peer === message.peer;
+        const isSeen = isHere && conversation.isAtEnd && document.visibilityState === "visible";
+        this.#people.heard(message, isSeen);
+        if (isHere)
+            conversation.live(message);
+        this.#showPeople();
+    }
+    #open(peer) {
+        this.#conversation?.close();
+        this.#people.met(peer, Date.now());
+        this.#people.seen(peer);
+        by("with").textContent = shortName(peer, this.#domain);
+        by("say-fault").textContent = "";
+        by("start").hidden = true;
+        by("conversation").hidden = false;
+        document.body.classList.add("talking");
+        this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, (failed) => this.#sendAgain(failed));
+        this.#showPeople();
+        by("text").focus();
+    }
+    #leaveConversation() {
+        this.#conversation?.close();
+        this.#conversation = undefined;
+        by("start").hidden = false;
+        by("conversation").hidden = true;
+        document.body.classList.remove("talking");
+    }
+    #showPeople() {
+        this.#kept.text = printPeople(this.#people);
+        const all = this.#people.all;
+        by("no-people").hidden = all.length > 0;
+        const focused = document.activeElement?.dataset["peer"];
+        by("people").replaceChildren(...all.map(({ peer, glimpse, at, unread }) => {
+            const name = shortName(peer, this.#domain);
+            const item = made("li");
+            const button = made("button");
+            button.dataset["peer"] = peer;
+            button.title = timeOf(this.language, at, Date.now());
+            if (peer === this.#conversation?.peer)
+                button.setAttribute("aria-current", "true");
+            button.append(made("span", name));
+            if (unread > 0) {
+                const count = made("span", String(unread), "unread");
+                count.append(made("span", ` ${wordOf(this.language, "unread")}`, "unseen"));
+                button.append(count);
+            }
+            button.append(made("span", glimpse, "quiet"));
+            button.addEventListener("click", () => this.#open(peer));
+            item.append(button);
+            return item;
+        }));
+        if (focused !== undefined) {
+            const buttons = [...by("people").querySelectorAll("button")];
+            buttons.find((it) => it.dataset["peer"] === focused)?.focus();
+        }
+        const unread = all.reduce((sum, it) => sum + it.unread, 0);
+        const title = wordOf(this.language, "title");
+        document.title = unread > 0 ? `(${unread}) ${title}` : title;
+    }
+}

@@ -1,0 +1,203 @@
+/**
+ * One conversation on the page: its messages, those that wait and those that failed, and how more
+ * of it is read.
+ */
+
+import type { Client, ImError, Message, Queued } from "./im/index.js";
+import { by, made } from "./dom.js";
+import { wholeName } from "./place.js";
+import { Talk } from "./talk.js";
+import { sentenceOf, timeOf, wordOf } from "./words.js";
+import type { Language } from "./words.js";
+
+/** Messages that are read at once. */
+const PAGE = 50;
+/** How near the edge counts as there, CSS pixels. */
+const NEAR_PX = 60;
+
+/** A message that the server did not take. */
+export interface Failed {
+  readonly queued: Queued;
+  readonly code: string;
+}
+
+interface Row {
+  readonly key: string;
+  readonly text: string;
+  readonly isOwn: boolean;
+  readonly about: string;
+  readonly failed?: Failed;
+}
+
+/** The conversation with somebody. */
+export class Conversation {
+  readonly #talk = new Talk<Message>();
+  readonly #rows = new Map<string, HTMLElement>();
+  /** Live messages that came while a part was being read. */
+  #meanwhile: Message[] = [];
+  #isReading = false;
+  #hasBegun = false;
+  #isOver = false;
+
+  constructor(
+    private readonly client: Client,
+    readonly peer: string,
+    private readonly domain: string,
+    private readonly language: Language,
+    private readonly failed: readonly Failed[],
+    private readonly sendAgain: (failed: Failed) => void,
+  ) {
+    by("rows").replaceChildren();
+    this.show();
+    void this.begin();
+  }
+
+  /** Its newest messages are on the page. */
+  get isAtEnd(): boolean {
+    return this.#hasBegun && !this.#talk.hasLater;
+  }
+
+  /** Another one is looked at. */
+  close(): void {
+    this.#isOver = true;
+  }
+
+  /** The connection stands again. */
+  resume(): void {
+    if (!this.#hasBegun) void this.begin();
+  }
+
+  /** A message of it has come, or was stored. */
+  live(message: Message): void {
+    if (this.#isReading) {
+      this.#meanwhile.push(message);
+      return;
+    }
+    const taken = this.#talk.live(message);
+    this.show(message.isOwn);
+    if (taken === "gap") void this.#read({ after: this.#talk.after });
+  }
+
+  /** Reads its end. */
+  async begin(): Promise<void> {
+    await this.#read({});
+    this.#toEnd();
+  }
+
+  /** Reads what was said before what is shown. */
+  async earlier(): Promise<void> {
+    if (this.#hasBegun && this.#talk.hasEarlier) await this.#read({ before: this.#talk.before });
+  }
+
+  /** The page was scrolled. */
+  scrolled(): void {
+    if (by("scroll").scrollTop < NEAR_PX) void this.earlier();
+  }
+
+  async #read(where: { before?: number; after?: number }): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    let next: number | undefined;
+    try {
+      const found = await this.client.history(this.peer, { ...where, count: PAGE });
+      if (this.#isOver) return;
+      if (where.after !== undefined) {
+        found.messages.forEach((message) => this.#talk.live(message));
+        if (found.hasMore && found.messages.length > 0) next = this.#talk.after;
+      } else if (where.before !== undefined) this.#talk.earlier(found.messages, found.hasMore);
+      else this.#talk.begin(found.messages, found.hasMore);
+      this.#hasBegun = true;
+    } catch (error) {
+      // Who has no account has said nothing; what the connection kept from us is asked for again.
+      const { code } = error as ImError;
+      this.#hasBegun ||= code === "unknown_account";
+      const isTold = ["unknown_account", "disconnected", "closed"].includes(code) || this.#isOver;
+      if (!isTold) by("say-fault").textContent = sentenceOf(this.language, code);
+    } finally {
+      this.#isReading = false;
+    }
+    if (this.#isOver) return;
+    this.show();
+    const meanwhile = this.#meanwhile;
+    this.#meanwhile = [];
+    meanwhile.forEach((message) => this.live(message));
+    if (next !== undefined) await this.#read({ after: next });
+  }
+
+  /** Brings the page in line with what there is. */
+  show(isToEnd = false): void {
+    const scroll = by("scroll");
+    const below = scroll.scrollHeight - scroll.scrollTop;
+    const isAtEnd = isToEnd || below - scroll.clientHeight < NEAR_PX;
+    const first = by("rows").firstElementChild;
+    this.#place(this.#wanted());
+    by("more").hidden = !(this.#hasBegun && this.#talk.hasEarlier && this.#talk.before > 1);
+    by("newest").hidden = !this.#talk.hasLater;
+    by("none-yet").hidden = !this.#hasBegun || this.#rows.size > 0;
+    if (isAtEnd && !this.#talk.hasLater) this.#toEnd();
+    else if (first !== by("rows").firstElementChild) scroll.scrollTop = scroll.scrollHeight - below;
+  }
+
+  #toEnd(): void {
+    by("scroll").scrollTop = by("scroll").scrollHeight;
+  }
+
+  #wanted(): Row[] {
+    const at = (ms: number) => timeOf(this.language, ms, Date.now());
+    const said = this.#talk.shown.map(({ from, isOwn, text, at: ms, clientId }): Row => {
+      const about = isOwn ? `${at(ms)} · ${wordOf(this.language, "sent")}` : at(ms);
+      return { key: `${isOwn ? "" : from}/${clientId}`, text, isOwn, about };
+    });
+    if (this.#talk.hasLater) return said;
+    const keys = new Set(said.map(({ key }) => key));
+    const isHere = ({ to }: Queued) => wholeName(to, this.domain) === this.peer;
+    const failed = this.failed.filter(({ queued }) => isHere(queued)).map((it): Row => {
+      const why = sentenceOf(this.language, it.code);
+      const about = `${wordOf(this.language, "failed")}: ${why}`;
+      return { key: `/${it.queued.clientId}`, text: it.queued.text, isOwn: true, about, failed: it };
+    });
+    const waiting = this.client.queue.filter(isHere).map(({ clientId, text, saidAt }): Row => {
+      const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
+      return { key: `/${clientId}`, text, isOwn: true, about };
+    });
+    return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
+  }
+
+  /** Elements that stay are left where they are: a reader is told what is new, and no more. */
+  #place(wanted: readonly Row[]): void {
+    const list = by("rows");
+    const keys = new Set(wanted.map(({ key }) => key));
+    for (const [key, element] of this.#rows) {
+      if (keys.has(key)) continue;
+      element.remove();
+      this.#rows.delete(key);
+    }
+    let next = list.firstElementChild;
+    for (const row of wanted) {
+      const element = this.#rows.get(row.key) ?? this.#made(row);
+      this.#rows.set(row.key, element);
+      element.classList.toggle("failed", row.failed !== undefined);
+      const about = element.querySelector("small")!;
+      if (about.textContent !== row.about) about.textContent = row.about;
+      this.#offer(element, row.failed);
+      if (element === next) next = next.nextElementSibling;
+      else list.insertBefore(element, next);
+    }
+  }
+
+  #made({ text, isOwn }: Row): HTMLElement {
+    const element = made("li", "", isOwn ? "own" : "theirs");
+    element.append(made("div", text, "text"), made("small"));
+    return element;
+  }
+
+  #offer(element: HTMLElement, failed: Failed | undefined): void {
+    const button = element.querySelector("button");
+    if (failed === undefined) button?.remove();
+    else if (button === null) {
+      const again = made("button", wordOf(this.language, "sendAgain"), "plain");
+      again.addEventListener("click", () => this.sendAgain(failed));
+      element.append(again);
+    }
+  }
+}

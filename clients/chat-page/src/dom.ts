@@ -1,0 +1,54 @@
+/** The document: its elements by their names, its words in a language, and what a browser keeps. */
+
+import { wordOf } from "./words.js";
+import type { Language, Word } from "./words.js";
+
+/** The element of this id, which the page has. */
+export function by<T extends HTMLElement = HTMLElement>(id: string): T {
+  return document.getElementById(id) as T;
+}
+
+/** An element with a text and classes. Texts of people are never anything but texts. */
+export function made(tag: string, text = "", ...classes: string[]): HTMLElement {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  element.classList.add(...classes);
+  return element;
+}
+
+/** Puts everything that the page says of itself into a language. */
+export function speak(language: Language): void {
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  const word = (name: string | undefined) => wordOf(language, name as Word);
+  for (const it of document.querySelectorAll<HTMLElement>("[data-word]")) {
+    it.textContent = word(it.dataset["word"]);
+  }
+  for (const it of document.querySelectorAll<HTMLElement>("[data-label]")) {
+    it.setAttribute("aria-label", word(it.dataset["label"]));
+  }
+  for (const it of document.querySelectorAll<HTMLElement>("[data-hint]")) {
+    it.setAttribute("placeholder", word(it.dataset["hint"]));
+  }
+}
+
+/** Text that a browser keeps: where it keeps nothing, there is none. */
+export class Kept {
+  constructor(private readonly storage: () => Storage, private readonly key: string) {}
+
+  get text(): string | null {
+    try {
+      return this.storage().getItem(this.key);
+    } catch {
+      return null;
+    }
+  }
+
+  set text(text: string | null) {
+    try {
+      if (text === null) this.storage().removeItem(this.key);
+      else this.storage().setItem(this.key, text);
+    } catch {
+      // The page goes on without.
+    }
+  }
+}

@@ -1,0 +1,29 @@
+/** Where the page is and whom it writes to: addresses of servers and of people. */
+
+/** Where the server's WebSocket is: at the page's own address. */
+export function socketUrl(page: string): string {
+  const url = new URL("/im", page);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  return url.href;
+}
+
+/** A name as it was typed: keyboards begin it with a capital, and spaces stand around it. */
+export function typedName(text: string): string {
+  return text.trim().toLowerCase();
+}
+
+/** The whole address of a name; the own domain where it has none. */
+export function wholeName(name: string, domain: string): string {
+  return name.includes("@") ? name : `${name}@${domain}`;
+}
+
+/** What is shown of an address: the name alone where the domain is one's own. */
+export function shortName(address: string, domain: string): string {
+  const [name, theirs] = address.split("@");
+  return theirs === domain && name ? name : address;
+}
+
+/** Whether somebody may be written to by this name (IM 3.1). */
+export function isName(text: string): boolean {
+  return /^[a-z0-9._+-]{1,64}(@[a-z0-9.:[\]-]{1,255})?$/.test(text);
+}

@@ -1,0 +1,145 @@
+/** What the page says, in English and Chinese. */
+
+/** A language of the page. */
+export type Language = "en" | "zh";
+
+const EN = {
+  about: "Everything you say is stored before it counts as sent.",
+  account: "Your name",
+  away: "The connection is lost. Trying again …",
+  back: "Back to the people",
+  connect: "Connect now",
+  connecting: "Connecting …",
+  ended: "The connection has ended.",
+  enter: "Log in",
+  failed: "not sent",
+  here: "Go on here",
+  language: "Language",
+  leave: "Log out",
+  more: "Earlier messages …",
+  newest: "To the newest",
+  noneYet: "Nothing was said yet. Say something.",
+  noPeople: "You have talked with nobody yet. Write to somebody by name.",
+  open: "Write",
+  password: "Password",
+  passwordNote: "Leave it empty where the server lets in without one.",
+  people: "People",
+  peer: "Name of somebody",
+  say: "Say something",
+  send: "Send",
+  sendAgain: "Send again",
+  sent: "sent",
+  start: "Choose somebody, or write to somebody by name.",
+  title: "Holdline Chat",
+  unread: "unread",
+  waiting: "waiting",
+};
+
+/** The names of the page's words. */
+export type Word = keyof typeof EN;
+
+const ZH: Readonly<Record<Word, string>> = {
+  about: "每条消息先存储，才算已发送。",
+  account: "你的名字",
+  away: "连接已断开，正在重试……",
+  back: "返回联系人",
+  connect: "立即连接",
+  connecting: "正在连接……",
+  ended: "连接已结束。",
+  enter: "登录",
+  failed: "未发送",
+  here: "在这里继续",
+  language: "语言",
+  leave: "退出登录",
+  more: "更早的消息……",
+  newest: "回到最新",
+  noneYet: "还没有消息，说点什么吧。",
+  noPeople: "还没有联系人。输入名字，开始聊天。",
+  open: "写消息",
+  password: "密码",
+  passwordNote: "服务器允许无密码登录时可留空。",
+  people: "联系人",
+  peer: "对方的名字",
+  say: "说点什么",
+  send: "发送",
+  sendAgain: "重新发送",
+  sent: "已发送",
+  start: "选择一位联系人，或输入名字开始聊天。",
+  title: "Holdline 聊天",
+  unread: "条未读",
+  waiting: "等待发送",
+};
+
+/** What went wrong, by the library's word for it; what is not here is told by `other`. */
+const FAULTS_EN = {
+  bad_credentials: "Name or password is wrong.",
+  not_authorized: "You may not do this: a rule of the server forbids it.",
+  name_invalid: "This is no name: small letters a to z, digits and . _ + - are allowed.",
+  bad_method: "The server does not take passwords of this page.",
+  banned: "Too many attempts. Try again later.",
+  busy: "The server has too much to do. Try again in a moment.",
+  insecure: "A password is not shown over this connection. Open this page by https, or as "
+    + "http://localhost on the server's own machine.",
+  unreachable: "The server cannot be reached.",
+  server_not_proved: "The server did not prove that it knows your password. Do not trust it.",
+  taken_over: "You went on elsewhere, in another tab perhaps.",
+  admin_kick: "An operator has ended your session.",
+  expired: "Your session is over. Log in again.",
+  unknown_account: "Nobody has this name yet. A name begins when somebody logs in by it.",
+  too_large: "This is too long.",
+  invalid: "This is no name of somebody: small letters a to z, digits and . _ + - are allowed.",
+  queue_full: "Too many messages wait to be sent. Wait until some of them are.",
+  disconnected: "There is no connection now.",
+  timed_out: "The server did not answer in time.",
+  other: "It did not work",
+};
+
+type Fault = keyof typeof FAULTS_EN;
+
+const FAULTS_ZH: Readonly<Record<Fault, string>> = {
+  bad_credentials: "名字或密码不正确。",
+  not_authorized: "服务器的规则不允许这样做。",
+  name_invalid: "名字无效：只能使用小写字母 a 到 z、数字和 . _ + -。",
+  bad_method: "服务器不接受本页面的密码登录方式。",
+  banned: "尝试次数过多，请稍后再试。",
+  busy: "服务器繁忙，请稍后再试。",
+  insecure: "此连接上不能出示密码。请用 https 打开本页面，或在服务器本机上打开 http://localhost。",
+  unreachable: "无法连接服务器。",
+  server_not_proved: "服务器未能证明它知道你的密码，请不要信任它。",
+  taken_over: "你已在别处继续，也许是另一个标签页。",
+  admin_kick: "管理员结束了你的会话。",
+  expired: "会话已过期，请重新登录。",
+  unknown_account: "还没有人使用这个名字。有人用它登录后，它才存在。",
+  too_large: "内容太长。",
+  invalid: "这不是有效的名字：只能使用小写字母 a 到 z、数字和 . _ + -。",
+  queue_full: "等待发送的消息过多，请等一些发出后再试。",
+  disconnected: "现在没有连接。",
+  timed_out: "服务器没有及时回应。",
+  other: "操作失败",
+};
+
+/** The language that somebody with these preferences reads: the first one that there is. */
+export function languageOf(preferred: readonly string[]): Language {
+  const found = preferred.map((it) => it.toLowerCase().split("-")[0]);
+  return found.find((it): it is Language => it === "en" || it === "zh") ?? "en";
+}
+
+/** A word of the page. */
+export function wordOf(language: Language, word: Word): string {
+  return (language === "zh" ? ZH : EN)[word];
+}
+
+/** A sentence about what went wrong. */
+export function sentenceOf(language: Language, code: string): string {
+  const faults = language === "zh" ? FAULTS_ZH : FAULTS_EN;
+  return Object.hasOwn(faults, code) ? faults[code as Fault] : `${faults.other} (${code}).`;
+}
+
+/** When something was said: the time today, else the day too. */
+export function timeOf(language: Language, at: number, now: number): string {
+  const locale = language === "zh" ? "zh-CN" : "en-GB";
+  const isToday = new Date(at).toDateString() === new Date(now).toDateString();
+  const clock = { hour: "2-digit", minute: "2-digit" } as const;
+  const day = { day: "numeric", month: "short" } as const;
+  return new Intl.DateTimeFormat(locale, isToday ? clock : { ...day, ...clock }).format(at);
+}

@@ -1,0 +1,71 @@
+// What the page says, where it is and whom it writes to.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { OWN_WORDS } from "../dist/im/index.js";
+import { isName, shortName, socketUrl, typedName, wholeName } from "../dist/place.js";
+import { languageOf, sentenceOf, timeOf, wordOf } from "../dist/words.js";
+
+const page = readFileSync(new URL("../public/chat.html", import.meta.url), "utf8");
+
+test("the first language that there is is spoken, English without one", () => {
+  assert.equal(languageOf(["", "de-DE", "zh-Hant-TW", "en"]), "zh");
+  assert.equal(languageOf(["EN-gb", "zh"]), "en");
+  assert.equal(languageOf(["de"]), "en");
+  assert.equal(languageOf([]), "en");
+});
+
+test("every word of the page is there in both languages", () => {
+  const named = [...page.matchAll(/data-(?:word|label|hint)="([^"]+)"/g)].map(([, name]) => name);
+  assert.ok(named.length > 20);
+  for (const name of named) {
+    const [en, zh] = [wordOf("en", name), wordOf("zh", name)];
+    assert.ok(en && zh && en !== zh, name);
+  }
+});
+
+test("what went wrong is a sentence, also when nobody knows it", () => {
+  for (const language of ["en", "zh"]) {
+    const known = sentenceOf(language, "bad_credentials");
+    assert.ok(known.length > 5 && !known.includes("bad_credentials"));
+    for (const word of ["unheard_of", "toString", "__proto__"]) {
+      assert.ok(sentenceOf(language, word).includes(`(${word})`));
+    }
+  }
+  for (const word of ["insecure", "unreachable", "queue_full", "server_not_proved"]) {
+    assert.ok(word in OWN_WORDS && !sentenceOf("en", word).includes(word));
+  }
+});
+
+test("a time of today is a time, an older one has its day", () => {
+  const now = new Date(2026, 4, 3, 15, 30).getTime();
+  assert.equal(timeOf("en", now, now), "15:30");
+  assert.match(timeOf("en", now - 86_400_000, now), /^2 May,? 15:30$/);
+  assert.match(timeOf("zh", now - 86_400_000, now), /5月2日.*15:30/);
+});
+
+test("the socket is where the page is", () => {
+  assert.equal(socketUrl("http://localhost:7007/chat"), "ws://localhost:7007/im");
+  assert.equal(socketUrl("https://a.example/chat/?x#y"), "wss://a.example/im");
+});
+
+test("names are taken as they are meant, and addresses shown as short as they can be", () => {
+  assert.equal(typedName("  Bob \n"), "bob");
+  assert.equal(wholeName("bob", "x"), "bob@x");
+  assert.equal(wholeName("bob@y", "x"), "bob@y");
+  assert.equal(shortName("bob@x", "x"), "bob");
+  assert.equal(shortName("bob@y", "x"), "bob@y");
+  assert.equal(shortName("@x", "x"), "@x");
+  for (const name of ["bob", "a.b_c+d-1", "bob@host.example"]) assert.ok(isName(name), name);
+  for (const name of ["", "Bob", "a b", "@x", "bob@", "a@b@c", "ü", "a".repeat(65)]) {
+    assert.ok(!isName(name), name);
+  }
+});
+
+test("the page asks nobody else for anything and has no script of its own", () => {
+  const asked = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, url]) => url);
+  assert.deepEqual(asked.filter((url) => !url.startsWith("/chat/")), []);
+  assert.ok(!/<script(?![^>]* src=)/.test(page) && !/\son[a-z]+=/.test(page));
+  assert.ok(!/ style=|<style/.test(page), "the policy would not let it");
+});

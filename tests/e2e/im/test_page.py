@@ -1,0 +1,321 @@
+"""The chat page in headless Chromium, and its library in Node, with a running server."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+import fixture
+from fixture import DEADLINE_S, Case
+from im.page import Chromium
+
+PAGE = {"listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
+PUBLIC = os.path.join(fixture.ROOT, "clients", "chat-page", "public")
+SCRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scram.mjs")
+
+
+def user(server, name, password):
+    status, answer = server.api("PUT", f"/v1/users/{name}", {"password": password})
+    assert status in (200, 201, 204), answer
+
+
+class Files(Case):
+    CHANGES = PAGE
+
+    def ask(self, path, method="GET", **headers):
+        link = http.client.HTTPConnection(*self.server.ports["im-ws"], timeout=DEADLINE_S)
+        self.addCleanup(link.close)
+        link.request(method, path, headers=headers)
+        answer = link.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+    def test_every_file_of_the_page_is_given_and_asked_for_again_by_its_tag(self):
+        for path in ("/chat", "/chat/", "/chat?from=here"):
+            status, headers, body = self.ask(path)
+            self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+            self.assertIn(b"Holdline", body)
+        for folder, _, names in os.walk(os.path.join(PUBLIC, "chat")):
+            for name in names:
+                file = os.path.join(folder, name)
+                path = "/" + os.path.relpath(file, PUBLIC)
+                with open(file, "rb") as there:
+                    expected = there.read()
+                status, headers, body = self.ask(path)
+                self.assertEqual((status, body), (200, expected), path)
+                self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+                self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+                tag = {"If-None-Match": headers["ETag"]}
+                status, _, body = self.ask(path, **tag)
+                self.assertEqual((status, body), (304, b""), path)
+                status, headers, body = self.ask(path, "HEAD")
+                self.assertEqual((status, int(headers["Content-Length"]), body),
+                                 (200, len(expected), b""))
+
+    def test_other_methods_and_paths_are_refused(self):
+        status, headers, _ = self.ask("/chat", "POST")
+        self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"))
+        for path in ("/", "/chat/none.js", "/chat/../chat", "/im/chat"):
+            self.assertEqual(self.ask(path)[0], 404, path)
+        self.assertEqual(self.ask("/im")[0], 426)
+
+    def test_who_has_a_file_is_counted_as_gone_by_its_own_will(self):
+        with self.server.closes(peer_closed=1):
+            link = http.client.HTTPConnection(*self.server.ports["im-ws"], timeout=DEADLINE_S)
+            link.request("GET", "/chat")
+            link.getresponse().read()
+            link.close()
+
+
+class Switch(Case):
+    SHARED = False
+
+    def test_the_page_can_be_left_out_and_is_told_of_where_it_is(self):
+        server = self.start(PAGE)
+        self.assertRegex(server.welcome, r"http://127\.0\.0\.1:\d+/chat\n")
+        server = self.start({**PAGE, "chat": {"page": False}})
+        self.assertNotIn("/chat\n", server.welcome)
+        link = http.client.HTTPConnection(*server.ports["im-ws"], timeout=DEADLINE_S)
+        self.addCleanup(link.close)
+        link.request("GET", "/chat")
+        self.assertEqual(link.getresponse().status, 404)
+
+
+class Library(Case):
+    CHANGES = PAGE
+
+    def test_the_library_proves_a_password_to_the_server_and_the_server_itself(self):
+        node = shutil.which("node")
+        if not node:
+            self.skipTest("node could not be installed: THE LIBRARY WAS NOT TRIED")
+        user(self.server, "ann", "pencil")
+        url = "ws://{}:{}/im".format(*self.server.ports["im-ws"])
+        done = subprocess.run([node, SCRAM, os.path.join(PUBLIC, "chat", "im"), url],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(json.loads(done.stdout), {
+            "right": "ann@localhost", "plain": "ann@localhost", "wrong": "bad_credentials",
+            "nobody": "bad_credentials", "methods": ["SCRAM-SHA-256", "SCRAM-SHA-256"]})
+
+
+class Browsers(Case):
+    """Tests with a browser; each person has a context of their own: storage, sockets, tabs."""
+
+    SHARED = False
+
+    def setUp(self):
+        super().setUp()
+        if not Chromium.path():
+            raise unittest.SkipTest("Chromium could not be installed: NO PAGE WAS TRIED")
+        self.server = self.start(PAGE)
+        self.chromium = Chromium()
+        self.addCleanup(self.chromium.close)
+
+    def tearDown(self):
+        self.server = None
+
+    def person(self, name, password="", width=1000):
+        page = self.page(width)
+        page.enter(name, password)
+        page.until("!document.getElementById('room').hidden", f"{name} is in")
+        return page
+
+    def page(self, width=1000):
+        page = self.chromium.page(width)
+        page.open("http://{}:{}/chat".format(*self.server.ports["im-ws"]))
+        page.until("!document.getElementById('door').hidden", "the page stands")
+        return page
+
+    def calm(self, *pages):
+        for page in pages:
+            self.assertEqual(page.errors, [], "the console")
+
+    def test_two_people_talk_and_find_it_again_after_a_reload(self):
+        ann, bob = self.person("ann"), self.person("Bob ")
+        ann.write_to("bob")
+        ann.say("Hello, Bob ✓ <b>&amp;")
+        bob.until("document.querySelector('#people .unread')", "Bob is told of it")
+        self.assertTrue(bob.run("document.title").startswith("(1) "))
+        bob.choose("ann")
+        bob.shows(["theirs: Hello, Bob ✓ <b>&amp;"])
+        self.assertFalse(bob.run("!!document.querySelector('#people .unread')"))
+        name = bob.run("document.querySelector('#people span').getBoundingClientRect().width")
+        self.assertGreater(name, 20, "her name is to be seen")
+        bob.say("你好，Ann\nin two lines")
+        ann.shows(["own: Hello, Bob ✓ <b>&amp;", "theirs: 你好，Ann\nin two lines"])
+        ann.until("/sent/.test(document.querySelector('#rows .own small').textContent)", "sent")
+        ann.open()
+        ann.until("!document.getElementById('room').hidden", "Ann is in again by herself")
+        ann.choose("bob")
+        ann.shows(["own: Hello, Bob ✓ <b>&amp;", "theirs: 你好，Ann\nin two lines"])
+        self.calm(ann, bob)
+
+    def test_what_is_said_while_the_server_is_away_arrives_once(self):
+        ann, bob = self.person("ann"), self.person("bob")
+        for page, other in ((ann, "bob"), (bob, "ann")):
+            page.write_to(other)
+        ann.say("before")
+        bob.shows(["theirs: before"])
+        config = f'{self.server.ports["im-ws"][0]}:{self.server.ports["im-ws"][1]}'
+        self.server.kill()
+        ann.until("/lost|Connecting/.test(document.getElementById('banner').textContent)",
+                  "a banner")
+        ann.say("meanwhile")
+        ann.shows(["own: before", "own: meanwhile"])
+        ann.until("/waiting/.test(document.querySelector('#rows li:last-child small').textContent)",
+                  "it waits")
+        self.server.configure({"listen.im-ws": {**PAGE["listen.im-ws"], "address": config}})
+        self.server.start()
+        bob.shows(["theirs: before", "theirs: meanwhile"], 90)
+        ann.until("/sent/.test(document.querySelector('#rows li:last-child small').textContent)",
+                  "it is sent", 90)
+        bob.say("after")
+        ann.shows(["own: before", "own: meanwhile", "theirs: after"])
+        bob.shows(["theirs: before", "theirs: meanwhile", "own: after"])
+        # The console names connections that were refused; nothing else may stand there.
+        for page in (ann, bob):
+            self.calm_but_for(page, "ERR_CONNECTION_REFUSED|WebSocket connection")
+
+    def calm_but_for(self, page, pattern):
+        self.assertEqual([it for it in page.errors if not re.search(pattern, it)], [])
+
+    def test_what_was_written_offline_outlives_a_reload(self):
+        ann = self.person("ann")
+        self.person("bob")
+        ann.write_to("bob")
+        ann.offline(True)
+        ann.run("window.dispatchEvent(new Event('offline'))")
+        self.server.kill()
+        ann.until("/lost|Connecting/.test(document.getElementById('banner').textContent)",
+                  "a banner")
+        ann.say("kept")
+        address = "{}:{}".format(*self.server.ports["im-ws"])
+        self.server.configure({"listen.im-ws": {**PAGE["listen.im-ws"], "address": address}})
+        self.server.start()
+        ann.offline(False)
+        ann.open()
+        ann.until("!document.getElementById('room').hidden", "Ann is in again")
+        ann.write_to("bob")
+        ann.shows(["own: kept"])
+        ann.until("/sent/.test(document.querySelector('#rows .own small').textContent)", "sent")
+
+    def test_a_password_is_proved_and_a_wrong_one_told(self):
+        user(self.server, "ann", "pencil")
+        page = self.page()
+        page.enter("ann", "pen")
+        page.until("/wrong/.test(document.getElementById('login-fault').textContent)", "a sentence")
+        page.enter("ann", "pencil")
+        page.until("!document.getElementById('room').hidden", "Ann is in")
+        kept = page.run("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+        self.assertNotIn("pencil", kept)
+        page.open()
+        page.until("!document.getElementById('door').hidden", "it is asked for again")
+        self.assertEqual(page.run("document.getElementById('account').value"), "ann")
+        page.enter("", "pencil")
+        page.until("!document.getElementById('room').hidden", "Ann is in again")
+        page.run("document.getElementById('leave').click()")
+        page.until("!document.getElementById('door').hidden", "she went")
+        kept = json.loads(page.run("JSON.stringify({...localStorage})"))
+        self.assertEqual([key for key in kept if "ann" in key], [], "nothing of hers is left")
+        self.calm(page)
+
+    def test_a_name_that_nobody_has_is_told_and_can_be_tried_again(self):
+        ann = self.person("ann")
+        ann.write_to("bob")
+        ann.say("are you there?")
+        ann.until("/Nobody has this name/.test(document.querySelector('#rows').textContent)",
+                  "a sentence")
+        bob = self.person("bob")
+        ann.run("document.querySelector('#rows .failed button').click()")
+        bob.until("document.querySelector('#people button')", "Ann is known")
+        bob.choose("ann")
+        bob.shows(["theirs: are you there?"])
+        ann.shows(["own: are you there?"])
+        self.calm(ann, bob)
+
+    def test_a_long_history_is_read_backwards_and_a_small_screen_has_room(self):
+        ann, bob = self.person("ann", width=375), self.person("bob")
+        bob.write_to("ann")
+        for number in range(70):
+            bob.say(f"{number} " + "long-word-without-a-break" * (6 if number == 69 else 1))
+        ann.until("document.querySelector('#people button')", "Bob is known")
+        self.narrow(ann)
+        bob.until("document.querySelectorAll('#rows small').length === 70 && "
+                  "!/waiting/.test(document.querySelector('#rows').textContent)", "all is sent", 60)
+        ann.choose("bob")
+        ann.until("document.querySelectorAll('#rows li').length === 50", "the newest are there")
+        self.narrow(ann)
+        ann.run("document.getElementById('scroll').scrollTop = 0")
+        ann.until("document.querySelectorAll('#rows li').length === 70", "the oldest, too")
+        texts = ann.run("[...document.querySelectorAll('#rows .text')].map(it => it.textContent)")
+        self.assertEqual([int(text.split()[0]) for text in texts], list(range(70)))
+        ann.key("Escape", "#text")
+        ann.until("!document.body.classList.contains('talking')", "back among the people")
+        self.narrow(ann)
+        self.calm(ann, bob)
+
+    def narrow(self, page):
+        wide = page.run("[document.documentElement.scrollWidth, innerWidth]")
+        self.assertLessEqual(wide[0], wide[1], "nothing is to be scrolled sideways")
+        self.assertEqual(wide[1], 375)
+
+    def test_another_tab_takes_over_and_gives_back_and_it_speaks_chinese(self):
+        first = self.person("ann")
+        second = self.chromium.page(context=first.context)
+        second.open(first.url)
+        second.enter("ann", "")
+        first.until("/elsewhere/.test(document.getElementById('banner').textContent)", "told so")
+        first.run("document.getElementById('again').click()")
+        second.until("/elsewhere/.test(document.getElementById('banner').textContent)", "told so")
+        first.run("""(() => { const it = document.getElementById('language');
+                     it.value = 'zh'; it.dispatchEvent(new Event('change')); })()""")
+        self.assertEqual(first.run("document.getElementById('leave').textContent"), "退出登录")
+        self.assertEqual(first.run("document.documentElement.lang"), "zh-CN")
+        first.open()
+        first.until("document.getElementById('leave').textContent === '退出登录'", "it is kept")
+        self.calm(first, second)
+
+    def test_everything_that_can_be_used_has_a_name_in_light_and_dark(self):
+        ann = self.person("ann")
+        ann.write_to("bob")
+        for scheme in ("light", "dark"):
+            ann.call("Emulation.setEmulatedMedia",
+                     features=[{"name": "prefers-color-scheme", "value": scheme}])
+            nodes = ann.call("Accessibility.getFullAXTree")["nodes"]
+            roles = {"button", "textbox", "combobox", "navigation", "log"}
+            used = [(node["role"]["value"], node.get("name", {}).get("value"))
+                    for node in nodes if not node.get("ignored")
+                    and node["role"]["value"] in roles]
+            self.assertGreaterEqual(len(used), 8)
+            self.assertEqual([it for it in used if not it[1]], [])
+            contrast = ann.run(CONTRAST)
+            self.assertEqual([it for it in contrast if it[1] < 4.5], [], scheme)
+        self.calm(ann)
+
+
+# The contrast of every text with what is behind it (WCAG 2.2, 1.4.3).
+CONTRAST = """(() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = color.map((it) => it / 255)
+      .map((it) => it <= 0.03928 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = (it) => {
+    for (; it; it = it.parentElement) {
+      const color = rgb(getComputedStyle(it).backgroundColor);
+      if (color.length < 4 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll('body *')]
+    .filter((it) => it.checkVisibility() && [...it.childNodes].some((node) =>
+      node.nodeType === 3 && node.textContent.trim()))
+    .map((it) => {
+      const pair = [light(rgb(getComputedStyle(it).color).slice(0, 3)),
+        light(paper(it).slice(0, 3))].sort((a, b) => b - a);
+      return [it.tagName + '#' + it.id + '.' + it.className, (pair[0] + 0.05) / (pair[1] + 0.05)];
+    });
+})()"""
