@@ -5,10 +5,14 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
+import tempfile
 import unittest
 
 import fixture
+from certificates import Authority
 from fixture import DEADLINE_S, Case
 from im.page import Chromium
 
@@ -81,6 +85,40 @@ class Switch(Case):
         self.addCleanup(link.close)
         link.request("GET", "/chat")
         self.assertEqual(link.getresponse().status, 404)
+
+
+class Edges(Case):
+    SHARED = False
+
+    def test_the_page_comes_by_tls_too(self):
+        folder = tempfile.mkdtemp(prefix="holdline-e2e-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        authority = Authority(folder)
+        certificate, key = authority.issue("localhost", "IP:127.0.0.1")
+        server = self.start({
+            "listen.im-ws": {**PAGE["listen.im-ws"], "tls": True},
+            "tls": {"certificate": certificate, "key": key}})
+        self.assertNotIn("/chat\n", server.welcome, "browsers do not know this authority")
+        context = ssl.create_default_context(cafile=authority.certificate)
+        largest = os.path.join(PUBLIC, "chat", "im", "machine.js")
+        for path, file in (("/chat", "chat.html"), ("/chat/im/machine.js", largest)):
+            link = http.client.HTTPSConnection(*server.ports["im-ws"], timeout=DEADLINE_S,
+                                               context=context)
+            self.addCleanup(link.close)
+            link.request("GET", path)
+            with open(os.path.join(PUBLIC, file), "rb") as there:
+                self.assertEqual(link.getresponse().read(), there.read())
+
+    def test_who_does_not_close_is_closed_in_time_and_one_connection_is_one_file(self):
+        server = self.start({**PAGE, "limits": {"bind_ms_max": 1000}})
+        request = b"GET /chat HTTP/1.1\r\nHost: h\r\n\r\n"
+        with server.closes(handshake_timeout=1):
+            link = socket.create_connection(server.ports["im-ws"], timeout=DEADLINE_S)
+            self.addCleanup(link.close)
+            link.sendall(request * 100 + b"x" * 100_000)
+            said = b"".join(iter(lambda: link.recv(1 << 16), b""))
+        self.assertEqual(said.count(b"HTTP/1.1 200 OK"), 1)
+        self.assertTrue(said.rstrip().endswith(b"</html>"))
 
 
 class Library(Case):
