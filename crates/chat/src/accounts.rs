@@ -32,6 +32,8 @@ pub(crate) enum Waiter {
     Login(Box<crate::login::LetIn>),
     /// Whoever sends to it.
     Send(Box<crate::send::Sending>),
+    /// Whoever makes it a member of a group, by the number of the order.
+    Group(u64),
     /// Whoever reads what was said with it.
     History(Box<crate::reads::HistoryAsked>),
     /// Another shard, with its question's number.
@@ -353,8 +355,11 @@ impl Chat {
             Waiter::Send(sending) => {
                 self.receiver_found(now, *sending, (address, row.map(|row| row.id)), fx);
             }
+            Waiter::Group(order) => {
+                self.member_found(now, order, (address, row.map(|row| row.id)), fx);
+            }
             Waiter::History(asked) => {
-                self.partner_found(*asked, (address, row.map(|row| row.id)), fx);
+                self.partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));

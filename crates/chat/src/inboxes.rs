@@ -17,11 +17,11 @@ use model::timeline::{Message, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A parcel that is being put into an inbox.
+/// A parcel that is being put into inboxes.
 pub(crate) struct Placing {
     from: ShardId,
     number: u64,
-    inbox: TimelineId,
+    inboxes: Arc<[TimelineId]>,
     message: Arc<ChatMessage>,
 }
 
@@ -114,13 +114,13 @@ impl Chat {
         if parcel.number != arrivals.taken + 1 || !may_ask || !arrivals.takes(parcel.number) {
             return;
         }
-        let Parcel { number, inbox, pointer, message } = parcel;
+        let Parcel { number, inboxes, pointer, message } = parcel;
         // By the time of its place an inbox is gone through after a start (`left.rs`).
         let at_s = now.unix_s().max((message.at_ms / 1_000) as u32);
         let (label, body) = (pointer.encode(), Box::default());
         let reference = Arc::new(Message { id: message.id, at_s, label, body });
-        let append = Append { message: reference, to: vec![inbox], once: None };
-        let placing = Box::new(Placing { from, number, inbox, message });
+        let append = Append { message: reference, to: inboxes.to_vec(), once: None };
+        let placing = Box::new(Placing { from, number, inboxes, message });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }
 
@@ -132,14 +132,14 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Placing { from, number, inbox, message } = placing;
+        let Placing { from, number, inboxes, message } = placing;
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         let Ok(Done::Appended(done)) = result else {
             return arrivals.refused(number);
         };
         arrivals.placed(number);
-        if let Some(&seq) = done.seqs.first() {
-            fx.counters.count(ChatCounter::Distributed);
+        fx.counters.count_by(ChatCounter::Distributed, done.seqs.len() as u64);
+        for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
             self.deliver(now, (inbox, seq), &message, fx);
         }
         if from == self.settings.shard {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! in a conversation and an outbox   version u8 | from 16 | to 16 | conversation 16
+//! likewise, said to a group          group u8   | from 16 | conversation 16
 //! in an inbox                       version u8 | conversation 16 | seq u64 | own u8 | bytes u32
 //! ```
 //! `from` and `to` are inboxes. Numbers are little-endian. A label in an inbox is a reference: the
@@ -9,16 +10,20 @@
 
 use base::bytes::ByteReader;
 use model::timeline::{Seq, TimelineId};
+use std::sync::Arc;
 
 const VERSION: u8 = 2;
 
-/// Which way a message of two goes.
+/// The first byte of what is said to a group.
+const GROUP: u8 = 3;
+
+/// Which way a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// The sender's inbox.
     pub from: TimelineId,
-    /// The receiver's.
-    pub to: TimelineId,
+    /// The receiver's; none: it goes to the members of the group whose conversation it is.
+    pub to: Option<TimelineId>,
     /// Where it stands.
     pub conversation: TimelineId,
 }
@@ -36,20 +41,26 @@ pub(crate) struct Pointer {
 
 impl Route {
     pub(crate) fn encode(&self) -> Box<[u8]> {
-        let ids = [self.from, self.to, self.conversation].map(TimelineId::to_bytes);
-        [&[VERSION][..], &ids[0], &ids[1], &ids[2]].concat().into()
+        let (from, conversation) = (self.from.to_bytes(), self.conversation.to_bytes());
+        match self.to.map(TimelineId::to_bytes) {
+            Some(to) => [&[VERSION][..], &from, &to, &conversation].concat().into(),
+            None => [&[GROUP][..], &from, &conversation].concat().into(),
+        }
     }
 
     pub(crate) fn decode(label: &[u8]) -> Option<Route> {
-        let mut bytes = ByteReader::of(VERSION, label)?;
-        let mut next = || timeline(&mut bytes);
-        let (from, to, conversation) = (next()?, next()?, next()?);
+        let is_to_group = label.first() == Some(&GROUP);
+        let mut bytes = ByteReader::of(if is_to_group { GROUP } else { VERSION }, label)?;
+        let from = timeline(&mut bytes)?;
+        let to = if is_to_group { None } else { Some(timeline(&mut bytes)?) };
+        let conversation = timeline(&mut bytes)?;
         bytes.ends(Route { from, to, conversation })
     }
 
-    /// The inboxes that it concerns, each once.
-    pub(crate) fn inboxes(&self) -> impl Iterator<Item = TimelineId> {
-        [Some(self.from), (self.to != self.from).then_some(self.to)].into_iter().flatten()
+    /// The inboxes of two whom it concerns, each once.
+    pub(crate) fn inboxes(&self) -> Arc<[TimelineId]> {
+        let other = self.to.filter(|to| *to != self.from);
+        [Some(self.from), other].into_iter().flatten().collect()
     }
 }
 
@@ -83,10 +94,13 @@ mod tests {
         let home = HashKey::new(1, 2);
         let [from, to] = [&b"a"[..], b"b"].map(|name| TimelineId::of(Space::Inbox, home, &[name]));
         let conversation = TimelineId::of(Space::Conversation, home, &[b"ab"]);
-        let route = Route { from, to, conversation };
+        let route = Route { from, to: Some(to), conversation };
         assert_eq!(Route::decode(&route.encode()), Some(route));
-        assert_eq!(route.inboxes().collect::<Vec<_>>(), [from, to]);
-        assert_eq!(Route { to: from, ..route }.inboxes().collect::<Vec<_>>(), [from]);
+        assert_eq!(*route.inboxes(), [from, to]);
+        assert_eq!(*Route { to: Some(from), ..route }.inboxes(), [from]);
+        let group = Route { to: None, ..route };
+        assert_eq!(Route::decode(&group.encode()), Some(group));
+        assert!(Route::decode(&group.encode()[1..]).is_none());
         for own in [false, true] {
             let pointer = Pointer { conversation, seq: 1 << 40, own, bytes: 1 << 20 };
             assert_eq!(Pointer::decode(&pointer.encode()), Some(pointer));

@@ -10,13 +10,15 @@
 //! distributed in the order of its places, and put into no inbox that has it.
 
 use crate::envelope::{self, time_of};
+use crate::groups;
+use crate::groups::state::GroupState;
 use crate::label::{Pointer, Route};
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
 use crate::word::{ChatWord, weight};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
-use model::chat::ChatMessage;
+use model::chat::{ChatMessage, GroupChange};
 use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
 use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
@@ -68,6 +70,8 @@ enum Look {
     Conversation { damaged: bool },
     /// The log was too busy; it is asked again then.
     Refused { due: Instant },
+    /// In the group that it was said to: who was a member then?
+    Group { message: Arc<ChatMessage>, state: Box<GroupState> },
     /// In inboxes: in which it is not yet known to be or not, and those that do not have it. These
     /// are asked again then.
     Inboxes {
@@ -105,10 +109,10 @@ impl Line {
     pub(crate) fn stored_since(
         &mut self,
         place: OutboxPlace,
-        route: Route,
+        (route, inboxes): (Route, &Arc<[TimelineId]>),
         message: &Arc<ChatMessage>,
     ) {
-        let found = Found::Here(message.clone(), route.inboxes().collect());
+        let found = Found::Here(message.clone(), inboxes.to_vec());
         self.put(Waiting { place, id: message.id, route, found });
     }
 
@@ -175,9 +179,11 @@ impl Chat {
             let Some(message) = message.map(Arc::new) else {
                 return self.found(now, number, Found::Nowhere, fx);
             };
-            let open = route.inboxes().collect();
-            *look = Look::Inboxes { message, open, lack: Vec::new(), due: now.mono };
-            return self.seek(now, number, fx);
+            if route.is_to_group() {
+                *look = Look::Group { message, state: Box::default() };
+                return self.look_at_group(number, (route, 0), fx);
+            }
+            return self.look_in_inboxes(now, number, (message, &route.inboxes()), fx);
         }
         let Look::Conversation { damaged } = look else { return };
         *damaged |= !page.damaged.is_empty();
@@ -190,6 +196,70 @@ impl Chat {
             self.leaves(place);
         }
         self.found(now, number, Found::Nowhere, fx);
+    }
+
+    fn look_at_group(&mut self, number: u64, (route, from): (Route, Seq), fx: &mut Effects) {
+        let pull = groups::recall(self.settings.home, route.conversation, from);
+        self.log.ask(PendingCall::Concerned(number), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// A page of what had happened to a group when something was said there. Numbers of messages
+    /// rise in a conversation, so what has a lower one was before.
+    pub(crate) fn concerned_read(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.home;
+        let line = &mut self.outbox.line;
+        let (Some(waiting), Some(look)) = (line.all.get(&number), line.looking.get_mut(&number))
+        else {
+            return;
+        };
+        let Look::Group { message, state } = look else { return };
+        let page = match result {
+            Ok(Done::Page(page)) if page.damaged.is_empty() => page,
+            Err(StoreError::Busy) => {
+                *look = Look::Refused { due: now.after(RETRY_PAUSE) };
+                return;
+            }
+            _ => return self.found(now, number, Found::Nowhere, fx),
+        };
+        let mut more = page.messages.last().map(|placed| placed.seq).filter(|_| page.more);
+        for placed in &page.messages {
+            if placed.message.id >= message.id {
+                more = None;
+                break;
+            }
+            let before = envelope::decode(placed.message.id, placed.seq, &placed.message.body);
+            if !before.is_some_and(|before| state.recall(home, &before)) {
+                return self.found(now, number, Found::Nowhere, fx);
+            }
+        }
+        if let Some(from) = more {
+            let route = waiting.route;
+            return self.look_at_group(number, (route, from), fx);
+        }
+        let message = message.clone();
+        let inboxes = match GroupChange::of(&message.content) {
+            Some(change) => state.apply(home, message.id, &change),
+            None => state.inboxes(),
+        };
+        self.look_in_inboxes(now, number, (message, &inboxes), fx);
+    }
+
+    fn look_in_inboxes(
+        &mut self,
+        now: Now,
+        number: u64,
+        (message, inboxes): (Arc<ChatMessage>, &[TimelineId]),
+        fx: &mut Effects,
+    ) {
+        let (open, lack, due) = (inboxes.to_vec(), Vec::new(), now.mono);
+        self.outbox.line.looking.insert(number, Look::Inboxes { message, open, lack, due });
+        self.seek(now, number, fx);
     }
 
     /// Asks the shards of inboxes whether they have a message that was found.

@@ -12,10 +12,13 @@
 //!   whatever dies in between; the messages of a conversation are there in its order.
 //! - A device that goes on from where it was gets everything behind that, in the inbox's order.
 //! - Nothing waits in memory for a device that does not read.
+//! - What is said in a group is for those who are members there at that place, and for nobody
+//!   else.
 //!
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
-//! (deliver, or notify), [`reads`] (pull); `login` and `accounts` say who is here.
+//! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many; `login` and
+//! `accounts` say who is here.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -26,6 +29,7 @@ mod accounts;
 mod commands;
 mod envelope;
 mod following;
+mod groups;
 mod inboxes;
 mod label;
 mod left;
@@ -40,10 +44,13 @@ mod sessions;
 mod waits;
 mod word;
 
+pub use groups::orders::ChangeAsked;
 pub use word::{ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;
 use crate::commands::Commands;
+use crate::groups::Groups;
+use crate::groups::orders::Orders;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::login::Logins;
@@ -124,6 +131,8 @@ pub struct Chat {
     sends: Waits<Requester>,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
+    groups: Groups,
+    orders: Orders,
     outbox: Outbox,
     inboxes: Inboxes,
     log: LogCalls,
@@ -145,6 +154,8 @@ impl Chat {
             sends: Waits::default(),
             readings: Waits::default(),
             fetchings: Waits::default(),
+            groups: Groups::default(),
+            orders: Orders::default(),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
             log: LogCalls::default(),

@@ -16,6 +16,7 @@ use model::counters::ProcessCounter;
 use model::id::ShardId;
 use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
 use model::ports::log::{Call, Completion, Done, StoreError, Write};
+use model::timeline::TimelineId;
 
 /// Calls that may wait for the log; beyond, what needs it is answered as busy.
 const CALLS_MAX: usize = 262_144;
@@ -36,6 +37,10 @@ pub(crate) enum PendingCall {
     Placed(Box<Placing>),
     /// A page of an inbox, for a reading.
     Inbox(u64),
+    /// A page of what happened to a group, by its conversation.
+    Group(TimelineId),
+    /// A page of what had happened to the group of a message of the outbox.
+    Concerned(u64),
     /// One of the ranges of a fetching, by its place.
     Range(u64, u16),
     /// A message that was not distributed before a start, by its place in the outbox.
@@ -118,7 +123,9 @@ impl Chat {
             PendingCall::Looked(look) => self.looked(*look, result, fx),
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
-            PendingCall::Inbox(number) => self.inbox_read(number, result, fx),
+            PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
+            PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
+            PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),

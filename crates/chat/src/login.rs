@@ -119,7 +119,7 @@ impl Chat {
             Some((Denial::Full, self.settings.limits.retry_jitter_ms))
         } else if logins.under_way.len() >= UNDER_WAY_MAX {
             Some((Denial::Busy, self.settings.limits.retry_jitter_ms))
-        } else if !is_device || logins.under_way.contains_key(&from) {
+        } else if !is_device || login.account.is_group() || logins.under_way.contains_key(&from) {
             Some((Denial::ClientIdInvalid, 0))
         } else {
             logins.pace.admit(now).err().map(|retry_ms| (Denial::Busy, retry_ms.max(1)))

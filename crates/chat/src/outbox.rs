@@ -1,7 +1,7 @@
 //! Distribute: what was stored is put into the inboxes that it concerns, whatever happens.
 //!
 //! ```text
-//! stored ─► a parcel for each inbox ─► its shard: appended ─► placed up to n ─► leaves the outbox
+//! stored ─► a parcel for each shard ─► there: appended ─► placed up to n ─► leaves the outbox
 //!              ▲ numbered, in order       │ lost, or refused
 //!              └─── once more, from the first that is not confirmed
 //! ```
@@ -16,7 +16,7 @@ use crate::word::{ChatWord, Parcel, weight};
 use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
 use base::time::{Instant, Now};
-use model::chat::ChatMessage;
+use model::chat::{ChatMessage, GroupChange};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{REMOVE_SEQS_MAX, Write};
@@ -28,12 +28,19 @@ use std::time::Duration;
 /// Parcels that are said once more in one turn, to one shard.
 const AGAIN_A_TURN_MAX: usize = 256;
 
+/// Inboxes of one parcel. Those of a large group are several: between them others take their turn.
+const PARCEL_INBOXES_MAX: usize = 256;
+
 /// A message that is being stored, and for whom.
 pub(crate) struct Storing {
     pub from: ShardId,
     pub number: u64,
     pub route: Route,
     pub message: Arc<Message>,
+    /// What it does to its group.
+    pub change: Option<Box<GroupChange>>,
+    /// The inboxes that it concerns, unless it changes that.
+    pub receivers: Arc<[TimelineId]>,
 }
 
 /// Place of a message in an outbox: one's own, or that of a shard of an earlier start.
@@ -43,8 +50,8 @@ pub(crate) type OutboxPlace = (TimelineId, Seq);
 pub(crate) struct Outbox {
     timeline: TimelineId,
     ways: Vec<Way>,
-    /// How many inboxes have not confirmed.
-    open: BTreeMap<OutboxPlace, u8>,
+    /// How many parcels are not confirmed.
+    open: BTreeMap<OutboxPlace, u32>,
     /// Confirmed by all: to leave the log.
     over: BTreeMap<TimelineId, Vec<Seq>>,
     /// What is being stored and distributed, bytes.
@@ -112,7 +119,7 @@ impl Outbox {
 
     pub(crate) fn audit(&self) {
         let parcels = self.ways.iter().flat_map(|way| &way.unconfirmed);
-        let mut counts = BTreeMap::<OutboxPlace, u8>::new();
+        let mut counts = BTreeMap::<OutboxPlace, u32>::new();
         let mut bytes = 0;
         for (parcel, place) in parcels {
             *counts.entry(*place).or_default() += 1;
@@ -129,19 +136,19 @@ impl Chat {
         &mut self,
         now: Now,
         place: OutboxPlace,
-        route: Route,
+        (route, inboxes): (Route, &Arc<[TimelineId]>),
         message: &Arc<ChatMessage>,
         fx: &mut Effects,
     ) {
         if self.outbox.line.is_empty() {
-            let inboxes: Vec<TimelineId> = route.inboxes().collect();
-            return self.hand_out(now, place, (route, &inboxes), message, fx);
+            return self.hand_out(now, place, (route, inboxes), message, fx);
         }
         self.outbox.takes(weight(message));
-        self.outbox.line.stored_since(place, route, message);
+        self.outbox.line.stored_since(place, (route, inboxes), message);
     }
 
-    /// A parcel for each of these inboxes that a message concerns.
+    /// Parcels for these inboxes that a message concerns: one a shard and so many of its inboxes,
+    /// and one for the sender's own.
     pub(crate) fn hand_out(
         &mut self,
         now: Now,
@@ -151,21 +158,32 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let due = now.after(self.again_after());
+        let mut ways = BTreeMap::<(ShardId, bool), Vec<TimelineId>>::new();
         for &inbox in inboxes {
-            let own = inbox == route.from;
+            let way = (self.settings.shard_at(inbox), inbox == route.from);
+            ways.entry(way).or_default().push(inbox);
+        }
+        if ways.is_empty() {
+            return self.leaves(place);
+        }
+        let count: usize = ways.values().map(|all| all.len().div_ceil(PARCEL_INBOXES_MAX)).sum();
+        self.outbox.open.insert(place, count as u32);
+        let slices = ways
+            .iter()
+            .flat_map(|(&way, all)| all.chunks(PARCEL_INBOXES_MAX).map(move |slice| (way, slice)));
+        for ((to, own), slice) in slices {
             let bytes = weight(message) as u32;
             let pointer =
                 Pointer { conversation: route.conversation, seq: message.seq, own, bytes };
-            let to = self.settings.shard_at(inbox);
             let way = &mut self.outbox.ways[usize::from(to.0)];
             if way.unconfirmed.is_empty() {
                 way.due = due;
             }
             way.last += 1;
-            let parcel = Parcel { number: way.last, inbox, pointer, message: message.clone() };
+            let (number, message) = (way.last, message.clone());
+            let parcel = Parcel { number, inboxes: slice.into(), pointer, message };
             way.unconfirmed.push_back((parcel.clone(), place));
             self.outbox.bytes += parcel.weight() as u64;
-            *self.outbox.open.entry(place).or_default() += 1;
             self.hand_over(now, to, parcel, fx);
         }
     }

@@ -11,6 +11,7 @@
 
 use crate::accounts::{Waiter, fault_of};
 use crate::envelope;
+use crate::groups::{self, GroupTask};
 use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
@@ -68,6 +69,8 @@ pub(crate) struct Fetching {
     ranges: Box<[Range]>,
     pages: Vec<Option<Page>>,
     left: u16,
+    /// Messages with lower numbers are not given.
+    since: u64,
 }
 
 impl Chat {
@@ -108,7 +111,7 @@ impl Chat {
     }
 
     /// References of an inbox were read: their messages are fetched.
-    pub(crate) fn inbox_read(&mut self, number: u64, result: Answered, fx: &mut Effects) {
+    pub(crate) fn inbox_read(&mut self, now: Now, number: u64, result: Answered, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Inbox { pointers, .. } = &mut reading.what else { return };
         let page = match result {
@@ -124,7 +127,7 @@ impl Chat {
             let shard = self.settings.shard_at(range.conversation);
             by_shard.entry(shard).or_default().push(range);
         }
-        self.fetch_all(number, by_shard, fx);
+        self.fetch_all(now, number, by_shard, None, fx);
     }
 
     /// A device wants a part of a conversation.
@@ -142,6 +145,16 @@ impl Chat {
             return self.answer_session((from, session), failed(number, fault), fx);
         }
         let with = range.with.within(asker.address.domain());
+        if with.is_group() {
+            let conversation = groups::conversation_of(self.settings.home, &with);
+            return self.read_conversation(
+                now,
+                reader,
+                (conversation, &range),
+                Some(asker.inbox),
+                fx,
+            );
+        }
         let asked = Box::new(HistoryAsked { reader, inbox: asker.inbox, range });
         self.find_account(now, &with, None, Waiter::History(asked), fx);
     }
@@ -149,6 +162,7 @@ impl Chat {
     /// The partner of a conversation is known, or why not.
     pub(crate) fn partner_found(
         &mut self,
+        now: Now,
         asked: HistoryAsked,
         (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
@@ -160,20 +174,34 @@ impl Chat {
         };
         let home = self.settings.home;
         let conversation = conversation_of(home, inbox, with.inbox(home, id));
+        self.read_conversation(now, reader, (conversation, &range), None, fx);
+    }
+
+    /// A part of a conversation is read; `of_group`: as this member may read it.
+    fn read_conversation(
+        &mut self,
+        now: Now,
+        reader: Requester,
+        (conversation, range): (TimelineId, &HistoryRange),
+        of_group: Option<TimelineId>,
+        fx: &mut Effects,
+    ) {
         let what = Wanted::History;
         let number =
             self.readings.put(Reading { reader, what, left: 0, fetched: Fetched::default() });
         let count = range.count.min(self.settings.limits.chat.page_messages_max);
-        let HistoryRange { from, backwards, .. } = *range;
+        let &HistoryRange { from, backwards, .. } = range;
         let range = Range { conversation, from, backwards, count, is_run: false };
         let shard = self.settings.shard_at(conversation);
-        self.fetch_all(number, BTreeMap::from([(shard, vec![range])]), fx);
+        self.fetch_all(now, number, BTreeMap::from([(shard, vec![range])]), of_group, fx);
     }
 
     fn fetch_all(
         &mut self,
+        now: Now,
         number: u64,
         by_shard: BTreeMap<ShardId, Vec<Range>>,
+        reader: Option<TimelineId>,
         fx: &mut Effects,
     ) {
         if let Some(reading) = self.readings.at_mut(number) {
@@ -184,10 +212,10 @@ impl Chat {
         }
         for (shard, ranges) in by_shard {
             if shard == self.settings.shard {
-                self.fetch(shard, number, ranges.into(), fx);
+                self.fetch(now, shard, number, (ranges.into(), reader), fx);
             } else {
                 let ranges = ranges.into();
-                fx.peer_messages.push((shard, ChatWord::Fetch { number, ranges }));
+                fx.peer_messages.push((shard, ChatWord::Fetch { number, ranges, reader }));
             }
         }
     }
@@ -195,9 +223,26 @@ impl Chat {
     /// Some shard wants parts of conversations that are at home here.
     pub(crate) fn fetch(
         &mut self,
+        now: Now,
         from: ShardId,
         number: u64,
+        (ranges, reader): (Box<[Range]>, Option<TimelineId>),
+        fx: &mut Effects,
+    ) {
+        let group = ranges.first().map(|range| range.conversation);
+        if let (Some(reader), Some(group)) = (reader, group) {
+            let task = GroupTask::Read { from, number, ranges, reader };
+            return self.for_group(now, group, task, fx);
+        }
+        self.fetch_since((from, number), ranges, 0, fx);
+    }
+
+    /// Parts of conversations are read, but messages with lower numbers than `since`.
+    pub(crate) fn fetch_since(
+        &mut self,
+        (from, number): (ShardId, u64),
         ranges: Box<[Range]>,
+        since: u64,
         fx: &mut Effects,
     ) {
         if !self.log.may_ask() || self.fetchings.len() >= READINGS_MAX {
@@ -206,7 +251,7 @@ impl Chat {
         let pages = ranges.iter().map(|_| None).collect();
         let left = ranges.len() as u16;
         let pulls: Vec<Pull> = ranges.iter().map(pull_of).collect();
-        let key = self.fetchings.put(Fetching { from, number, ranges, pages, left });
+        let key = self.fetchings.put(Fetching { from, number, ranges, pages, left, since });
         for (at, pull) in (0..).zip(pulls) {
             self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
         }
@@ -220,6 +265,10 @@ impl Chat {
             Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
             Err(error) => return self.fetching_fails(key, fault_of(error), fx),
         };
+        if let Some(from) = fetching.nothing_before(&page) {
+            let pull = Pull { from, ..pull_of(&fetching.ranges[usize::from(at)]) };
+            return self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
+        }
         fetching.pages[usize::from(at)] = Some(page);
         fetching.left -= 1;
         if fetching.left == 0
@@ -236,7 +285,7 @@ impl Chat {
         }
     }
 
-    fn tell_fetched(
+    pub(crate) fn tell_fetched(
         &mut self,
         (to, number): (ShardId, u64),
         result: Result<Fetched, ChatFault>,
@@ -327,6 +376,13 @@ fn failed(number: u32, why: ChatFault) -> ChatDelivery {
 }
 
 impl Fetching {
+    /// A page forwards has nothing that may be given, and there is more: where that begins.
+    fn nothing_before(&self, page: &Page) -> Option<Seq> {
+        let is_forwards = self.ranges.first().is_some_and(|range| !range.backwards);
+        let last = page.messages.last().filter(|_| is_forwards && page.more)?;
+        (last.message.id < self.since).then_some(last.seq)
+    }
+
     /// What its pages say together.
     fn joined(self) -> Fetched {
         let mut joined = Fetched::default();
@@ -347,6 +403,10 @@ impl Fetching {
                     break; // some of the range were erased
                 }
                 let (id, seq) = (placed.message.id, placed.seq);
+                if id < self.since {
+                    joined.more &= !range.backwards; // what comes is older still
+                    continue;
+                }
                 if let Some(message) = envelope::decode(id, seq, &placed.message.body) {
                     joined.messages.push((range.conversation, Arc::new(message)));
                 }

@@ -9,6 +9,7 @@
 
 use crate::accounts::{Waiter, fault_of};
 use crate::envelope::{self, Sender, time_of};
+use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::Storing;
@@ -18,7 +19,7 @@ use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, NewMessage};
+use model::chat::{ChatDelivery, ChatFault, Content, GroupChange, NewMessage};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
 use model::ports::log::{Append, Call, Done, OnceKey, Write};
@@ -61,13 +62,20 @@ impl Chat {
         }
         self.sessions.says((from, session), message.client_id);
         let to = message.to.within(asker.address.domain());
+        if to.is_group() {
+            let conversation = groups::conversation_of(self.settings.home, &to);
+            let route = Route { from: asker.inbox, to: None, conversation };
+            return self.order_storing(now, (wait, &asker), route, (&to, &message), fx);
+        }
         let sending = Box::new(Sending { wait, asker, message });
         self.find_account(now, &to, None, Waiter::Send(sending), fx);
     }
 
     fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {
         let (content, limits) = (&message.content, &self.settings.limits.chat);
-        if content.text.is_empty() && content.extra.is_empty() {
+        let is_empty = content.text.is_empty() && content.extra.is_empty();
+        // What happens in a group is told by the service alone.
+        if is_empty || content.kind == Content::GROUP {
             Some(ChatFault::Invalid)
         } else if content.text.len() > limits.text_bytes_max as usize
             || content.extra.len() > limits.extra_bytes_max as usize
@@ -95,13 +103,29 @@ impl Chat {
         };
         let to = receiver.inbox(self.settings.home, id);
         let conversation = conversation_of(self.settings.home, asker.inbox, to);
-        let route = Route { from: asker.inbox, to, conversation };
+        let route = Route { from: asker.inbox, to: Some(to), conversation };
+        self.order_storing(now, (wait, &asker), route, (receiver, &message), fx);
+    }
+
+    /// The shard of a conversation is asked to store a message.
+    fn order_storing(
+        &mut self,
+        now: Now,
+        (wait, asker): (Requester, &Asker),
+        route: Route,
+        (to, message): (&AccountAddress, &NewMessage),
+        fx: &mut Effects,
+    ) {
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
         let sender = Sender { address: &asker.address, device: &asker.device };
-        let body = envelope::encode(sender, receiver, &message);
+        let body = envelope::encode(sender, to, message);
         let number = self.sends.put(wait);
-        let order = StoreOrder { number, route, once, body };
-        let owner = self.settings.shard_at(conversation);
+        let order = StoreOrder { number, route, once, body, change: None };
+        self.hand_to_conversation(now, order, fx);
+    }
+
+    pub(crate) fn hand_to_conversation(&mut self, now: Now, order: StoreOrder, fx: &mut Effects) {
+        let owner = self.settings.shard_at(order.route.conversation);
         if owner == self.settings.shard {
             self.store(now, owner, order, fx);
         } else {
@@ -111,18 +135,40 @@ impl Chat {
 
     /// A message is to be stored, for a sender on some shard.
     pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
-        let StoreOrder { number, route, once, body } = order;
+        let number = order.number;
         if self.outbox.bytes() >= self.settings.undistributed_max() || !self.log.may_ask() {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
+        if order.route.is_to_group() {
+            let conversation = order.route.conversation;
+            return self.for_group(now, conversation, GroupTask::Store(from, order), fx);
+        }
+        let receivers = order.route.inboxes();
+        self.append(now, from, order, (None, receivers), fx);
+    }
+
+    /// A message is handed to the log, for those whom it concerns.
+    pub(crate) fn append(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        order: StoreOrder,
+        (change, receivers): (Option<GroupChange>, Arc<[TimelineId]>),
+        fx: &mut Effects,
+    ) {
+        let StoreOrder { number, route, once, body, .. } = order;
         let id = self.next_id(now);
         let (at_s, label) = (now.unix_s(), route.encode());
         let message = Arc::new(Message { id, at_s, label, body });
         let once = OnceKey::at_home(route.conversation.home_hash(), once);
-        let to = vec![route.conversation, self.outbox.timeline()];
+        let mut to = vec![route.conversation, self.outbox.timeline()];
+        if change.is_some() {
+            to.push(groups::changes_of(self.settings.home, route.conversation));
+        }
         let append = Append { message: message.clone(), to, once: Some(once) };
         self.outbox.takes(message.weight());
-        let storing = Box::new(Storing { from, number, route, message });
+        let change = change.map(Box::new);
+        let storing = Box::new(Storing { from, number, route, message, change, receivers });
         self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
     }
 
@@ -134,16 +180,20 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Storing { from, number, route, message } = storing;
+        let Storing { from, number, route, message, change, mut receivers } = storing;
         self.outbox.gives(message.weight());
         let answer = match result {
-            Ok(Done::Appended(done)) if done.seqs.len() == 2 => {
+            Ok(Done::Appended(done)) if done.seqs.len() >= 2 => {
                 let (seq, place) = (done.seqs[0], done.seqs[1]);
+                if let (true, Some(change)) = (done.new, &change) {
+                    let told = (done.id, &**change);
+                    receivers = self.group_changed(route.conversation, told, fx);
+                }
                 if done.new
                     && let Some(message) = envelope::decode(message.id, seq, &message.body)
                 {
                     let place = (self.outbox.timeline(), place);
-                    self.distribute(now, place, route, &Arc::new(message), fx);
+                    self.distribute(now, place, (route, &receivers), &Arc::new(message), fx);
                 }
                 Ok(StoredMessage { id: done.id, seq, again: !done.new })
             }
@@ -151,9 +201,12 @@ impl Chat {
             Err(error) => Err(fault_of(error)),
         };
         self.tell_stored(from, number, answer, fx);
+        if change.is_some() {
+            self.change_is_over(now, route.conversation, fx);
+        }
     }
 
-    fn tell_stored(
+    pub(crate) fn tell_stored(
         &mut self,
         to: ShardId,
         number: u64,
@@ -178,7 +231,7 @@ impl Chat {
         }
     }
 
-    fn answer_send(
+    pub(crate) fn answer_send(
         &mut self,
         wait: Requester,
         result: Result<StoredMessage, ChatFault>,

@@ -52,6 +52,9 @@ impl Service for Chat {
             ChatRequest::Send { session, number, message } => {
                 self.send(now, from, (session, number), message, fx);
             }
+            ChatRequest::Group { session, number, order } => {
+                self.group_order(now, from, (session, number), *order, fx);
+            }
             ChatRequest::Pull { session, number, after, count } => {
                 self.pull(from, (session, number), (after, count), fx);
             }
@@ -94,7 +97,9 @@ impl Service for Chat {
             ChatWord::Sought { number, inbox, has } => {
                 self.told_of(now, (number, inbox), has, fx);
             }
-            ChatWord::Fetch { number, ranges } => self.fetch(from, number, ranges, fx),
+            ChatWord::Fetch { number, ranges, reader } => {
+                self.fetch(now, from, number, (ranges, reader), fx);
+            }
             ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
         }
     }
@@ -108,6 +113,7 @@ impl Service for Chat {
         let parts = [
             self.turn_accounts(now, fx),
             self.turn_sends(now, fx),
+            self.turn_orders(now, fx),
             self.turn_reads(now, fx),
             self.turn_outbox(now, fx),
             self.turn_following(now, fx),

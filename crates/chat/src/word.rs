@@ -4,6 +4,7 @@
 //! and what must not be lost is said until its receipt has come.
 
 use crate::accounts::AccountRow;
+use crate::groups::orders::ChangeAsked;
 use crate::label::{Pointer, Route};
 use crate::left::Sought;
 use model::account::AccountAddress;
@@ -39,7 +40,7 @@ pub enum ChatWord {
         /// The answer.
         result: Result<StoredMessage, ChatFault>,
     },
-    /// Put this into an inbox. Answered by `Placed`, sooner or later, for all up to a number.
+    /// Put this into inboxes. Answered by `Placed`, sooner or later, for all up to a number.
     Place(Parcel),
     /// Everything up to this number is in its inbox.
     Placed {
@@ -63,6 +64,8 @@ pub enum ChatWord {
         number: u64,
         /// What to read.
         ranges: Box<[Range]>,
+        /// Who reads, where that makes a difference: in a group.
+        reader: Option<TimelineId>,
     },
     /// What was read.
     Fetched {
@@ -81,7 +84,10 @@ pub struct StoreOrder {
     pub(crate) route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.
     pub(crate) once: u64,
+    /// Empty, of a change of a group.
     pub(crate) body: Box<[u8]>,
+    /// The change of a group that is wanted.
+    pub(crate) change: Option<Box<ChangeAsked>>,
 }
 
 /// A message is stored.
@@ -93,11 +99,12 @@ pub struct StoredMessage {
     pub(crate) again: bool,
 }
 
-/// A message on its way into one inbox. Those from one shard to another are numbered, from 1 on.
+/// A message on its way into inboxes of one shard. Those from one shard to another are numbered,
+/// from 1 on.
 #[derive(Clone, Debug)]
 pub struct Parcel {
     pub(crate) number: u64,
-    pub(crate) inbox: TimelineId,
+    pub(crate) inboxes: Arc<[TimelineId]>,
     pub(crate) pointer: Pointer,
     pub(crate) message: Arc<ChatMessage>,
 }
@@ -128,7 +135,7 @@ pub struct Fetched {
 impl Weigh for ChatWord {
     fn weight(&self) -> usize {
         let beside = match self {
-            ChatWord::Store(order) => size_of::<StoreOrder>() + order.body.len(),
+            ChatWord::Store(order) => order.weight(),
             ChatWord::Place(parcel) => parcel.weight(),
             ChatWord::Fetch { ranges, .. } => size_of_val(&**ranges),
             ChatWord::Fetched { result: Ok(fetched), .. } => {
@@ -142,10 +149,22 @@ impl Weigh for ChatWord {
     }
 }
 
+impl StoreOrder {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let named = self.change.as_ref().map_or(0, |asked| {
+            let names = asked.wish.members.iter();
+            let names: usize = names.map(|(address, _)| 40 + address.as_str().len()).sum();
+            size_of::<ChangeAsked>() + asked.wish.title.len() + names
+        });
+        size_of::<StoreOrder>() + self.body.len() + named
+    }
+}
+
 impl Parcel {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
-        size_of::<Parcel>() + weight(&self.message)
+        size_of::<Parcel>() + size_of_val(&*self.inboxes) + weight(&self.message)
     }
 }
 

@@ -186,6 +186,7 @@ counters! {
         Delivered "chat_delivered_total" "Messages handed to connections.";
         Notified "chat_notified_total" "Times a device was told that there is more.";
         Pulled "chat_pulled_total" "Messages pulled from inboxes.";
+        GroupChanges "chat_group_changes_total" "Changes of groups stored.";
         HistoryRead "chat_history_total" "Messages read from conversations.";
     }
 }

@@ -30,13 +30,15 @@ pub enum Space {
     Inbox = 6,
     /// What a shard has accepted and not yet put into every inbox.
     Outbox = 7,
+    /// What happened to a group: those messages of its conversation by which it is what it is.
+    Group = 8,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 8] = [
+    pub const ALL: [Space; 9] = [
         Space::Pushes,
         Space::Reports,
         Space::Sessions,
@@ -44,6 +46,7 @@ impl Space {
         Space::Conversation,
         Space::Inbox,
         Space::Outbox,
+        Space::Group,
         Space::Other,
     ];
 
@@ -55,7 +58,7 @@ impl Space {
     /// Whether a log gives its entries back at the start. Those of others are read when they are
     /// wanted.
     pub const fn is_restored(self) -> bool {
-        !matches!(self, Space::Conversation | Space::Inbox)
+        !matches!(self, Space::Conversation | Space::Inbox | Space::Group)
     }
 
     /// The service whose timelines are here.
@@ -63,7 +66,7 @@ impl Space {
         match self {
             Space::Pushes | Space::Reports => ServiceKind::Push,
             Space::Sessions | Space::Exchanges => ServiceKind::Topics,
-            Space::Conversation | Space::Inbox | Space::Outbox => ServiceKind::Chat,
+            Space::Conversation | Space::Inbox | Space::Outbox | Space::Group => ServiceKind::Chat,
             Space::Other => ServiceKind::Echo,
         }
     }
@@ -183,7 +186,7 @@ mod tests {
         for space in Space::ALL {
             assert_eq!(Space::from_byte(space as u8), Some(space));
         }
-        assert_eq!((Space::from_byte(0), Space::from_byte(8)), (None, None));
+        assert_eq!((Space::from_byte(0), Space::from_byte(9)), (None, None));
     }
 
     #[test]

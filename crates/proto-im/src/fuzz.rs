@@ -104,7 +104,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             })),
             _ => return None,
         },
-        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } => {
+        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::Group { .. } => {
             unreachable!("a device of IM has its name with its Login")
         }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,

@@ -71,7 +71,9 @@ impl Diary {
                 messages.truncate(usize::from(range.count));
                 vec![Down::History(Box::new(HistoryPage { number, messages, more }))]
             }
-            Up::Bind { .. } | Up::Standing { .. } => panic!("a device of IM has its name"),
+            Up::Bind { .. } | Up::Standing { .. } | Up::Group { .. } => {
+                panic!("a device of IM does not ask it")
+            }
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]

@@ -107,6 +107,12 @@ impl StanzaFault {
             ChatFault::UnknownAccount if is_far => StanzaFault::RemoteServerNotFound,
             // RFC 6121 8.5.1: an address does not show by its answer whether it exists.
             ChatFault::UnknownAccount => StanzaFault::ServiceUnavailable,
+            // Nor do groups, which are no rooms here.
+            ChatFault::NotMember
+            | ChatFault::Forbidden
+            | ChatFault::Muted
+            | ChatFault::GroupFull
+            | ChatFault::Unchanged => StanzaFault::ServiceUnavailable,
             ChatFault::Conflict => StanzaFault::Conflict,
             ChatFault::TooLarge => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,

@@ -1,11 +1,12 @@
 //! The limits of accounts and conversations: keys of `[chat]`.
 
-use crate::chat::{EXTRA_BYTES_MAX, PAGE_MESSAGES_MAX, TEXT_BYTES_MAX};
+use crate::chat::{EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX, TEXT_BYTES_MAX};
 use base::section;
 use base::setting::whole;
 
 const TEXT: u64 = TEXT_BYTES_MAX as u64;
 const EXTRA: u64 = EXTRA_BYTES_MAX as u64;
+const MEMBERS: u64 = GROUP_MEMBERS_HARD_MAX as u64;
 const PAGE: u64 = PAGE_MESSAGES_MAX as u64;
 
 section! {
@@ -30,6 +31,11 @@ section! {
         inline_a_session_max: u16 = 64, whole(1..=4_096, "messages");
         /// Addresses of accounts whose numbers are remembered, a shard. The others are asked for.
         accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
+        /// Members of a group. Whoever would be one more is not added.
+        group_members_max: u32 = 500, whole(2..=MEMBERS, "members");
+        /// Members of groups that are remembered, a shard. The others are read when they are
+        /// wanted.
+        group_members_known_max: u32 = 1 << 20, whole(1_024..=1 << 30, "members");
         /// Bytes of messages on their way to one shard from the others, and of those that are
         /// stored and not yet in every inbox, or wait for their receiver's number. Beyond, sending
         /// is answered as busy.

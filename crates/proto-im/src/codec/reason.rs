@@ -110,6 +110,11 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::Busy => 5,
         ChatFault::StoreFull => 6,
         ChatFault::StoreFailed => 7,
+        ChatFault::NotMember => 8,
+        ChatFault::Forbidden => 9,
+        ChatFault::Muted => 10,
+        ChatFault::GroupFull => 11,
+        ChatFault::Unchanged => 12,
     }
 }
 

@@ -31,6 +31,10 @@ pub struct Device {
     /// Why its last request was not carried out.
     pub failed: Option<ChatFault>,
     reading: BTreeMap<u32, HistoryRange>,
+    /// Groups that it has heard of.
+    pub groups: BTreeSet<AccountAddress>,
+    /// Messages of groups that it has read in their conversations: group and place.
+    pub read: BTreeSet<(AccountAddress, Seq)>,
 }
 
 impl Device {
@@ -50,6 +54,8 @@ impl Device {
             is_ahead: false,
             failed: None,
             reading: BTreeMap::new(),
+            groups: BTreeSet::new(),
+            read: BTreeSet::new(),
         }
     }
 
@@ -129,10 +135,23 @@ impl Device {
         Some(ChatRequest::Send { session, number, message })
     }
 
-    pub fn reads(&mut self, rng: &mut Prng, people: u32) -> Option<ChatRequest> {
+    /// It wants something of a group.
+    pub fn orders(&mut self, said: Said, order: GroupOrder) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
-        let with = person(rng.below(people.into()) as u32);
+        self.waiting.insert(number, (said, order.title.to_string()));
+        Some(ChatRequest::Group { session, number, order: Box::new(order) })
+    }
+
+    pub fn reads(
+        &mut self,
+        rng: &mut Prng,
+        people: u32,
+        group: Option<AccountAddress>,
+    ) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        let with = group.unwrap_or_else(|| person(rng.below(people.into()) as u32));
         let backwards = rng.one_in(2);
         let from = if backwards && rng.one_in(2) { Seq::MAX } else { rng.below(8) };
         let range =
@@ -177,7 +196,11 @@ impl Device {
     }
 
     fn take(&mut self, seq: Seq, message: Arc<ChatMessage>) {
-        let is_mine = [&message.from, &message.to].contains(&&self.account);
+        let is_mine =
+            [&message.from, &message.to].contains(&&self.account) || message.to.is_group();
+        if message.to.is_group() {
+            self.groups.insert(message.to.clone());
+        }
         assert!(is_mine, "{} got {message:?}", self.account);
         let before = self.has.insert(seq, message.clone());
         assert!(before.is_none_or(|before| before == message), "one message at a place");
@@ -205,9 +228,15 @@ impl Device {
             assert!(first == 0 || first < range.from);
         } else {
             assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-            assert!(first == 0 || first == range.from + 1);
+            let of_group = range.with.within("a.example").is_group();
+            assert!(first == 0 || first == range.from + 1 || of_group && first > range.from);
         }
         for message in page.messages {
+            if message.to.is_group() {
+                assert_eq!(message.to, range.with.within("a.example"));
+                self.read.insert((message.to.clone(), message.seq));
+                continue;
+            }
             let pair = [&message.from, &message.to];
             assert!(
                 pair.contains(&&self.account) && pair.contains(&&range.with.within("a.example"))

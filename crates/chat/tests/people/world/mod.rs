@@ -5,6 +5,7 @@
 //! kill drops all of it; what the logs had carried out stays.
 
 mod device;
+mod groups;
 mod names;
 mod shard;
 
@@ -15,7 +16,7 @@ use base::time::{Instant, Now};
 use chat::{Chat, ChatWord};
 use device::Device;
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId};
+use model::chat::{ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, GroupOrder};
 use model::id::{ConnRef, ShardId};
 use model::ports::access::{Access, NameOwner};
 use model::service::Service;
@@ -47,6 +48,8 @@ pub struct World {
     sent: BTreeMap<Said, (u64, Seq, String)>,
     /// All that was tried to be sent.
     tried: BTreeMap<Said, (AccountAddress, String)>,
+    /// All that was wanted of groups.
+    orders: BTreeMap<Said, GroupOrder>,
     calm: bool,
     /// Who has which name.
     pub names: Arc<Names>,
@@ -72,6 +75,7 @@ impl World {
             conns: 0,
             sent: BTreeMap::new(),
             tried: BTreeMap::new(),
+            orders: BTreeMap::new(),
             calm: false,
             names,
         }
@@ -193,17 +197,20 @@ impl World {
                 }
             }
             5 => {
-                if let Some(request) = self.devices[at].reads(&mut self.rng, PEOPLE) {
+                let group = if self.rng.one_in(2) { self.a_group() } else { None };
+                if let Some(request) = self.devices[at].reads(&mut self.rng, PEOPLE, group) {
                     self.ask(at, request);
                 }
             }
             6..=8 => self.say_again(at),
+            9..=10 => self.order(at),
             _ => self.say(at),
         }
     }
 
     fn say(&mut self, at: usize) {
-        let to = person(self.rng.below(PEOPLE.into()) as u32);
+        let group = if self.rng.one_in(2) { self.a_group() } else { None };
+        let to = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
         let number = self.tried.len();
         let text = format!("message {number}");
         let id = ClientMessageId((number as u128).to_be_bytes());
@@ -307,10 +314,15 @@ impl World {
 
     /// A device says something; the answer, when everything is at rest.
     pub fn says(&mut self, at: usize, to: u32, text: &str) -> Result<(), ChatFault> {
+        self.says_to(at, &person(to), text)
+    }
+
+    /// Likewise, to whom it may be.
+    pub fn says_to(&mut self, at: usize, to: &AccountAddress, text: &str) -> Result<(), ChatFault> {
         let id = ClientMessageId((self.tried.len() as u128).to_be_bytes());
         let said = (self.devices[at].account.clone(), id);
-        self.tried.insert(said.clone(), (person(to), text.into()));
-        self.say_this(at, said, person(to), text.into());
+        self.tried.insert(said.clone(), (to.clone(), text.into()));
+        self.say_this(at, said, to.clone(), text.into());
         self.rest();
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
@@ -350,6 +362,7 @@ impl World {
                 device.check(&inbox);
             }
         }
+        self.check_groups();
     }
 
     fn check_inbox(&self, person: &AccountAddress, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {
@@ -358,17 +371,27 @@ impl World {
         for message in inbox.values() {
             let said = (message.from.clone(), message.client_id);
             assert!(once.insert(said.clone()), "{person} has {said:?} twice");
+            if self.orders.contains_key(&said) {
+                continue; // what happened in groups is looked at with them
+            }
             let (to, text) = &self.tried[&said];
             assert_eq!((&message.to, &*message.content.text), (to, text.as_str()));
+            if to.is_group() {
+                continue;
+            }
             let partner = if message.from == *person { &message.to } else { &message.from };
             let before = last.insert(partner, message.seq).unwrap_or(0);
-            let all = inbox.values().filter(|it| [&it.from, &it.to].contains(&partner));
+            let is_of_two = |it: &&Arc<ChatMessage>| !it.to.is_group();
+            let all = inbox.values().filter(is_of_two);
+            let all = all.filter(|it| [&it.from, &it.to].contains(&partner));
             let all: Vec<_> = all.map(|it| (it.seq, it.content.text.clone())).collect();
             let next = before + 1;
             assert_eq!(message.seq, next, "{person} with {partner}: in order, no gap: {all:?}");
         }
         for (said, (id, seq, _)) in &self.sent {
-            let (to, _) = &self.tried[said];
+            let Some((to, _)) = self.tried.get(said).filter(|(to, _)| !to.is_group()) else {
+                continue;
+            };
             if said.0 == *person || to == person {
                 let found = inbox.values().find(|it| (&it.from, it.client_id) == (&said.0, said.1));
                 let found = found.unwrap_or_else(|| panic!("{person} lacks {said:?}"));

@@ -34,6 +34,8 @@ pub fn limits() -> Limits {
         inline_a_session_max: 3,
         page_messages_max: 5,
         accounts_known_max: 64,
+        group_members_max: 3,
+        group_members_known_max: 12,
         ..ChatLimits::default()
     };
     Limits { chat, ..Limits::default() }

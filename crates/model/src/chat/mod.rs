@@ -11,6 +11,13 @@
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 
+mod group;
+
+pub use group::{
+    GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
+    GroupOrder, GroupVerb,
+};
+
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
 use crate::id::SessionRef;
@@ -68,6 +75,16 @@ pub enum ChatRequest {
         number: u32,
         /// What is said.
         message: Box<NewMessage>,
+    },
+    /// Change a group, or make one. Answered by `Sent`, of the message that tells of it, or
+    /// `Failed`.
+    Group {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// What is wanted.
+        order: Box<GroupOrder>,
     },
     /// What stands in the account's inbox behind a place. Answered by `Page` or `Failed`.
     Pull {
@@ -172,6 +189,10 @@ impl Content {
     /// The kind of a text that came with more by XMPP: `extra` is a `message` stanza without
     /// addresses and without its body.
     pub const STANZA: u16 = 2;
+
+    /// The kind of a message that tells of a change of its group: [`GroupChange`]. Only the service
+    /// itself says such.
+    pub const GROUP: u16 = 3;
 
     /// A plain text, which counts.
     pub fn text(text: &str) -> Content {
@@ -367,6 +388,11 @@ faults! {
     Busy "busy" "Too much at once, or no answer in time: ask again, with the same id.";
     StoreFull "store_full" "The log has no room.";
     StoreFailed "store_failed" "The log takes nothing until a restart.";
+    NotMember "not_member" "There is no such group, or the account is no member of it.";
+    Forbidden "forbidden" "A member of this role may not do that.";
+    Muted "muted" "The member is muted, or the group is closed.";
+    GroupFull "group_full" "The group may not have so many members.";
+    Unchanged "unchanged" "It is so already.";
 }
 
 #[cfg(test)]

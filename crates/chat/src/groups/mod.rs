@@ -1,0 +1,296 @@
+//! Groups: conversations of many, at their homes.
+//!
+//! ```text
+//!                           ┌ its state is read: the group's timeline, once
+//! Say, Change, Read ─► line ┤
+//!                           └ may it? ─► one append: conversation, outbox, and, of a change, the
+//!                                        group's timeline ─► applied ─► answered, distributed
+//! ```
+//! A group's state is the sum of its changes, and those are messages: one append stores a change
+//! and tells of it. While a change is with the log, whatever else is for the group waits in line;
+//! so all that stands behind a change in the conversation was judged by it. Invariant: a message
+//! goes to those who were members at its place there, whatever dies in between.
+
+pub(crate) mod orders;
+pub(crate) mod state;
+
+use crate::accounts::fault_of;
+use crate::envelope::{self, Sender};
+use crate::label::Route;
+use crate::log::{Answered, PendingCall};
+use crate::word::{Range, StoreOrder, StoredMessage};
+use crate::{Chat, Effects};
+use base::hash::HashKey;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{ChatFault, GroupChange, NewMessage};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
+use model::timeline::{Seq, Space, TimelineId};
+use orders::ChangeAsked;
+use state::{GroupState, Verdict};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// What may wait for one group. One more is answered as busy.
+const LINE_MAX: usize = 4_096;
+
+/// Bytes of changes that are read at once.
+const RECALL_BYTES_MAX: usize = 256 * 1024;
+
+/// What somebody wants of a group that is at home here.
+pub(crate) enum GroupTask {
+    Store(ShardId, StoreOrder),
+    Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
+}
+
+/// A group that is spoken to.
+#[derive(Default)]
+struct Group {
+    state: GroupState,
+    /// What stands still.
+    step: Step,
+    line: VecDeque<GroupTask>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Step {
+    /// Its changes are being read.
+    #[default]
+    Unread,
+    Ready,
+    /// A change is with the log.
+    Changing,
+}
+
+/// Groups at home here that somebody spoke to, by their conversations.
+#[derive(Default)]
+pub(crate) struct Groups {
+    known: HashMap<TimelineId, Group>,
+    /// Members of all of them, and a few for each group itself.
+    members: usize,
+}
+
+/// What a group costs as if it were members.
+const BESIDE_MEMBERS: usize = 4;
+
+/// The conversation of a group.
+pub(crate) fn conversation_of(home: HashKey, group: &AccountAddress) -> TimelineId {
+    let own = home.of(&[b"group", group.as_str().as_bytes()]);
+    TimelineId::at_home(Space::Conversation, group.home_hash(home), own)
+}
+
+/// The timeline of what happened to the group with this conversation.
+pub(crate) fn changes_of(home: HashKey, conversation: TimelineId) -> TimelineId {
+    let own = home.of(&[b"changes", &conversation.to_bytes()]);
+    TimelineId::at_home(Space::Group, conversation.home_hash(), own)
+}
+
+impl Chat {
+    /// Something is for a group of this shard.
+    pub(crate) fn for_group(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        task: GroupTask,
+        fx: &mut Effects,
+    ) {
+        let is_new = !self.groups.known.contains_key(&conversation);
+        let is_full =
+            self.groups.known.get(&conversation).is_some_and(|it| it.line.len() >= LINE_MAX);
+        if is_full || (is_new && !self.log.may_ask()) {
+            return self.refuse_task(task, ChatFault::Busy, fx);
+        }
+        if is_new {
+            self.forget_idle_groups();
+        }
+        let group = self.groups.known.entry(conversation).or_default();
+        if let GroupTask::Store(_, order) = &task {
+            self.outbox.takes(order.weight());
+        }
+        group.line.push_back(task);
+        if is_new {
+            self.groups.members += BESIDE_MEMBERS;
+            return self.recall_group(conversation, 0, fx);
+        }
+        self.advance_group(now, conversation, fx);
+    }
+
+    /// With too many members in memory, groups that nobody waits for are forgotten.
+    fn forget_idle_groups(&mut self) {
+        let most = self.settings.limits.chat.group_members_known_max as usize;
+        if self.groups.members < most {
+            return;
+        }
+        self.groups.known.retain(|_, it| it.step != Step::Ready || !it.line.is_empty());
+        let count = |it: &Group| it.state.len() + BESIDE_MEMBERS;
+        self.groups.members = self.groups.known.values().map(count).sum();
+    }
+
+    /// Reads what happened to a group behind a place.
+    fn recall_group(&mut self, conversation: TimelineId, from: Seq, fx: &mut Effects) {
+        let pull = recall(self.settings.home, conversation, from);
+        self.log.ask(PendingCall::Group(conversation), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// A page of what happened to a group.
+    pub(crate) fn group_read(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.home;
+        let Some(group) = self.groups.known.get_mut(&conversation) else { return };
+        let page = match result {
+            Ok(Done::Page(page)) if page.damaged.is_empty() => Ok(page),
+            Ok(_) => Err(ChatFault::StoreFailed),
+            Err(error) => Err(fault_of(error)),
+        };
+        let before = group.state.len();
+        let told = page.and_then(|page| {
+            let last = page.messages.last().map(|placed| placed.seq);
+            let is_whole = page.messages.iter().all(|placed| {
+                let body = &placed.message.body;
+                let read = envelope::decode(placed.message.id, placed.seq, body);
+                read.is_some_and(|message| group.state.recall(home, &message))
+            });
+            if is_whole { Ok(last.filter(|_| page.more)) } else { Err(ChatFault::StoreFailed) }
+        });
+        let (after, last_id) = (group.state.len(), group.state.last_id);
+        self.groups.members = self.groups.members + after - before;
+        match told {
+            Ok(Some(from)) => self.recall_group(conversation, from, fx),
+            Ok(None) => {
+                group.step = Step::Ready;
+                // Numbers rise in a conversation, whatever the clock did meanwhile.
+                self.last_id = self.last_id.max(last_id);
+                self.advance_group(now, conversation, fx);
+            }
+            Err(fault) => self.give_group_up(conversation, fault, fx),
+        }
+    }
+
+    /// What a group is cannot be read now: whoever waits is told why.
+    fn give_group_up(&mut self, conversation: TimelineId, fault: ChatFault, fx: &mut Effects) {
+        let Some(group) = self.groups.known.remove(&conversation) else { return };
+        self.groups.members -= group.state.len() + BESIDE_MEMBERS;
+        for task in group.line {
+            if let GroupTask::Store(_, order) = &task {
+                self.outbox.gives(order.weight());
+            }
+            self.refuse_task(task, fault, fx);
+        }
+    }
+
+    fn refuse_task(&mut self, task: GroupTask, fault: ChatFault, fx: &mut Effects) {
+        match task {
+            GroupTask::Store(from, order) => {
+                self.tell_stored(from, order.number, Err(fault), fx);
+            }
+            GroupTask::Read { from, number, .. } => {
+                self.tell_fetched((from, number), Err(fault), fx);
+            }
+        }
+    }
+
+    /// Does what waits for a group, until one of it changes the group.
+    fn advance_group(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+        while let Some(group) = self.groups.known.get_mut(&conversation)
+            && group.step == Step::Ready
+            && let Some(task) = group.line.pop_front()
+        {
+            match task {
+                GroupTask::Store(from, order) => {
+                    self.outbox.gives(order.weight());
+                    self.group_store(now, from, order, fx);
+                }
+                GroupTask::Read { from, number, ranges, reader } => {
+                    match group.state.member(reader).map(|it| it.since) {
+                        Ok(since) => self.fetch_since((from, number), ranges, since, fx),
+                        Err(fault) => self.tell_fetched((from, number), Err(fault), fx),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Something is said to a group, or changes it: it is stored if it may be.
+    fn group_store(&mut self, now: Now, from: ShardId, mut order: StoreOrder, fx: &mut Effects) {
+        let conversation = order.route.conversation;
+        let Some(group) = self.groups.known.get_mut(&conversation) else { return };
+        let by = order.route.from;
+        let judged = match &order.change {
+            None => group.state.may_speak(by).map(|()| None),
+            Some(asked) => {
+                let most = self.settings.limits.chat.group_members_max as usize;
+                let asker = (by, &asked.address);
+                group.state.judge(self.settings.home, asker, &asked.wish, most).map(Some)
+            }
+        };
+        let change = match judged {
+            Ok(Some(Verdict::Made(id))) => {
+                let stored = StoredMessage { id, seq: 1, again: true };
+                return self.tell_stored(from, order.number, Ok(stored), fx);
+            }
+            Ok(Some(Verdict::Change(change))) => Some(change),
+            Ok(None) => None,
+            Err(fault) => return self.tell_stored(from, order.number, Err(fault), fx),
+        };
+        let receivers = group.state.inboxes();
+        if let (Some(change), Some(asked)) = (&change, order.change.take()) {
+            order.body = body_of(*asked, change);
+        }
+        if change.is_some() {
+            group.step = Step::Changing;
+        }
+        self.append(now, from, order, (change, receivers), fx);
+    }
+
+    /// The log has stored a change of a group; those whom it concerns.
+    pub(crate) fn group_changed(
+        &mut self,
+        conversation: TimelineId,
+        (id, change): (u64, &GroupChange),
+        fx: &mut Effects,
+    ) -> Arc<[TimelineId]> {
+        let Some(group) = self.groups.known.get_mut(&conversation) else { return [].into() };
+        fx.counters.count(ChatCounter::GroupChanges);
+        let before = group.state.len();
+        let concerned = group.state.apply(self.settings.home, id, change);
+        self.groups.members = self.groups.members + group.state.len() - before;
+        concerned
+    }
+
+    /// The log has done, or refused, what changes a group: the next may be done.
+    pub(crate) fn change_is_over(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+        if let Some(group) = self.groups.known.get_mut(&conversation) {
+            group.step = Step::Ready;
+        }
+        self.advance_group(now, conversation, fx);
+    }
+}
+
+/// How what happened to a group is read, behind a place.
+pub(crate) fn recall(home: HashKey, conversation: TimelineId, from: Seq) -> Pull {
+    let timeline = changes_of(home, conversation);
+    let (count_max, bytes_max) = (PAGE_MESSAGES_MAX, RECALL_BYTES_MAX);
+    Pull { timeline, from, backwards: false, count_max, bytes_max }
+}
+
+/// The body of the message that tells of a change.
+fn body_of(asked: ChangeAsked, change: &GroupChange) -> Box<[u8]> {
+    let ChangeAsked { group, address, device, client_id, .. } = asked;
+    let sender = Sender { address: &address, device: &device };
+    let to = group.clone().into();
+    envelope::encode(sender, &group, &NewMessage { to, client_id, content: change.content() })
+}
+
+impl Route {
+    /// Whether it is said to a group.
+    pub(crate) fn is_to_group(&self) -> bool {
+        self.to.is_none()
+    }
+}

@@ -1,0 +1,160 @@
+//! Orders: a device wants a group made or changed. Those whom it names as members are found first.
+//!
+//! Invariant: an order is answered once, by the place of the message that tells of the change, or
+//! by why there is none.
+
+use crate::accounts::Waiter;
+use crate::groups::conversation_of;
+use crate::groups::state::Wish;
+use crate::label::Route;
+use crate::sessions::{Asker, Requester};
+use crate::waits::Waits;
+use crate::word::StoreOrder;
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::chat::{
+    ChatFault, ClientMessageId, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupOrder, GroupVerb,
+};
+use model::id::{ConnRef, SessionRef};
+use model::pressure::Pressure;
+
+/// Orders that may wait for accounts, a shard. One more is answered as busy.
+const ORDERS_MAX: usize = 4_096;
+
+/// A change that is wanted of a group, as its home hears of it.
+#[derive(Debug)]
+pub struct ChangeAsked {
+    pub(crate) address: AccountAddress,
+    pub(crate) device: Box<str>,
+    pub(crate) client_id: ClientMessageId,
+    pub(crate) group: AccountAddress,
+    pub(crate) wish: Wish,
+}
+
+/// An order whose members are being found.
+pub(crate) struct Ordering {
+    wait: Requester,
+    asker: Asker,
+    client_id: ClientMessageId,
+    group: AccountAddress,
+    wish: Wish,
+    /// Members that are not found.
+    left: usize,
+}
+
+pub(crate) type Orders = Waits<Ordering>;
+
+impl Chat {
+    /// A device wants to make a group, or change one.
+    pub(crate) fn group_order(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        order: GroupOrder,
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        let group = self
+            .may_not_order(&order)
+            .map_or_else(|| self.group_of(&asker, &order).ok_or(ChatFault::Invalid), Err);
+        let group = match group {
+            Ok(group) => group,
+            Err(fault) => return self.answer_send(wait, Err(fault), fx),
+        };
+        let GroupOrder { verb, title, members, client_id, .. } = order;
+        let mut named: Vec<AccountAddress> = Vec::new();
+        if verb == GroupVerb::Create {
+            named.push(asker.address.clone());
+        }
+        for one in members.iter().map(|one| one.within(asker.address.domain())) {
+            if !named.contains(&one) {
+                named.push(one);
+            }
+        }
+        let wanted = if verb.makes_members() { named.clone() } else { Vec::new() };
+        let members = named.into_iter().map(|one| (one, None)).collect();
+        let (wish, left) = (Wish { verb, title, members }, wanted.len());
+        let key = self.orders.put(Ordering { wait, asker, client_id, group, wish, left });
+        if wanted.is_empty() {
+            return self.order_change(now, key, fx);
+        }
+        for one in wanted {
+            self.find_account(now, &one, None, Waiter::Group(key), fx);
+        }
+    }
+
+    fn may_not_order(&self, order: &GroupOrder) -> Option<ChatFault> {
+        let is_busy = self.pressure >= Pressure::Stores || self.orders.len() >= ORDERS_MAX;
+        if order.title.len() > GROUP_TITLE_BYTES_MAX || order.members.len() > GROUP_NAMED_MAX {
+            return Some(ChatFault::TooLarge);
+        }
+        is_busy.then_some(ChatFault::Busy)
+    }
+
+    /// The group that an order is about.
+    fn group_of(&self, asker: &Asker, order: &GroupOrder) -> Option<AccountAddress> {
+        let domain = asker.address.domain();
+        if order.verb == GroupVerb::Create {
+            let home = self.settings.home;
+            let number = home.of(&[b"made", &asker.inbox.to_bytes(), &order.client_id.0]);
+            return AccountAddress::of_group(number, domain);
+        }
+        let group = order.group.as_ref()?.within(domain);
+        group.is_group().then_some(group)
+    }
+
+    /// Somebody whom an order names is found, or why not.
+    pub(crate) fn member_found(
+        &mut self,
+        now: Now,
+        key: u64,
+        (address, id): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let Some(ordering) = self.orders.at_mut(key) else { return };
+        let id = match id {
+            Ok(id) => id,
+            Err(fault) => {
+                let wait = ordering.wait;
+                self.orders.take(key);
+                return self.answer_send(wait, Err(fault), fx);
+            }
+        };
+        let named = ordering.wish.members.iter_mut().find(|(named, _)| named == address);
+        if let Some((_, found)) = named.filter(|(_, found)| found.is_none()) {
+            *found = Some(id);
+            ordering.left -= 1;
+        }
+        if ordering.left == 0 {
+            self.order_change(now, key, fx);
+        }
+    }
+
+    /// The group's home is asked for the change.
+    fn order_change(&mut self, now: Now, key: u64, fx: &mut Effects) {
+        let Some(Ordering { wait, asker, client_id, group, wish, .. }) = self.orders.take(key)
+        else {
+            return;
+        };
+        let conversation = conversation_of(self.settings.home, &group);
+        let route = Route { from: asker.inbox, to: None, conversation };
+        let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
+        let Asker { address, device, .. } = asker;
+        let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
+        let number = self.sends.put(wait);
+        let order = StoreOrder { number, route, once, body: Box::default(), change };
+        self.hand_to_conversation(now, order, fx);
+    }
+
+    /// Orders whose members were not found in time; when to look again.
+    pub(crate) fn turn_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let (over, next) = self.orders.overdue(now, self.settings.limits.answer_ms_max);
+        for ordering in over {
+            self.answer_send(ordering.wait, Err(ChatFault::Busy), fx);
+        }
+        next
+    }
+}

@@ -1,0 +1,283 @@
+//! What a group is: the sum of its changes.
+//!
+//! Pure: it is told changes in their order, and says whether another one may be, who may speak and
+//! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
+
+use base::hash::HashKey;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{
+    ChatFault, ChatMessage, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
+    GroupVerb,
+};
+use model::timeline::TimelineId;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// What a member may do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Role {
+    Member,
+    Admin,
+    Owner,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Membership {
+    member: GroupMember,
+    role: Role,
+    muted: bool,
+    /// The number of the message by which it became one: what was before it does not read.
+    pub(crate) since: u64,
+}
+
+/// A change that somebody wants. Those who are to become members have been found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wish {
+    pub verb: GroupVerb,
+    pub title: Box<str>,
+    pub members: Vec<(AccountAddress, Option<AccountId>)>,
+}
+
+/// A group as its changes have made it.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct GroupState {
+    /// The message that told of its making: number, and what it said.
+    made: Option<(u64, GroupChange)>,
+    /// That of its last change.
+    pub(crate) last_id: u64,
+    members: BTreeMap<TimelineId, Membership>,
+    closed: bool,
+    /// The members' inboxes, while nothing changes.
+    inboxes: Option<Arc<[TimelineId]>>,
+}
+
+/// What becomes of a wish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is to be stored.
+    Change(GroupChange),
+    /// It is what made the group, by a message with this number.
+    Made(u64),
+}
+
+impl GroupState {
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// An account's membership, by its inbox.
+    pub(crate) fn member(&self, inbox: TimelineId) -> Result<&Membership, ChatFault> {
+        self.members.get(&inbox).ok_or(ChatFault::NotMember)
+    }
+
+    /// Whether this account may say something.
+    pub(crate) fn may_speak(&self, by: TimelineId) -> Result<(), ChatFault> {
+        let it = self.member(by)?;
+        let is_silenced = it.muted || self.closed;
+        if is_silenced && it.role == Role::Member { Err(ChatFault::Muted) } else { Ok(()) }
+    }
+
+    /// The inboxes of all members.
+    pub(crate) fn inboxes(&mut self) -> Arc<[TimelineId]> {
+        let members = &self.members;
+        self.inboxes.get_or_insert_with(|| members.keys().copied().collect()).clone()
+    }
+
+    /// What a wish of an account becomes.
+    pub(crate) fn judge(
+        &self,
+        home: HashKey,
+        (by, asker): (TimelineId, &AccountAddress),
+        wish: &Wish,
+        members_max: usize,
+    ) -> Result<Verdict, ChatFault> {
+        let Wish { verb, title, members } = wish;
+        if title.len() > GROUP_TITLE_BYTES_MAX || members.len() > GROUP_NAMED_MAX {
+            return Err(ChatFault::TooLarge);
+        }
+        let title = match verb {
+            GroupVerb::Create | GroupVerb::Rename => title.clone(),
+            _ => Box::default(),
+        };
+        if *verb == GroupVerb::Create {
+            return self.judge_making(asker, title, members, members_max);
+        }
+        let role = self.member(by)?.role;
+        let members = match verb {
+            GroupVerb::Leave => vec![self.member(by)?.member.clone()],
+            GroupVerb::Add => self.strangers(home, members)?,
+            GroupVerb::Close | GroupVerb::Open | GroupVerb::Rename | GroupVerb::Dissolve => vec![],
+            verb => self.concerned(*verb, members),
+        };
+        let change = GroupChange { verb: *verb, title, members };
+        self.allows(home, role, &change)?;
+        if *verb == GroupVerb::Add && self.len() + change.members.len() > members_max {
+            return Err(ChatFault::GroupFull);
+        }
+        Ok(Verdict::Change(change))
+    }
+
+    /// Who makes a group again makes no second one.
+    fn judge_making(
+        &self,
+        asker: &AccountAddress,
+        title: Box<str>,
+        members: &[(AccountAddress, Option<AccountId>)],
+        members_max: usize,
+    ) -> Result<Verdict, ChatFault> {
+        let all = found(members)?;
+        // Whoever makes it is named first.
+        if all.first().is_none_or(|first| first.address != *asker) {
+            return Err(ChatFault::Invalid);
+        }
+        if all.len() > members_max {
+            return Err(ChatFault::GroupFull);
+        }
+        let change = GroupChange { verb: GroupVerb::Create, title, members: all };
+        match &self.made {
+            Some((id, made)) if *made == change => Ok(Verdict::Made(*id)),
+            Some(_) => Err(ChatFault::Conflict),
+            None => Ok(Verdict::Change(change)),
+        }
+    }
+
+    /// Those who are no members yet.
+    fn strangers(
+        &self,
+        home: HashKey,
+        members: &[(AccountAddress, Option<AccountId>)],
+    ) -> Result<Vec<GroupMember>, ChatFault> {
+        let mut all = found(members)?;
+        all.retain(|one| !self.members.contains_key(&one.address.inbox(home, one.id)));
+        Ok(all)
+    }
+
+    /// Members who are named, and to whom it makes a difference.
+    fn concerned(
+        &self,
+        verb: GroupVerb,
+        members: &[(AccountAddress, Option<AccountId>)],
+    ) -> Vec<GroupMember> {
+        let named: HashSet<_> = members.iter().map(|(address, _)| address).collect();
+        let differs = |it: &&Membership| {
+            named.contains(&it.member.address)
+                && match verb {
+                    GroupVerb::Promote => it.role == Role::Member,
+                    GroupVerb::Demote => it.role == Role::Admin,
+                    GroupVerb::HandOver => it.role != Role::Owner,
+                    GroupVerb::Mute => !it.muted,
+                    GroupVerb::Unmute => it.muted,
+                    _ => true,
+                }
+        };
+        self.members.values().filter(differs).map(|it| it.member.clone()).collect()
+    }
+
+    /// Whether a role allows a change that makes a difference.
+    fn allows(&self, home: HashKey, role: Role, change: &GroupChange) -> Result<(), ChatFault> {
+        let least = match change.verb {
+            GroupVerb::Leave => Role::Member,
+            GroupVerb::HandOver | GroupVerb::Promote | GroupVerb::Demote | GroupVerb::Dissolve => {
+                Role::Owner
+            }
+            _ => Role::Admin,
+        };
+        let role_of = |one: &GroupMember| {
+            self.members.get(&one.address.inbox(home, one.id)).map(|it| it.role)
+        };
+        let is_above = |one: &GroupMember| role_of(one).is_none_or(|other| other < role);
+        let is_unchanged = match change.verb {
+            GroupVerb::Close => self.closed,
+            GroupVerb::Open => !self.closed,
+            GroupVerb::Rename | GroupVerb::Dissolve => false,
+            _ => change.members.is_empty(),
+        };
+        match change.verb {
+            _ if role < least => Err(ChatFault::Forbidden),
+            _ if is_unchanged => Err(ChatFault::Unchanged),
+            // A group is never without an owner: that one hands it over first.
+            GroupVerb::Leave if role == Role::Owner => Err(ChatFault::Forbidden),
+            GroupVerb::HandOver if change.members.len() != 1 => Err(ChatFault::Invalid),
+            GroupVerb::Remove | GroupVerb::Mute | GroupVerb::Unmute
+                if !change.members.iter().all(is_above) =>
+            {
+                Err(ChatFault::Forbidden)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a message tells of has happened. Those whom it concerns: the members, and those who
+    /// were until then.
+    pub(crate) fn apply(
+        &mut self,
+        home: HashKey,
+        id: u64,
+        change: &GroupChange,
+    ) -> Arc<[TimelineId]> {
+        let before = self.inboxes();
+        self.inboxes = None;
+        self.last_id = id;
+        if change.verb == GroupVerb::Create && self.made.is_none() {
+            self.made = Some((id, change.clone()));
+        }
+        for (at, one) in change.members.iter().enumerate() {
+            let inbox = one.address.inbox(home, one.id);
+            if change.verb.makes_members() {
+                let is_owner = change.verb == GroupVerb::Create && at == 0;
+                let role = if is_owner { Role::Owner } else { Role::Member };
+                let it = Membership { member: one.clone(), role, muted: false, since: id };
+                self.members.insert(inbox, it);
+            }
+            self.changes(inbox, change.verb);
+        }
+        match change.verb {
+            GroupVerb::Close => self.closed = true,
+            GroupVerb::Open => self.closed = false,
+            GroupVerb::Dissolve => self.members.clear(),
+            _ => {}
+        }
+        if change.verb.ends_membership() { before } else { self.inboxes() }
+    }
+
+    /// What a change is for one of those whom it names.
+    fn changes(&mut self, inbox: TimelineId, verb: GroupVerb) {
+        if verb.ends_membership() {
+            self.members.remove(&inbox);
+            return;
+        }
+        if verb == GroupVerb::HandOver {
+            let owners = self.members.values_mut().filter(|it| it.role == Role::Owner);
+            owners.for_each(|it| it.role = Role::Admin);
+        }
+        let Some(it) = self.members.get_mut(&inbox) else { return };
+        match verb {
+            GroupVerb::HandOver => (it.role, it.muted) = (Role::Owner, false),
+            GroupVerb::Promote => (it.role, it.muted) = (Role::Admin, false),
+            GroupVerb::Demote => it.role = Role::Member,
+            GroupVerb::Mute => it.muted = true,
+            GroupVerb::Unmute => it.muted = false,
+            _ => {}
+        }
+    }
+
+    /// What a message of the group's timeline tells of has happened. False: it tells of nothing
+    /// that is known here, so nothing is known of the group.
+    pub(crate) fn recall(&mut self, home: HashKey, message: &ChatMessage) -> bool {
+        let change = GroupChange::of(&message.content);
+        change.map(|change| self.apply(home, message.id, &change)).is_some()
+    }
+}
+
+/// Those who are named, each once; all of them have been found.
+fn found(members: &[(AccountAddress, Option<AccountId>)]) -> Result<Vec<GroupMember>, ChatFault> {
+    let mut all: Vec<GroupMember> = Vec::with_capacity(members.len());
+    for (address, id) in members {
+        let one = GroupMember { address: address.clone(), id: id.ok_or(ChatFault::Invalid)? };
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    Ok(all)
+}

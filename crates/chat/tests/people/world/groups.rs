@@ -1,0 +1,171 @@
+//! Groups: who does what to them, and what everybody must have of them in the end.
+
+use super::{Device, PEOPLE, Said, World, person, whole};
+use model::account::AccountAddress;
+use model::chat::{ChatFault, ChatMessage, ClientMessageId, GroupChange, GroupOrder, GroupVerb};
+use model::timeline::Seq;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Groups that there are, at most.
+const GROUPS_MAX: usize = 3;
+
+/// What was said to a group, as far as anybody has it.
+type Conversation = BTreeMap<Seq, Arc<ChatMessage>>;
+
+impl World {
+    /// Groups that somebody has heard of.
+    pub fn groups(&self) -> Vec<AccountAddress> {
+        let all = self.devices.iter().flat_map(|device| &device.groups);
+        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    pub(super) fn a_group(&mut self) -> Option<AccountAddress> {
+        let groups = self.groups();
+        let at = self.rng.below(groups.len().max(1) as u64) as usize;
+        groups.get(at).cloned()
+    }
+
+    /// A device wants something of a group, or says again that it does.
+    pub(super) fn order(&mut self, at: usize) {
+        let account = self.devices[at].account.clone();
+        let own: Vec<Said> = self.orders.keys().filter(|(by, _)| *by == account).cloned().collect();
+        if !own.is_empty() && self.rng.one_in(4) {
+            let said = own[self.rng.below(own.len() as u64) as usize].clone();
+            if self.devices[at].said.contains(&said) {
+                self.order_this(at, said);
+            }
+            return;
+        }
+        let group = self.a_group();
+        let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
+        let verb = GroupVerb::ALL[self.rng.below(GroupVerb::ALL.len() as u64) as usize];
+        // Whatever ends much is rare.
+        let verb = match verb {
+            _ if makes => GroupVerb::Create,
+            GroupVerb::Create | GroupVerb::Dissolve if !self.rng.one_in(20) => GroupVerb::Add,
+            GroupVerb::Close if !self.rng.one_in(3) => GroupVerb::Open,
+            GroupVerb::Mute if !self.rng.one_in(3) => GroupVerb::Unmute,
+            verb => verb,
+        };
+        let count = if verb == GroupVerb::HandOver { 1 } else { 1 + self.rng.below(2) };
+        let members = (0..count).map(|_| person(self.rng.below(PEOPLE.into()) as u32).into());
+        let members = members.collect();
+        self.order_new(at, verb, group, members);
+    }
+
+    fn order_new(
+        &mut self,
+        at: usize,
+        verb: GroupVerb,
+        group: Option<AccountAddress>,
+        members: Vec<model::account::Addressee>,
+    ) {
+        let number = self.tried.len() + self.orders.len();
+        let client_id = ClientMessageId((1 << 64 | number as u128).to_be_bytes());
+        let said = (self.devices[at].account.clone(), client_id);
+        let (group, title) = (group.map(Into::into), format!("title {number}").into());
+        let order = GroupOrder { group, client_id, verb, title, members };
+        self.orders.insert(said.clone(), order);
+        self.order_this(at, said);
+    }
+
+    fn order_this(&mut self, at: usize, said: Said) {
+        let order = self.orders[&said].clone();
+        self.devices[at].said.insert(said.clone());
+        if let Some(request) = self.devices[at].orders(said, order) {
+            self.ask(at, request);
+        }
+    }
+
+    /// A device wants something of a group; the answer, when everything is at rest.
+    pub fn orders(
+        &mut self,
+        at: usize,
+        verb: GroupVerb,
+        group: Option<&AccountAddress>,
+        members: &[u32],
+    ) -> Result<(), ChatFault> {
+        let members = members.iter().map(|&n| person(n).into()).collect();
+        self.order_new(at, verb, group.cloned(), members);
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Each group's messages are there for those who were members then, and for nobody else.
+    pub(super) fn check_groups(&self) {
+        let inboxes: Vec<_> = (0..PEOPLE).map(|n| (person(n), self.inbox_of(n))).collect();
+        let mut all = BTreeMap::<AccountAddress, Conversation>::new();
+        for message in inboxes.iter().flat_map(|(_, inbox)| inbox.values()) {
+            if message.to.is_group() {
+                let group = all.entry(message.to.clone()).or_default();
+                let before = group.insert(message.seq, message.clone());
+                assert!(before.is_none_or(|before| before == *message), "one at a place");
+            }
+        }
+        for (group, conversation) in &all {
+            self.check_group(group, conversation, &inboxes);
+        }
+        for (said, (id, seq, _)) in &self.sent {
+            let group = match (self.tried.get(said), self.orders.get(said)) {
+                (Some((to, _)), _) if to.is_group() => to.clone(),
+                (_, Some(order)) if order.verb != GroupVerb::Create => {
+                    order.group.as_ref().expect("named").within("")
+                }
+                _ => continue,
+            };
+            let found = all.get(&group).and_then(|conversation| conversation.get(seq));
+            let found = found.unwrap_or_else(|| panic!("{said:?} is nowhere in {group}"));
+            assert_eq!((&found.from, found.client_id, found.id), (&said.0, said.1, *id));
+        }
+    }
+
+    fn inbox_of(&self, n: u32) -> BTreeMap<Seq, Arc<ChatMessage>> {
+        let of = self.devices.iter().filter(|device| device.account == person(n));
+        whole(&of.collect::<Vec<&Device>>())
+    }
+
+    fn check_group(
+        &self,
+        group: &AccountAddress,
+        conversation: &Conversation,
+        inboxes: &[(AccountAddress, BTreeMap<Seq, Arc<ChatMessage>>)],
+    ) {
+        let mut members = BTreeSet::<AccountAddress>::new();
+        let mut concerned = BTreeMap::<&AccountAddress, Vec<Seq>>::new();
+        for (at, (&seq, message)) in (1..).zip(conversation) {
+            assert_eq!(seq, at, "{group} has no gap: {conversation:?}");
+            let before = members.clone();
+            let change = GroupChange::of(&message.content);
+            let named = change.iter().flat_map(|change| &change.members);
+            let named: Vec<_> = named.map(|one| one.address.clone()).collect();
+            let verb = change.as_ref().map(|change| change.verb);
+            match verb {
+                Some(verb) if verb.makes_members() => members.extend(named),
+                Some(GroupVerb::Dissolve) => members.clear(),
+                Some(verb) if verb.ends_membership() => members.retain(|it| !named.contains(it)),
+                _ => {}
+            }
+            assert!(members.len() <= 3, "the limit of tests");
+            let is_first = verb == Some(GroupVerb::Create);
+            assert!(is_first == (seq == 1), "it is made once, and at first");
+            assert!(is_first || before.contains(&message.from), "{message:?} is by no member");
+            let ends = verb.is_some_and(GroupVerb::ends_membership);
+            let whom = if ends { &before } else { &members };
+            for (person, _) in inboxes.iter().filter(|(person, _)| whom.contains(person)) {
+                concerned.entry(person).or_default().push(seq);
+            }
+        }
+        for (person, inbox) in inboxes {
+            let has = inbox.values().filter(|it| it.to == *group).map(|it| it.seq);
+            let has: Vec<Seq> = has.collect();
+            let all = concerned.remove(person).unwrap_or_default();
+            assert_eq!(has, all, "{person} has of {group} what concerns it, in order");
+            for device in self.devices.iter().filter(|device| device.account == *person) {
+                for (_, seq) in device.read.iter().filter(|(of, _)| of == group) {
+                    assert!(all.contains(seq), "{person} has read {seq} of {group}");
+                }
+            }
+        }
+    }
+}

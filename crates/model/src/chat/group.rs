@@ -1,0 +1,199 @@
+//! Groups: what is asked of one, and what happened in it.
+//!
+//! A group has an address as an account has, `id@conference.domain`; what is said to it is said to
+//! all its members. Every change of it is a message of its conversation, of the kind
+//! [`Content::GROUP`], whose `extra` is ASCII: a verb and, behind blanks, whom it concerns, each as
+//! `address#account`. The text of `create` and `rename` is the title.
+
+use super::{ClientMessageId, Content};
+use crate::account::{AccountAddress, AccountId, Addressee};
+use std::fmt::Write;
+
+/// Longest title of a group, bytes.
+pub const GROUP_TITLE_BYTES_MAX: usize = 256;
+
+/// Most members that one order names.
+pub const GROUP_NAMED_MAX: usize = 128;
+
+/// Members that a group may have, whatever the configuration says.
+pub const GROUP_MEMBERS_HARD_MAX: u32 = 100_000;
+
+/// What stands before the domain of those who make groups, in the domain of the groups.
+const SERVICE: &str = "conference.";
+
+/// Declares the verbs once: variant, word, meaning.
+macro_rules! verbs {
+    ($($variant:ident $word:literal $meaning:literal;)+) => {
+        /// What is done to a group.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum GroupVerb { $(#[doc = $meaning] $variant,)+ }
+
+        impl GroupVerb {
+            /// All of them.
+            pub const ALL: &'static [GroupVerb] = &[$(GroupVerb::$variant,)+];
+
+            /// The word in messages and the log.
+            pub const fn word(self) -> &'static str {
+                match self { $(GroupVerb::$variant => $word,)+ }
+            }
+        }
+    };
+}
+
+verbs! {
+    Create "create" "It is made. The first who is named owns it, the others are members.";
+    Add "add" "These are members from now on.";
+    Remove "remove" "These are members no more.";
+    Leave "leave" "This one goes.";
+    HandOver "hand-over" "This member owns it from now on; who did is an admin.";
+    Promote "promote" "These members are admins from now on.";
+    Demote "demote" "These admins are members like others from now on.";
+    Mute "mute" "These members may not say anything.";
+    Unmute "unmute" "They may again.";
+    Close "close" "Only owner and admins may say something.";
+    Open "open" "All may again.";
+    Rename "rename" "It has another title.";
+    Dissolve "dissolve" "It has no members any more, and never will.";
+}
+
+impl GroupVerb {
+    /// Those whom it concerns are members no more; they are told so, and nothing after.
+    pub const fn ends_membership(self) -> bool {
+        matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Dissolve)
+    }
+
+    /// It makes members of those who are named.
+    pub const fn makes_members(self) -> bool {
+        matches!(self, GroupVerb::Create | GroupVerb::Add)
+    }
+}
+
+/// What a member wants of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupOrder {
+    /// Which; not said for [`GroupVerb::Create`]: its address follows from who makes it and from
+    /// the client's id.
+    pub group: Option<Addressee>,
+    /// The asker's own id: whoever asks again with it changes nothing twice.
+    pub client_id: ClientMessageId,
+    /// What is to be done.
+    pub verb: GroupVerb,
+    /// The title, of those that have one, at most [`GROUP_TITLE_BYTES_MAX`] bytes.
+    pub title: Box<str>,
+    /// To whom, at most [`GROUP_NAMED_MAX`].
+    pub members: Vec<Addressee>,
+}
+
+/// Somebody who is spoken of: an account, by address and number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupMember {
+    /// The account's address.
+    pub address: AccountAddress,
+    /// Its number.
+    pub id: AccountId,
+}
+
+/// What happened in a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupChange {
+    /// What was done.
+    pub verb: GroupVerb,
+    /// The title; empty where there is none.
+    pub title: Box<str>,
+    /// To whom.
+    pub members: Vec<GroupMember>,
+}
+
+impl GroupChange {
+    /// What a message says that tells of it.
+    pub fn content(&self) -> Content {
+        let mut extra = String::from(self.verb.word());
+        for GroupMember { address, id } in &self.members {
+            let _ = write!(extra, " {address}#{}", id.0); // a String takes everything
+        }
+        let (kind, extra) = (Content::GROUP, extra.into_bytes().into());
+        Content { kind, text: self.title.clone(), extra, counts: false }
+    }
+
+    /// What a message tells of; `None`: of nothing that is known here.
+    pub fn of(content: &Content) -> Option<GroupChange> {
+        let extra = std::str::from_utf8(&content.extra).ok();
+        let mut words = extra.filter(|_| content.kind == Content::GROUP)?.split(' ');
+        let verb = words.next()?;
+        let verb = GroupVerb::ALL.iter().copied().find(|known| known.word() == verb)?;
+        let members = words.map(|word| {
+            let (address, id) = word.split_once('#')?;
+            let id = AccountId(id.parse().ok()?);
+            Some(GroupMember { address: AccountAddress::parse(address, "").ok()?, id })
+        });
+        let members = members.collect::<Option<_>>()?;
+        Some(GroupChange { verb, title: content.text.clone(), members })
+    }
+}
+
+impl AccountAddress {
+    /// Whether it is a group's; an account never has such a one.
+    pub fn is_group(&self) -> bool {
+        self.domain().starts_with(SERVICE)
+    }
+
+    /// The address of the group with this number, among those that accounts of a domain make; if
+    /// the domain is not too long for it.
+    pub fn of_group(number: u64, domain: &str) -> Option<AccountAddress> {
+        let digit = |at: u32| {
+            let five = (u128::from(number) << 1) >> (60 - 5 * at) & 31;
+            char::from(b"abcdefghijklmnopqrstuvwxyz234567"[five as usize])
+        };
+        let name: String = (0..13).map(digit).collect();
+        AccountAddress::parse(&name, &format!("{SERVICE}{domain}")).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, id: u64) -> GroupMember {
+        let address = AccountAddress::parse(name, "a.example").expect("right");
+        GroupMember { address, id: AccountId(id) }
+    }
+
+    #[test]
+    fn a_change_is_read_as_it_was_written() {
+        for &verb in GroupVerb::ALL {
+            for members in [vec![], vec![member("ann", 1), member("b.b", u64::MAX)]] {
+                let change = GroupChange { verb, title: "Über us".into(), members };
+                assert_eq!(GroupChange::of(&change.content()), Some(change));
+            }
+        }
+        let most = vec![member(&"x".repeat(64), u64::MAX); GROUP_NAMED_MAX + 1];
+        let change = GroupChange { verb: GroupVerb::Add, title: "".into(), members: most };
+        assert!(change.content().extra.len() <= crate::chat::EXTRA_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_is_no_change_is_not_guessed_at() {
+        let of = |kind, extra: &str| {
+            GroupChange::of(&Content { kind, extra: extra.as_bytes().into(), ..Content::text("") })
+        };
+        assert!(of(Content::GROUP, "leave ann@a.example#1").is_some());
+        assert_eq!(of(Content::TEXT, "leave ann@a.example#1"), None);
+        for extra in
+            ["", "lead", "leave ann", "leave ann@a.example", "leave Ann@a#1", "leave a@a#x"]
+        {
+            assert_eq!(of(Content::GROUP, extra), None, "{extra}");
+        }
+    }
+
+    #[test]
+    fn groups_have_addresses_of_their_own() {
+        let all = [0, 1, 2, 31, 32, 1 << 63, u64::MAX, u64::MAX - 1];
+        let all = all.map(|number| AccountAddress::of_group(number, "a.example").expect("right"));
+        for (n, address) in all.iter().enumerate() {
+            assert!(address.is_group() && address.name().len() == 13);
+            assert!(!all[..n].contains(address), "{address}");
+        }
+        assert!(!member("conference", 1).address.is_group());
+        assert_eq!(AccountAddress::of_group(1, &"x.".repeat(124)), None);
+    }
+}
