@@ -5,6 +5,7 @@ is the server's or the test's. Ports are chosen here, not by the server, so that
 same over its restarts. Waiting is polling with a deadline.
 """
 
+import fcntl
 import os
 import random
 import resource
@@ -23,7 +24,7 @@ from mqtt.wire import V311, V5, Wire
 KIND = os.environ.get("HOLDLINE_E2E_MQTT", "holdline")
 IS_HOLDLINE = KIND == "holdline"
 PORTS = range(20000, 30000)  # below what the kernel gives to clients
-_dice = random.Random(os.getpid())
+BLOCK_PORTS = 50
 
 
 def holdline_only(why):
@@ -40,17 +41,39 @@ def descriptors(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
+def _ports():
+    """Each port of loopback that is this process's own and that nobody listens on, once.
+
+    Ports come in blocks, a block belongs to who holds the lock on its file until he ends. So a port
+    that was chosen and is not listened on yet, or not during a restart, is nobody else's either.
+    """
+    folder = os.path.join(tempfile.gettempdir(), f"holdline-ports-{os.getuid()}")
+    os.makedirs(folder, exist_ok=True)
+    blocks = [PORTS[start:start + BLOCK_PORTS] for start in range(0, len(PORTS), BLOCK_PORTS)]
+    random.Random(os.getpid()).shuffle(blocks)
+    locks = []
+    for block in blocks:
+        locks.append(open(os.path.join(folder, str(block.start)), "w", encoding="utf-8"))
+        try:
+            fcntl.flock(locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        for port in block:
+            with socket.socket() as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    trial.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            yield port
+
+
+_free_ports = _ports()
+
+
 def free_port():
-    """A port of loopback that nobody listens on."""
-    while True:
-        port = _dice.choice(PORTS)
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+    """A port of loopback that nobody listens on, and that no other test is given."""
+    return next(_free_ports)
 
 
 def passwords(path, users):
