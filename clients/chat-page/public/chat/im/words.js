@@ -39,6 +39,11 @@ const FAULTS = {
     5: ["busy", true],
     6: ["store_full", true],
     7: ["store_failed", true],
+    8: ["not_member", false],
+    9: ["forbidden", false],
+    10: ["muted", false],
+    11: ["group_full", false],
+    12: ["unchanged", false],
 };
 /** What this library says besides the wire's words. */
 export const OWN_WORDS = {
@@ -80,6 +85,11 @@ const MEANINGS = {
     unknown_version: "a version of the protocol that is not served",
     unknown_account: "there is no such account",
     conflict: "the client id was used for another message",
+    not_member: "there is no such group, or you are no member of it",
+    forbidden: "your role in the group does not allow it",
+    muted: "you are muted, or the group is closed",
+    group_full: "the group has no room for so many members",
+    unchanged: "it is so already",
     invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 /** A fault of the server, of the connection, or of what was asked. */
