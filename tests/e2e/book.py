@@ -165,10 +165,6 @@ class Terminal:
         """What the commands in other terminals have printed so far."""
         return [read(out) for _, _, out in self.held]
 
-    def printing(self):
-        """Whether a command in another terminal may print more by itself: a server does not."""
-        return any(not command.startswith("holdline serve") for command, _, _ in self.held)
-
     def close(self):
         self.shell.kill()
         self.shell.wait()

@@ -16,7 +16,7 @@ import unittest
 import book
 import fixture
 
-GUIDES = ["start"]
+GUIDES = ["start", "operate"]
 TRANSLATED = {}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
@@ -25,11 +25,18 @@ NOT_RUN = {
         "make run": "builds the release binary; the tests have one",
         "install -m 755 target/release/holdline /usr/local/bin/holdline": "wants root and a build",
     },
+    "operate": {
+        "holdline doctor --connections 200000 --apply": "wants root, and changes the machine",
+    },
 }
 # Commands that may end otherwise than with 0, and why.
 ENDS = {
     "start": {
         "holdline doctor --connections 200000 --role client": ((0, 1), "1 where it is not fit"),
+    },
+    "operate": {
+        "holdline doctor --connections 200000": ((0, 1), "1 where it is not fit"),
+        'holdline doctor --connections 200000 --pid "$(cat data/LOCK)"': ((0, 1), "likewise"),
     },
 }
 
@@ -48,6 +55,7 @@ def shell(name):
 @unittest.skipUnless(book.spaces(), "no network of one's own may be opened here: IT WAS NOT TRIED")
 class Guides(unittest.TestCase):
     maxDiff = None
+    patience_s = book.DEADLINE_S
 
     def read(self, name, text=None):
         """Does what a reader of the page does."""
@@ -80,17 +88,18 @@ class Guides(unittest.TestCase):
         return output
 
     def shows(self, terminal, where, wanted, output):
-        end = time.monotonic() + book.DEADLINE_S
+        end = time.monotonic() + self.patience_s
         while True:
             printed = [output, *terminal.printed()]
             if any(book.matches(wanted, each) for each in printed):
                 return
-            if time.monotonic() > end or not terminal.printing():
+            if time.monotonic() > end or not terminal.held:
                 self.fail(f"{where}: nobody printed\n{wanted}\nbut\n" + "\n--\n".join(printed))
             time.sleep(0.1)
 
     def test_what_does_not_hold_is_noticed(self):
         serve = "```sh\nholdline serve\n```\n"
+        self.patience_s = 1
         self.read("good", serve + "```sh\nholdline status\n```\n```text\n… ready\n```\n")
         for wrong in ("```sh\nholdline status --jsno\n```", "```sh\nholdline serve --dta x\n```",
                       "```sh\nholdline status\n```\n```text\n… ready to go\n```"):
