@@ -1,0 +1,170 @@
+"""What watches a server: alerts and dashboard name metrics that a running server has, in expressions
+that Prometheus takes, and each alert fires when it should and not before.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import fixture
+from fixture import Case
+from test_metrics import TOOL
+
+ALERTS = os.path.join(fixture.ROOT, "docs", "alerts.yml")
+SCRIPT = os.path.join(fixture.ROOT, "scripts", "dashboard.py")
+sys.path.insert(0, os.path.dirname(SCRIPT))
+import dashboard  # noqa: E402
+
+# By alert: what Prometheus would have scraped each minute, in promtool's notation, and after how
+# many minutes it has to fire. `0+9x20` grows by nine a minute, `5x20` stays five.
+FIRES = {
+    "HoldlineDown": ({"up": "0x20"}, 2),
+    "HoldlineStoreFailed": ({"holdline_store_failed": "1x20"}, 1),
+    "HoldlineStoreFull": ({"holdline_store_full": "1x20"}, 3),
+    "HoldlineAcceptFailures": ({"holdline_accept_failures_total": "0+1x20"}, 12),
+    "HoldlineConnectionsLost": ({"holdline_connections": "2000x10 1300x10"}, 12),
+    "HoldlineMemoryShort": ({"holdline_memory_pressure": "1x20"}, 2),
+    "HoldlineBusy": ({'holdline_connections_closed_total{reason="busy"}': "0+90x30"}, 17),
+    "HoldlineSlowConsumers": (
+        {'holdline_connections_closed_total{reason="slow_consumer"}': "0+2x20"}, 10),
+    "HoldlineMessagesDropped": ({'holdline_messages_dropped_total{reason="queue_bytes"}': "0+2x30",
+                                 "holdline_deliveries_total": "0+1000x30"}, 17),
+    "HoldlineLoginsRefused": ({"holdline_sessions_refused_total": "0+90x20",
+                               "holdline_binds_refused_total": "0x20",
+                               "holdline_chat_logins_refused_total": "0x20"}, 12),
+    "HoldlineTurnLong": ({"holdline_shard_turn_seconds_max": "0.06x20"}, 12),
+    "HoldlineMailboxFull": ({"holdline_mailbox_full_total": "0+1x20"}, 6),
+    "HoldlineDirectoryAway": ({'holdline_presence_circuit{state="closed"}': "0x20"}, 6),
+    "HoldlineDirectoryBehind": ({"holdline_presence_lag_seconds": "31x20"}, 6),
+    "HoldlineDeadLetters": (
+        {'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "0+1x20"}, 5),
+    "HoldlineBridgeDown": ({"holdline_bridges": "2x20", "holdline_bridges_online": "1x20"}, 11),
+    "HoldlineRecordsLost": ({"holdline_log_lines_lost_total": "0+1x20",
+                             "holdline_api_audit_log_lost_total": "0x20"}, 5),
+    "HoldlineDefect": ({"holdline_impossible_total": "0+1x20"}, 5),
+}
+# The same of a server that is well, with a little of everything: nobody is called.
+WELL = {
+    "up": "1x30", "holdline_store_failed": "0x30", "holdline_store_full": "0x30",
+    "holdline_accept_failures_total": "0x30", "holdline_connections": "2000x10 1500x20",
+    "holdline_memory_pressure": "0x30",
+    'holdline_connections_closed_total{reason="busy"}': "0+30x30",
+    'holdline_connections_closed_total{reason="slow_consumer"}': "0+0.5x30",
+    'holdline_messages_dropped_total{reason="queue_bytes"}': "0+1x30",
+    "holdline_deliveries_total": "0+2000x30",
+    "holdline_sessions_refused_total": "0+10x30", "holdline_binds_refused_total": "0+10x30",
+    "holdline_chat_logins_refused_total": "0x30", "holdline_shard_turn_seconds_max": "0.04x30",
+    "holdline_mailbox_full_total": "0x30", 'holdline_presence_circuit{state="closed"}': "1x30",
+    "holdline_presence_lag_seconds": "1x30", "holdline_bridges": "2x30",
+    'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "3x30",
+    "holdline_bridges_online": "2x30", "holdline_log_lines_lost_total": "2x30",
+    "holdline_api_audit_log_lost_total": "0x30", "holdline_impossible_total": "0x30",
+}
+
+
+def rules():
+    """The alerts' names, and their expressions."""
+    with open(ALERTS, encoding="utf-8") as file:
+        text = file.read()
+    found = re.findall(r"- alert: (\w+)\n +expr: (?:>-\n)?(.*?)\n +(?:for|labels):", text, re.S)
+    assert len(found) == text.count("- alert:")
+    return dict(found)
+
+
+def curves():
+    """The dashboard's expressions, by panel."""
+    with open(dashboard.FILE, encoding="utf-8") as file:
+        panels = json.load(file)["panels"]
+    return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", [])]
+
+
+def labelled(name):
+    """A series of the job that the rules look at."""
+    metric, _, labels = name.partition("{")
+    more = ', instance="a:7080", job="holdline"}'
+    return metric + "{" + (labels[:-1] + more if labels else more.removeprefix(", "))
+
+
+def selections(expression):
+    """(metric, label, value) of what an expression selects by equality or by a row of words."""
+    for metric, inside in re.findall(r"\b((?:holdline|process)_\w+)\{([^}]*)\}", expression):
+        for label, value in re.findall(r'(\w+)=~?"([^"$]*)"', inside):
+            for word in value.split("|"):
+                yield metric, label, word
+
+
+class Names(Case):
+    SHARED = False
+
+    def test_every_metric_of_alerts_and_dashboard_is_one_of_a_server(self):
+        # Nobody is behind directory, webhook and bridge: what is told of them is there all the same.
+        server = self.start({"presence": {"directory": "redis://127.0.0.1:1"},
+                             "bridge.up": {"addresses": ["127.0.0.1:1"], "topics": ["a/# out 0"]},
+                             "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"}},
+                            '[[webhook]]\nurl = "http://127.0.0.1:1/"\n')
+        page = server.metrics()
+        there = set(re.findall(r"^# TYPE (\w+) ", page, re.M))
+        asked = [*rules().items(), *curves()]
+        for where, expression in asked:
+            with self.subTest(where):
+                named = dashboard.names(expression)
+                self.assertTrue(named or "up{" in expression, expression)
+                self.assertEqual(named - there, set())
+                for metric, label, value in selections(expression):
+                    sample = rf'^{metric}\{{(?:[^}}]*,)?{label}="{value}"[,}}]'
+                    self.assertRegex(page, re.compile(sample, re.M), expression)
+
+    def test_a_metric_that_no_server_has_would_be_noticed(self):
+        self.assertEqual(dashboard.names('sum by (x) (rate(holdline_no_such_total{a="b"}[5m]))'),
+                         {"holdline_no_such_total"})
+
+    def test_the_dashboard_is_what_its_script_prints(self):
+        with open(dashboard.FILE, encoding="utf-8") as file:
+            self.assertEqual(file.read(), dashboard.text(), "scripts/dashboard.py --write")
+
+
+@unittest.skipUnless(os.access(TOOL, os.X_OK), "promtool could not be had: IT WAS NOT TRIED")
+class Rules(unittest.TestCase):
+    maxDiff = None
+
+    def told(self, *words):
+        told = subprocess.run([TOOL, *words], capture_output=True, text=True, check=False)
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+        return told.stdout
+
+    def test_prometheus_takes_the_alerts(self):
+        self.assertIn(f"{len(rules())} rules found", self.told("check", "rules", ALERTS))
+
+    def test_prometheus_takes_every_expression_of_the_dashboard(self):
+        shown = [expression.replace("$__rate_interval", "5m").replace("$job", "holdline")
+                 .replace("$instance", ".*") for _, expression in curves()]
+        recorded = [{"record": f"panel:{number}", "expr": expression}
+                    for number, expression in enumerate(shown)]
+        self.check({"groups": [{"name": "panels", "rules": recorded}]}, "check", "rules")
+
+    def check(self, content, *words):
+        """What is JSON is YAML, too."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yml", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            return self.told(*words, file.name)
+
+    def case(self, series, minutes, expected):
+        firing = 'ALERTS{alertstate="firing"}'
+        samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in expected]
+        return {"interval": "1m",
+                "input_series": [{"series": labelled(name), "values": values}
+                                 for name, values in series.items()],
+                "promql_expr_test": [{"expr": f"count by (alertname) ({firing})",
+                                      "eval_time": f"{minutes}m", "exp_samples": samples}]}
+
+    def test_each_alert_fires_when_it_should_and_none_of_a_server_that_is_well(self):
+        self.assertEqual(set(FIRES), set(rules()))
+        cases = [self.case(series, minutes, [name]) for name, (series, minutes) in FIRES.items()]
+        cases += [self.case(WELL, minutes, []) for minutes in (5, 15, 25)]
+        self.check({"rule_files": [ALERTS], "evaluation_interval": "1m", "tests": cases},
+                   "test", "rules")
