@@ -16,7 +16,7 @@ import unittest
 import book
 import fixture
 
-GUIDES = ["start", "operate"]
+GUIDES = ["start", "operate", "security"]
 TRANSLATED = {}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
@@ -37,6 +37,17 @@ ENDS = {
     "operate": {
         "holdline doctor --connections 200000": ((0, 1), "1 where it is not fit"),
         'holdline doctor --connections 200000 --pid "$(cat data/LOCK)"': ((0, 1), "likewise"),
+    },
+    "security": {
+        "holdline pub --cafile chain.pem -p 8883 -V 5 -u ann -P wrong -i ann"
+        " -t home/ann/lamp -m on": ((0x86,), "a wrong password"),
+        "holdline pub --cafile chain.pem -p 8883 -V 5 -t home/ann/lamp -m on":
+            ((0x87,), "nobody's name"),
+        "holdline pub --cafile chain.pem -p 8883 -V 5 -u ann -P 'correct horse battery' -i bob"
+        " -t home/ann/lamp -m on": ((0x85,), "another's identifier"),
+        "holdline pub --cafile chain.pem -p 8883 -V 5 -u ann -P 'correct horse battery' -i ann"
+        " -q 1 -t home/bob/lamp -m on": ((1,), "another's topic"),
+        'holdline check --config holdline.toml | grep -c "$SECRET"': ((1,), "it is not there"),
     },
 }
 
