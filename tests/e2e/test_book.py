@@ -16,7 +16,7 @@ import unittest
 import book
 import fixture
 
-GUIDES = ["start", "operate", "security"]
+GUIDES = ["start", "operate", "security", "from-mosquitto"]
 TRANSLATED = {}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
@@ -48,6 +48,11 @@ ENDS = {
         "holdline pub --cafile chain.pem -p 8883 -V 5 -u ann -P 'correct horse battery' -i ann"
         " -q 1 -t home/bob/lamp -m on": ((1,), "another's topic"),
         'holdline check --config holdline.toml | grep -c "$SECRET"': ((1,), "it is not there"),
+    },
+    "from-mosquitto": {
+        "holdline pub -u ann -P wrong -t home/lamp -m off": ((4,), "a wrong password"),
+        "holdline sub -u ann -P secret -v -t 'home/#' --retained-only -W 2":
+            ((27,), "its time was over, as mosquitto_sub's"),
     },
 }
 
