@@ -3,7 +3,7 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash check deny mutants
+.PHONY: help run test bench crash check deny mutants book
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
@@ -37,6 +37,10 @@ deny: ## licences, bans and sources of the dependencies, and advisories where th
 
 mutants: ## what small changes of the code no test notices; ARGS: a commit, or --sample 400
 	@scripts/mutants.sh $(ARGS)
+
+book: ## make the documentation as a book in target/book; installs mdbook where it is missing
+	@command -v mdbook >/dev/null || cargo install --locked mdbook
+	@PATH="$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$$PATH" mdbook build
 
 check: ## formatting, lints, tidy and cargo's tests
 	@scripts/toolchain.sh

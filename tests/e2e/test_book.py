@@ -7,17 +7,23 @@ NOT_RUN with the reason; its flags are looked at all the same, by `--help` behin
 """
 
 import glob
+import json
 import os
 import re
-import shlex
+import subprocess
+import sys
 import time
 import unittest
 
-import book
 import fixture
+import terminal
 
-GUIDES = ["start", "operate", "security", "from-mosquitto"]
-TRANSLATED = {}
+SCRIPT = os.path.join(fixture.ROOT, "scripts", "book.py")
+sys.path.insert(0, os.path.dirname(SCRIPT))
+import book  # noqa: E402
+
+GUIDES = ["start", "operate", "security", "from-mosquitto", "from-emqx"]
+TRANSLATED = {"start.zh": "start"}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
 NOT_RUN = {
@@ -49,6 +55,10 @@ ENDS = {
         " -q 1 -t home/bob/lamp -m on": ((1,), "another's topic"),
         'holdline check --config holdline.toml | grep -c "$SECRET"': ((1,), "it is not there"),
     },
+    "from-emqx": {
+        "holdline pub -u bob -P 'battery staple' -V 5 -q 1 -t home/lamp -m off":
+            ((1,), "bob may not"),
+    },
     "from-mosquitto": {
         "holdline pub -u ann -P wrong -t home/lamp -m off": ((4,), "a wrong password"),
         "holdline sub -u ann -P secret -v -t 'home/#' --retained-only -W 2":
@@ -58,58 +68,58 @@ ENDS = {
 
 
 def page(name):
-    with open(os.path.join(book.DOCS, f"{name}.md"), encoding="utf-8") as file:
+    with open(os.path.join(terminal.DOCS, f"{name}.md"), encoding="utf-8") as file:
         return file.read()
 
 
 def shell(name):
     """The commands of a guide, each with its line."""
-    return [(line, command) for line, language, text in book.blocks(page(name))
-            if language == "sh" for command in book.commands(text)]
+    return [(line, command) for line, language, text in terminal.blocks(page(name))
+            if language == "sh" for command in terminal.commands(text)]
 
 
-@unittest.skipUnless(book.spaces(), "no network of one's own may be opened here: IT WAS NOT TRIED")
+@unittest.skipUnless(terminal.spaces(), "no network of one's own may be opened here: IT WAS NOT TRIED")
 class Guides(unittest.TestCase):
     maxDiff = None
-    patience_s = book.DEADLINE_S
+    patience_s = terminal.DEADLINE_S
 
     def read(self, name, text=None):
         """Does what a reader of the page does."""
-        terminal = book.Terminal()
-        self.addCleanup(terminal.close)
+        window = terminal.Terminal()
+        self.addCleanup(window.close)
         output = ""
-        for line, language, text in book.blocks(text or page(name)):
+        for line, language, text in terminal.blocks(text or page(name)):
             where = f"docs/{name}.md:{line}"
             if language == "sh":
-                for command in book.commands(text):
-                    output = self.command(terminal, name, where, command)
+                for command in terminal.commands(text):
+                    output = self.command(window, name, where, command)
             elif language == "text":
-                self.shows(terminal, where, text, output)
+                self.shows(window, where, text, output)
 
-    def command(self, terminal, name, where, command):
-        plain = book.bare(command)
+    def command(self, window, name, where, command):
+        plain = terminal.bare(command)
         if plain in NOT_RUN.get(name, {}):
             if plain.startswith("holdline "):
-                code, output = terminal.run(f"{plain} --help")
+                code, output = window.run(f"{plain} --help")
                 self.assertEqual(code, 0, f"{where}: {command}: {output}")
             return ""
-        for beginning, question in book.HOLDS:
+        for beginning, question in terminal.HOLDS:
             if plain.startswith(beginning):
-                terminal.hold(plain, question)
+                window.hold(plain, question)
                 return ""
-        code, output = terminal.run(command)
+        code, output = window.run(command)
         allowed, _ = ENDS.get(name, {}).get(plain, ((0,), ""))
         self.assertIn(code, allowed, f"{where}: {command}: ended with {code}:\n{output}\n"
-                      + "\n--\n".join(terminal.printed()))
+                      + "\n--\n".join(window.printed()))
         return output
 
-    def shows(self, terminal, where, wanted, output):
+    def shows(self, window, where, wanted, output):
         end = time.monotonic() + self.patience_s
         while True:
-            printed = [output, *terminal.printed()]
-            if any(book.matches(wanted, each) for each in printed):
+            printed = [output, *window.printed()]
+            if any(terminal.matches(wanted, each) for each in printed):
                 return
-            if time.monotonic() > end or not terminal.held:
+            if time.monotonic() > end or not window.held:
                 self.fail(f"{where}: nobody printed\n{wanted}\nbut\n" + "\n--\n".join(printed))
             time.sleep(0.1)
 
@@ -125,13 +135,13 @@ class Guides(unittest.TestCase):
     def test_exceptions_are_of_commands_that_there_are(self):
         for table in (NOT_RUN, ENDS):
             for name, entries in table.items():
-                there = {book.bare(command) for _, command in shell(name)}
+                there = {terminal.bare(command) for _, command in shell(name)}
                 self.assertEqual(set(entries) - there, set(), f"docs/{name}.md")
 
     def test_translations_have_the_same_commands(self):
         for name, original in TRANSLATED.items():
-            self.assertEqual([book.bare(command) for _, command in shell(name)],
-                             [book.bare(command) for _, command in shell(original)])
+            self.assertEqual([terminal.bare(command) for _, command in shell(name)],
+                             [terminal.bare(command) for _, command in shell(original)])
 
 
 def reads(name):
@@ -143,3 +153,111 @@ def reads(name):
 for guide in GUIDES:
     setattr(Guides, f"test_the_commands_of_{guide.replace('-', '_')}_do_what_it_says",
             reads(guide))
+
+
+def pages():
+    """Every page of docs/ and the README, by paths from the root."""
+    found = glob.glob(os.path.join(terminal.DOCS, "**", "*.md"), recursive=True)
+    return ["README.md", *sorted(os.path.relpath(path, fixture.ROOT) for path in found)]
+
+
+def content(path):
+    with open(os.path.join(fixture.ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def anchors(text):
+    """What a link may name behind #: headings as the repository's pages have them, and ids."""
+    found = []
+
+    def line(each):
+        heading = re.match(r"#{1,6} +(.*?) *#*$", each)
+        if heading:
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).lower()
+            slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+            again = sum(1 for one in found if re.fullmatch(rf"{re.escape(slug)}(-\d+)?", one))
+            found.append(f"{slug}-{again}" if again else slug)
+        found.extend(re.findall(r'<a id="([^"]+)"', each))
+        return each
+    book.outside_code(text, line)
+    return found
+
+
+class Links(unittest.TestCase):
+    maxDiff = None
+
+    def broken(self, page, text):
+        """Links of a page that lead nowhere."""
+        for target in book.targets(text):
+            file, anchor = book.resolve(page, target)
+            if file is None:
+                continue
+            if not os.path.exists(os.path.join(fixture.ROOT, file)):
+                yield target
+            elif anchor and (not file.endswith(".md") or anchor not in anchors(
+                    text if file == page else content(file))):
+                yield target
+
+    def test_every_link_and_anchor_leads_somewhere(self):
+        for page_of in pages():
+            self.assertEqual(list(self.broken(page_of, content(page_of))), [], page_of)
+
+    def test_a_link_that_leads_nowhere_is_noticed(self):
+        text = ("# One\n# One\n[a](start.md) [b](no.md) [c](#one-1) [d](#two)\n"
+                "[f](../README.md#start) [g](../README.md#no)\n```\n[h](no.md)\n```\n")
+        self.assertEqual(list(self.broken("docs/start.md", text)),
+                         ["no.md", "#two", "../README.md#no"])
+
+    def test_the_summary_names_every_page_but_the_decisions_once(self):
+        named = [book.resolve("docs/SUMMARY.md", target)[0]
+                 for target in book.targets(content("docs/SUMMARY.md"))]
+        there = [path for path in pages()
+                 if path.startswith("docs/") and not path.startswith("docs/adr/")]
+        self.assertEqual(sorted(named), sorted(set(there) - {"docs/SUMMARY.md"}))
+
+    def test_links_hold_in_the_book_too(self):
+        """What the preprocessor makes of the pages, as mdBook would hand them over."""
+        named = book.targets(content("docs/SUMMARY.md"))
+        items = [{"Chapter": {"name": path, "content": content(f"docs/{path}"), "number": None,
+                              "sub_items": [], "path": path, "source_path": path,
+                              "parent_names": []}} for path in named]
+        told = subprocess.run([sys.executable, SCRIPT], input=json.dumps([{}, {"items": items}]),
+                              capture_output=True, text=True, check=True, cwd=fixture.ROOT)
+        made = {item["Chapter"]["path"]: item["Chapter"]["content"]
+                for item in json.loads(told.stdout)["items"] if "Chapter" in item}
+        self.assertIn("repository/holdline.toml.md", made)
+        for path, text in made.items():
+            for target in book.targets(text):
+                where, anchor = book.resolve(path, target)
+                if where is None or not where.endswith(".md"):
+                    self.assertTrue(where is None
+                                    or os.path.isfile(os.path.join(terminal.DOCS, where)),
+                                    f"{path}: {target}")
+                    continue
+                self.assertIn(where, made, f"{path}: {target}")
+                if anchor:
+                    self.assertIn(anchor, anchors(made[where]), f"{path}: {target}")
+
+    def test_settings_that_guides_name_are_settings(self):
+        known, section = set(), ""
+        for line in content("holdline.toml").splitlines():
+            section = (re.match(r"\[([\w.-]+)\]", line) or [None, section])[1]
+            key = re.match(r"#? *([a-z_0-9]+) = ", line)
+            if key:
+                known.add(f"{section}.{key[1]}")
+        sections = {name.split(".")[0] for name in known}
+        for name in [*GUIDES, *TRANSLATED]:
+            text = page(name)
+            if name == "from-emqx":  # its first columns have EMQX's names
+                text = "\n".join(re.findall(r"^\|[^|]*(\|.*)", text, re.M))
+            named = {f"{one}.{key}" for one, key in re.findall(r"`\[(\w+)\] (\w+)`", text)}
+            named |= {whole for whole in re.findall(r"`(\w+\.\w+)(?: = [^`]*)?`", text)
+                      if whole.split(".")[0] in sections}
+            self.assertEqual(named - known, set(), name)
+
+    def test_the_guide_has_each_alert_and_each_alert_its_place_there(self):
+        alerts, text = content("docs/alerts.yml"), content("docs/operate.md")
+        rows = re.findall(r"^\| `(Holdline\w+)` \|", text, re.M)
+        self.assertEqual(rows, re.findall(r"- alert: (\w+)", alerts))
+        for anchor in re.findall(r"guide: operate\.html#(\S+)", alerts):
+            self.assertIn(anchor, anchors(text))
