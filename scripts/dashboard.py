@@ -49,7 +49,8 @@ ROWS = {
     "Connections": [
         ("Connections", "Open now.", "short", each("connections", of=gauge)),
         ("Online, by product and protocol", "Devices and clients.", "short",
-         [(by("product, protocol", gauge("holdline_presence_online")), "{{product}} {{protocol}}")]),
+         [(by("product, protocol", gauge("holdline_presence_online")),
+           "{{product}} {{protocol}}")]),
         ("Arrivals and departures", "A second, all protocols.", "ops",
          [(by("protocol", rate("holdline_presence_arrivals_total")), "{{protocol}} came"),
           (by("protocol", rate("holdline_presence_departures_total")), "{{protocol}} went")]),

@@ -108,8 +108,6 @@ class Terminal:
         os.mkdir(programs)
         os.mkdir(self.work)
         os.symlink(fixture.BINARY, os.path.join(programs, "holdline"))
-        for name in ("holdline.toml",):
-            shutil.copy(os.path.join(fixture.ROOT, name), os.path.join(self.folder, name))
         path = f"{programs}:{os.environ['PATH']}:/usr/sbin:/sbin"
         env = {**fixture.environment(), "PATH": path, "HOME": self.folder, "LC_ALL": "C.UTF-8"}
         self.shell = subprocess.Popen(
@@ -158,7 +156,8 @@ class Terminal:
     def leave(self, beginning):
         """Ctrl-C in the terminals of these commands."""
         for each in [each for each in self.held if each[0].startswith(beginning)]:
-            self.run(f"kill -INT {each[1]}; while kill -0 {each[1]}; do sleep 0.1; done 2>/dev/null")
+            self.run(f"kill -INT {each[1]}; "
+                     f"while kill -0 {each[1]}; do sleep 0.1; done 2>/dev/null")
             self.held.remove(each)
 
     def printed(self):

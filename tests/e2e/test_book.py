@@ -78,7 +78,7 @@ def shell(name):
             if language == "sh" for command in terminal.commands(text)]
 
 
-@unittest.skipUnless(terminal.spaces(), "no network of one's own may be opened here: IT WAS NOT TRIED")
+@unittest.skipUnless(terminal.spaces(), "no network of one's own may be had: IT WAS NOT TRIED")
 class Guides(unittest.TestCase):
     maxDiff = None
     patience_s = terminal.DEADLINE_S
@@ -155,6 +155,14 @@ for guide in GUIDES:
             reads(guide))
 
 
+def shown(text):
+    """The `holdline` commands that a page shows, indented or in fences, without what they pipe."""
+    for line in text.splitlines():
+        found = re.match(r"(?:    )?(?:\$ )?(?:target/release/)?(holdline [a-z][^`]*)$", line)
+        if found:
+            yield re.split(r"\s[|>#]|\s&&", found[1])[0]
+
+
 def pages():
     """Every page of docs/ and the README, by paths from the root."""
     found = glob.glob(os.path.join(terminal.DOCS, "**", "*.md"), recursive=True)
@@ -181,6 +189,30 @@ def anchors(text):
         return each
     book.outside_code(text, line)
     return found
+
+
+class Reference(unittest.TestCase):
+    """Pages that are looked up in, not read in order: what they show is looked at, not run."""
+
+    def refused(self, path, text):
+        for command in shown(text):
+            told = subprocess.run(["bash", "-c", f"holdline() {{ '{fixture.BINARY}' \"$@\"; }}\n"
+                                   f"{command} --help"], env=fixture.environment(),
+                                  capture_output=True, text=True, check=False)
+            if told.returncode != 0:
+                yield f"{path}: {command}: {told.stderr.strip()}"
+
+    def test_commands_have_flags_that_there_are(self):
+        guides = {f"docs/{name}.md" for name in [*GUIDES, *TRANSLATED]}
+        looked_at = sorted(set(pages()) - guides)
+        for path in looked_at:
+            self.assertEqual(list(self.refused(path, content(path))), [])
+        count = sum(len(list(shown(content(path)))) for path in looked_at)
+        self.assertGreater(count, 40, "commands are no longer found")
+
+    def test_a_flag_that_there_is_not_is_noticed(self):
+        text = "    holdline status\n    $ holdline status --jsno | cat\nholdline stauts\n"
+        self.assertEqual(len(list(self.refused("x", text))), 2)
 
 
 class Links(unittest.TestCase):

@@ -1,5 +1,5 @@
-"""What watches a server: alerts and dashboard name metrics that a running server has, in expressions
-that Prometheus takes, and each alert fires when it should and not before.
+"""What watches a server: alerts and dashboard name metrics that a running server has, in
+expressions that Prometheus takes, and each alert fires when it should and not before.
 """
 
 import json
@@ -79,7 +79,8 @@ def curves():
     """The dashboard's expressions, by panel."""
     with open(dashboard.FILE, encoding="utf-8") as file:
         panels = json.load(file)["panels"]
-    return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", [])]
+    return [(panel["title"], target["expr"])
+            for panel in panels for target in panel.get("targets", [])]
 
 
 def labelled(name):
@@ -101,7 +102,7 @@ class Names(Case):
     SHARED = False
 
     def test_every_metric_of_alerts_and_dashboard_is_one_of_a_server(self):
-        # Nobody is behind directory, webhook and bridge: what is told of them is there all the same.
+        # Nobody is behind directory, webhook and bridge: what is told of them is there even so.
         server = self.start({"presence": {"directory": "redis://127.0.0.1:1"},
                              "bridge.up": {"addresses": ["127.0.0.1:1"], "topics": ["a/# out 0"]},
                              "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"}},
