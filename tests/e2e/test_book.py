@@ -287,6 +287,22 @@ class Links(unittest.TestCase):
                       if whole.split(".")[0] in sections}
             self.assertEqual(named - known, set(), name)
 
+    def figures(self, target):
+        return json.loads(content(book.resolve("docs/operate.md", target)[0]))["figures"]
+
+    def test_figures_are_those_of_the_runs_that_they_name(self):
+        rows = re.findall(r"^\|[^|]*\|([^|]*)\|([^|]*bench/results/[^|]*)\|$",
+                          content("docs/operate.md"), re.M)
+        self.assertGreater(len(rows), 10)
+        for told, runs in rows:
+            measured = [figure["value"] for target in book.targets(runs)
+                        for figure in self.figures(target)]
+            for number in re.findall(r"[\d,]*\d(?:\.\d+)?", told):
+                value = float(number.replace(",", ""))
+                step = 10 ** -len(number.partition(".")[2]) / 2 + 1e-9
+                self.assertTrue(any(abs(each - value) <= step for each in measured),
+                                f"{number} of {told!r} is not in {runs}")
+
     def test_the_guide_has_each_alert_and_each_alert_its_place_there(self):
         alerts, text = content("docs/alerts.yml"), content("docs/operate.md")
         rows = re.findall(r"^\| `(Holdline\w+)` \|", text, re.M)
