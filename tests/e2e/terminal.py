@@ -17,10 +17,11 @@ import fixture
 DOCS = os.path.join(fixture.ROOT, "docs")
 DEADLINE_S = 240
 # The reader has a second terminal for these: they go on until they are ended, or end by themselves
-# while the page goes on. Each with the question that tells that it is ready; $OUT is its output.
+# while the page goes on. Each with the question that tells that it is ready; $OUT is its output,
+# $C what it was given by -c.
 HOLDS = [
     ("holdline serve", "grep -q '^Stop with' $OUT"),
-    ("holdline wrk", "test \"$(holdline devices --online --json | wc -l)\" -ge 20"),
+    ("holdline wrk", "test \"$(holdline devices --online --json --limit 1000 | wc -l)\" -ge $C"),
     ("holdline sub -v", "holdline status | grep -Eq 'subscriptions +[1-9]'"),
     ("holdline im chat", "grep -q 'talks with' $OUT"),
     ("redis-server", "redis-cli ping | grep -q PONG"),
@@ -147,7 +148,8 @@ class Terminal:
         pid = self.run("echo $!")[1].strip()
         self.held.append((command, pid, out))
         end = time.monotonic() + DEADLINE_S
-        while self.run(f"OUT={out}; {question}")[0] != 0:
+        count = re.search(r" -c (\d+)", command)
+        while self.run(f"OUT={out}; C={count and count[1]}; {question}")[0] != 0:
             gone = self.run(f"kill -0 {pid}")[0] != 0
             if time.monotonic() > end or gone:
                 raise AssertionError(f"{command!r} is not ready (gone: {gone}):\n{read(out)}")
