@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.parse
+import urllib.request
 
 import fixture
 from fixture import Case
+from mqtt.broker import free_port
 from test_metrics import TOOL
 
 ALERTS = os.path.join(fixture.ROOT, "docs", "alerts.yml")
@@ -98,15 +101,26 @@ def selections(expression):
                 yield metric, label, word
 
 
+def everything():
+    """A server's configuration with all that has metrics of its own. Nobody is behind directory,
+    webhook and bridge: what is told of them is there even so."""
+    return ({"presence": {"directory": "redis://127.0.0.1:1"},
+             "bridge.up": {"addresses": ["127.0.0.1:1"], "topics": ["a/# out 0"]},
+             "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"}},
+            '[[webhook]]\nurl = "http://127.0.0.1:1/"\n')
+
+
+def filled_in(expression):
+    """An expression of the dashboard as Grafana asks it."""
+    return (expression.replace("$__rate_interval", "1m").replace("$job", "holdline")
+            .replace("$instance", ".*"))
+
+
 class Names(Case):
     SHARED = False
 
     def test_every_metric_of_alerts_and_dashboard_is_one_of_a_server(self):
-        # Nobody is behind directory, webhook and bridge: what is told of them is there even so.
-        server = self.start({"presence": {"directory": "redis://127.0.0.1:1"},
-                             "bridge.up": {"addresses": ["127.0.0.1:1"], "topics": ["a/# out 0"]},
-                             "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"}},
-                            '[[webhook]]\nurl = "http://127.0.0.1:1/"\n')
+        server = self.start(*everything())
         page = server.metrics()
         there = set(re.findall(r"^# TYPE (\w+) ", page, re.M))
         asked = [*rules().items(), *curves()]
@@ -141,8 +155,7 @@ class Rules(unittest.TestCase):
         self.assertIn(f"{len(rules())} rules found", self.told("check", "rules", ALERTS))
 
     def test_prometheus_takes_every_expression_of_the_dashboard(self):
-        shown = [expression.replace("$__rate_interval", "5m").replace("$job", "holdline")
-                 .replace("$instance", ".*") for _, expression in curves()]
+        shown = [filled_in(expression) for _, expression in curves()]
         recorded = [{"record": f"panel:{number}", "expr": expression}
                     for number, expression in enumerate(shown)]
         self.check({"groups": [{"name": "panels", "rules": recorded}]}, "check", "rules")
@@ -169,3 +182,68 @@ class Rules(unittest.TestCase):
         cases += [self.case(WELL, minutes, []) for minutes in (5, 15, 25)]
         self.check({"rule_files": [ALERTS], "evaluation_interval": "1m", "tests": cases},
                    "test", "rules")
+
+
+PROMETHEUS = os.path.join(os.path.dirname(TOOL), "prometheus")
+
+
+@unittest.skipUnless(os.access(PROMETHEUS, os.X_OK), "Prometheus is not there: IT WAS NOT TRIED")
+class Scraped(Case):
+    """A Prometheus beside a server: it has a curve for every panel, and no fault with any rule."""
+
+    SHARED = False
+
+    def prometheus(self, server):
+        folder = tempfile.TemporaryDirectory(prefix="holdline-prometheus-")
+        self.addCleanup(folder.cleanup)
+        host, port = server.ports["api"]
+        job = {"job_name": "holdline", "authorization": {"credentials": server.token},
+               "static_configs": [{"targets": [f"{host}:{port}"]}]}
+        file = os.path.join(folder.name, "prometheus.yml")
+        with open(file, "w", encoding="utf-8") as opened:
+            json.dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                       "scrape_configs": [job], "rule_files": [ALERTS]}, opened)
+        self.address = f"127.0.0.1:{free_port()}"
+        process = subprocess.Popen(
+            [PROMETHEUS, f"--config.file={file}", f"--storage.tsdb.path={folder.name}/tsdb",
+             f"--web.listen-address={self.address}", "--log.level=error"],
+            preexec_fn=fixture.end_with_parent)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+
+    def asks(self, path, **query):
+        """What Prometheus answers; None while it does not."""
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=fixture.DEADLINE_S) as answer:
+                return json.load(answer)["data"]
+        except OSError:
+            return None
+
+    def curve(self, expression):
+        return (self.asks("query", query=expression) or {}).get("result")
+
+    def test_every_panel_has_a_curve_and_every_rule_is_well(self):
+        server = self.start(*everything())
+        self.prometheus(server)
+        fixture.poll(lambda: self.curve('up{job="holdline"} == 1'), "it is scraped", 60)
+        with server.device() as device:
+            device.bind("till-1")
+            server.push("till-1")
+            fixture.poll(lambda: self.curve("holdline_presence_online > 0"), "it is seen", 60)
+            for panel, expression in curves():
+                # What did not happen has no curve there, and that it is asked for without a fault
+                # is seen without the condition.
+                asked = filled_in(expression).removesuffix(" > 0")
+                fixture.poll(lambda: self.curve(asked), f"{panel}: {asked}", 60)
+        fixture.poll(lambda: self.health() == dict.fromkeys(rules(), "ok"), "all rules hold", 60)
+        wanted = {"HoldlineDirectoryAway", "HoldlineBridgeDown"}
+        fixture.poll(lambda: wanted <= self.pending(), "what is away is noticed", 60)
+
+    def health(self):
+        groups = (self.asks("rules") or {"groups": []})["groups"]
+        return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
+    def pending(self):
+        alerts = (self.asks("alerts") or {"alerts": []})["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts}
