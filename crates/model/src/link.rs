@@ -63,6 +63,9 @@ pub struct WireProfile {
     /// Its machine asks TLS who the peer is by all its names, and what binds a login to its
     /// connection: [`TlsFacts::certificate`] and [`TlsFacts::bindings`] are kept for it.
     pub asks_tls: bool,
+    /// In WebSockets it is text, and each of its messages one of theirs (RFC 7395 3): its machine
+    /// says where they end ([`crate::machine::Outbox::end_message`]). The others are bytes.
+    pub text_messages: bool,
 }
 
 /// Limits of a connection's frames (packets, stanzas), bytes where nothing else is said.

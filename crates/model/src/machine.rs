@@ -134,6 +134,8 @@ pub struct Outbox<Up> {
     bytes: Vec<u8>,
     /// Shared frames, each with the length that `bytes` had when it was added.
     shared: Vec<(usize, SharedBytes)>,
+    /// Where messages end, in bytes of the lane.
+    ends: Vec<usize>,
     words: Vec<Up>,
     home: Option<u64>,
     wake: Option<Instant>,
@@ -157,6 +159,7 @@ impl<Up> Outbox<Up> {
         Outbox {
             bytes: Vec::new(),
             shared: Vec::new(),
+            ends: Vec::new(),
             words: Vec::new(),
             home: None,
             wake: None,
@@ -178,6 +181,17 @@ impl<Up> Outbox<Up> {
     /// The lane for the wire: append whole frames.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
+    }
+
+    /// A message ends with what is in the lane so far: in a WebSocket it is one of its own
+    /// ([`crate::link::WireProfile::text_messages`]). Not with frames that are shared.
+    pub fn end_message(&mut self) {
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Takes where messages end.
+    pub fn take_ends(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.ends)
     }
 
     /// Sends a frame that other connections send too, after what is in the lane so far.
@@ -219,7 +233,7 @@ impl<Up> Outbox<Up> {
 
     /// The identity behind the connection is known: everything else about it happens on the shard
     /// that owns the identity. The machine leaves the input untaken and is fed the same bytes
-    /// again, there; it asks once.
+    /// again, there; it asks once before it takes some.
     pub fn home(&mut self, identity: &[&[u8]]) {
         self.home = Some(self.hash_key.of(identity));
     }
@@ -228,6 +242,12 @@ impl<Up> Outbox<Up> {
     /// the same turn replaces an earlier one; requests of different turns add up.
     pub fn wake(&mut self, at: Instant) {
         self.wake = Some(at);
+    }
+
+    /// A number that nobody foretells who does not know the process's key: for names that are made
+    /// up. The same parts give the same one.
+    pub fn draw(&self, parts: &[&[u8]]) -> u64 {
+        self.hash_key.of(parts)
     }
 
     /// From now on, [`Machine::silent`] is called when nothing was received for so many

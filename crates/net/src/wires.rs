@@ -22,6 +22,7 @@ const FRAMES: WireProfile = WireProfile {
         backlog_bytes_max: usize::MAX,
     },
     asks_tls: true,
+    text_messages: false,
 };
 
 /// One whose small packets count by their bytes, and which may be much larger.
@@ -33,6 +34,7 @@ const PACKETS: WireProfile = WireProfile {
     subprotocols: &["mqtt", "mqttv3.1"],
     frames: packet_limits,
     asks_tls: false,
+    text_messages: false,
 };
 
 fn packet_limits(limits: &Limits) -> FrameLimits {

@@ -26,6 +26,7 @@ pub const WIRE: WireProfile = WireProfile {
     subprotocols: &["holdline-im.1"],
     frames: frame_limits,
     asks_tls: false,
+    text_messages: false,
 };
 
 fn frame_limits(limits: &Limits) -> FrameLimits {

@@ -32,6 +32,7 @@ pub const WIRE: WireProfile = WireProfile {
     subprotocols: &["mqtt", "mqttv3.1"],
     frames: frame_limits,
     asks_tls: false,
+    text_messages: false,
 };
 
 fn frame_limits(limits: &Limits) -> FrameLimits {

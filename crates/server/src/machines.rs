@@ -29,6 +29,7 @@ const XMPP: WireProfile = WireProfile {
     subprotocols: &[],
     frames: |_: &Limits| FrameLimits::default(),
     asks_tls: false,
+    text_messages: false,
 };
 
 /// Profile of a listener: how each protocol is taken there.

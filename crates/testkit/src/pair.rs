@@ -40,6 +40,9 @@ pub struct PairSide<M: Machine> {
     pub facts: TlsFacts,
     /// What it has said since it began TLS, until that stands.
     starting: Option<Vec<u8>>,
+    /// Where the messages end that it sent last, of a protocol that has its own in WebSockets.
+    pub ends: Vec<usize>,
+    wants_drained: bool,
     out: Outbox<M::Up>,
     /// Arrived, not taken.
     inbox: Vec<u8>,
@@ -63,6 +66,8 @@ impl<M: Machine> PairSide<M> {
             heard: Vec::new(),
             facts: TlsFacts::default(),
             starting: None,
+            ends: Vec::new(),
+            wants_drained: false,
             out: Outbox::new(HashKey::new(1, 2)),
             inbox: Vec::new(),
             wire: Vec::new(),
@@ -128,6 +133,15 @@ impl<M: Machine> PairSide<M> {
         }
     }
 
+    /// All that it has sent is written: tells it, if it wanted to know. Returns what it sends.
+    pub fn drain(&mut self, now: Now) -> Vec<u8> {
+        if self.ended.is_some() || !std::mem::take(&mut self.wants_drained) {
+            return Vec::new();
+        }
+        let result = self.machine.drained(now, &mut self.out);
+        self.after(now, result).0
+    }
+
     fn look(&mut self, now: Now) -> Vec<u8> {
         let mut sent = Vec::new();
         while self.ended.is_none() && self.starting.is_none() && !self.inbox.is_empty() {
@@ -159,6 +173,8 @@ impl<M: Machine> PairSide<M> {
         self.words.extend(self.out.words());
         self.wakes.extend(self.out.take_wake());
         self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
+        self.ends = self.out.take_ends();
+        self.wants_drained |= self.out.take_tell_drained();
         let home = self.out.take_home();
         self.homes.extend(home);
         if let Some(waiting) = &mut self.starting {

@@ -147,7 +147,13 @@ impl Layers {
         handshake.pending.drain(..head);
         handshake.link.web_socket = true;
         handshake.link.protocol = said.unwrap_or(handshake.link.protocol);
-        self.web_socket = Some(web_socket);
+        let is_text = match &handshake.side {
+            Side::Accepted(_, wires) => {
+                wires.iter().any(|wire| Some(wire.protocol) == said && wire.text_messages)
+            }
+            Side::Dialled(_) | Side::Started(_) => false,
+        };
+        self.web_socket = Some(web_socket.of_text(is_text));
         self.encrypt(answer.as_bytes(), outer)?;
         Ok(Some(if said.is_some() { Stage::Open } else { Stage::Wrapped }))
     }

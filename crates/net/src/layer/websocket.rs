@@ -1,7 +1,8 @@
-//! WebSocket (RFC 6455): the upgrade, and binary messages around a protocol's bytes.
+//! WebSocket (RFC 6455): the upgrade, and messages around a protocol's bytes.
 //!
-//! Message boundaries mean nothing to the protocols inside: payloads are one stream of bytes, and
-//! pass as they come. Text messages are refused, extensions are not offered. Only a header, or a
+//! What is received is one stream of bytes to the protocols inside: payloads pass as they come,
+//! and where their messages end means nothing. Messages are binary, or text where the protocol is;
+//! the other kind is refused. Extensions are not offered. Only a header, or a
 //! control frame, that is not whole waits here. Invariant: what this owes a peer who does not read
 //! is one pong, the newest (RFC 6455 5.5.3).
 
@@ -32,6 +33,8 @@ pub struct WebSocket {
     is_over: bool,
     /// Largest payload of one frame, bytes: what the protocol inside may send now.
     pub payload_max: u64,
+    /// Messages are text.
+    is_text: bool,
 }
 
 /// WebSocket upgrade that a request head asks for.
@@ -64,12 +67,27 @@ impl WebSocket {
         let payload_max = u64::from(model::limits::FRAME_BYTES_HARD_MAX);
         let (pending, mask) = (Vec::new(), [0; 4]);
         let (left, masks, pinged, is_over) = (0, None, None, false);
-        WebSocket { client: false, pending, left, mask, masks, pinged, is_over, payload_max }
+        WebSocket {
+            client: false,
+            pending,
+            left,
+            mask,
+            masks,
+            pinged,
+            is_over,
+            payload_max,
+            is_text: false,
+        }
     }
 
     /// The side that called; it masks with zeros.
     pub fn client() -> Self {
         WebSocket { client: true, ..WebSocket::server() }
+    }
+
+    /// The same for a protocol that is text, or bytes.
+    pub fn of_text(self, is_text: bool) -> Self {
+        WebSocket { is_text, ..self }
     }
 
     /// The side that called this.
@@ -107,12 +125,12 @@ impl WebSocket {
 
     /// The header of a binary message that is sent unmasked (by a server).
     pub fn header(length: usize, out: &mut Vec<u8>) {
-        put_header(0x82, length, false, out);
+        put_header(0x80 | opcode(false), length, false, out);
     }
 
-    /// Appends `payload` as one binary message.
+    /// Appends `payload` as one message.
     pub fn wrap(&mut self, payload: &[u8], out: &mut Vec<u8>) {
-        self.frame(0x82, payload, out);
+        self.frame(0x80 | opcode(self.is_text), payload, out);
     }
 
     /// Appends a close frame, status 1000 (RFC 6455 7.4.1), unless it has said one.
@@ -154,7 +172,7 @@ impl WebSocket {
                     0xa => {}
                     _ => return Err(CloseReason::WebSocketFailed),
                 }
-            } else if matches!(frame.opcode, 0x0 | 0x2) {
+            } else if frame.opcode == 0x0 || frame.opcode == opcode(self.is_text) {
                 (self.left, self.mask) = (frame.length, frame.mask);
                 rest = self.payload(&rest[frame.head..], inner);
             } else {
@@ -251,6 +269,11 @@ impl Frame {
         }
         Ok(Some(Frame { opcode: first & 0x0f, mask, head, length }))
     }
+}
+
+/// Opcode of a message that is text, or binary (RFC 6455 5.2).
+const fn opcode(is_text: bool) -> u8 {
+    if is_text { 0x1 } else { 0x2 }
 }
 
 fn put_header(first: u8, length: usize, masked: bool, out: &mut Vec<u8>) {
@@ -599,6 +622,20 @@ mod tests {
         server.farewell(&mut outer);
         server.wrap(b"late", &mut outer);
         assert_eq!(outer.len(), 4, "{outer:?}");
+    }
+
+    #[test]
+    fn a_protocol_of_text_speaks_text_and_hears_nothing_else() {
+        let mut client = WebSocket::client().of_text(true);
+        let mut server = WebSocket::server().of_text(true);
+        let (mut wire, mut inner, mut outer) = (Vec::new(), Vec::new(), Vec::new());
+        client.wrap(b"<a/>", &mut wire);
+        assert_eq!((wire[0], server.unwrap(&wire, &mut inner, &mut outer)), (0x81, Ok(Flow::Open)));
+        assert_eq!(inner, b"<a/>");
+        let mut binary = Vec::new();
+        WebSocket::client().wrap(b"<a/>", &mut binary);
+        let refused = server.unwrap(&binary, &mut inner, &mut outer);
+        assert_eq!(refused, Err(CloseReason::WebSocketFailed));
     }
 
     #[test]

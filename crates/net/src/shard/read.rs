@@ -15,7 +15,7 @@ use base::slab::Key;
 use model::close::CloseReason;
 use model::counters::ProcessCounter;
 use model::id::ShardId;
-use model::link::Link;
+use model::link::{Link, Protocol};
 use model::machine::{Input, Machine};
 
 /// Steps of TLS handshakes in one turn; each costs up to a millisecond. More wait a turn.
@@ -259,13 +259,20 @@ where
         if trusted { limits.bytes_max } else { limits.unbound_bytes_max }
     }
 
+    /// Whether a protocol is text in WebSockets.
+    pub(super) fn is_text(protocol: Protocol) -> bool {
+        H::WIRES.iter().any(|wire| wire.protocol == protocol && wire.text_messages)
+    }
+
     /// The layers of a connection. Those of a plain WebSocket connection are two flags.
     pub(super) fn take_layers(&mut self, key: Key) -> Box<Layers> {
         let Some(conn) = self.conns.at_mut(key) else { return Box::default() };
         let dialled = conn.has(Conn::<N, H>::DIALLED);
         let web_socket = conn.has(Conn::<N, H>::WEB_SOCKET);
+        let is_text = Self::is_text(conn.protocol);
         conn.extra.as_mut().and_then(|extra| extra.layers.take()).unwrap_or_else(|| {
             let framing = if dialled { WebSocket::client() } else { WebSocket::server() };
+            let framing = framing.of_text(is_text);
             Box::new(Layers { web_socket: web_socket.then_some(framing), ..Layers::default() })
         })
     }
@@ -312,6 +319,7 @@ where
             conn.take_back(link);
             let Some(result) = result else { break };
             at += taken;
+            homed &= taken == 0;
             let spoke = self.outbox.has_words();
             let home = self.outbox.take_home();
             self.carry_out(key, result);

@@ -30,10 +30,14 @@ where
         if self.outbox.wire_is_empty() {
             return Ok(());
         }
+        let ends = self.outbox.take_ends();
         let Some(conn) = self.conns.at_mut(key) else {
             self.outbox.drain_wire(|_| {});
             return Ok(());
         };
+        if conn.has(Conn::<N, H>::WEB_SOCKET) && !ends.is_empty() {
+            return self.queue_messages(key, &ends);
+        }
         let (web_socket, dialled) =
             (conn.has(Conn::<N, H>::WEB_SOCKET), conn.has(Conn::<N, H>::DIALLED));
         let extra = conn.extra_from(&mut self.pool);
@@ -62,6 +66,27 @@ where
             });
             self.mark_dirty(key);
         }
+        self.check_out(key)
+    }
+
+    /// Moves the wire lane of a protocol whose messages are those of a WebSocket.
+    fn queue_messages(&mut self, key: Key, ends: &[usize]) -> Result<(), CloseReason> {
+        let mut plain = Vec::with_capacity(self.outbox.wire_len());
+        self.outbox.drain_wire(|piece| match piece {
+            Piece::Own(bytes) => plain.extend_from_slice(bytes),
+            Piece::Shared(frame) => plain.extend_from_slice(&frame),
+        });
+        let (mut outer, mut from) = (Vec::with_capacity(plain.len() + 14 * ends.len()), 0);
+        let mut layers = self.take_layers(key);
+        let mut wrapped = Ok(());
+        for &end in ends {
+            let message = plain.get(from..end).unwrap_or_default();
+            wrapped = wrapped.and_then(|()| layers.wrap(message, &mut outer));
+            from = end;
+        }
+        self.put_layers(key, layers);
+        wrapped?;
+        self.queue_raw(key, &outer);
         self.check_out(key)
     }
 

@@ -201,6 +201,7 @@ const TOY: WireProfile = WireProfile {
         backlog_bytes_max: usize::MAX,
     },
     asks_tls: true,
+    text_messages: false,
 };
 
 static TOYS: [WireProfile; 1] = [TOY];
