@@ -45,6 +45,7 @@ stream_faults! {
     ResourceConstraint "resource-constraint" Full "The server has no room.";
     RestrictedXml "restricted-xml" Malformed "A comment, a processing instruction, a DTD.";
     SystemShutdown "system-shutdown" Draining "The server is going.";
+    UndefinedCondition "undefined-condition" OutOfOrder "More is acknowledged than was sent.";
     UnsupportedEncoding "unsupported-encoding" Malformed "Another encoding than UTF-8.";
     UnsupportedStanzaType "unsupported-stanza-type" UnknownOpcode "An element that is not known.";
     UnsupportedVersion "unsupported-version" UnknownVersion "A version of XMPP before 1.0.";
@@ -93,6 +94,7 @@ stanza_faults! {
     BadRequest "bad-request" "modify" "It makes no sense.";
     Conflict "conflict" "cancel" "Its id was used before for another message.";
     FeatureNotImplemented "feature-not-implemented" "cancel" "It is not there yet.";
+    ItemNotFound "item-not-found" "cancel" "There is no such thing.";
     JidMalformed "jid-malformed" "modify" "An address that is none here.";
     PolicyViolation "policy-violation" "modify" "It is larger than allowed.";
     RemoteServerNotFound "remote-server-not-found" "cancel" "Another domain, which is not reached.";

@@ -1,12 +1,17 @@
-//! XMPP without sockets: a stream of XML, and what it says in the words of the model.
+//! XMPP: a server's side of a stream as a pure machine, and what it is made of.
 //!
 //! [`framer`] finds the pieces of a stream, [`scan`] reads a whole one, [`stream`], [`stanza`] and
 //! [`sasl`] are what is said of streams, stanzas and logins, [`jid`] holds addresses to the rules
-//! of accounts, and [`render`] turns messages of the model into stanzas and back. Nothing here
-//! knows a socket, a clock, an account's contents or another connection; whatever bytes come, they
-//! are read, more is waited for, or there is a stream error.
+//! of accounts, [`render`] turns messages of the model into stanzas and back, and
+//! [`server::Server`] is the machine. Nothing here knows a socket, a clock, an account's contents
+//! or another connection; whatever bytes come, they are answered, more is waited for, or the stream
+//! ends with an error.
 //!
-//! The machine of a server is not there yet, and no listener serves XMPP.
+//! What of XMPP is spoken is told in `docs/xmpp.md`.
+
+use model::chat::{EXTRA_BYTES_MAX, TEXT_BYTES_MAX};
+use model::limits::Limits;
+use model::link::{FrameLimits, Protocol, WireProfile};
 
 pub mod fault;
 pub mod framer;
@@ -14,6 +19,40 @@ pub mod jid;
 pub mod render;
 pub mod sasl;
 pub mod scan;
+pub mod server;
 pub mod stanza;
 pub mod stream;
 pub mod text;
+
+/// XMPP as the transport sees it.
+pub const WIRE: WireProfile = WireProfile {
+    protocol: Protocol::Xmpp,
+    // What goes on otherwise is still XML, and its machine says what is wrong.
+    begins: |bytes| bytes[0] == b'<',
+    begins_alone: |bytes| bytes[0].is_ascii_whitespace(),
+    alpn: &["xmpp-client"],
+    subprotocols: &["xmpp"],
+    frames: frame_limits,
+    asks_tls: true,
+    text_messages: true,
+};
+
+/// The longest stanza that is made of a message, bytes: each byte of its text may have to be
+/// written as six.
+const WRITTEN_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 8 * 1024;
+
+fn frame_limits(limits: &Limits) -> FrameLimits {
+    let out = limits.out_bytes_max as usize;
+    FrameLimits {
+        unbound_bytes_max: limits.frame_bytes_unbound_max as usize,
+        bytes_max: limits.chat.stanza_bytes_max as usize,
+        // The machine goes by the backlog, and may add to it a part of a page.
+        out_bytes_max: out.max(WRITTEN_BYTES_MAX) + WRITTEN_BYTES_MAX,
+        out_frames_max: limits.out_frames_max as usize,
+        counts_shared_alone: true,
+        backlog_bytes_max: out / 2,
+    }
+}
+
+#[cfg(test)]
+mod fuzz;

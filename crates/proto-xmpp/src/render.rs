@@ -9,6 +9,7 @@
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{kind, put_attribute, timestamp};
 use crate::text;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use model::chat::{ChatMessage, ClientMessageId, Content};
 
 /// The namespace of delayed delivery (XEP-0203 2).
@@ -136,12 +137,23 @@ fn write_message(
     for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
         out.extend_from_slice(child.whole().as_bytes());
     }
+    let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
+    let id = stanza_id(message);
+    out.extend_from_slice(format!("<stanza-id xmlns='{STANZA_IDS}' id='{id}'").as_bytes());
+    put_attribute("by", Some(owner), out);
+    out.extend_from_slice(b"/>");
     if let Some(domain) = how.delayed_by {
         let stamp = timestamp(message.at_ms);
         let delay = format!("<delay xmlns='{DELAY}' from='{domain}' stamp='{stamp}'/>");
         out.extend_from_slice(delay.as_bytes());
     }
     out.extend_from_slice(b"</message>");
+}
+
+/// The server's id of a message (XEP-0359 3.1): its number and its place in its conversation.
+pub fn stanza_id(message: &ChatMessage) -> String {
+    let both = (u128::from(message.id) << 64) | u128::from(message.seq);
+    BASE64_URL_SAFE_NO_PAD.encode(both.to_be_bytes())
 }
 
 /// Who said it, on which device.

@@ -63,6 +63,7 @@ macro_rules! failures {
 failures! {
     Aborted "aborted" "The client gave up.";
     AccountDisabled "account-disabled" "The account may not log in, for now.";
+    EncryptionRequired "encryption-required" "TLS must stand before a login.";
     IncorrectEncoding "incorrect-encoding" "It is no Base64.";
     InvalidAuthzid "invalid-authzid" "One account in the name of another.";
     InvalidMechanism "invalid-mechanism" "A mechanism that is not offered.";

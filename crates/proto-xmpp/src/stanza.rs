@@ -23,11 +23,11 @@ pub struct StanzaReply<'a> {
 }
 
 impl StanzaReply<'_> {
-    /// Writes the start tag of a stanza of this type.
+    /// Writes the start tag of a stanza of this type; empty: of none.
     pub fn open(&self, kind: &str, out: &mut Vec<u8>) {
         out.push(b'<');
         out.extend_from_slice(self.name.as_bytes());
-        put_attribute("type", Some(kind), out);
+        put_attribute("type", Some(kind).filter(|kind| !kind.is_empty()), out);
         put_attribute("id", self.id, out);
         put_attribute("from", self.from, out);
         put_attribute("to", Some(self.to), out);

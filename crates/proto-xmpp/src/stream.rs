@@ -13,6 +13,11 @@ pub const BIND: &str = "urn:ietf:params:xml:ns:xmpp-bind";
 /// The namespace of sessions, which mean nothing any more (RFC 3921 3).
 pub const SESSION: &str = "urn:ietf:params:xml:ns:xmpp-session";
 
+/// The namespace of stream management (XEP-0198 14).
+pub const SM: &str = "urn:xmpp:sm:3";
+/// The namespace of what frames a stream in WebSockets (RFC 7395 3.3.2).
+pub const FRAMING: &str = "urn:ietf:params:xml:ns:xmpp-framing";
+
 const STREAM_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-streams";
 
 /// Looks at the header of a client's stream to this domain.
@@ -30,6 +35,20 @@ pub fn check(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFaul
     if declares("xmlns").as_deref() != Some(CLIENT) {
         return Err(StreamFault::InvalidNamespace);
     }
+    check_address(header, own_domain)
+}
+
+/// Looks at what begins a stream in a WebSocket (RFC 7395 3.4).
+pub fn check_open(open: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
+    match open.is("open", FRAMING) {
+        true => check_address(open, own_domain),
+        false => Err(StreamFault::InvalidNamespace),
+    }
+}
+
+/// For whom a stream is, and of which version.
+fn check_address(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
+    let declares = |name: &str| header.attribute(name);
     let to = declares("to").and_then(|to| jid::domain(&to));
     if to.as_deref() != Some(own_domain) {
         return Err(StreamFault::HostUnknown);
@@ -85,7 +104,7 @@ pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
 pub fn write_session_features(out: &mut Vec<u8>) {
     let text = format!(
         "<stream:features><bind xmlns='{BIND}'><required/></bind>\
-         <session xmlns='{SESSION}'><optional/></session></stream:features>"
+         <session xmlns='{SESSION}'><optional/></session><sm xmlns='{SM}'/></stream:features>"
     );
     out.extend_from_slice(text.as_bytes());
 }

@@ -27,13 +27,18 @@ fn message(said: StanzaContent, device: &str) -> ChatMessage {
 const LIVE: Rendering<'_> =
     Rendering { reader: "bob@a.example/r", delayed_by: None, is_carbon: false };
 
+/// What is written, without the server's own id, which is always there.
 fn written(message: &ChatMessage, how: Rendering<'_>) -> Option<String> {
     let mut out = Vec::new();
     let is_written = write(message, how, &mut out);
     assert_eq!(is_written, !out.is_empty());
     let text = is_written.then(|| String::from_utf8(out).expect("UTF-8"))?;
     assert!(Scan::element(text.as_bytes()).is_ok(), "{text}");
-    Some(text)
+    let by = how.reader.split('/').next().expect("a bare JID");
+    let id = stanza_id(message);
+    let stanza_id = format!("<stanza-id xmlns='urn:xmpp:sid:0' id='{id}' by='{by}'/>");
+    assert_eq!(text.matches(&stanza_id).count(), 1, "{text}");
+    Some(text.replace(&stanza_id, ""))
 }
 
 fn round(stanza: &str) -> String {

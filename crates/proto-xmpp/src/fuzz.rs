@@ -1,0 +1,213 @@
+//! Streams that were bent at random, against the machine in every state: nothing may panic, nothing
+//! may be taken that did not come, all that is written is XML, and it stays in proportion to what
+//! was read.
+
+use crate::scan::Scan;
+use crate::server::tests::harness::{
+    BIND, HEADER, Side, auth, in_state, message, now, page, words, yes,
+};
+use base::prng::Prng;
+use model::chat::{ChatDelivery, ChatFault, ChatRequest, LoginRefused, SessionEnd};
+use model::close::CloseReason;
+use model::session::Denial;
+use testkit::vector::{self, bent};
+
+const FILES: [&str; 2] =
+    [include_str!("../vectors/1-faults.txt"), include_str!("../vectors/2-stanzas.txt")];
+const ROUNDS: u64 = 20_000;
+const STATES: [&str; 9] = [
+    "plain",
+    "startable",
+    "encrypted",
+    "begun",
+    "asked",
+    "challenged",
+    "granted",
+    "bound",
+    "available",
+];
+
+fn corpus() -> Vec<Vec<u8>> {
+    let vectors = FILES.iter().flat_map(|file| vector::read(file));
+    let stanzas = vectors.map(|vector| vector.need("in").replace("HEADER", HEADER));
+    let steps = [
+        HEADER.to_owned(),
+        BIND.to_owned(),
+        auth("PLAIN", "\0ann\0secret"),
+        auth("SCRAM-SHA-256", "n,,n=ann,r=x"),
+        "<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>Yz1iaXdz</response>".to_owned(),
+        "<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>".to_owned(),
+        "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>".to_owned(),
+    ];
+    stanzas.chain(steps).map(String::into_bytes).collect()
+}
+
+/// What a service might say to a request.
+fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
+    let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
+    Some(match request {
+        ChatRequest::Login(_) | ChatRequest::Proceed(_) => match rng.below(8) {
+            0 => {
+                let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
+                let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+                ChatDelivery::Refused(Box::new(refused))
+            }
+            1 => ChatDelivery::Challenge(Box::default()),
+            _ => yes(),
+        },
+        ChatRequest::Bind { .. } => ChatDelivery::Bound { device: "desk".into() },
+        ChatRequest::Standing { number, .. } => {
+            ChatDelivery::Standing { number: *number, cursor: rng.below(3), head: rng.below(9) }
+        }
+        ChatRequest::Send { number, .. } => match rng.below(2) {
+            0 => failed(*number),
+            _ => ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false },
+        },
+        ChatRequest::Pull { number, after, .. } => match rng.below(4) {
+            0 => failed(*number),
+            _ => page(*after, &["<x>", "y"], after + 2),
+        },
+        ChatRequest::Acknowledge { upto, .. } => match rng.below(8) {
+            0 => ChatDelivery::Notify { head: upto + rng.below(3) },
+            1 | 2 => {
+                let from = ["ann", "bob"][rng.below(2) as usize];
+                let message = message(from, "phone", "ann", "&");
+                ChatDelivery::Message { seq: upto + 1, message }
+            }
+            3 => ChatDelivery::End(Box::new(SessionEnd {
+                why: Denial::AdminKick,
+                reason: CloseReason::AdminKick,
+            })),
+            _ => return None,
+        },
+        ChatRequest::History { .. } | ChatRequest::Group { .. } => {
+            unreachable!("a device of XMPP does not ask for it")
+        }
+        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+    })
+}
+
+/// Feeds a machine in random pieces, with a service of whims. All that it sent, and how often the
+/// service was asked to send something.
+fn serve(side: &mut Side, bytes: &[u8], rng: &mut Prng) -> (Vec<u8>, usize) {
+    side.limits.chat.requests_a_session_max = 2;
+    let (mut rest, mut sent, mut sends) = (bytes, Vec::new(), 0);
+    while !rest.is_empty() && side.ended.is_none() {
+        let (piece, later) = rest.split_at(rest.len().min(1 + rng.below(90) as usize));
+        rest = later;
+        sent.extend(side.hear(now(), piece));
+        // An inbox of whims has no end.
+        for _ in 0..4 {
+            let asked = words(side);
+            sends += asked.iter().filter(|it| matches!(it, ChatRequest::Send { .. })).count();
+            for down in asked.iter().filter_map(|word| whim(rng, word)).collect::<Vec<_>>() {
+                sent.extend(side.tell(now(), down));
+            }
+            sent.extend(side.drain(now()));
+        }
+        // What was not answered is asked again by nobody: the number of requests is bounded.
+        for down in words(side).iter().filter_map(|word| whim(rng, word)).collect::<Vec<_>>() {
+            sent.extend(side.tell(now(), down));
+        }
+        side.take_words();
+        if side.untaken().len() > 4_096 {
+            break;
+        }
+    }
+    (sent, sends)
+}
+
+/// Whether all of a stream, perhaps of several, is XML.
+fn is_xml(sent: &[u8]) -> bool {
+    let text = std::str::from_utf8(sent).expect("UTF-8");
+    let mut framer = crate::framer::Framer::default();
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let is_header = rest.starts_with(b"<?xml");
+        let piece = framer.next(rest, !is_header, usize::MAX).expect("pieces");
+        use crate::framer::StreamPiece;
+        let (length, is_right) = match piece {
+            Some(StreamPiece::Header(length)) => (length, Scan::header(&rest[..length]).is_ok()),
+            Some(StreamPiece::Element(length)) => (length, Scan::element(&rest[..length]).is_ok()),
+            Some(StreamPiece::Close(length) | StreamPiece::Space(length)) => (length, true),
+            None => return false,
+        };
+        if !is_right {
+            return false;
+        }
+        rest = &rest[length..];
+    }
+    true
+}
+
+#[test]
+fn the_server_answers_waits_or_ends() {
+    let (corpus, mut rng) = (corpus(), Prng::new(0x584d));
+    let stanzas: Vec<_> = vector::read(FILES[1])
+        .iter()
+        .map(|vector| vector.need("in").to_owned().into_bytes())
+        .collect();
+    let (mut ended, mut sends) = (0, 0);
+    for round in 0..ROUNDS {
+        let mut side = in_state(STATES[round as usize % STATES.len()]);
+        side.take_words();
+        // Whoever is bound is shown stanzas, for the most part.
+        let is_bound = round as usize % STATES.len() >= 7 && !rng.one_in(4);
+        let bytes = bent(&mut rng, if is_bound { &stanzas } else { &corpus });
+        let (sent, asked) = serve(&mut side, &bytes, &mut rng);
+        assert!(is_xml(&sent), "{}", String::from_utf8_lossy(&sent));
+        assert!(side.untaken().len() <= bytes.len() + HEADER.len());
+        let most = 4_096 + 128 * bytes.len();
+        assert!(sent.len() <= most, "{} bytes sent for {}", sent.len(), bytes.len());
+        ended += u64::from(side.ended.is_some());
+        sends += asked;
+        side.close(now(), CloseReason::PeerReset);
+        let is_end =
+            |word: &&ChatRequest| matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
+        assert!(words(&mut side).iter().filter(is_end).count() <= 1);
+    }
+    assert!(ended > ROUNDS / 8 && ended < ROUNDS, "{ended} of {ROUNDS} ended");
+    assert!(sends > 400, "{sends}");
+}
+
+#[test]
+fn a_whole_stream_is_served_however_it_is_cut() {
+    let stanzas: String = vector::read(FILES[1])
+        .iter()
+        .filter(|vector| vector.need("state") == "bound")
+        .map(|vector| vector.need("in").to_owned())
+        .collect();
+    let login = auth("PLAIN", "\0ann\0secret");
+    let stream = format!("{HEADER}{login}{HEADER}{BIND}<presence/>{stanzas}</stream:stream>");
+    for seed in 0..200 {
+        let mut rng = Prng::new(seed);
+        let mut side = in_state("encrypted");
+        let mut rest = stream.as_bytes();
+        while !rest.is_empty() && side.ended.is_none() {
+            let (piece, later) = rest.split_at(rest.len().min(1 + rng.below(200) as usize));
+            rest = later;
+            side.hear(now(), piece);
+            loop {
+                let yeses: Vec<_> = words(&mut side).iter().filter_map(agrees).collect();
+                if yeses.is_empty() {
+                    break;
+                }
+                yeses.into_iter().for_each(|down| _ = side.tell(now(), down));
+            }
+        }
+        assert_eq!((side.ended, rest.len()), (Some(CloseReason::Unbound), 0), "seed {seed}");
+    }
+}
+
+/// A service that does all it is asked.
+fn agrees(request: &ChatRequest) -> Option<ChatDelivery> {
+    Some(match request {
+        ChatRequest::Login(_) => yes(),
+        ChatRequest::Bind { .. } => ChatDelivery::Bound { device: "desk".into() },
+        ChatRequest::Standing { .. } => ChatDelivery::Standing { number: 0, cursor: 0, head: 0 },
+        ChatRequest::Send { number, .. } => {
+            ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
+        }
+        _ => return None,
+    })
+}

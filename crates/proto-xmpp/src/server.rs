@@ -1,0 +1,285 @@
+//! The server's side of a connection: the seam where XMPP's stanzas become the model's words.
+//!
+//! ```text
+//!          header           starttls            auth             yes
+//!   Header ──────► Features ────────► (TLS) ─┐   ──────► Asked ───────► Header ─► Features
+//!                    ▲  ▲                    │             │ ▲                       │ bind
+//!                    │  └────────────────────┘   challenge ▼ │ response              ▼
+//!                    └───── no, a few times ────────────── Named                  Session
+//! ```
+//! Everything up to a session is [`Opening`](opening::Opening), in a box that goes with it. While
+//! the service has a login, further input is left untaken: it is shown again after the answer. So
+//! it is while a device has as many messages unanswered as it may. A bound device at rest has one
+//! box of 56 bytes and its JID here; [`Server`] itself is twelve bytes.
+
+mod acks;
+mod inbox;
+mod iq;
+mod login;
+mod opening;
+mod session;
+mod state;
+mod web_socket;
+
+use crate::fault::StreamFault;
+use crate::stream;
+use base::time::Now;
+use model::chat::{ChatDelivery, ChatRequest};
+use model::close::CloseReason;
+use model::link::{Link, StartTlsRefusal};
+use model::machine::{Input, Machine, Outbox, TurnAway};
+use model::request::Refusal;
+use model::service::{Delivery, Request};
+use opening::Opening;
+use state::{Packed, Phase};
+use std::sync::Arc;
+
+type Out = Outbox<Request>;
+
+/// Profile of a listener: what it sets for its connections of XMPP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct XmppListener {
+    /// Milliseconds from accept to a bound resource, TLS in between not counted.
+    pub bind_ms_max: u32,
+    /// The domain that is served.
+    pub domain: Box<str>,
+    /// SCRAM is offered.
+    pub scram: bool,
+    /// PLAIN is offered, where TLS stands.
+    pub plain: bool,
+}
+
+/// One connection's server machine.
+pub struct Server(Packed);
+
+const _: () = assert!(size_of::<Server>() <= 12, "an idle connection's machine is 12 bytes");
+
+impl Server {
+    /// A machine for a connection that was just accepted.
+    pub const fn new(listener: Arc<XmppListener>) -> Server {
+        Server(Packed::new(listener))
+    }
+
+    /// Works with the phase and puts it back.
+    fn with<T>(&mut self, out: &mut Out, work: impl FnOnce(&mut Phase, &mut Out) -> T) -> T {
+        let mut phase = self.0.take();
+        let result = work(&mut phase, out);
+        if phase.is_in_web_socket() && !out.wire_is_empty() {
+            web_socket::frame(out);
+        }
+        self.0 = Packed::of(phase);
+        result
+    }
+}
+
+impl Phase {
+    fn is_in_web_socket(&self) -> bool {
+        match self {
+            Phase::Opening(opening) => opening.in_web_socket,
+            Phase::Session(session) => session.has(session::Session::IN_WEB_SOCKET),
+            Phase::New(_) | Phase::Over => false,
+        }
+    }
+
+    fn opened(&mut self, now: Now, link: &Link, out: &mut Out) {
+        let Phase::New(listener) = std::mem::replace(self, Phase::Over) else { return };
+        let opening = Opening::new(now, listener, link);
+        out.wake(opening.due);
+        *self = Phase::Opening(Box::new(opening));
+    }
+
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        match self {
+            Phase::Opening(opening) => {
+                let result = opening.receive(now, input, out);
+                result.map_err(|end| opening.end(now, end, out))
+            }
+            Phase::Session(session) => session.receive(now, input, out).map_err(|end| end.say(out)),
+            Phase::New(_) | Phase::Over => Ok(()),
+        }
+    }
+
+    fn command(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            Phase::Opening(opening) => match opening.tell(word, out) {
+                Ok(None) => Ok(()),
+                Ok(Some(session)) => {
+                    *self = Phase::Session(session);
+                    Ok(())
+                }
+                Err(end) => Err(opening.end(now, end, out)),
+            },
+            Phase::Session(session) => session.tell(now, word, out).map_err(|end| end.say(out)),
+            Phase::New(_) | Phase::Over => Ok(()),
+        }
+    }
+
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            Phase::Opening(opening) if now.mono < opening.due => {
+                out.wake(opening.due);
+                Ok(())
+            }
+            Phase::Opening(opening) => {
+                let late = End::Because(StreamFault::ConnectionTimeout, CloseReason::BindTimeout);
+                Err(opening.end(now, late, out))
+            }
+            Phase::Session(session) => {
+                session.pull_again(out);
+                Ok(())
+            }
+            Phase::New(_) | Phase::Over => Ok(()),
+        }
+    }
+
+    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
+        let (fault, reason) = match away.why {
+            Refusal::Draining => (StreamFault::SystemShutdown, CloseReason::Draining),
+            _ => (StreamFault::ResourceConstraint, CloseReason::Busy),
+        };
+        let end = End::Because(fault, reason);
+        match self {
+            Phase::Opening(opening) => _ = opening.end(now, end, out),
+            Phase::Session(_) => _ = end.say(out),
+            Phase::New(_) | Phase::Over => {}
+        }
+    }
+
+    fn closed(&mut self, reason: CloseReason, out: &mut Out) {
+        match self {
+            Phase::Opening(opening) => opening.closed(reason, out),
+            Phase::Session(session) => {
+                out.say(ChatRequest::Closed { session: session.session, reason });
+            }
+            Phase::New(_) | Phase::Over => {}
+        }
+        *self = Phase::Over;
+    }
+}
+
+impl Machine for Server {
+    type Up = Request;
+    type Down = Delivery;
+
+    fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
+        self.with(out, |phase, out| phase.opened(now, link, out));
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        self.with(out, |phase, out| phase.receive(now, input, out))
+    }
+
+    fn command(&mut self, now: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
+        match down {
+            Delivery::Chat(word) => self.with(out, |phase, out| phase.command(now, word, out)),
+            _ => Err(unexpected("a delivery of another service")),
+        }
+    }
+
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        self.with(out, |phase, out| phase.wake(now, out))
+    }
+
+    fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        self.with(out, |phase, out| {
+            if let Phase::Session(session) = phase {
+                session.drained(out);
+            }
+        });
+        Ok(())
+    }
+
+    fn tls_started(
+        &mut self,
+        now: Now,
+        link: Result<&Link, StartTlsRefusal>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        self.with(out, |phase, out| match (phase, link) {
+            (Phase::Opening(opening), Ok(_)) => {
+                opening.tls_stands(now, out);
+                Ok(())
+            }
+            _ => Err(CloseReason::TlsFailed),
+        })
+    }
+
+    fn silent(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        self.with(out, |phase, out| match phase {
+            Phase::Session(session) => session.silent(out).map_err(|end| end.say(out)),
+            // Whoever is not bound has a time for that.
+            _ => Ok(()),
+        })
+    }
+
+    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
+        self.with(out, |phase, out| phase.turn_away(now, away, out));
+    }
+
+    fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {
+        self.with(out, |phase, out| phase.closed(reason, out));
+    }
+}
+
+/// Why no further stanza is taken.
+#[derive(Debug)]
+enum End {
+    /// A fault that is counted by its own reason.
+    Fault(StreamFault),
+    /// A fault that is counted by another.
+    Because(StreamFault, CloseReason),
+    /// The client has closed its stream.
+    Farewell,
+    /// Anything else; what is to be said has been said.
+    Close(CloseReason),
+}
+
+impl From<StreamFault> for End {
+    fn from(fault: StreamFault) -> End {
+        End::Fault(fault)
+    }
+}
+
+impl End {
+    /// How the connection ends.
+    const fn reason(&self) -> CloseReason {
+        match self {
+            End::Fault(fault) => fault.close_reason(),
+            End::Because(_, reason) | End::Close(reason) => *reason,
+            End::Farewell => CloseReason::Unbound,
+        }
+    }
+
+    /// Closes the stream in its own words (RFC 6120 4.4, 4.9); how the connection ends.
+    fn say(self, out: &mut Out) -> CloseReason {
+        match self {
+            End::Fault(fault) | End::Because(fault, _) => {
+                stream::write_fault(fault, "", out.bytes());
+            }
+            End::Farewell => stream::write_end(out.bytes()),
+            End::Close(_) => {}
+        }
+        self.reason()
+    }
+}
+
+/// The service said something that it cannot say in this state: a defect, and this connection's
+/// end.
+fn unexpected(what: &'static str) -> CloseReason {
+    base::never!(true, "{what}");
+    CloseReason::Internal
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,175 @@
+//! What a device gets of its account's inbox (RFC 6121 8.5, XEP-0160).
+//!
+//! ```text
+//!             presence              all is written          is told of more
+//!   (nothing) ────────► Standing ─► Pull ◄──► drained ─► in step ─────────► Pull …
+//! ```
+//! A device that is there is first given what waits, page by page, each when the one before is
+//! written; then each message as it comes. What was written is acknowledged to the service when the
+//! socket has taken it: that is all that is known without XEP-0198. A device that does not read is
+//! given nothing more until it does. With XEP-0198 what the client says it has is acknowledged
+//! instead ([`acks`](super::acks)). Invariant: stanzas come in the order of the inbox, each once.
+
+use super::Out;
+use super::session::Session;
+use crate::render::{self, Rendering};
+use base::time::Now;
+use model::chat::{ChatMessage, ChatRequest, InboxPage};
+use model::timeline::Seq;
+use std::time::Duration;
+
+/// Messages that are asked for at once.
+const PAGE_MESSAGES: u16 = 64;
+
+/// Bytes that are written of a page before the rest of it is put off until they are gone.
+const PAGE_WRITTEN_BYTES: usize = 64 * 1024;
+
+/// Time after which an inbox is asked for again that could not be read.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// A request for a part of the inbox.
+pub(super) struct Reading;
+
+impl Reading {
+    /// The number of all of them: there is one at a time. Messages have others.
+    pub(super) const NUMBER: u32 = 0;
+}
+
+impl Session {
+    /// The device is there: how far has anybody come?
+    pub(super) fn read_inbox(&mut self, out: &mut Out) {
+        if !self.has(Session::READING) {
+            self.set(Session::READING, true);
+            self.busy();
+            out.say(ChatRequest::Standing { session: self.session, number: Reading::NUMBER });
+        }
+    }
+
+    /// It goes on where any device of its account did that binds.
+    pub(super) fn standing(&mut self, cursor: Seq, head: Seq, out: &mut Out) {
+        self.set(Session::READING, false);
+        self.place = self.place.max(cursor);
+        self.knows_of(head);
+        // What others had meanwhile brings it in step, if that is all.
+        out.say(ChatRequest::Acknowledge { session: self.session, upto: self.place });
+        self.pull_again(out);
+    }
+
+    fn knows_of(&mut self, head: Seq) {
+        if head > self.place {
+            let busy = self.busy();
+            busy.head = busy.head.max(head);
+        }
+    }
+
+    /// Whether there is more than it was given.
+    fn is_behind(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.head > self.place)
+    }
+
+    /// Asks for more, if there is and nothing is on the way.
+    pub(super) fn pull_again(&mut self, out: &mut Out) {
+        let has_room = self.acks.as_ref().is_none_or(|acks| acks.has_room());
+        let waits = self.has(Session::READING) || self.has(Session::DRAINING) || !has_room;
+        if waits || !self.has(Session::AVAILABLE) || !self.is_behind() {
+            return;
+        }
+        self.set(Session::READING, true);
+        let (session, after) = (self.session, self.place);
+        let (number, count) = (Reading::NUMBER, PAGE_MESSAGES);
+        out.say(ChatRequest::Pull { session, number, after, count });
+    }
+
+    /// The service is too busy to read: it is asked again in a while.
+    pub(super) fn reading_failed(&mut self, now: Now, out: &mut Out) {
+        self.set(Session::READING, false);
+        out.wake(now.after(READ_AGAIN));
+    }
+
+    /// A part of the inbox, which waited.
+    pub(super) fn page(&mut self, page: &InboxPage, out: &mut Out) {
+        self.set(Session::READING, false);
+        self.knows_of(page.head);
+        if !self.has(Session::AVAILABLE) {
+            return;
+        }
+        let begins = out.bytes().len();
+        let mut upto = page.upto;
+        for (seq, message) in &page.messages {
+            let written = out.bytes().len() - begins;
+            if written >= PAGE_WRITTEN_BYTES || out.backlog() > out.backlog_max() {
+                upto = self.place;
+                break;
+            }
+            self.write((*seq, message), true, out);
+            self.place = *seq;
+        }
+        self.place = self.place.max(upto);
+        self.written(out);
+    }
+
+    /// A message that comes as it is said.
+    pub(super) fn delivered(&mut self, seq: Seq, message: &ChatMessage, out: &mut Out) {
+        if !self.has(Session::AVAILABLE) || seq <= self.place {
+            return;
+        }
+        let is_in_step = !self.has(Session::READING) && !self.is_behind();
+        if is_in_step && out.backlog() <= out.backlog_max() {
+            self.write((seq, message), false, out);
+            self.place = seq;
+        } else {
+            self.knows_of(seq);
+        }
+        self.written(out);
+    }
+
+    /// There is more.
+    pub(super) fn notified(&mut self, head: Seq, out: &mut Out) {
+        if self.has(Session::AVAILABLE) {
+            self.knows_of(head);
+            self.pull_again(out);
+        }
+    }
+
+    /// What was written, or put off, goes on when the socket has taken all there is.
+    fn written(&mut self, out: &mut Out) {
+        self.ask_for_ack(out);
+        self.set(Session::DRAINING, true);
+        out.tell_drained();
+    }
+
+    /// The socket has taken all.
+    pub(super) fn drained(&mut self, out: &mut Out) {
+        if self.has(Session::DRAINING) {
+            self.set(Session::DRAINING, false);
+            if self.is_acknowledged() {
+                out.say(ChatRequest::Acknowledge { session: self.session, upto: self.place });
+            }
+        }
+        self.pull_again(out);
+    }
+
+    /// Appends what the device is to see of a message. Groups are no rooms here; what it said
+    /// itself it has; what others of its account said it gets as it is said, if it wants that.
+    fn write(&mut self, (seq, message): (Seq, &ChatMessage), waited: bool, out: &mut Out) {
+        let is_own = message.from.as_str() == self.account();
+        let is_to_self = message.to == message.from;
+        let is_carbon = is_own && !is_to_self;
+        let is_here = is_own && *message.device == *self.resource();
+        if message.to.is_group()
+            || is_here
+            || (is_carbon && (waited || !self.has(Session::CARBONS)))
+        {
+            return;
+        }
+        let how = Rendering {
+            reader: self.jid(),
+            delayed_by: waited.then_some(self.domain()),
+            is_carbon,
+        };
+        if render::write(message, how, out.bytes()) {
+            self.counts_sent();
+            self.expects_ack(seq);
+        }
+    }
+}

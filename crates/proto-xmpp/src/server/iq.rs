@@ -1,0 +1,140 @@
+//! Questions of a bound device, and their answers (RFC 6120 8.2.3).
+//!
+//! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
+//! is (XEP-0030), version (XEP-0092), time (XEP-0202), an empty roster (RFC 6121 2), carbons
+//! (XEP-0280). Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is
+//! told who exists or who is there.
+
+use super::Out;
+use super::session::Session;
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::render::CARBONS;
+use crate::scan::Element;
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
+use crate::stream::SESSION;
+use base::time::Now;
+
+const PING: &str = "urn:xmpp:ping";
+const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
+const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
+const VERSION: &str = "jabber:iq:version";
+const TIME: &str = "urn:xmpp:time";
+const ROSTER: &str = "jabber:iq:roster";
+
+/// What the server says that it does.
+const SERVER_FEATURES: [&str; 6] = [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS];
+
+/// What an account says that it does.
+const ACCOUNT_FEATURES: [&str; 3] = [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0"];
+
+/// Whom a question is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Server,
+    Account,
+    Another,
+}
+
+impl Session {
+    pub(super) fn iq(&mut self, now: Now, iq: &Element<'_, '_>, out: &mut Out) {
+        let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
+        if matches!(&*kind, "result" | "error") {
+            return; // to what the server has asked: that it was heard is all
+        }
+        let id = id.as_deref().filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
+        let about = (id, to.as_deref());
+        let mut children = iq.children();
+        let is_set = *kind == *"set";
+        let (Some(_), Some(asked), None, true) =
+            (id, children.next(), children.next(), is_set || *kind == *"get")
+        else {
+            return self.refuse("iq", about, StanzaFault::BadRequest, out);
+        };
+        let whom = match to.as_deref().map(Jid::parse) {
+            Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
+            Some(Some(jid)) => match self.whom(&jid) {
+                (Asked::Another, fault) => return self.refuse("iq", about, fault, out),
+                (whom, _) => whom,
+            },
+            None => Asked::Account,
+        };
+        match self.answer(now, &asked, (is_set, whom)) {
+            Ok(inner) => {
+                let reply = StanzaReply { name: "iq", from: to.as_deref(), to: self.jid(), id };
+                reply.result(&inner, out.bytes());
+                self.counts_sent();
+            }
+            Err(fault) => self.refuse("iq", about, fault, out),
+        }
+        if asked.is("ping", PING) {
+            out.beat();
+        }
+    }
+
+    fn whom(&self, jid: &Jid) -> (Asked, StanzaFault) {
+        let whom = match &jid.account {
+            None if *jid.domain == *self.domain() => Asked::Server,
+            Some(account) if account.as_str() == self.account() => Asked::Account,
+            _ => Asked::Another,
+        };
+        (whom, self.nobody_at(&jid.domain))
+    }
+
+    /// What is in the answer to a question.
+    fn answer(
+        &mut self,
+        now: Now,
+        asked: &Element<'_, '_>,
+        (is_set, whom): (bool, Asked),
+    ) -> Result<String, StanzaFault> {
+        let is_own = whom == Asked::Account;
+        match (asked.name(), asked.namespace(), is_set) {
+            ("ping", PING, false) => Ok(String::new()),
+            ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
+                Err(StanzaFault::ItemNotFound)
+            }
+            ("query", DISCO_INFO, false) => Ok(info(whom)),
+            ("query", DISCO_ITEMS, false) => Ok(format!("<query xmlns='{DISCO_ITEMS}'/>")),
+            ("query", VERSION, false) => Ok(format!(
+                "<query xmlns='{VERSION}'><name>Holdline</name><version>{}</version></query>",
+                env!("CARGO_PKG_VERSION")
+            )),
+            ("time", TIME, false) => Ok(format!(
+                "<time xmlns='{TIME}'><tzo>+00:00</tzo><utc>{}</utc></time>",
+                timestamp(now.wall_ms)
+            )),
+            ("query", ROSTER, false) if is_own => Ok(format!("<query xmlns='{ROSTER}'/>")),
+            ("query", ROSTER, true) if is_own => Err(StanzaFault::FeatureNotImplemented),
+            ("enable" | "disable", CARBONS, true) => {
+                self.set(Session::CARBONS, asked.name() == "enable");
+                Ok(String::new())
+            }
+            ("session", SESSION, true) => Ok(String::new()),
+            _ => Err(StanzaFault::ServiceUnavailable),
+        }
+    }
+
+    /// Asks the device whether it is there (XEP-0199 4.1).
+    pub(super) fn write_ping(&mut self, out: &mut Out) {
+        let ping =
+            StanzaReply { name: "iq", from: Some(self.domain()), to: self.jid(), id: Some("ping") };
+        ping.open("get", out.bytes());
+        out.bytes().extend_from_slice(format!("<ping xmlns='{PING}'/>").as_bytes());
+        ping.close(out.bytes());
+        self.counts_sent();
+    }
+}
+
+/// Who somebody is, and what it does (XEP-0030 3.1).
+fn info(whom: Asked) -> String {
+    let (identity, features) = match whom {
+        Asked::Server => {
+            ("<identity category='server' type='im' name='Holdline'/>", &SERVER_FEATURES[..])
+        }
+        _ => ("<identity category='account' type='registered'/>", &ACCOUNT_FEATURES[..]),
+    };
+    let features: String =
+        features.iter().map(|feature| format!("<feature var='{feature}'/>")).collect();
+    format!("<query xmlns='{DISCO_INFO}'>{identity}{features}</query>")
+}

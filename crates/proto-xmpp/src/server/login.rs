@@ -1,0 +1,197 @@
+//! Logins by SASL (RFC 6120 6).
+//!
+//! The first message that says who somebody is is read where it arrives, to find the shard of the
+//! account, and again there. A login that fails may be tried again, [`TRIES_MAX`] in all, as
+//! somebody else too. Whether a proof is right is for the service to say.
+
+use super::opening::{Opening, Stage};
+use super::{End, Out, XmppListener};
+use crate::fault::StreamFault;
+use crate::sasl::{self, Mechanism, SASL, SaslFailure, TRIES_MAX};
+use crate::scan::Element;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{self, ChatRequest, LoginRefused};
+use model::close::CloseReason;
+use model::link::Link;
+use model::machine::Input;
+use model::session::Denial;
+use std::time::Duration;
+
+/// How far a login has come.
+#[derive(Default)]
+pub(super) struct Login {
+    mechanism: Option<Mechanism>,
+    /// It asked for its home.
+    is_homed: bool,
+    /// Logins that failed.
+    failed: u8,
+    /// Longest silence of whoever is let in, seconds.
+    pub(super) silence_s: u16,
+}
+
+impl XmppListener {
+    /// Ways to log in over such a link.
+    pub(super) fn mechanisms(&self, link: &Link) -> Vec<Mechanism> {
+        let is_offered = |mechanism: &Mechanism| match mechanism {
+            Mechanism::ScramSha256 => self.scram,
+            Mechanism::Plain => self.plain && link.tls.is_some(),
+        };
+        sasl::MECHANISMS.into_iter().filter(is_offered).collect()
+    }
+}
+
+impl Login {
+    pub(super) fn write_challenge(&self, data: &[u8], out: &mut Out) {
+        // An empty challenge is an empty element (RFC 6120 6.4.3).
+        let data = if data.is_empty() { String::new() } else { sasl::encoded(data) };
+        let challenge = format!("<challenge xmlns='{SASL}'>{data}</challenge>");
+        out.bytes().extend_from_slice(challenge.as_bytes());
+    }
+
+    pub(super) fn write_success(&self, data: Option<&[u8]>, out: &mut Out) {
+        let data = data.map(sasl::encoded).unwrap_or_default();
+        let success = format!("<success xmlns='{SASL}'>{data}</success>");
+        out.bytes().extend_from_slice(success.as_bytes());
+    }
+}
+
+impl Opening {
+    /// An element of SASL. False: it is left where it is.
+    pub(super) fn sasl(
+        &mut self,
+        element: &Element<'_, '_>,
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> Result<bool, End> {
+        let result = match (element.name(), &self.stage) {
+            ("auth", Stage::Features) => self.auth(element, (now, input), out),
+            ("response", Stage::First) => match sasl::decoded(&element.text()) {
+                Ok(data) => self.first(&data, (now, input), out),
+                Err(failure) => Err(failure),
+            },
+            ("response", Stage::Challenged) => match sasl::decoded(&element.text()) {
+                Ok(data) => {
+                    self.stage = Stage::Asked;
+                    out.say(ChatRequest::Proceed(data.into()));
+                    Ok(true)
+                }
+                Err(failure) => Err(failure),
+            },
+            ("abort", Stage::First | Stage::Challenged) => Err(SaslFailure::Aborted),
+            _ => Err(SaslFailure::MalformedRequest),
+        };
+        result.or_else(|failure| self.fails(failure, out).map(|()| true))
+    }
+
+    fn auth(
+        &mut self,
+        element: &Element<'_, '_>,
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> Result<bool, SaslFailure> {
+        if input.link.tls.is_none() && input.link.may_start_tls {
+            return Err(SaslFailure::EncryptionRequired);
+        }
+        let name = element.attribute("mechanism").unwrap_or_default();
+        let offered = self.listener.mechanisms(input.link);
+        let mechanism = Mechanism::of(&name).filter(|mechanism| offered.contains(mechanism));
+        let mechanism = mechanism.ok_or(SaslFailure::InvalidMechanism)?;
+        self.login.mechanism = Some(mechanism);
+        let data = element.text();
+        if data.is_empty() {
+            self.stage = Stage::First;
+            self.login.write_challenge(&[], out);
+            return Ok(true);
+        }
+        self.first(&sasl::decoded(&data)?, (now, input), out)
+    }
+
+    /// The message that says who it is: it goes where that account is at home.
+    fn first(
+        &mut self,
+        message: &[u8],
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> Result<bool, SaslFailure> {
+        let mechanism = self.login.mechanism.ok_or(SaslFailure::InvalidMechanism)?;
+        let domain = &self.listener.domain;
+        let (account, password, method) = match mechanism {
+            Mechanism::Plain => {
+                let (account, password) = sasl::plain(message, domain)?;
+                (account, Some(password.into()), None)
+            }
+            Mechanism::ScramSha256 => {
+                let account = sasl::scram(message, domain)?;
+                (account, None, Some((mechanism.name().into(), message.into())))
+            }
+        };
+        if !std::mem::replace(&mut self.login.is_homed, true) {
+            out.home(&account.home_parts());
+            return Ok(false);
+        }
+        self.stage = Stage::Asked;
+        self.login.silence_s = input.limits.chat.silence_s_max;
+        self.due = now.after(Duration::from_millis(u64::from(self.listener.bind_ms_max)));
+        out.wake(self.due);
+        let login = chat::Login { password, method, ..self.words(account, input.link) };
+        out.say(ChatRequest::Login(Box::new(login)));
+        Ok(true)
+    }
+
+    /// A login in the service's words, without its proof.
+    fn words(&self, account: AccountAddress, link: &Link) -> chat::Login {
+        chat::Login {
+            protocol: "xmpp",
+            account,
+            device: Box::default(),
+            binds: true,
+            password: None,
+            method: None,
+            // A certificate would be the mechanism EXTERNAL, which is not offered.
+            certificate: None,
+            peer: self.peer,
+            near: link.near,
+            door: link.door,
+            tls: link.tls.is_some(),
+            crowded: link.crowded,
+        }
+    }
+
+    /// The service does not let somebody in, for now or at all.
+    pub(super) fn refused(&mut self, refused: &LoginRefused, out: &mut Out) -> Result<(), End> {
+        self.stage = Stage::Features; // the service knows nothing of it any more
+        let failure = SaslFailure::of(refused.why);
+        let reason = match refused.why {
+            Denial::Busy | Denial::Rate | Denial::Unavailable => CloseReason::Busy,
+            Denial::Full => CloseReason::Full,
+            Denial::Quota | Denial::StoreFull | Denial::StoreFailed => CloseReason::Quota,
+            Denial::ShuttingDown => CloseReason::Draining,
+            Denial::UseAnother | Denial::Moved => CloseReason::Redirected,
+            Denial::Banned => CloseReason::AuthFailed,
+            _ => return self.fails(failure, out),
+        };
+        write_failure(failure, out);
+        Err(End::Because(StreamFault::of(refused.why), reason))
+    }
+
+    /// A login failed. Another may be tried (RFC 6120 6.4.5).
+    fn fails(&mut self, failure: SaslFailure, out: &mut Out) -> Result<(), End> {
+        if self.stage == Stage::Challenged {
+            out.say(ChatRequest::Gone);
+        }
+        self.stage = Stage::Features;
+        (self.login.mechanism, self.login.is_homed) = (None, false);
+        self.login.failed += 1;
+        write_failure(failure, out);
+        match self.login.failed < TRIES_MAX {
+            true => Ok(()),
+            false => Err(End::Because(StreamFault::PolicyViolation, CloseReason::AuthFailed)),
+        }
+    }
+}
+
+fn write_failure(failure: SaslFailure, out: &mut Out) {
+    let failure = format!("<failure xmlns='{SASL}'><{}/></failure>", failure.name());
+    out.bytes().extend_from_slice(failure.as_bytes());
+}

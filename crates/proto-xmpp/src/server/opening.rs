@@ -1,0 +1,341 @@
+//! From the first byte to a bound resource: streams, TLS, login (RFC 6120 4 to 7).
+//!
+//! Each stream begins with the client's header and the server's, and its features: TLS where the
+//! listener has a certificate and TLS does not stand, and nothing else then; ways to log in; and
+//! behind a login the binding of a resource. Invariant: what a client says is taken in order, and
+//! nothing behind what the service has not answered.
+
+use super::acks;
+use super::login::Login;
+use super::session::Session;
+use super::{End, Out, XmppListener, unexpected};
+use crate::fault::StreamFault;
+use crate::framer::{Framer, StreamPiece};
+use crate::jid;
+use crate::scan::{CLIENT, Element, Scan};
+use crate::stanza::{StanzaReply, kind};
+use crate::stream::{self, BIND, FRAMING, LoginOffer, SM, TLS};
+use crate::text;
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::{ChatDelivery, ChatRequest, DEVICE_NAME_BYTES_MAX};
+use model::close::CloseReason;
+use model::id::SessionRef;
+use model::link::Link;
+use model::machine::Input;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection that is not bound to a resource.
+pub(super) struct Opening {
+    /// When it must be.
+    pub(super) due: Instant,
+    pub(super) listener: Arc<XmppListener>,
+    /// Whose address it is: whoever shows the bytes later does not know it any more.
+    pub(super) peer: SocketAddr,
+    framer: Framer,
+    pub(super) stage: Stage,
+    /// The server's header of this stream was said.
+    is_open: bool,
+    /// Nothing is read from it for now.
+    is_held: bool,
+    /// The stream is in a WebSocket.
+    pub(super) in_web_socket: bool,
+    pub(super) login: Login,
+    /// Who it is, once the service has said so.
+    granted: Option<Granted>,
+}
+
+/// What is waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// The client's header.
+    Header,
+    /// A choice among the features.
+    Features,
+    /// The handshake.
+    Tls,
+    /// The first message of a mechanism that was chosen without one (RFC 6120 6.4.2).
+    First,
+    /// The service's answer to a login.
+    Asked,
+    /// The client's answer to a challenge.
+    Challenged,
+    /// The service's answer to a binding with this id.
+    Binding(Box<str>),
+}
+
+/// Somebody who may bind a resource.
+struct Granted {
+    session: SessionRef,
+    address: AccountAddress,
+    silence_s: u16,
+}
+
+impl Opening {
+    pub(super) fn new(now: Now, listener: Arc<XmppListener>, link: &Link) -> Opening {
+        Opening {
+            due: now.after(Duration::from_millis(u64::from(listener.bind_ms_max))),
+            listener,
+            peer: link.peer,
+            framer: Framer::default(),
+            stage: Stage::Header,
+            is_open: false,
+            is_held: false,
+            in_web_socket: link.web_socket,
+            login: Login::default(),
+            granted: None,
+        }
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), End> {
+        loop {
+            match self.stage {
+                Stage::Tls => return Ok(()),
+                Stage::Asked | Stage::Binding(_) => {
+                    if !input.rest().is_empty() && !self.is_held {
+                        self.is_held = true;
+                        out.hold(true);
+                    }
+                    return Ok(());
+                }
+                Stage::Header | Stage::Features | Stage::First | Stage::Challenged => {}
+            }
+            let bytes_max = match self.granted {
+                Some(_) => input.limits.chat.stanza_bytes_max,
+                None => input.limits.frame_bytes_unbound_max,
+            };
+            let is_header = self.stage == Stage::Header && !self.in_web_socket;
+            let piece = self.framer.next(input.rest(), !is_header, bytes_max as usize)?;
+            match piece {
+                None => return Ok(()),
+                Some(StreamPiece::Space(count)) => _ = input.take(count),
+                Some(StreamPiece::Header(count)) => {
+                    let scan = Scan::header(input.take(count))?;
+                    stream::check(scan.root(), &self.listener.domain)?;
+                    self.header(now, input.link, out)?;
+                }
+                Some(StreamPiece::Element(count)) if self.stage == Stage::Header => {
+                    let scan = Scan::element(input.take(count))?;
+                    stream::check_open(scan.root(), &self.listener.domain)?;
+                    self.header(now, input.link, out)?;
+                }
+                Some(StreamPiece::Element(count)) => {
+                    let scan = Scan::element(&input.rest()[..count])?;
+                    if self.in_web_socket && scan.root().is("close", FRAMING) {
+                        return Err(End::Farewell);
+                    }
+                    if !self.element(&scan.root(), (now, input), out)? {
+                        return Ok(()); // it is shown again, at its home
+                    }
+                    input.take(count);
+                }
+                Some(StreamPiece::Close(count)) => {
+                    return Err(closing(input.take(count)));
+                }
+            }
+        }
+    }
+
+    /// A stream begins (RFC 6120 4.3.1, 4.3.2).
+    fn header(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), End> {
+        if link.crowded {
+            return Err(StreamFault::ResourceConstraint.into());
+        }
+        self.open(now, out);
+        self.stage = Stage::Features;
+        if self.granted.is_some() {
+            stream::write_session_features(out.bytes());
+            return Ok(());
+        }
+        let offer = self.offer(link);
+        stream::write_login_features(&offer, out.bytes());
+        Ok(())
+    }
+
+    /// Says the server's header, if it was not said.
+    fn open(&mut self, now: Now, out: &mut Out) {
+        if std::mem::replace(&mut self.is_open, true) {
+            return;
+        }
+        let peer = self.peer.to_string();
+        let id = out.draw(&[b"stream", &now.mono.nanos().to_be_bytes(), peer.as_bytes()]);
+        stream::write_header(&self.listener.domain, id, out.bytes());
+    }
+
+    /// What is offered on such a link. Where TLS may begin, it must, and nothing else is.
+    fn offer(&self, link: &Link) -> LoginOffer {
+        let may_start = link.tls.is_none() && link.may_start_tls;
+        let mechanisms = if may_start { Vec::new() } else { self.listener.mechanisms(link) };
+        LoginOffer { tls: may_start, tls_required: may_start, mechanisms }
+    }
+
+    /// An element of the first level. False: it is left where it is.
+    fn element(
+        &mut self,
+        element: &Element<'_, '_>,
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> Result<bool, End> {
+        let is_stanza = element.namespace() == CLIENT
+            && matches!(element.name(), "iq" | "message" | "presence");
+        if self.granted.is_some() {
+            return match is_stanza {
+                true => self.bind(element, out).map(|()| true),
+                // Nothing is resumed: it binds anew (XEP-0198 5).
+                false if element.is("resume", SM) => {
+                    acks::write_failed("item-not-found", out);
+                    Ok(true)
+                }
+                false if element.is("enable", SM) => {
+                    acks::write_failed("unexpected-request", out);
+                    Ok(true)
+                }
+                false => Err(StreamFault::UnsupportedStanzaType.into()),
+            };
+        }
+        match element.namespace() {
+            TLS if element.name() == "starttls" && self.stage == Stage::Features => {
+                self.start_tls(input.link, out).map(|()| true)
+            }
+            crate::sasl::SASL => self.sasl(element, (now, input), out),
+            _ if is_stanza => Err(StreamFault::NotAuthorized.into()),
+            _ => Err(StreamFault::UnsupportedStanzaType.into()),
+        }
+    }
+
+    fn start_tls(&mut self, link: &Link, out: &mut Out) -> Result<(), End> {
+        if !link.may_start_tls {
+            // RFC 6120 5.4.2.2: the failure is the stream's end.
+            out.bytes().extend_from_slice(format!("<failure xmlns='{TLS}'/>").as_bytes());
+            stream::write_end(out.bytes());
+            return Err(End::Close(CloseReason::OutOfOrder));
+        }
+        out.bytes().extend_from_slice(format!("<proceed xmlns='{TLS}'/>").as_bytes());
+        out.start_tls();
+        self.stage = Stage::Tls;
+        Ok(())
+    }
+
+    /// The handshake is over: another stream begins (RFC 6120 5.4.3.3).
+    pub(super) fn tls_stands(&mut self, now: Now, out: &mut Out) {
+        self.due = now.after(Duration::from_millis(u64::from(self.listener.bind_ms_max)));
+        out.wake(self.due);
+        self.begin_again();
+    }
+
+    fn begin_again(&mut self) {
+        (self.stage, self.is_open) = (Stage::Header, false);
+        self.framer.reset();
+    }
+
+    /// A resource is wanted (RFC 6120 7.6, 7.7). Nothing else is taken before.
+    fn bind(&mut self, stanza: &Element<'_, '_>, out: &mut Out) -> Result<(), End> {
+        let wanted = stanza.child("bind", BIND);
+        let (id, is_set) = (stanza.attribute("id"), kind(stanza) == "set");
+        let Some((wanted, id)) = wanted.zip(id).filter(|_| stanza.name() == "iq" && is_set) else {
+            return Err(StreamFault::NotAuthorized.into());
+        };
+        let Some(granted) = &self.granted else { return Ok(()) };
+        if id.len() > crate::stanza::ID_BYTES_MAX {
+            return Err(StreamFault::PolicyViolation.into());
+        }
+        let resource = wanted.child("resource", BIND).map(|resource| resource.text());
+        let device = resource.filter(|it| jid::is_plain_resource(it, DEVICE_NAME_BYTES_MAX));
+        let device = device.map(|device| device.into());
+        self.stage = Stage::Binding(id.into());
+        out.say(ChatRequest::Bind { session: granted.session, device });
+        Ok(())
+    }
+
+    /// The service has something for the connection: with a session it is bound.
+    pub(super) fn tell(
+        &mut self,
+        word: ChatDelivery,
+        out: &mut Out,
+    ) -> Result<Option<Box<Session>>, End> {
+        match word {
+            ChatDelivery::LoggedIn(accepted) => {
+                let silence_s = self.login.silence_s;
+                self.login.write_success(accepted.data.as_deref(), out);
+                out.silence(u32::from(silence_s) * 1_000);
+                let (session, address) = (accepted.session, accepted.address);
+                self.granted = Some(Granted { session, address, silence_s });
+                self.begin_again();
+            }
+            ChatDelivery::Challenge(data) => {
+                self.login.write_challenge(&data, out);
+                self.stage = Stage::Challenged;
+            }
+            ChatDelivery::Refused(refused) => self.refused(&refused, out)?,
+            ChatDelivery::Bound { device } => return self.bound(&device, out).map(Some),
+            ChatDelivery::End(end) => {
+                return Err(End::Because(StreamFault::of(end.why), end.reason));
+            }
+            // It is asked for again once the client says that it is there.
+            ChatDelivery::Message { .. } | ChatDelivery::Notify { .. } => return Ok(None),
+            _ => return Err(End::Close(unexpected("a delivery before Bound"))),
+        }
+        self.release(out);
+        Ok(None)
+    }
+
+    fn release(&mut self, out: &mut Out) {
+        if std::mem::take(&mut self.is_held) {
+            out.hold(false);
+        }
+    }
+
+    fn bound(&mut self, device: &str, out: &mut Out) -> Result<Box<Session>, End> {
+        let (Some(granted), Stage::Binding(id)) = (&self.granted, &self.stage) else {
+            return Err(End::Close(unexpected("Bound to nobody")));
+        };
+        let jid = format!("{}/{device}", granted.address);
+        let mut inner = format!("<bind xmlns='{BIND}'><jid>").into_bytes();
+        text::put(&jid, &mut inner);
+        inner.extend_from_slice(b"</jid></bind>");
+        let inner = String::from_utf8_lossy(&inner);
+        let reply = StanzaReply { name: "iq", from: None, to: &jid, id: Some(id) };
+        reply.result(&inner, out.bytes());
+        let mut session = Session::new(granted.session, &jid, granted.silence_s);
+        session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
+        self.release(out);
+        Ok(Box::new(session))
+    }
+
+    /// Says why the connection ends, within a stream (RFC 6120 4.9.1.1); how it does.
+    pub(super) fn end(&mut self, now: Now, end: End, out: &mut Out) -> CloseReason {
+        if !matches!(end, End::Close(_)) && self.stage != Stage::Tls {
+            self.open(now, out);
+        }
+        match self.stage {
+            Stage::Tls => end.reason(),
+            _ => end.say(out),
+        }
+    }
+
+    pub(super) fn closed(&self, reason: CloseReason, out: &mut Out) {
+        match (&self.granted, &self.stage) {
+            (Some(granted), _) => {
+                out.say(ChatRequest::Closed { session: granted.session, reason });
+            }
+            (None, Stage::Asked | Stage::Challenged) => out.say(ChatRequest::Gone),
+            (None, _) => {}
+        }
+    }
+}
+
+/// The end tag of a stream: that of the name it began with.
+pub(super) fn closing(tag: &[u8]) -> End {
+    let name = tag.strip_prefix(b"</").and_then(|rest| rest.strip_suffix(b">"));
+    match name.map(<[u8]>::trim_ascii_end) == Some(b"stream:stream") {
+        true => End::Farewell,
+        false => StreamFault::NotWellFormed.into(),
+    }
+}

@@ -1,0 +1,394 @@
+//! A bound device: its stanzas (RFC 6120 8, RFC 6121 4, 5).
+//!
+//! What is kept of a device at rest is this record of 56 bytes and its JID. What is under way (a
+//! stanza that is not whole, messages that are not answered, an inbox that is behind) stands in
+//! [`Busy`], which goes when nothing of it is left. Invariant: a message that was not stored is
+//! answered by an error with its id; one that was is not answered.
+
+use super::acks::Acks;
+use super::inbox::Reading;
+use super::opening::closing;
+use super::{End, Out};
+use crate::fault::{StanzaFault, StreamFault};
+use crate::framer::{Framer, StreamPiece};
+use crate::jid::Jid;
+use crate::render;
+use crate::scan::{CLIENT, Element, Scan};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
+use crate::stream::{FRAMING, SM};
+use base::time::Now;
+use model::account::Addressee;
+use model::chat::{ChatDelivery, ChatFault, ChatRequest, ClientMessageId, NewMessage};
+use model::close::CloseReason;
+use model::id::SessionRef;
+use model::machine::Input;
+use model::timeline::Seq;
+
+/// How long a device may take to answer a ping after its silence, milliseconds.
+const PONG_MS: u32 = 30_000;
+
+/// A bound device.
+pub(super) struct Session {
+    /// Its full JID.
+    jid: Box<str>,
+    /// The session's record.
+    pub(super) session: SessionRef,
+    /// All of the inbox up to here was written, or is no stanza.
+    pub(super) place: Seq,
+    pub(super) busy: Option<Box<Busy>>,
+    /// What is acknowledged, if the client wants that.
+    pub(super) acks: Option<Box<Acks>>,
+    /// Names that were made up for messages.
+    named: u32,
+    silence_s: u16,
+    /// See the constants of [`Session`].
+    flags: u16,
+}
+
+const _: () = assert!(size_of::<Session>() <= 56, "what is kept of a device at rest");
+
+/// What is under way with a device that is not at rest.
+#[derive(Default)]
+pub(super) struct Busy {
+    framer: Framer,
+    /// Messages that are with the service.
+    sends: Vec<Sending>,
+    /// The last number that one of them was given.
+    last: u32,
+    /// The last place of the inbox that is known to be taken.
+    pub(super) head: Seq,
+}
+
+/// A message that is with the service: what an error would say of it.
+struct Sending {
+    number: u32,
+    /// Which stanza it is of those that are acknowledged.
+    place: Option<u32>,
+    id: Option<Box<str>>,
+    to: Option<Box<str>>,
+}
+
+impl Busy {
+    /// The place of the first message that is not answered.
+    pub(super) fn first_unanswered(&self) -> Option<u32> {
+        self.sends.iter().find_map(|sending| sending.place)
+    }
+}
+
+impl Session {
+    /// It wants to have messages: it has sent presence, with a priority that is not negative.
+    pub(super) const AVAILABLE: u16 = 1;
+    /// It wants to know what others of its account send (XEP-0280).
+    pub(super) const CARBONS: u16 = 2;
+    /// It was asked whether it is there.
+    const PINGED: u16 = 4;
+    /// Nothing is read from it for now.
+    const HELD: u16 = 8;
+    /// Its inbox is being read for it.
+    pub(super) const READING: u16 = 16;
+    /// It is told when all was written.
+    pub(super) const DRAINING: u16 = 32;
+
+    /// Its stream is in a WebSocket.
+    pub(super) const IN_WEB_SOCKET: u16 = 64;
+
+    pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
+        Session {
+            jid: jid.into(),
+            session,
+            place: 0,
+            busy: None,
+            acks: None,
+            named: 0,
+            silence_s,
+            flags: 0,
+        }
+    }
+
+    /// Its full JID.
+    pub(super) fn jid(&self) -> &str {
+        &self.jid
+    }
+
+    /// Its account.
+    pub(super) fn account(&self) -> &str {
+        self.jid.split_once('/').map_or(&self.jid, |(bare, _)| bare)
+    }
+
+    /// The name of the device.
+    pub(super) fn resource(&self) -> &str {
+        self.jid.split_once('/').map_or("", |(_, resource)| resource)
+    }
+
+    /// The domain of its account.
+    pub(super) fn domain(&self) -> &str {
+        self.account().split_once('@').map_or("", |(_, domain)| domain)
+    }
+
+    pub(super) const fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn set(&mut self, flag: u16, on: bool) {
+        self.flags = if on { self.flags | flag } else { self.flags & !flag };
+    }
+
+    pub(super) fn busy(&mut self) -> &mut Busy {
+        self.busy.get_or_insert_default()
+    }
+
+    /// Gives back what is only needed while something is under way.
+    pub(super) fn rest(&mut self) {
+        let is_reading = self.has(Session::READING);
+        let place = self.place;
+        self.busy.take_if(|busy| {
+            !is_reading && busy.framer.is_between() && busy.sends.is_empty() && busy.head <= place
+        });
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), End> {
+        if self.has(Session::PINGED) {
+            self.set(Session::PINGED, false);
+            out.silence(u32::from(self.silence_s) * 1_000);
+        }
+        let bytes_max = input.limits.chat.stanza_bytes_max as usize;
+        let requests_max = usize::from(input.limits.chat.requests_a_session_max);
+        while !input.rest().is_empty() {
+            let busy = self.busy();
+            if busy.sends.len() >= requests_max {
+                self.hold(out);
+                break;
+            }
+            match busy.framer.next(input.rest(), true, bytes_max)? {
+                None => break,
+                Some(StreamPiece::Space(count)) => _ = input.take(count),
+                Some(StreamPiece::Element(count)) => {
+                    self.stanza(now, Scan::element(input.take(count))?.root(), out)?;
+                }
+                Some(StreamPiece::Close(count)) => return Err(closing(input.take(count))),
+                Some(StreamPiece::Header(_)) => return Err(StreamFault::BadFormat.into()),
+            }
+        }
+        self.rest();
+        Ok(())
+    }
+
+    fn hold(&mut self, out: &mut Out) {
+        if !self.has(Session::HELD) {
+            self.set(Session::HELD, true);
+            out.hold(true);
+        }
+    }
+
+    fn stanza(&mut self, now: Now, stanza: Element<'_, '_>, out: &mut Out) -> Result<(), End> {
+        if self.has(Session::IN_WEB_SOCKET) && stanza.is("close", FRAMING) {
+            return Err(End::Farewell);
+        }
+        if stanza.namespace() == SM {
+            return self.manage(&stanza, out);
+        }
+        if stanza.namespace() != CLIENT {
+            return Err(StreamFault::UnsupportedStanzaType.into());
+        }
+        if let Some(from) = stanza.attribute("from")
+            && !self.is_own(&from)
+        {
+            return Err(StreamFault::InvalidFrom.into());
+        }
+        self.counts_received();
+        match stanza.name() {
+            "message" => self.message(now, &stanza, out),
+            "presence" => self.presence(&stanza, out),
+            "iq" => self.iq(now, &stanza, out),
+            _ => return Err(StreamFault::UnsupportedStanzaType.into()),
+        }
+        Ok(())
+    }
+
+    /// Whether this is its own address, full or bare (RFC 6120 8.1.2.1).
+    pub(super) fn is_own(&self, from: &str) -> bool {
+        let Some(jid) = Jid::parse(from) else { return false };
+        let is_account = jid.account.is_some_and(|account| account.as_str() == self.account());
+        is_account && jid.resource.is_none_or(|resource| *resource == *self.resource())
+    }
+
+    /// Somebody says something (RFC 6121 5).
+    fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
+        if kind(message) == "error" {
+            return; // of what the server itself has said
+        }
+        let (id, to) = (message.attribute("id"), message.attribute("to"));
+        if id.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {
+            return self.refuse("message", (None, to.as_deref()), StanzaFault::BadRequest, out);
+        }
+        let about = (id.as_deref(), to.as_deref());
+        let to = match to.as_deref().map_or_else(|| Jid::parse(self.account()), Jid::parse) {
+            Some(jid) => jid,
+            None => return self.refuse("message", about, StanzaFault::JidMalformed, out),
+        };
+        // Rooms are no accounts, and a headline is for whoever happens to be there.
+        let is_said = !matches!(&*kind(message), "groupchat" | "headline");
+        let account = to.account.filter(|account| is_said && !account.is_group());
+        let Some(account) = account else {
+            let fault = self.nobody_at(&to.domain);
+            return self.refuse("message", about, fault, out);
+        };
+        let Some(said) = render::said(message) else { return };
+        let client_id = said.client_id.unwrap_or_else(|| self.made_up(now, out));
+        let new = NewMessage { to: Addressee::from(account), client_id, content: said.content };
+        let place = self.received();
+        let busy = self.busy();
+        busy.last = busy.last.wrapping_add(1);
+        let number = busy.last;
+        let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
+        busy.sends.push(Sending { number, place, id, to });
+        out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
+    }
+
+    /// Why nobody is reached at a domain.
+    pub(super) fn nobody_at(&self, domain: &str) -> StanzaFault {
+        match domain == self.domain() {
+            true => StanzaFault::ServiceUnavailable,
+            false => StanzaFault::RemoteServerNotFound,
+        }
+    }
+
+    /// An id for a message that has none to tell a resend by: a UUID of version 8 (RFC 9562 5.8).
+    fn made_up(&mut self, now: Now, out: &Out) -> ClientMessageId {
+        self.named = self.named.wrapping_add(1);
+        let parts = [self.session.bits(), now.mono.nanos(), u64::from(self.named)];
+        let [session, at, count] = parts.map(u64::to_be_bytes);
+        let low = out.draw(&[b"client id", &session, &at, &count]);
+        let high = now.wall_ms << 16 | 0x8000 | u64::from(self.named & 0xfff);
+        let low = low >> 2 | 1 << 63;
+        ClientMessageId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+    }
+
+    /// Answers a stanza by an error: its id, and to whom it was.
+    pub(super) fn refuse(
+        &mut self,
+        name: &str,
+        (id, to): (Option<&str>, Option<&str>),
+        fault: StanzaFault,
+        out: &mut Out,
+    ) {
+        let reply = StanzaReply { name, from: to, to: &self.jid, id };
+        reply.error(fault, "", out.bytes());
+        self.counts_sent();
+    }
+
+    /// The device says whether it is there (RFC 6121 4.2, 4.5). Nobody else is told: there are no
+    /// contacts.
+    fn presence(&mut self, presence: &Element<'_, '_>, out: &mut Out) {
+        let (id, to) = (presence.attribute("id"), presence.attribute("to"));
+        let kind = kind(presence);
+        if matches!(&*kind, "error" | "probe" | "unsubscribe" | "unsubscribed") {
+            return;
+        }
+        if let Some(to) = to.as_deref().filter(|to| !self.is_own(to)) {
+            let fault = match (Jid::parse(to), &*kind) {
+                (_, "unavailable") => return,
+                (None, _) => StanzaFault::JidMalformed,
+                (Some(jid), "") => self.nobody_at(&jid.domain),
+                (Some(_), _) => StanzaFault::FeatureNotImplemented,
+            };
+            return self.refuse("presence", (id.as_deref(), Some(to)), fault, out);
+        }
+        match &*kind {
+            "" => self.is_there(presence, out),
+            "unavailable" => self.set(Session::AVAILABLE, false),
+            _ => {
+                let about = (id.as_deref(), to.as_deref());
+                self.refuse("presence", about, StanzaFault::BadRequest, out);
+            }
+        }
+    }
+
+    fn is_there(&mut self, presence: &Element<'_, '_>, out: &mut Out) {
+        let priority = presence.child("priority", CLIENT).map(|it| it.text().trim().parse::<i8>());
+        let wants = !matches!(priority, Some(Ok(..0)));
+        // Its own presence is told to whoever of the account is there (RFC 6121 4.2.2).
+        let mut echo = Vec::new();
+        for child in presence.children() {
+            echo.extend_from_slice(child.whole().as_bytes());
+        }
+        let id = presence.attribute("id");
+        let head = StanzaReply {
+            name: "presence",
+            from: Some(&self.jid),
+            to: &self.jid,
+            id: id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX),
+        };
+        head.open("", out.bytes());
+        out.bytes().append(&mut echo);
+        head.close(out.bytes());
+        self.counts_sent();
+        let was = self.has(Session::AVAILABLE);
+        self.set(Session::AVAILABLE, wants);
+        if wants && !was {
+            self.read_inbox(out);
+        }
+    }
+
+    /// The service has something for the device.
+    pub(super) fn tell(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), End> {
+        match word {
+            ChatDelivery::Sent { number, .. } => self.answered(number, None, out),
+            ChatDelivery::Failed { number, why } => match number {
+                Reading::NUMBER => self.reading_failed(now, out),
+                number => self.answered(number, Some(why), out),
+            },
+            ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
+            ChatDelivery::Page(page) => self.page(&page, out),
+            ChatDelivery::Message { seq, message } => self.delivered(seq, &message, out),
+            ChatDelivery::Notify { head } => self.notified(head, out),
+            ChatDelivery::End(end) => {
+                return Err(End::Because(StreamFault::of(end.why), end.reason));
+            }
+            _ => return Err(End::Close(super::unexpected("an answer that nobody asked for"))),
+        }
+        self.rest();
+        Ok(())
+    }
+
+    /// A message is stored, or why not.
+    fn answered(&mut self, number: u32, why: Option<ChatFault>, out: &mut Out) {
+        let sends = &mut self.busy().sends;
+        let Some(at) = sends.iter().position(|sending| sending.number == number) else {
+            base::never!(true, "an answer to nothing");
+            return;
+        };
+        let Sending { id, to, .. } = sends.remove(at);
+        if let Some(why) = why {
+            let jid = to.as_deref().and_then(Jid::parse);
+            let is_far = jid.is_some_and(|jid| *jid.domain != *self.domain());
+            let about = (id.as_deref(), to.as_deref());
+            self.refuse("message", about, StanzaFault::of(why, is_far), out);
+        }
+        self.pay_ack(out);
+        if self.has(Session::HELD) {
+            self.set(Session::HELD, false);
+            out.hold(false);
+        }
+    }
+
+    /// Nothing was heard for long: it is asked whether it is there, once.
+    pub(super) fn silent(&mut self, out: &mut Out) -> Result<(), End> {
+        if self.has(Session::HELD) {
+            return Ok(()); // it is not heard, which is not its fault
+        }
+        if self.has(Session::PINGED) {
+            let fault = StreamFault::ConnectionTimeout;
+            return Err(End::Because(fault, CloseReason::KeepAliveTimeout));
+        }
+        self.set(Session::PINGED, true);
+        self.write_ping(out);
+        out.silence(u32::from(self.silence_s) * 1_000 + PONG_MS);
+        Ok(())
+    }
+}

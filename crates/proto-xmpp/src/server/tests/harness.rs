@@ -1,0 +1,191 @@
+//! Sides in each state.
+
+use crate::sasl;
+use crate::scan::Scan;
+use crate::server::{Server, XmppListener};
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::chat::{
+    ChatDelivery, ChatMessage, ChatRequest, ClientMessageId, Content, InboxPage, LoggedIn,
+};
+use model::id::SessionRef;
+use model::link::{Link, Protocol, TlsFacts};
+use std::sync::Arc;
+use testkit::pair::PairSide;
+
+pub(crate) type Side = PairSide<Server>;
+
+pub(crate) const SESSION: SessionRef = SessionRef::from_bits(5);
+
+pub(crate) const HEADER: &str = "<?xml version='1.0'?><stream:stream xmlns='jabber:client' \
+    xmlns:stream='http://etherx.jabber.org/streams' to='a.example' version='1.0'>";
+
+pub(crate) const BIND: &str = "<iq type='set' id='b'>\
+    <bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>desk</resource></bind></iq>";
+
+pub(crate) fn now() -> Now {
+    Now::new(Instant::from_nanos(1_000_000_000), 1_700_000_000_000)
+}
+
+pub(crate) fn address(name: &str) -> AccountAddress {
+    AccountAddress::parse(name, "a.example").expect("right")
+}
+
+/// A connection over a link that stands.
+pub(crate) fn over(link: Link) -> Side {
+    let listener =
+        XmppListener { bind_ms_max: 10_000, domain: "a.example".into(), scram: true, plain: true };
+    let mut side = PairSide::new(Server::new(Arc::new(listener)), link);
+    assert!(side.open(now()).is_empty(), "the client speaks first");
+    side
+}
+
+/// A connection without TLS, to a listener without a certificate.
+pub(crate) fn bare() -> Link {
+    Link::loopback(Protocol::Xmpp)
+}
+
+/// A connection whose TLS may begin.
+pub(crate) fn startable() -> Link {
+    Link { may_start_tls: true, ..bare() }
+}
+
+/// A connection in TLS.
+pub(crate) fn encrypted() -> Link {
+    Link { tls: Some(TlsFacts::default()), ..bare() }
+}
+
+/// What a side says to this.
+pub(crate) fn says(side: &mut Side, stanza: &str) -> String {
+    String::from_utf8(side.hear(now(), stanza.as_bytes())).expect("UTF-8")
+}
+
+/// What it says when the service tells it this.
+pub(crate) fn told(side: &mut Side, word: ChatDelivery) -> String {
+    String::from_utf8(side.tell(now(), word)).expect("UTF-8")
+}
+
+/// A stream has begun, over TLS.
+pub(crate) fn begun() -> Side {
+    let mut side = over(encrypted());
+    says(&mut side, HEADER);
+    side
+}
+
+pub(crate) fn auth(mechanism: &str, message: &str) -> String {
+    let data = sasl::encoded(message.as_bytes());
+    format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='{mechanism}'>{data}</auth>")
+}
+
+/// A login is with the service.
+pub(crate) fn asked() -> Side {
+    let mut side = begun();
+    says(&mut side, &auth("PLAIN", "\0ann\0secret"));
+    side
+}
+
+/// The client must answer a challenge.
+pub(crate) fn challenged() -> Side {
+    let mut side = begun();
+    says(&mut side, &auth("SCRAM-SHA-256", "n,,n=ann,r=x"));
+    told(&mut side, ChatDelivery::Challenge(b"r=xy".as_slice().into()));
+    side
+}
+
+/// The service's yes.
+pub(crate) fn yes() -> ChatDelivery {
+    ChatDelivery::LoggedIn(Box::new(LoggedIn {
+        session: SESSION,
+        account: AccountId(1),
+        address: address("ann"),
+        head: 12,
+        cursor: 10,
+        server_ms: 1_700_000_000_000,
+        data: None,
+    }))
+}
+
+/// Let in, and on the stream behind it.
+pub(crate) fn granted() -> Side {
+    let mut side = asked();
+    told(&mut side, yes());
+    says(&mut side, HEADER);
+    side
+}
+
+/// Bound; what was said is taken.
+pub(crate) fn bound() -> Side {
+    let mut side = granted();
+    says(&mut side, BIND);
+    told(&mut side, ChatDelivery::Bound { device: "desk".into() });
+    side.take_words();
+    side
+}
+
+/// Bound, there, and in step at the twelfth place.
+pub(crate) fn available() -> Side {
+    let mut side = bound();
+    says(&mut side, "<presence/>");
+    told(&mut side, ChatDelivery::Standing { number: 0, cursor: 12, head: 12 });
+    side.take_words();
+    side
+}
+
+/// A side in the state that a vector names.
+pub(crate) fn in_state(state: &str) -> Side {
+    match state {
+        "plain" => over(bare()),
+        "startable" => over(startable()),
+        "encrypted" => over(encrypted()),
+        "begun" => begun(),
+        "asked" => asked(),
+        "challenged" => challenged(),
+        "granted" => granted(),
+        "bound" => bound(),
+        "available" => available(),
+        other => panic!("no state {other}"),
+    }
+}
+
+pub(crate) fn message(from: &str, device: &str, to: &str, text: &str) -> Arc<ChatMessage> {
+    Arc::new(ChatMessage {
+        id: 1,
+        seq: 1,
+        at_ms: 1_700_000_000_007,
+        from: address(from),
+        device: device.into(),
+        to: address(to),
+        client_id: ClientMessageId([7; 16]),
+        content: Content::text(text),
+    })
+}
+
+/// A page of what Bob has said, from one place on.
+pub(crate) fn page(after: u64, texts: &[&str], head: u64) -> ChatDelivery {
+    let messages: Vec<_> = texts
+        .iter()
+        .enumerate()
+        .map(|(at, text)| (after + 1 + at as u64, message("bob", "phone", "ann", text)))
+        .collect();
+    let upto = after + texts.len() as u64;
+    ChatDelivery::Page(Box::new(InboxPage { number: 0, messages, upto, head }))
+}
+
+/// Bodies of what was sent, with a `+` where it says that it waited; all of it is XML.
+pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    while !sent.is_empty() {
+        let end = sent.find("</message>").expect("messages alone") + "</message>".len();
+        let scan = Scan::element(&sent.as_bytes()[..end]).expect("XML");
+        let root = scan.root();
+        let body = root.child("body", crate::scan::CLIENT).expect("a body").text().into_owned();
+        let waited = root.child("delay", crate::render::DELAY).map_or("", |_| "+");
+        seen.push(format!("{body}{waited}"));
+        sent = &sent[end..];
+    }
+    seen
+}
+
+pub(crate) fn words(side: &mut Side) -> Vec<ChatRequest> {
+    side.take_words_as::<ChatRequest>()
+}

@@ -1,0 +1,217 @@
+//! From the header to a bound resource.
+
+use super::super::*;
+use super::harness::*;
+use super::stream_error;
+use model::chat::{Login, LoginRefused};
+use model::session::Denial;
+
+const SCRAM: &str = "<mechanism>SCRAM-SHA-256</mechanism>";
+const PLAIN: &str = "<mechanism>PLAIN</mechanism>";
+
+fn failure(condition: &str) -> String {
+    format!("<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><{condition}/></failure>")
+}
+
+fn login(side: &mut Side) -> Login {
+    match words(side).as_slice() {
+        [ChatRequest::Login(login)] => (**login).clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(why: Denial) -> ChatDelivery {
+    ChatDelivery::Refused(Box::new(LoginRefused { why, retry_after_ms: 0, who: None }))
+}
+
+#[test]
+fn what_is_offered_follows_from_the_link() {
+    let offered = |link| says(&mut over(link), HEADER);
+    let plain = offered(bare());
+    assert!(plain.contains(SCRAM) && !plain.contains(PLAIN) && !plain.contains("starttls"));
+    let startable = offered(startable());
+    assert!(startable.contains("<starttls") && startable.contains("<required/>"));
+    assert!(!startable.contains("mechanism"));
+    let encrypted = offered(encrypted());
+    assert!(encrypted.contains(&format!("{SCRAM}{PLAIN}")) && !encrypted.contains("starttls"));
+    assert!(plain.starts_with("<?xml version='1.0'?><stream:stream "));
+    assert!(plain.contains(" from='a.example' "));
+    assert_ne!(plain, says(&mut over(Link { peer: ([10, 0, 0, 1], 7).into(), ..bare() }), HEADER));
+}
+
+#[test]
+fn tls_begins_within_the_stream_and_another_stream_behind_it() {
+    let mut side = over(startable());
+    says(&mut side, HEADER);
+    let starttls = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+    assert_eq!(says(&mut side, starttls), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    side.machine.tls_started(now(), Ok(&encrypted()), &mut out).expect("it stands");
+    let mut again = over(encrypted());
+    std::mem::swap(&mut again.machine, &mut side.machine);
+    assert!(says(&mut again, HEADER).contains(PLAIN), "features behind TLS");
+}
+
+#[test]
+fn tls_that_is_not_offered_ends_the_stream() {
+    let mut side = begun();
+    let said = says(&mut side, "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+    assert_eq!(said, "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>");
+    assert_eq!(side.ended, Some(CloseReason::OutOfOrder));
+}
+
+#[test]
+fn a_password_is_not_taken_before_tls() {
+    let mut side = over(startable());
+    says(&mut side, HEADER);
+    for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
+        assert_eq!(says(&mut side, &auth(mechanism, "\0ann\0x")), failure("encryption-required"));
+    }
+    let mut side = over(bare());
+    says(&mut side, HEADER);
+    assert_eq!(says(&mut side, &auth("PLAIN", "\0ann\0x")), failure("invalid-mechanism"));
+    assert!(words(&mut side).is_empty() && side.homes.is_empty());
+}
+
+#[test]
+fn a_login_goes_home_once_and_is_asked_there() {
+    let mut side = begun();
+    assert_eq!(says(&mut side, &auth("PLAIN", "\0Ann\0secret")), "");
+    let home = address("ann").home_hash(base::hash::HashKey::new(1, 2));
+    assert_eq!(side.homes, [home]);
+    let asked = login(&mut side);
+    assert_eq!((asked.protocol, &asked.account, asked.binds), ("xmpp", &address("ann"), true));
+    assert_eq!((asked.password.as_deref(), asked.method), (Some(&b"secret"[..]), None));
+    assert!(asked.tls && asked.near && asked.device.is_empty() && asked.certificate.is_none());
+    let said = told(&mut side, yes());
+    assert_eq!(said, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'></success>");
+    assert_eq!(side.silence_ms, 300_000);
+    let said = says(&mut side, HEADER);
+    assert!(said.contains("<bind ") && !said.contains("mechanism"), "{said}");
+}
+
+#[test]
+fn an_exchange_goes_on_until_the_service_says_yes() {
+    let mut side = begun();
+    says(&mut side, &auth("SCRAM-SHA-256", "n,,n=ann,r=x"));
+    let method = Some(("SCRAM-SHA-256".into(), b"n,,n=ann,r=x".as_slice().into()));
+    assert_eq!(login(&mut side).method, method);
+    let said = told(&mut side, ChatDelivery::Challenge(b"r=xy".as_slice().into()));
+    assert_eq!(said, "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>cj14eQ==</challenge>");
+    says(&mut side, "<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>Yz1iaXdz</response>");
+    let proceed = ChatRequest::Proceed(b"c=biws".as_slice().into());
+    assert_eq!(words(&mut side), [proceed]);
+    let ChatDelivery::LoggedIn(mut accepted) = yes() else { unreachable!("it is") };
+    accepted.data = Some(b"v=1".as_slice().into());
+    let said = told(&mut side, ChatDelivery::LoggedIn(accepted));
+    assert_eq!(said, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>dj0x</success>");
+}
+
+#[test]
+fn a_mechanism_may_be_chosen_without_a_first_message() {
+    let mut side = begun();
+    let auth = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'/>";
+    let said = says(&mut side, auth);
+    assert_eq!(said, "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'></challenge>");
+    let response = "<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>AGFubgB4</response>";
+    assert_eq!(says(&mut side, response), "");
+    assert_eq!(login(&mut side).password.as_deref(), Some(&b"x"[..]));
+}
+
+#[test]
+fn a_failed_login_may_be_tried_again_as_somebody_else_and_not_for_ever() {
+    let mut side = asked();
+    side.take_words();
+    assert_eq!(told(&mut side, refused(Denial::BadCredentials)), failure("not-authorized"));
+    says(&mut side, &auth("PLAIN", "\0bob\0x"));
+    assert_eq!((login(&mut side).account, side.homes.len()), (address("bob"), 2));
+    assert_eq!(told(&mut side, refused(Denial::BadCredentials)), failure("not-authorized"));
+    says(&mut side, &auth("PLAIN", "\0ann\0y"));
+    login(&mut side);
+    let said = told(&mut side, refused(Denial::BadCredentials));
+    assert_eq!(said, failure("not-authorized") + &stream_error("policy-violation"));
+    assert_eq!(side.ended, Some(CloseReason::AuthFailed));
+    assert!(words(&mut side).is_empty(), "the service knows that it is over");
+}
+
+#[test]
+fn what_is_no_login_fails_and_counts() {
+    for (message, condition) in [
+        (auth("PLAIN", "ann"), "malformed-request"),
+        (auth("PLAIN", "bob\0ann\0x"), "invalid-authzid"),
+        (auth("PLAIN", "\0ann@b.example\0x"), "not-authorized"),
+        (auth("SCRAM-SHA-256", "p=tls-exporter,,n=ann,r=x"), "malformed-request"),
+        (auth("SCRAM-SHA-1", "n,,n=ann,r=x"), "invalid-mechanism"),
+        (auth("PLAIN", "\0ann\0x").replace("AG", "A*"), "incorrect-encoding"),
+        ("<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>".into(), "malformed-request"),
+        ("<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>".into(), "malformed-request"),
+    ] {
+        let mut side = begun();
+        assert_eq!(says(&mut side, &message.repeat(2)), failure(condition).repeat(2), "{message}");
+        assert_eq!(side.ended, None);
+        assert!(says(&mut side, &message).ends_with(&stream_error("policy-violation")));
+    }
+}
+
+#[test]
+fn an_exchange_that_is_given_up_is_forgotten() {
+    let mut side = challenged();
+    side.take_words();
+    let said = says(&mut side, "<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    assert_eq!(said, failure("aborted"));
+    assert_eq!(words(&mut side), [ChatRequest::Gone]);
+    says(&mut side, &auth("PLAIN", "\0ann\0x"));
+    login(&mut side);
+}
+
+#[test]
+fn a_refusal_that_is_nobody_s_fault_is_the_end() {
+    for (why, condition, fault, reason) in [
+        (Denial::Busy, "temporary-auth-failure", "resource-constraint", CloseReason::Busy),
+        (Denial::Full, "temporary-auth-failure", "resource-constraint", CloseReason::Full),
+        (Denial::Banned, "account-disabled", "policy-violation", CloseReason::AuthFailed),
+        (Denial::ShuttingDown, "temporary-auth-failure", "system-shutdown", CloseReason::Draining),
+    ] {
+        let mut side = asked();
+        let said = told(&mut side, refused(why));
+        assert_eq!(said, failure(condition) + &stream_error(fault));
+        assert_eq!(side.ended, Some(reason));
+    }
+}
+
+#[test]
+fn what_comes_behind_a_login_waits_for_its_answer() {
+    let mut side = asked();
+    assert_eq!(says(&mut side, HEADER), "");
+    assert_eq!(side.untaken(), HEADER.as_bytes());
+    let said = told(&mut side, yes());
+    assert!(said.contains("<success ") && said.ends_with("</stream:features>"), "{said}");
+    assert!(side.untaken().is_empty());
+}
+
+#[test]
+fn a_resource_is_what_was_wanted_or_made_up() {
+    let jid = |bind: &str, device: &str| {
+        let mut side = granted();
+        side.take_words();
+        assert_eq!(says(&mut side, bind), "");
+        let wanted = match words(&mut side).as_slice() {
+            [ChatRequest::Bind { session: SESSION, device }] => device.clone(),
+            other => panic!("{other:?}"),
+        };
+        (wanted, told(&mut side, ChatDelivery::Bound { device: device.into() }))
+    };
+    let result = |device: &str| {
+        format!(
+            "<iq type='result' id='b' to='ann@a.example/{device}'>\
+             <bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><jid>ann@a.example/{device}</jid>\
+             </bind></iq>"
+        )
+    };
+    assert_eq!(jid(BIND, "desk"), (Some("desk".into()), result("desk")));
+    let bare = BIND.replace("<resource>desk</resource>", "");
+    assert_eq!(jid(&bare, "1f"), (None, result("1f")));
+    for other in ["caf\u{e9}", "", &"x".repeat(65)] {
+        assert_eq!(jid(&BIND.replace("desk", other), "1f"), (None, result("1f")), "{other}");
+    }
+}
