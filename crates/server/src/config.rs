@@ -67,7 +67,7 @@ pub const BRIDGES_MAX: usize = 64;
 /// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
 pub const REWRITES_MAX: usize = 256;
 /// The paths of WebSocket upgrades where none is chosen: one for each protocol.
-pub const WEB_SOCKET_PATHS: [&str; 3] = ["/miop", "/mqtt", "/im"];
+pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websocket"];
 
 /// The sections, in the order of the tree, with what they are about.
 const SECTIONS: [(&str, &str); 14] = [
@@ -321,6 +321,7 @@ fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
         with(on("mqtt-ws", 8083, ListenerProtocol::Mqtt), at("/mqtt")),
         on("im", 7005, ListenerProtocol::Im),
         with(on("im-ws", 7007, ListenerProtocol::Im), at("/im")),
+        on("xmpp", 5222, ListenerProtocol::Xmpp),
     ];
     if has_certificate {
         let tls = |listener: ListenSection| ListenSection { tls: true, ..listener };
@@ -331,6 +332,7 @@ fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
             tls(with(on("mqtt-wss", 8084, ListenerProtocol::Mqtt), at("/mqtt"))),
             tls(on("ims", 7006, ListenerProtocol::Im)),
             tls(with(on("im-wss", 7008, ListenerProtocol::Im), at("/im"))),
+            tls(on("xmpps", 5223, ListenerProtocol::Xmpp)),
         ]);
     }
     listeners

@@ -6,31 +6,20 @@
 
 use base::time::Now;
 use model::close::CloseReason;
-use model::limits::Limits;
-use model::link::{FrameLimits, Link, Protocol, StartTlsRefusal, WireProfile};
+use model::link::{Link, Protocol, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::service::{Delivery, Request};
 use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
 pub use proto_im::server::ImListener;
 pub use proto_mqtt::server::ListenerProfile;
+pub use proto_xmpp::server::XmppListener;
 use std::mem::size_of;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Protocols that one listener can tell apart.
-pub const WIRES: [WireProfile; 4] = [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE, XMPP];
-
-/// Told apart and not served: who speaks it is not taken for garbage.
-const XMPP: WireProfile = WireProfile {
-    protocol: Protocol::Xmpp,
-    begins: |bytes| bytes[0] == b'<',
-    begins_alone: |_| false,
-    alpn: &[],
-    subprotocols: &[],
-    frames: |_: &Limits| FrameLimits::default(),
-    asks_tls: false,
-    text_messages: false,
-};
+pub const WIRES: [WireProfile; 4] =
+    [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE, proto_xmpp::WIRE];
 
 /// Profile of a listener: how each protocol is taken there.
 #[derive(Clone)]
@@ -39,13 +28,17 @@ pub struct DoorProfile {
     pub mqtt: ListenerProfile,
     /// IM.
     pub im: Arc<ImListener>,
+    /// XMPP.
+    pub xmpp: Arc<XmppListener>,
 }
 
 impl DoorProfile {
-    /// Everything strict; who logs in by IM without a domain is of this one.
+    /// Everything strict; accounts are of this domain, unless they say another.
     pub fn strict(bind_ms_max: u32, domain: &str) -> DoorProfile {
         let im = Arc::new(ImListener { bind_ms_max, domain: domain.into() });
-        DoorProfile { mqtt: ListenerProfile::strict(bind_ms_max), im }
+        let xmpp =
+            Arc::new(XmppListener { bind_ms_max, domain: domain.into(), scram: true, plain: true });
+        DoorProfile { mqtt: ListenerProfile::strict(bind_ms_max), im, xmpp }
     }
 }
 
@@ -57,6 +50,8 @@ pub enum ServerMachine {
     Mqtt(proto_mqtt::server::Server),
     /// IM.
     Im(proto_im::server::Server),
+    /// XMPP.
+    Xmpp(proto_xmpp::server::Server),
 }
 
 const _: () =
@@ -77,7 +72,11 @@ impl ServerMachine {
             Protocol::Im => {
                 Some(ServerMachine::Im(proto_im::server::Server::new(profile.im.clone())))
             }
-            Protocol::Xmpp | Protocol::Http | Protocol::Tls => None,
+            Protocol::Xmpp => {
+                let machine = proto_xmpp::server::Server::new(profile.xmpp.clone());
+                Some(ServerMachine::Xmpp(machine))
+            }
+            Protocol::Http | Protocol::Tls => None,
         }
     }
 }
@@ -93,6 +92,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.opened(now, link, out),
             ServerMachine::Mqtt(machine) => machine.opened(now, link, out),
             ServerMachine::Im(machine) => machine.opened(now, link, out),
+            ServerMachine::Xmpp(machine) => machine.opened(now, link, out),
         }
     }
 
@@ -106,6 +106,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.receive(now, input, out),
             ServerMachine::Mqtt(machine) => machine.receive(now, input, out),
             ServerMachine::Im(machine) => machine.receive(now, input, out),
+            ServerMachine::Xmpp(machine) => machine.receive(now, input, out),
         }
     }
 
@@ -114,6 +115,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.command(now, down, out),
             ServerMachine::Mqtt(machine) => machine.command(now, down, out),
             ServerMachine::Im(machine) => machine.command(now, down, out),
+            ServerMachine::Xmpp(machine) => machine.command(now, down, out),
         }
     }
 
@@ -122,6 +124,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.wake(now, out),
             ServerMachine::Mqtt(machine) => machine.wake(now, out),
             ServerMachine::Im(machine) => machine.wake(now, out),
+            ServerMachine::Xmpp(machine) => machine.wake(now, out),
         }
     }
 
@@ -130,6 +133,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.drained(now, out),
             ServerMachine::Mqtt(machine) => machine.drained(now, out),
             ServerMachine::Im(machine) => machine.drained(now, out),
+            ServerMachine::Xmpp(machine) => machine.drained(now, out),
         }
     }
 
@@ -143,6 +147,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.tls_started(now, link, out),
             ServerMachine::Mqtt(machine) => machine.tls_started(now, link, out),
             ServerMachine::Im(machine) => machine.tls_started(now, link, out),
+            ServerMachine::Xmpp(machine) => machine.tls_started(now, link, out),
         }
     }
 
@@ -151,6 +156,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.silent(now, out),
             ServerMachine::Mqtt(machine) => machine.silent(now, out),
             ServerMachine::Im(machine) => machine.silent(now, out),
+            ServerMachine::Xmpp(machine) => machine.silent(now, out),
         }
     }
 
@@ -159,6 +165,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.turn_away(now, away, out),
             ServerMachine::Mqtt(machine) => machine.turn_away(now, away, out),
             ServerMachine::Im(machine) => machine.turn_away(now, away, out),
+            ServerMachine::Xmpp(machine) => machine.turn_away(now, away, out),
         }
     }
 
@@ -167,6 +174,7 @@ impl Machine for ServerMachine {
             ServerMachine::Miop(machine) => machine.closed(now, reason, out),
             ServerMachine::Mqtt(machine) => machine.closed(now, reason, out),
             ServerMachine::Im(machine) => machine.closed(now, reason, out),
+            ServerMachine::Xmpp(machine) => machine.closed(now, reason, out),
         }
     }
 }

@@ -34,15 +34,17 @@ section! {
         /// Connections that may wait to be accepted, of each shard; the kernel clips it to
         /// net.core.somaxconn. Beyond, callers try again after a second, and later.
         backlog: u32 = BACKLOG as u32, whole(1..=1 << 30, "connections");
-        /// What it accepts. any: the first bytes tell MIOP, MQTT, TLS (if [tls] has a certificate)
-        /// and HTTP (if websocket is set) apart. miop, mqtt or http: that alone; mqtt with
-        /// websocket is MQTT in both. Other bytes end the connection.
+        /// What it accepts. any: the first bytes tell MIOP, MQTT, IM, XMPP, TLS (if [tls] has a
+        /// certificate) and HTTP (if websocket is set) apart. miop, mqtt, im, xmpp or http: that
+        /// alone; mqtt, im and xmpp with websocket are that protocol in both. Other bytes end the
+        /// connection.
         protocol: ListenerProtocol = ListenerProtocol::Any;
-        /// Every connection must begin with TLS; needs a certificate, here or in [tls].
+        /// Every connection must begin with TLS; needs a certificate, here or in [tls]. XMPP
+        /// begins it within its stream besides (STARTTLS), and must, once there is one.
         tls: bool = false;
-        /// The path whose HTTP upgrades become WebSockets; true is "/miop", "/mqtt" and "/im". What
-        /// is inside is told by the subprotocol (miop, mqtt, mqttv3.1, holdline-im.1), else by the
-        /// first bytes.
+        /// The path whose HTTP upgrades become WebSockets; true is "/miop", "/mqtt", "/im" and
+        /// "/xmpp-websocket". What is inside is told by the subprotocol (miop, mqtt, mqttv3.1,
+        /// holdline-im.1, xmpp), else by the first bytes.
         web_socket as "websocket": WebSocketAt = WebSocketAt::Off,
             switch("a path such as \"/mqtt\", or \"*\" for any", is_web_path);
         /// Web pages whose scripts may connect, by their origin; "*" is any page. Pages of the host
@@ -85,8 +87,8 @@ section! {
         /// MQTT and IM: from where clients may come in without a proof. yes on an address that
         /// others reach is warned of at the start.
         anonymous: Anonymous = Anonymous::Loopback;
-        /// MQTT and IM: how clients may prove who they are, in this order. One that is not
-        /// configured is passed over.
+        /// MQTT, IM and XMPP: how clients may prove who they are, in this order. One that is not
+        /// configured is passed over. XMPP offers SCRAM-SHA-256, and PLAIN in TLS.
         methods: Vec<Method> = ListenerPolicy::default().methods;
         /// MQTT and IM: where the nameless are let in, believe a name that no method knows,
         /// unproved.
@@ -197,7 +199,7 @@ impl Field for WebSocketAt {
 words! {
     /// Protocol that a listener accepts.
     pub enum ListenerProtocol {
-        /// Whatever the first bytes say: MIOP, MQTT, IM, TLS if there is a certificate, HTTP if
+        /// Whatever the first bytes say: MIOP, MQTT, IM, XMPP, TLS if there is a certificate, HTTP if
         /// there is a WebSocket path.
         Any = "any",
         /// MIOP alone.
@@ -206,6 +208,8 @@ words! {
         Mqtt = "mqtt",
         /// IM alone, in WebSockets too if there is a path.
         Im = "im",
+        /// XMPP alone, with TLS within it if there is a certificate.
+        Xmpp = "xmpp",
         /// HTTP alone, to be upgraded to a WebSocket.
         Http = "http",
     }
@@ -228,6 +232,13 @@ words! {
         V12 = "1.2",
         /// 1.3.
         V13 = "1.3",
+    }
+}
+
+impl ListenerProtocol {
+    /// Whether a listener that need not begin with TLS takes it, once there is a certificate.
+    pub fn may_begin_tls(self) -> bool {
+        matches!(self, ListenerProtocol::Any | ListenerProtocol::Xmpp)
     }
 }
 

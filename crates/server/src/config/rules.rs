@@ -271,7 +271,7 @@ fn tls(config: &Config, reader: &mut Reader<'_>) {
 
 fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
     let (sheet, tls) = (Sheet::named("listen", &listener.name), Sheet::single("tls"));
-    let has_tls = listener.tls || listener.protocol == ListenerProtocol::Any;
+    let has_tls = listener.tls || listener.protocol.may_begin_tls();
     let has_certificate = listener.certificate.is_some() || config.tls.certificate.is_some();
     let web_socket = listener.web_socket != WebSocketAt::Off;
     let asks = listener.client_certificates != ClientCertificates::Off;
@@ -311,7 +311,7 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
             !web_socket && listener.protocol == ListenerProtocol::Http,
             "protocol",
             "a listener of protocol \"http\" serves WebSockets alone",
-            "set websocket = \"/miop\", \"/mqtt\" or \"/im\"",
+            "set websocket = \"/miop\", \"/mqtt\", \"/im\" or \"/xmpp-websocket\"",
         ),
     ];
     for (_, key, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {

@@ -257,7 +257,8 @@ fn a_listener_that_cannot_work_is_refused() {
             "holdline.toml:7: [listen.b] websocket = true: a listener of protocol \"miop\" takes \
              no HTTP; set protocol = \"http\" or \"any\", or websocket = false",
             "holdline.toml:10: [listen.c] protocol = \"http\": a listener of protocol \"http\" \
-             serves WebSockets alone; set websocket = \"/miop\", \"/mqtt\" or \"/im\"",
+             serves WebSockets alone; set websocket = \"/miop\", \"/mqtt\", \"/im\" or \
+             \"/xmpp-websocket\"",
             "holdline.toml:13: [listen.d] client_certificates = \"optional\": certificates of \
              clients need somebody who vouches for them; set client_ca in [tls]",
             "holdline.toml:5: [listen.b] address = \"127.0.0.1:1\": [listen.a] and [listen.b] \
@@ -337,7 +338,7 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     assert_eq!(config, Config::default());
     assert_eq!(Config::load(None, std::iter::empty()).as_ref(), Ok(&config));
     let names: Vec<&str> = config.listen.iter().map(|l| l.name.as_str()).collect();
-    assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws", "im", "im-ws"]);
+    assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws", "im", "im-ws", "xmpp"]);
     assert!(config.listen.iter().all(|l| l.address.is_near() && !l.tls));
     assert!(config.listen.iter().all(|l| l.anonymous == Anonymous::Loopback));
     assert!(config.api.address.ip().is_loopback());
@@ -363,6 +364,7 @@ fn a_certificate_brings_listeners_for_it() {
         ("mqtt-wss", 8084),
         ("ims", 7006),
         ("im-wss", 7008),
+        ("xmpps", 5223),
     ];
     assert_eq!(tls, expected.map(|(name, port)| (name, format!("127.0.0.1:{port}"))));
     let none = parse("[listen]\n[products]").expect("none of either is a choice");
@@ -415,7 +417,7 @@ fn the_environment_overrides_every_scalar_key() {
     assert_eq!(config.server.log_format, LogFormat::Json);
     assert_eq!(config.listen[1].address.to_string(), "[::1]:9");
     assert_eq!(config.listen[0].web_socket, WebSocketAt::Off);
-    assert_eq!(config.listen[8].web_socket, WebSocketAt::Path("/other".into()));
+    assert_eq!(config.listen[9].web_socket, WebSocketAt::Path("/other".into()));
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
     assert_eq!(config.products[0].app_id, 3);
 }

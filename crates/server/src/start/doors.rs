@@ -6,7 +6,8 @@
 use super::{StartError, chat_page, failed};
 use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin};
 use crate::machines::WIRES;
-use crate::machines::{DoorProfile, ImListener, ListenerProfile};
+use crate::machines::{DoorProfile, ImListener, ListenerProfile, XmppListener};
+use guard::Method;
 use model::link::Protocol;
 use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -42,9 +43,10 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
     config.listen.iter().filter(with_tls).map(load).collect()
 }
 
-/// A listener that tells protocols apart takes TLS too, once there is a certificate.
+/// A listener that tells protocols apart takes TLS too, once there is a certificate; in XMPP it
+/// begins within the stream.
 fn takes_tls(listener: &ListenSection) -> bool {
-    listener.tls || listener.protocol == ListenerProtocol::Any
+    listener.tls || listener.protocol.may_begin_tls()
 }
 
 fn has_tls(config: &Config, listener: &ListenSection) -> bool {
@@ -81,6 +83,7 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
                 ListenerProtocol::Miop => Some(Protocol::Miop),
                 ListenerProtocol::Mqtt => Some(Protocol::Mqtt),
                 ListenerProtocol::Im => Some(Protocol::Im),
+                ListenerProtocol::Xmpp => Some(Protocol::Xmpp),
                 ListenerProtocol::Http => Some(Protocol::Http),
             },
             tls: certificates.map(|(_, tls)| tls.clone()),
@@ -118,6 +121,17 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
             ..ListenerProfile::strict(bind_ms_max)
         },
         im: im.clone(),
+        xmpp: Arc::new(XmppListener {
+            bind_ms_max,
+            domain: config.chat.domain.as_str().into(),
+            scram: listener.methods.contains(&Method::Scram),
+            plain: listener.methods.iter().any(takes_password),
+        }),
     };
     served.map(profile).collect()
+}
+
+/// Whether a way to prove who one is takes a password, or what stands for one.
+fn takes_password(method: &Method) -> bool {
+    matches!(method, Method::Passwords | Method::Token | Method::Http)
 }
