@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
-# tests/e2e/im, and the checkers of the API's description and of its page of metrics, each by its own
-# package manager.
+# tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, and the checkers of the API's
+# description and of its page of metrics, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -88,6 +88,16 @@ install_protobuf() {
         -r "$sources/../../im/requirements.txt"
 }
 
+install_slixmpp() {
+    python3 -m pip install --quiet --upgrade --target "$target/slixmpp" \
+        -r "$sources/../../xmpp/requirements.txt"
+}
+
+install_xmpp-js() {
+    cp "$sources/../../xmpp/package.json" "$target/xmpp-js/" &&
+        npm install --prefix "$target/xmpp-js" --no-package-lock --no-audit --no-fund --silent
+}
+
 # Out of Debian's package, which is not installed: it would start a Prometheus.
 install_promtool() {
     (cd "$target/promtool" && { apt-get download -qq prometheus ||
@@ -103,5 +113,7 @@ client java java
 client rumqttc rumqttc
 client schemathesis ../../requirements.txt
 client protobuf ../../im/requirements.txt
+client slixmpp ../../xmpp/requirements.txt
+client xmpp-js ../../xmpp/package.json
 client promtool ../../test_metrics.py
 exit 0

@@ -1,0 +1,171 @@
+"""People with slixmpp, a client of XMPP that others have written; and a stream by hand.
+
+A test is a coroutine under `together`, which ends whoever is left.
+"""
+
+import asyncio
+import functools
+import os
+import socket
+import ssl
+import sys
+import unittest
+
+import fixture
+from fixture import DEADLINE_S, Case
+
+BUILT = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(fixture.TARGET, "e2e-clients")
+HEADER = ("<?xml version='1.0'?><stream:stream xmlns='jabber:client' version='1.0' "
+          "xmlns:stream='http://etherx.jabber.org/streams' to='localhost'>")
+SASL = "urn:ietf:params:xml:ns:xmpp-sasl"
+
+
+def slixmpp():
+    folder = os.path.join(BUILT, "slixmpp")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        import slixmpp as library
+    except ImportError as error:
+        raise unittest.SkipTest(f"slixmpp is not installed: {error}") from None
+    return library
+
+
+def together(test):
+    """Runs a test that is a coroutine, in time, and lets everybody go whom it has called."""
+    @functools.wraps(test)
+    def run(self):
+        async def whole():
+            try:
+                await asyncio.wait_for(test(self), 3 * DEADLINE_S)
+            finally:
+                for person in self.people:
+                    person.client.abort()
+                await asyncio.sleep(0)
+        asyncio.run(whole())
+    return run
+
+
+class Person:
+    """One device of somebody: what it was told waits in queues, by kind."""
+
+    def __init__(self, port, jid, password, authority=None, direct=False, mechanism=None):
+        library = slixmpp()
+        self.client = client = library.ClientXMPP(jid, password, sasl_mech=mechanism)
+        client.enable_plaintext = authority is None
+        client.enable_direct_tls = direct
+        client.enable_starttls = authority is not None and not direct
+        client.ca_certs = authority
+        # Over loopback without a certificate there is nobody in between.
+        client.plugin["feature_mechanisms"].config["unencrypted_scram"] = True
+        for plugin in ("0030", "0092", "0199", "0202", "0203", "0280", "0359"):
+            client.register_plugin(f"xep_{plugin}")
+        self.port, self.queues = port, {}
+        for kind in ("session_start", "message", "message_error", "carbon_sent", "stream_error",
+                     "failed_auth", "disconnected"):
+            queue = self.queues[kind] = asyncio.Queue()
+            client.add_event_handler(kind, queue.put_nowait)
+
+    async def next(self, kind="message"):
+        return await asyncio.wait_for(self.queues[kind].get(), DEADLINE_S)
+
+    async def start(self, there=True):
+        """Logs in, and says that it is there."""
+        self.client.connect("127.0.0.1", self.port)
+        began, failed = (asyncio.ensure_future(self.queues[kind].get())
+                         for kind in ("session_start", "disconnected"))
+        await asyncio.wait([began, failed], timeout=DEADLINE_S,
+                           return_when=asyncio.FIRST_COMPLETED)
+        failed.cancel()
+        if not began.done():
+            began.cancel()
+            raise AssertionError("not logged in")
+        if there:
+            self.client.send_presence()
+            await self.ping()
+        return self
+
+    async def ping(self):
+        """What was said before has been taken."""
+        await self.client.plugin["xep_0199"].send_ping("localhost", timeout=DEADLINE_S)
+
+    def say(self, to, text, **more):
+        message = self.client.make_message(to, text, mtype="chat", **more)
+        message.send()
+        return message["id"]
+
+    async def hears(self, count):
+        """The bodies of so many messages."""
+        return [(await self.next())["body"] for _ in range(count)]
+
+    async def leave(self):
+        self.client.disconnect()
+        await self.next("disconnected")
+
+
+class People(Case):
+    """Accounts of the test's own, with a password each."""
+
+    def setUp(self):
+        super().setUp()
+        slixmpp()
+        self.people = []
+        self.ann, self.bob = (self.account(name) for name in ("ann", "bob"))
+
+    def account(self, name):
+        name = f"{self.name}.{name}"[-60:].lstrip(".-_")
+        self.server.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
+        return name
+
+    def person(self, name, resource="", listener="xmpp", password=None, **how):
+        jid = f"{name}@localhost" + (f"/{resource}" if resource else "")
+        password = password or f"secret of {name}"
+        person = Person(self.server.ports[listener][1], jid, password, **how)
+        self.people.append(person)
+        return person
+
+    def stream(self, listener="xmpp", authority=None):
+        link = Stream(self.server.ports[listener], authority)
+        self.addCleanup(link.close)
+        return link
+
+
+class Stream:
+    """A stream by hand: what is sent and what comes is text."""
+
+    def __init__(self, address, authority=None):
+        self.socket = socket.create_connection(address, timeout=DEADLINE_S)
+        if authority:
+            context = ssl.create_default_context(cafile=authority)
+            context.set_alpn_protocols(["xmpp-client"])
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+        self.seen = ""
+
+    def say(self, text):
+        self.socket.sendall(text.encode())
+
+    def until(self, text):
+        """What comes up to and with this."""
+        while text not in self.seen:
+            piece = self.socket.recv(65536)
+            if not piece:
+                raise AssertionError(f"no {text!r} in {self.seen!r}")
+            self.seen += piece.decode()
+        at = self.seen.index(text) + len(text)
+        told, self.seen = self.seen[:at], self.seen[at:]
+        return told
+
+    def rest(self):
+        """What comes until the end."""
+        while True:
+            try:
+                piece = self.socket.recv(65536)
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                told, self.seen = self.seen, ""
+                return told
+            self.seen += piece.decode()
+
+    def close(self):
+        self.socket.close()
