@@ -44,6 +44,7 @@ mod sessions;
 mod waits;
 mod word;
 
+pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use word::{ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
@@ -56,6 +57,7 @@ use crate::log::LogCalls;
 use crate::login::Logins;
 use crate::outbox::Outbox;
 use crate::reads::{Fetching, Reading};
+use crate::send::StoreWait;
 use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
 use base::hash::{HashKey, home};
@@ -128,11 +130,12 @@ pub struct Chat {
     accounts: Accounts,
     commands: Commands,
     sessions: Sessions,
-    sends: Waits<Requester>,
+    sends: Waits<StoreWait>,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
     groups: Groups,
     orders: Orders,
+    listings: Waits<Requester>,
     outbox: Outbox,
     inboxes: Inboxes,
     log: LogCalls,
@@ -156,6 +159,7 @@ impl Chat {
             fetchings: Waits::default(),
             groups: Groups::default(),
             orders: Orders::default(),
+            listings: Waits::default(),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
             log: LogCalls::default(),

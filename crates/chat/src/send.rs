@@ -37,6 +37,13 @@ pub(crate) struct Sending {
     message: Box<NewMessage>,
 }
 
+/// Who waits for a message to be stored.
+pub(crate) struct StoreWait {
+    pub(crate) wait: Requester,
+    /// The group that it tells of a change of.
+    pub(crate) group: Option<Box<AccountAddress>>,
+}
+
 impl Sending {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
@@ -119,7 +126,7 @@ impl Chat {
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
         let sender = Sender { address: &asker.address, device: &asker.device };
         let body = envelope::encode(sender, to, message);
-        let number = self.sends.put(wait);
+        let number = self.sends.put(StoreWait { wait, group: None });
         let order = StoreOrder { number, route, once, body, change: None };
         self.hand_to_conversation(now, order, fx);
     }
@@ -226,8 +233,12 @@ impl Chat {
         result: Result<StoredMessage, ChatFault>,
         fx: &mut Effects,
     ) {
-        if let Some(wait) = self.sends.take(number) {
-            self.answer_send(wait, result, fx);
+        match self.sends.take(number) {
+            Some(StoreWait { wait, group: Some(group) }) => {
+                self.answer_change(wait, *group, result, fx);
+            }
+            Some(StoreWait { wait, group: None }) => self.answer_send(wait, result, fx),
+            None => {}
         }
     }
 
@@ -239,10 +250,10 @@ impl Chat {
     ) {
         let Requester { conn, session, number } = wait;
         let (counter, answer) = match result {
-            Ok(StoredMessage { id, seq, again }) => {
-                let counter = if again { ChatCounter::SentAgain } else { ChatCounter::Sent };
-                (counter, ChatDelivery::Sent { number, id, seq, at_ms: time_of(id), again })
-            }
+            Ok(StoredMessage { id, seq, again }) => (
+                counter_of(again),
+                ChatDelivery::Sent { number, id, seq, at_ms: time_of(id), again },
+            ),
             Err(why) => (ChatCounter::SendsFailed, ChatDelivery::Failed { number, why }),
         };
         fx.counters.count(counter);
@@ -252,7 +263,7 @@ impl Chat {
     /// Whoever waited for too long is told so; when to look again.
     pub(crate) fn turn_sends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let (over, next) = self.sends.overdue(now, self.settings.limits.answer_ms_max);
-        for wait in over {
+        for StoreWait { wait, .. } in over {
             self.answer_send(wait, Err(ChatFault::Busy), fx);
         }
         next
@@ -263,6 +274,11 @@ impl Chat {
         self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.node).0;
         self.last_id
     }
+}
+
+/// How a message that is stored is counted.
+pub(crate) fn counter_of(again: bool) -> ChatCounter {
+    if again { ChatCounter::SentAgain } else { ChatCounter::Sent }
 }
 
 /// The conversation of two inboxes, whoever of them begins it.

@@ -55,6 +55,9 @@ impl Service for Chat {
             ChatRequest::Group { session, number, order } => {
                 self.group_order(now, from, (session, number), *order, fx);
             }
+            ChatRequest::Members { session, number, range } => {
+                self.members(now, from, (session, number), *range, fx);
+            }
             ChatRequest::Pull { session, number, after, count } => {
                 self.pull(from, (session, number), (after, count), fx);
             }
@@ -101,6 +104,8 @@ impl Service for Chat {
                 self.fetch(now, from, number, (ranges, reader), fx);
             }
             ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
+            ChatWord::List(asked) => self.list(now, from, asked, fx),
+            ChatWord::Listed { number, result } => self.listed(number, result, fx),
         }
     }
 
@@ -114,6 +119,7 @@ impl Service for Chat {
             self.turn_accounts(now, fx),
             self.turn_sends(now, fx),
             self.turn_orders(now, fx),
+            self.turn_listings(now, fx),
             self.turn_reads(now, fx),
             self.turn_outbox(now, fx),
             self.turn_following(now, fx),

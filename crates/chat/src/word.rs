@@ -4,6 +4,7 @@
 //! and what must not be lost is said until its receipt has come.
 
 use crate::accounts::AccountRow;
+use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::{Pointer, Route};
 use crate::left::Sought;
@@ -74,6 +75,15 @@ pub enum ChatWord {
         /// The answer.
         result: Result<Fetched, ChatFault>,
     },
+    /// Who is in this group? Answered by `Listed`.
+    List(Box<MembersAsked>),
+    /// A page of its members, or why not.
+    Listed {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        result: Listed,
+    },
 }
 
 /// A message to be stored.
@@ -143,6 +153,8 @@ impl Weigh for ChatWord {
             }
             ChatWord::Find { address, .. } => address.as_str().len(),
             ChatWord::Seek(_) => size_of::<Sought>(),
+            ChatWord::List(asked) => asked.weight(),
+            ChatWord::Listed { result: Ok(page), .. } => page.weight(),
             _ => 0,
         };
         size_of::<ChatWord>() + beside

@@ -7,6 +7,7 @@
 //! Whoever wants its words has [`ImEvent`]s; the laboratory, of whose clients there are many,
 //! looks at the frames themselves ([`Client::open`], [`Client::next`], [`Client::end`]).
 
+mod group;
 mod word;
 
 pub use word::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
@@ -203,6 +204,12 @@ impl Machine for Client {
                     count: u32::from(*count),
                 })
             }
+            ImOrder::Group { number, order } => {
+                ClientFrame::Group(group::fields_of(*number, order))
+            }
+            ImOrder::Members { number, range } => {
+                ClientFrame::Members(group::range_of(*number, range))
+            }
             ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
             ImOrder::Ping => ClientFrame::Ping,
             ImOrder::Goodbye => ClientFrame::Goodbye,
@@ -254,6 +261,8 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::Notify(head) => ImEvent::Notify(*head),
         ServerFrame::Page(page) => page_of(page)?,
         ServerFrame::History(page) => history_of(page)?,
+        ServerFrame::Changed(fields) => group::changed(fields)?,
+        ServerFrame::Members(fields) => group::members(fields)?,
         ServerFrame::Pong => ImEvent::Pong,
     })
 }

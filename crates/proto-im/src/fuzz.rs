@@ -7,10 +7,11 @@ use crate::codec::frame::{PREFACE, split};
 use crate::codec::server_frame::ServerFrame;
 use crate::server::tests::harness::{Side, client, now, opened, yes};
 use base::prng::Prng;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, HistoryPage,
-    InboxPage, LoginRefused, SessionEnd,
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, GROUP_NAMED_MAX,
+    GroupChanged, GroupMember, GroupRole, HistoryPage, InboxPage, LoginRefused, MemberStatus,
+    MembersPage, SessionEnd,
 };
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
@@ -69,6 +70,20 @@ fn message() -> Arc<ChatMessage> {
     })
 }
 
+fn changed(number: u32) -> GroupChanged {
+    let group = AccountAddress::of_group(7, "a.example").expect("right");
+    GroupChanged { number, group, id: 1, seq: 1, at_ms: 1, again: false }
+}
+
+fn members(number: u32) -> MembersPage {
+    let address = AccountAddress::parse("ann", "a.example").expect("right");
+    let member = GroupMember { address, id: AccountId(1) };
+    let members = vec![MemberStatus { member, role: GroupRole::Owner, muted: false }];
+    let GroupChanged { group, .. } = changed(number);
+    let title = "x".into();
+    MembersPage { number, group, version: 1, title, closed: false, total: 1, from: 0, members }
+}
+
 /// What a service might say to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
@@ -104,7 +119,15 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             })),
             _ => return None,
         },
-        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::Group { .. } => {
+        ChatRequest::Group { number, order, .. } => {
+            assert!(order.members.len() <= GROUP_NAMED_MAX + 1, "the rest is read over");
+            match rng.below(2) {
+                0 => failed(*number),
+                _ => ChatDelivery::Changed(Box::new(changed(*number))),
+            }
+        }
+        ChatRequest::Members { number, .. } => ChatDelivery::Members(Box::new(members(*number))),
+        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } => {
             unreachable!("a device of IM has its name with its Login")
         }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,

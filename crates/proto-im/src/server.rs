@@ -12,6 +12,7 @@
 //! [`Server`] is twelve bytes, so that the record of a connection needs no more than for MIOP's
 //! sixteen.
 
+mod groups;
 mod login;
 mod session;
 mod state;

@@ -4,7 +4,8 @@
 use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::{
     ChatDelivery as Down, ChatFault, ChatMessage, ChatRequest as Up, ClientMessageId, Content,
-    HistoryPage, InboxPage, LoggedIn, LoginRefused, NewMessage,
+    GroupChanged, GroupMember, GroupOrder, GroupRole, GroupVerb, HistoryPage, InboxPage, LoggedIn,
+    LoginRefused, MemberStatus, MembersPage, MembersRange, NewMessage,
 };
 use model::close::CloseReason;
 use model::id::SessionRef;
@@ -28,6 +29,12 @@ struct Diary {
     said: Vec<Arc<ChatMessage>>,
     acknowledged: Seq,
     ends: Vec<Up>,
+    orders: Vec<GroupOrder>,
+    members: Vec<AccountAddress>,
+}
+
+fn group() -> AccountAddress {
+    AccountAddress::of_group(7, "a.example").expect("right")
 }
 
 fn ann() -> AccountAddress {
@@ -71,9 +78,9 @@ impl Diary {
                 messages.truncate(usize::from(range.count));
                 vec![Down::History(Box::new(HistoryPage { number, messages, more }))]
             }
-            Up::Bind { .. } | Up::Standing { .. } | Up::Group { .. } => {
-                panic!("a device of IM does not ask it")
-            }
+            Up::Group { number, order, .. } => self.change(number, *order),
+            Up::Members { number, range, .. } => vec![self.list(number, &range)],
+            Up::Bind { .. } | Up::Standing { .. } => panic!("a device of IM does not ask it"),
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]
@@ -83,6 +90,33 @@ impl Diary {
                 vec![]
             }
         }
+    }
+
+    /// There is one group, of whoever was named in an order.
+    fn change(&mut self, number: u32, order: GroupOrder) -> Vec<Down> {
+        if order.verb == GroupVerb::Mute {
+            return vec![Down::Failed { number, why: ChatFault::Forbidden }];
+        }
+        self.members.extend(order.members.iter().map(|one| one.within("a.example")));
+        self.orders.push(order);
+        let (id, seq) = (50, self.orders.len() as u64);
+        let changed = GroupChanged { number, group: group(), id, seq, at_ms: 7, again: false };
+        vec![Down::Changed(Box::new(changed))]
+    }
+
+    fn list(&self, number: u32, range: &MembersRange) -> Down {
+        let MembersRange { version, from, count, .. } = *range;
+        let these = self.members.iter().skip(from as usize).take(usize::from(count));
+        let of = |address: &AccountAddress| {
+            let member = GroupMember { address: address.clone(), id: AccountId(9) };
+            MemberStatus { member, role: GroupRole::Admin, muted: true }
+        };
+        let members = these.map(of).collect();
+        let (title, total) = ("us".into(), self.members.len() as u32);
+        let group = group();
+        let page =
+            MembersPage { number, group, version, title, closed: true, total, from, members };
+        Down::Members(Box::new(page))
     }
 
     fn say(&mut self, number: u32, new: NewMessage) -> Vec<Down> {
@@ -206,6 +240,49 @@ fn an_inbox_and_a_history_are_read_in_pages() {
             panic!("no history")
         };
         assert_eq!(messages.iter().map(|m| m.seq).collect::<Vec<_>>(), [50, 49, 48]);
+    }
+}
+
+#[test]
+fn every_order_to_a_group_arrives_as_it_was_given_and_its_members_are_told_in_pages() {
+    for seed in 0..SEEDS {
+        let mut diary = Diary::default();
+        let mut pair = logged_in(&mut diary, seed);
+        let mut given = Vec::new();
+        for (number, &verb) in (1..).zip(GroupVerb::ALL) {
+            let is_new = verb == GroupVerb::Create;
+            let order = GroupOrder {
+                group: (!is_new).then(|| group().into()),
+                client_id: ClientMessageId([number as u8; 16]),
+                verb,
+                title: format!("title {number}").into(),
+                members: vec![Addressee::parse(&format!("p{number}@b.example")).expect("right")],
+            };
+            pair.tell_a(ImOrder::Group { number, order: Box::new(order.clone()) });
+            settle(&mut pair, &mut diary);
+            if verb == GroupVerb::Mute {
+                let (why, word) = (Some(ChatFault::Forbidden), "forbidden".into());
+                assert_eq!(pair.a.take_words(), [ImEvent::Failed { number, why, word }]);
+                continue;
+            }
+            given.push(order);
+            let (id, seq) = (50, given.len() as u64);
+            let changed = GroupChanged { number, group: group(), id, seq, at_ms: 7, again: false };
+            assert_eq!(pair.a.take_words(), [ImEvent::Changed(Box::new(changed))]);
+        }
+        assert_eq!(diary.orders, given);
+        let mut seen = Vec::new();
+        while seen.len() < given.len() {
+            let (group, from) = (group().into(), seen.len() as u32);
+            let range = Box::new(MembersRange { group, version: 50, from, count: 5 });
+            pair.tell_a(ImOrder::Members { number: 99, range });
+            settle(&mut pair, &mut diary);
+            let [ImEvent::Members(page)] = &pair.a.take_words()[..] else { panic!("no page") };
+            assert_eq!((page.number, page.version, page.from, page.closed), (99, 50, from, true));
+            assert_eq!((page.total as usize, &*page.title), (given.len(), "us"));
+            seen.extend(page.members.iter().map(|it| it.member.address.clone()));
+        }
+        assert_eq!(seen, diary.members);
     }
 }
 

@@ -1,16 +1,17 @@
 //! Groups: conversations of many, at their homes.
 //!
 //! ```text
-//!                           ┌ its state is read: the group's timeline, once
-//! Say, Change, Read ─► line ┤
-//!                           └ may it? ─► one append: conversation, outbox, and, of a change, the
-//!                                        group's timeline ─► applied ─► answered, distributed
+//!                                 ┌ its state is read: the group's timeline, once
+//! Say, Change, Read, List ─► line ┤
+//!                                 └ may it? ─► one append: conversation, outbox, and, of a change,
+//!                                       the group's timeline ─► applied ─► answered, distributed
 //! ```
 //! A group's state is the sum of its changes, and those are messages: one append stores a change
 //! and tells of it. While a change is with the log, whatever else is for the group waits in line;
 //! so all that stands behind a change in the conversation was judged by it. Invariant: a message
 //! goes to those who were members at its place there, whatever dies in between.
 
+pub(crate) mod members;
 pub(crate) mod orders;
 pub(crate) mod state;
 
@@ -22,6 +23,7 @@ use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::Now;
+use members::MembersAsked;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, GroupChange, NewMessage};
 use model::counters::ChatCounter;
@@ -43,6 +45,7 @@ const RECALL_BYTES_MAX: usize = 256 * 1024;
 pub(crate) enum GroupTask {
     Store(ShardId, StoreOrder),
     Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
+    List(ShardId, Box<MembersAsked>),
 }
 
 /// A group that is spoken to.
@@ -193,6 +196,9 @@ impl Chat {
             GroupTask::Read { from, number, .. } => {
                 self.tell_fetched((from, number), Err(fault), fx);
             }
+            GroupTask::List(from, asked) => {
+                self.tell_listed((from, asked.number), Err(fault), fx);
+            }
         }
     }
 
@@ -212,6 +218,10 @@ impl Chat {
                         Ok(since) => self.fetch_since((from, number), ranges, since, fx),
                         Err(fault) => self.tell_fetched((from, number), Err(fault), fx),
                     }
+                }
+                GroupTask::List(from, asked) => {
+                    let page = group.state.page(&asked);
+                    self.tell_listed((from, asked.number), page, fx);
                 }
             }
         }

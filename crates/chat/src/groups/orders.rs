@@ -4,17 +4,20 @@
 //! by why there is none.
 
 use crate::accounts::Waiter;
+use crate::envelope::time_of;
 use crate::groups::conversation_of;
 use crate::groups::state::Wish;
 use crate::label::Route;
+use crate::send::StoreWait;
 use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
-use crate::word::StoreOrder;
+use crate::word::{StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatFault, ClientMessageId, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupOrder, GroupVerb,
+    ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChanged,
+    GroupOrder, GroupVerb,
 };
 use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
@@ -91,6 +94,9 @@ impl Chat {
         if order.title.len() > GROUP_TITLE_BYTES_MAX || order.members.len() > GROUP_NAMED_MAX {
             return Some(ChatFault::TooLarge);
         }
+        if order.verb.names_members() && order.members.is_empty() {
+            return Some(ChatFault::Invalid);
+        }
         is_busy.then_some(ChatFault::Busy)
     }
 
@@ -143,10 +149,28 @@ impl Chat {
         let route = Route { from: asker.inbox, to: None, conversation };
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, .. } = asker;
+        let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
         let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
-        let number = self.sends.put(wait);
         let order = StoreOrder { number, route, once, body: Box::default(), change };
         self.hand_to_conversation(now, order, fx);
+    }
+
+    /// The home of the group has answered an order.
+    pub(crate) fn answer_change(
+        &mut self,
+        wait: Requester,
+        group: AccountAddress,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let StoredMessage { id, seq, again } = match result {
+            Ok(stored) => stored,
+            Err(fault) => return self.answer_send(wait, Err(fault), fx),
+        };
+        fx.counters.count(crate::send::counter_of(again));
+        let Requester { conn, session, number } = wait;
+        let changed = GroupChanged { number, group, id, seq, at_ms: time_of(id), again };
+        self.answer_session((conn, session), ChatDelivery::Changed(Box::new(changed)), fx);
     }
 
     /// Orders whose members were not found in time; when to look again.

@@ -7,19 +7,11 @@ use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatMessage, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
-    GroupVerb,
+    GroupRole as Role, GroupVerb, MemberStatus,
 };
 use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-
-/// What a member may do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Role {
-    Member,
-    Admin,
-    Owner,
-}
 
 /// A member of a group.
 #[derive(Clone, Debug)]
@@ -46,6 +38,7 @@ pub(crate) struct GroupState {
     made: Option<(u64, GroupChange)>,
     /// That of its last change.
     pub(crate) last_id: u64,
+    title: Box<str>,
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
     /// The members' inboxes, while nothing changes.
@@ -64,6 +57,21 @@ pub(crate) enum Verdict {
 impl GroupState {
     pub(crate) fn len(&self) -> usize {
         self.members.len()
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Whether only owner and admins may say something.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// So many members, behind the first `from`, in an order that stays while nothing changes.
+    pub(crate) fn some(&self, from: usize, count: usize) -> impl Iterator<Item = MemberStatus> {
+        let these = self.members.values().skip(from).take(count);
+        these.map(|it| MemberStatus { member: it.member.clone(), role: it.role, muted: it.muted })
     }
 
     /// An account's membership, by its inbox.
@@ -93,7 +101,8 @@ impl GroupState {
         members_max: usize,
     ) -> Result<Verdict, ChatFault> {
         let Wish { verb, title, members } = wish;
-        if title.len() > GROUP_TITLE_BYTES_MAX || members.len() > GROUP_NAMED_MAX {
+        // Whoever makes a group is named besides.
+        if title.len() > GROUP_TITLE_BYTES_MAX || members.len() > GROUP_NAMED_MAX + 1 {
             return Err(ChatFault::TooLarge);
         }
         let title = match verb {
@@ -233,6 +242,7 @@ impl GroupState {
             self.changes(inbox, change.verb);
         }
         match change.verb {
+            GroupVerb::Create | GroupVerb::Rename => self.title = change.title.clone(),
             GroupVerb::Close => self.closed = true,
             GroupVerb::Open => self.closed = false,
             GroupVerb::Dissolve => self.members.clear(),

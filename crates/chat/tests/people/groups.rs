@@ -1,8 +1,9 @@
 //! Groups, step by step: who may do what, and who hears of it.
 
-use crate::world::World;
+use crate::world::{World, person};
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupVerb};
+use model::chat::{ChatFault, GroupRole, GroupVerb, MEMBERS_PAGE_MAX};
+use std::collections::BTreeMap;
 
 /// The first devices of three people, who are in a group of at most three, and of one who is not.
 const ANN: usize = 0;
@@ -88,6 +89,76 @@ fn the_muted_and_those_of_a_closed_group_say_nothing() {
     world.says_to(ANN, &group, "quiet").expect("an owner");
     world.orders(ANN, GroupVerb::Open, Some(&group), &[]).expect("an owner may");
     world.says_to(BOB, &group, "at last").expect("open");
+    world.heal();
+    world.check();
+}
+
+#[test]
+fn members_are_told_who_is_in_their_group_in_pages_and_nobody_else_is() {
+    for shards in 1..=4 {
+        let (mut world, group) = group(shards);
+        world.orders(ANN, GroupVerb::Promote, Some(&group), &[1]).expect("an owner may");
+        world.orders(ANN, GroupVerb::Mute, Some(&group), &[2]).expect("an owner may");
+        for at in [ANN, BOB, CAROL] {
+            let mut seen = BTreeMap::new();
+            let (mut version, mut from) = (0, 0);
+            while seen.len() < 3 {
+                let page = world.lists(at, &group, (version, from, 1)).expect("a member");
+                assert_eq!((page.total, page.from, page.members.len()), (3, from, 1));
+                assert!(version == 0 || page.version == version);
+                (version, from) = (page.version, from + 1);
+                let one = page.members[0].clone();
+                seen.insert(one.member.address, (one.role, one.muted));
+            }
+            let expected = [
+                (person(0), (GroupRole::Owner, false)),
+                (person(1), (GroupRole::Admin, false)),
+                (person(2), (GroupRole::Member, true)),
+            ];
+            assert_eq!(seen, BTreeMap::from(expected));
+            let end = world.lists(at, &group, (version, 7, 1)).expect("a member");
+            assert_eq!((end.from, end.members.len()), (3, 0), "there are no more");
+        }
+        let fault = |world: &mut World, at, group: &AccountAddress, count| {
+            world.lists(at, group, (0, 0, count)).expect_err("it may not")
+        };
+        assert_eq!(fault(&mut world, DAVE, &group, 1), ChatFault::NotMember);
+        let nowhere = AccountAddress::of_group(1, "a.example").expect("right");
+        assert_eq!(fault(&mut world, ANN, &nowhere, 1), ChatFault::NotMember);
+        assert_eq!(fault(&mut world, ANN, &person(1), 1), ChatFault::Invalid, "no group");
+        assert_eq!(fault(&mut world, ANN, &group, 0), ChatFault::Invalid);
+        assert_eq!(fault(&mut world, ANN, &group, MEMBERS_PAGE_MAX + 1), ChatFault::Invalid);
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn a_list_that_changed_meanwhile_begins_anew() {
+    let (mut world, group) = group(3);
+    let first = world.lists(ANN, &group, (0, 0, 2)).expect("a member");
+    world.orders(ANN, GroupVerb::Rename, Some(&group), &[]).expect("an owner may");
+    let next = world.lists(ANN, &group, (first.version, 2, 2)).expect("a member");
+    assert!(next.version > first.version && next.title != first.title);
+    assert_eq!((next.from, next.members.len()), (0, 2), "from the beginning on");
+    let last = world.lists(ANN, &group, (next.version, 2, 2)).expect("a member");
+    assert_eq!((last.version, last.from, last.members.len()), (next.version, 2, 1));
+    world.orders(ANN, GroupVerb::Close, Some(&group), &[]).expect("an owner may");
+    world.orders(ANN, GroupVerb::Remove, Some(&group), &[2]).expect("an owner may");
+    let page = world.lists(BOB, &group, (0, 0, 9)).expect("a member");
+    assert_eq!((page.closed, page.total, page.members.len()), (true, 2, 2));
+    assert_eq!(world.lists(CAROL, &group, (0, 0, 9)), Err(ChatFault::NotMember), "no more");
+    world.heal();
+    world.check();
+}
+
+#[test]
+fn an_order_that_names_nobody_it_needs_makes_no_sense() {
+    let (mut world, group) = group(1);
+    for &verb in GroupVerb::ALL.iter().filter(|verb| verb.names_members()) {
+        assert_eq!(world.orders(ANN, verb, Some(&group), &[]), Err(ChatFault::Invalid), "{verb:?}");
+    }
+    world.orders(ANN, GroupVerb::Open, Some(&group), &[]).expect_err("it is open");
     world.heal();
     world.check();
 }

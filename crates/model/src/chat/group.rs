@@ -62,6 +62,12 @@ impl GroupVerb {
         matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Dissolve)
     }
 
+    /// It is about members, of whom one at least is named.
+    pub const fn names_members(self) -> bool {
+        use GroupVerb::{Add, Demote, HandOver, Mute, Promote, Remove, Unmute};
+        matches!(self, Add | Remove | HandOver | Promote | Demote | Mute | Unmute)
+    }
+
     /// It makes members of those who are named.
     pub const fn makes_members(self) -> bool {
         matches!(self, GroupVerb::Create | GroupVerb::Add)

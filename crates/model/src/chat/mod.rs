@@ -12,10 +12,14 @@
 //! ```
 
 mod group;
+mod members;
 
 pub use group::{
     GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
     GroupOrder, GroupVerb,
+};
+pub use members::{
+    GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
 };
 
 use crate::account::{AccountAddress, AccountId, Addressee};
@@ -76,7 +80,7 @@ pub enum ChatRequest {
         /// What is said.
         message: Box<NewMessage>,
     },
-    /// Change a group, or make one. Answered by `Sent`, of the message that tells of it, or
+    /// Change a group, or make one. Answered by `Changed`, of the message that tells of it, or
     /// `Failed`.
     Group {
         /// Session that asks.
@@ -85,6 +89,15 @@ pub enum ChatRequest {
         number: u32,
         /// What is wanted.
         order: Box<GroupOrder>,
+    },
+    /// Who is in a group? Members may ask. Answered by `Members` or `Failed`.
+    Members {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// Which part of which list.
+        range: Box<MembersRange>,
     },
     /// What stands in the account's inbox behind a place. Answered by `Page` or `Failed`.
     Pull {
@@ -271,6 +284,11 @@ pub enum ChatDelivery {
         /// It was sent before with this id: this is the first answer.
         again: bool,
     },
+    /// The change of a group is stored, and every device of its members will hear of it, the one
+    /// that asked for it too.
+    Changed(Box<GroupChanged>),
+    /// A part of the list of a group's members.
+    Members(Box<MembersPage>),
     /// What was asked was not done.
     Failed {
         /// The request's.

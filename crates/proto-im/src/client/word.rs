@@ -2,7 +2,10 @@
 
 use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatFault, ChatMessage, ClientMessageId, Content};
+use model::chat::{
+    ChatFault, ChatMessage, ClientMessageId, Content, GroupChanged, GroupOrder, MembersPage,
+    MembersRange,
+};
 use model::timeline::Seq;
 use std::sync::Arc;
 
@@ -72,6 +75,20 @@ pub enum ImOrder {
         /// The most that is wanted.
         count: u16,
     },
+    /// Make a group, or change one.
+    Group {
+        /// Given back with the answer.
+        number: u32,
+        /// What is wanted.
+        order: Box<GroupOrder>,
+    },
+    /// Ask who is in a group.
+    Members {
+        /// Given back with the answer.
+        number: u32,
+        /// Which part of which list.
+        range: Box<MembersRange>,
+    },
     /// Everything up to this place is here.
     Acknowledge(Seq),
     /// Ask whether the server is there.
@@ -140,6 +157,10 @@ pub enum ImEvent {
         /// There are more.
         more: bool,
     },
+    /// The change of a group is stored.
+    Changed(Box<GroupChanged>),
+    /// A part of the members of a group.
+    Members(Box<MembersPage>),
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.

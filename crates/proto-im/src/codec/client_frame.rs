@@ -3,11 +3,12 @@
 use super::WireFault;
 use super::content::{ContentFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row};
 use super::frame;
+use super::group::{GroupFields, MembersFields};
 use super::protobuf::{Body, Fields, Sink, Value};
 use model::timeline::Seq;
 
 /// A frame of a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientFrame<'a> {
     /// Asks for a session (IM 3.1).
     Login(LoginFields<'a>),
@@ -25,6 +26,10 @@ pub enum ClientFrame<'a> {
     Ping,
     /// Goes (IM 7.2).
     Goodbye,
+    /// Makes a group, or changes one (IM 10.1).
+    Group(GroupFields<'a>),
+    /// Asks who is in a group (IM 10.3).
+    Members(MembersFields<'a>),
 }
 
 /// `Login`.
@@ -98,6 +103,8 @@ impl<'a> ClientFrame<'a> {
                 6 => Some(ClientFrame::Acknowledge(one_number(value)?)),
                 7 => nothing(value).map(|()| Some(ClientFrame::Ping))?,
                 8 => nothing(value).map(|()| Some(ClientFrame::Goodbye))?,
+                9 => Some(ClientFrame::Group(GroupFields::read(value)?)),
+                10 => Some(ClientFrame::Members(MembersFields::read(value)?)),
                 _ => request,
             };
         }
@@ -121,6 +128,8 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Acknowledge(upto) => sink.body(6, &OneNumber(*upto)),
             ClientFrame::Ping => sink.body(7, &Nothing),
             ClientFrame::Goodbye => sink.body(8, &Nothing),
+            ClientFrame::Group(order) => sink.body(9, order),
+            ClientFrame::Members(members) => sink.body(10, members),
         }
     }
 }

@@ -5,7 +5,8 @@
 
 use super::WireFault;
 use super::protobuf::{Body, Sink, varint};
-use model::chat::{EXTRA_BYTES_MAX, TEXT_BYTES_MAX};
+use model::account::{ACCOUNT_NAME_BYTES_MAX, DOMAIN_BYTES_MAX};
+use model::chat::{EXTRA_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, TEXT_BYTES_MAX};
 use model::limits::Limits;
 
 /// What a client sends first: the protocol's mark, and its version (IM 1.1).
@@ -18,15 +19,25 @@ pub const OVERHEAD_BYTES_MAX: usize = 1024;
 /// Bytes of messages from which on no further one is put into a page (IM 5.4).
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of the longest address of an account.
+const ADDRESS_BYTES_MAX: usize = ACCOUNT_NAME_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;
+
+/// Longest order to a group: as many names as may be in it, each with tag and length, a title, and
+/// what stands beside them (IM 10.1).
+pub const ORDER_BYTES_MAX: usize =
+    GROUP_NAMED_MAX * (ADDRESS_BYTES_MAX + 3) + GROUP_TITLE_BYTES_MAX + OVERHEAD_BYTES_MAX;
+
 /// Longest frame of a server: a page that one more message was put into.
 pub const SERVER_BYTES_MAX: usize =
     PAGE_BYTES_MAX + TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 2 * OVERHEAD_BYTES_MAX;
 
-/// Longest frame of a client that has its session: its message is as large as allowed.
+/// Longest frame of a client that has its session: its message is as large as allowed, or it is an
+/// order to a group.
 pub fn client_bytes_max(limits: &Limits) -> usize {
     let chat = &limits.chat;
     let message = chat.text_bytes_max as usize + chat.extra_bytes_max as usize;
-    (message + OVERHEAD_BYTES_MAX).max(limits.frame_bytes_unbound_max as usize)
+    let unbound = limits.frame_bytes_unbound_max as usize;
+    (message + OVERHEAD_BYTES_MAX).max(ORDER_BYTES_MAX).max(unbound)
 }
 
 /// Whether the preface stands at the front, as far as it has come; true: it is whole.

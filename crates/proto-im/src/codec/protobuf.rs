@@ -177,6 +177,13 @@ pub(crate) trait Sink {
         self.bytes(field, value.as_bytes());
     }
 
+    /// One of several texts, which is there even if it is empty.
+    fn each_text(&mut self, field: u32, value: &str) {
+        self.tag(field, 2);
+        self.varint(value.len() as u64);
+        self.raw(value.as_bytes());
+    }
+
     /// A message within the message, which is there even if it has no fields.
     fn body(&mut self, field: u32, message: &impl Body) {
         self.tag(field, 2);

@@ -3,6 +3,7 @@
 use super::content::{
     EntryFields, MessageFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row,
 };
+use super::group::{ChangedFields, MembersPageFields};
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::{WireFault, frame};
 use model::timeline::Seq;
@@ -32,6 +33,10 @@ pub enum ServerFrame<'a> {
     End(EndFields<'a>),
     /// The answer to a Ping (IM 7.1).
     Pong,
+    /// The change of a group is stored (IM 10.2).
+    Changed(ChangedFields<'a>),
+    /// A part of the members of a group (IM 10.3).
+    Members(MembersPageFields<'a>),
 }
 
 /// `LoggedIn`.
@@ -138,6 +143,8 @@ impl<'a> ServerFrame<'a> {
                 9 => Some(ServerFrame::History(HistoryPageFields::read(value)?)),
                 10 => Some(ServerFrame::End(EndFields::read(value)?)),
                 11 => nothing(value).map(|()| Some(ServerFrame::Pong))?,
+                12 => Some(ServerFrame::Changed(ChangedFields::read(value)?)),
+                13 => Some(ServerFrame::Members(MembersPageFields::read(value)?)),
                 _ => answer,
             };
         }
@@ -164,6 +171,8 @@ impl Body for ServerFrame<'_> {
             ServerFrame::History(page) => sink.body(9, page),
             ServerFrame::End(end) => sink.body(10, end),
             ServerFrame::Pong => sink.body(11, &Nothing),
+            ServerFrame::Changed(changed) => sink.body(12, changed),
+            ServerFrame::Members(page) => sink.body(13, page),
         }
     }
 }

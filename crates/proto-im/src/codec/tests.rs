@@ -4,10 +4,13 @@ pub(crate) mod schema;
 
 use super::client_frame::ClientFrame;
 use super::frame::{OVERHEAD_BYTES_MAX, PAGE_BYTES_MAX, PREFACE, client_bytes_max, preface, split};
+use super::group::{role_number, role_of, verb_number, verb_of};
 use super::protobuf::Body;
 use super::server_frame::ServerFrame;
 use super::*;
-use model::chat::ChatFault;
+use model::chat::{
+    ChatFault, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb, MEMBERS_PAGE_MAX,
+};
 use model::limits::Limits;
 use model::session::Denial;
 use schema::Schema;
@@ -43,7 +46,7 @@ fn again(vector: &Vector, schema: &Schema) -> (String, Vec<u8>) {
 #[test]
 fn frames_of_googles_library_mean_what_they_should_and_are_written_as_they_came() {
     let (schema, vectors) = (Schema::read(), vector::read(FRAMES));
-    assert!(vectors.len() > 30);
+    assert!(vectors.len() > 50);
     for vector in &vectors {
         let (text, written) = again(vector, &schema);
         assert_eq!(text, vector.need("text"), "{}", vector.name);
@@ -156,6 +159,43 @@ fn the_largest_message_fits_into_the_largest_frame() {
 }
 
 #[test]
+fn the_largest_order_and_the_largest_page_of_members_fit_into_the_largest_frames() {
+    use super::group::{GroupFields, MemberFields, MembersPageFields};
+    let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
+    let (title, client_id) = ("t".repeat(GROUP_TITLE_BYTES_MAX), [7; 16]);
+    let order = |count| GroupFields {
+        number: u32::MAX,
+        group: &address,
+        client_id: &client_id,
+        verb: u32::MAX,
+        title: &title,
+        members: vec![&address; count],
+    };
+    let mut limits = Limits::default();
+    (limits.chat.text_bytes_max, limits.chat.extra_bytes_max) = (256, 0);
+    let size = ClientFrame::Group(order(GROUP_NAMED_MAX)).size() + 5;
+    assert!(size <= client_bytes_max(&limits), "{size}: whatever a message may be");
+    let mut written = Vec::new();
+    ClientFrame::Group(order(GROUP_NAMED_MAX + 50)).write(&mut written);
+    let (frame, _) = split(&written, BYTES_MAX).expect("a frame").expect("a whole one");
+    let read = ClientFrame::read(frame).expect("well formed");
+    assert_eq!(read, ClientFrame::Group(order(GROUP_NAMED_MAX + 1)), "one too many is enough");
+    let member = MemberFields { address: &address, account: u64::MAX, role: u32::MAX, muted: true };
+    let page = MembersPageFields {
+        number: u32::MAX,
+        group: &address,
+        version: u64::MAX,
+        title: &title,
+        closed: true,
+        total: u32::MAX,
+        from: u32::MAX,
+        members: vec![member; MEMBERS_PAGE_MAX.into()],
+    };
+    let size = ServerFrame::Members(page).size() + 5;
+    assert!(size <= frame::SERVER_BYTES_MAX, "{size}");
+}
+
+#[test]
 fn words_are_those_of_the_schema() {
     let schema = Schema::read();
     let reasons = EndReason::ALL.iter().map(|reason| (reason.number(), reason.name()));
@@ -166,6 +206,17 @@ fn words_are_those_of_the_schema() {
     let mut expected: Vec<_> = faults.map(|(n, name)| (n, upper("FAULT", name))).collect();
     expected.insert(0, (0, "FAULT_UNSPECIFIED".to_owned()));
     assert_eq!(schema.words("Fault"), expected);
+    let upper = |prefix: &str, name: &str| upper(prefix, name).replace('-', "_");
+    let verbs = GroupVerb::ALL.iter().map(|verb| (verb_number(*verb), verb.word()));
+    let mut expected: Vec<_> = verbs.map(|(n, name)| (n, upper("GROUP_VERB", name))).collect();
+    expected.insert(0, (0, "GROUP_VERB_UNSPECIFIED".to_owned()));
+    assert_eq!(schema.words("GroupVerb"), expected);
+    let roles = GroupRole::ALL.iter().map(|role| (role_number(*role), role.word()));
+    let mut expected: Vec<_> = roles.map(|(n, name)| (n, upper("GROUP_ROLE", name))).collect();
+    expected.insert(0, (0, "GROUP_ROLE_UNSPECIFIED".to_owned()));
+    assert_eq!(schema.words("GroupRole"), expected);
+    assert_eq!((verb_of(0), verb_of(14), role_of(0), role_of(4)), (None, None, None, None));
+    assert_eq!((verb_of(5), role_of(3)), (Some(GroupVerb::HandOver), Some(GroupRole::Owner)));
     for &reason in EndReason::ALL {
         assert_eq!(EndReason::of(reason.number()), reason);
     }
@@ -200,6 +251,14 @@ fn the_document_has_each_section_each_word_and_each_fault() {
     }
     for &fault in ChatFault::ALL {
         let row = format!("| {} | `{}` |", fault_number(fault), fault.name());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for &verb in GroupVerb::ALL {
+        let row = format!("| {} | `{}` | ", verb_number(verb), verb.word());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for &role in GroupRole::ALL {
+        let row = format!("| {} | `{}` | ", role_number(role), role.word());
         assert!(DOCUMENT.contains(&row), "{row}");
     }
     for &fault in WireFault::ALL.iter().filter(|fault| **fault != WireFault::Address) {

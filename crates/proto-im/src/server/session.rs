@@ -5,6 +5,7 @@
 //! to a handful of devices on two shards, and copying a hundred bytes costs less than a frame that
 //! several connections share.
 
+use super::groups::{write_changed, write_members};
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -19,6 +20,7 @@ use model::chat::{
     NewMessage, PAGE_MESSAGES_MAX,
 };
 use model::close::CloseReason;
+use model::counters::ChatCounter;
 use model::id::SessionRef;
 use model::machine::Input;
 use model::timeline::Seq;
@@ -76,6 +78,8 @@ impl Session {
                 self.ask(ChatRequest::Pull { session, number, after, count }, out);
             }
             ClientFrame::History(history) => self.history(history, out),
+            ClientFrame::Group(order) => self.order(order, out),
+            ClientFrame::Members(members) => self.members(members, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -91,7 +95,7 @@ impl Session {
         Ok(())
     }
 
-    fn ask(&mut self, request: ChatRequest, out: &mut Out) {
+    pub(super) fn ask(&mut self, request: ChatRequest, out: &mut Out) {
         self.unanswered += 1;
         out.say(request);
     }
@@ -100,7 +104,7 @@ impl Session {
         let (session, number) = (self.session, send.number);
         let parts = (Addressee::parse(send.to), client_id(send.client_id), send.content.content());
         let (Ok(to), Some(client_id), Some(content)) = parts else {
-            return write_failed(number, ChatFault::Invalid, out);
+            return refuse(number, out);
         };
         let message = Box::new(NewMessage { to, client_id, content });
         self.ask(ChatRequest::Send { session, number, message }, out);
@@ -109,7 +113,7 @@ impl Session {
     fn history(&mut self, history: &HistoryFields<'_>, out: &mut Out) {
         let (session, number) = (self.session, history.number);
         let Ok(with) = Addressee::parse(history.with) else {
-            return write_failed(number, ChatFault::Invalid, out);
+            return refuse(number, out);
         };
         let from = if history.backwards && history.from == 0 { Seq::MAX } else { history.from };
         let (backwards, count) = (history.backwards, most(history.count));
@@ -135,6 +139,14 @@ impl Session {
             }
             ChatDelivery::History(page) => {
                 write_history(&page, out);
+                self.answered(out);
+            }
+            ChatDelivery::Changed(changed) => {
+                write_changed(&changed, out);
+                self.answered(out);
+            }
+            ChatDelivery::Members(page) => {
+                write_members(&page, out);
                 self.answered(out);
             }
             ChatDelivery::Message { seq, message } => write_message(seq, &message, out),
@@ -168,7 +180,13 @@ fn most(count: u32) -> u16 {
     count.min(u32::from(PAGE_MESSAGES_MAX)) as u16
 }
 
-fn write_failed(number: u32, why: ChatFault, out: &mut Out) {
+/// A request that makes no sense by itself is counted, and asked of nobody (IM 8.2).
+pub(super) fn refuse(number: u32, out: &mut Out) {
+    out.count(ChatCounter::Invalid);
+    write_failed(number, ChatFault::Invalid, out);
+}
+
+pub(super) fn write_failed(number: u32, why: ChatFault, out: &mut Out) {
     let failed = FailedFields { number, fault: fault_number(why), word: why.name() };
     ServerFrame::Failed(failed).write(out.bytes());
 }

@@ -14,7 +14,7 @@ pub struct Device {
     pub account: AccountAddress,
     pub name: String,
     pub conn: Option<ConnRef>,
-    session: Option<SessionRef>,
+    pub(super) session: Option<SessionRef>,
     numbers: u32,
     /// What it said with which request, until that is answered.
     pub waiting: BTreeMap<u32, (Said, String)>,
@@ -35,6 +35,10 @@ pub struct Device {
     pub groups: BTreeSet<AccountAddress>,
     /// Messages of groups that it has read in their conversations: group and place.
     pub read: BTreeSet<(AccountAddress, Seq)>,
+    pub(super) listing: BTreeMap<u32, MembersRange>,
+    /// All pages of members that it was ever told.
+    pub pages: Vec<MembersPage>,
+    pub(super) begun_anew: usize,
 }
 
 impl Device {
@@ -56,10 +60,13 @@ impl Device {
             reading: BTreeMap::new(),
             groups: BTreeSet::new(),
             read: BTreeSet::new(),
+            listing: BTreeMap::new(),
+            pages: Vec::new(),
+            begun_anew: 0,
         }
     }
 
-    fn number(&mut self) -> u32 {
+    pub(super) fn number(&mut self) -> u32 {
         self.numbers += 1;
         self.numbers
     }
@@ -93,6 +100,7 @@ impl Device {
         (self.conn, self.session, self.pulling) = (None, None, None);
         self.waiting.clear();
         self.reading.clear();
+        self.listing.clear();
     }
 
     pub fn is_here(&self) -> bool {
@@ -182,12 +190,15 @@ impl Device {
                 self.failed = Some(why);
                 self.waiting.remove(&number);
                 self.reading.remove(&number);
+                self.listing.remove(&number);
                 if self.pulling.is_some_and(|(pulling, _)| pulling == number) {
                     self.pulling = None;
                 }
             }
             ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
             ChatDelivery::Sent { .. } => {}
+            ChatDelivery::Changed(changed) => drop(self.groups.insert(changed.group)),
+            ChatDelivery::Members(page) => self.listed(*page),
             ChatDelivery::Bound { .. } | ChatDelivery::Standing { .. } => {
                 panic!("nobody asks for it")
             }

@@ -1,5 +1,6 @@
 //! Groups: who does what to them, and what everybody must have of them in the end.
 
+use super::members::Then;
 use super::{Device, PEOPLE, Said, World, person, whole};
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, ClientMessageId, GroupChange, GroupOrder, GroupVerb};
@@ -132,6 +133,7 @@ impl World {
         inboxes: &[(AccountAddress, BTreeMap<Seq, Arc<ChatMessage>>)],
     ) {
         let mut members = BTreeSet::<AccountAddress>::new();
+        let (mut then, mut versions) = (Then::default(), BTreeMap::<u64, Then>::new());
         let mut concerned = BTreeMap::<&AccountAddress, Vec<Seq>>::new();
         for (at, (&seq, message)) in (1..).zip(conversation) {
             assert_eq!(seq, at, "{group} has no gap: {conversation:?}");
@@ -145,6 +147,11 @@ impl World {
                 Some(GroupVerb::Dissolve) => members.clear(),
                 Some(verb) if verb.ends_membership() => members.retain(|it| !named.contains(it)),
                 _ => {}
+            }
+            then.hears(message);
+            assert!(then.members.keys().eq(&members), "{then:?}");
+            if change.is_some() {
+                versions.insert(message.id, then.clone());
             }
             assert!(members.len() <= 3, "the limit of tests");
             let is_first = verb == Some(GroupVerb::Create);
@@ -162,6 +169,10 @@ impl World {
             let all = concerned.remove(person).unwrap_or_default();
             assert_eq!(has, all, "{person} has of {group} what concerns it, in order");
             for device in self.devices.iter().filter(|device| device.account == *person) {
+                for page in device.pages.iter().filter(|page| page.group == *group) {
+                    let then = versions.get(&page.version).expect("a version of it");
+                    then.check(person, page);
+                }
                 for (_, seq) in device.read.iter().filter(|(of, _)| of == group) {
                     assert!(all.contains(seq), "{person} has read {seq} of {group}");
                 }

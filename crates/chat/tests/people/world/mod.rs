@@ -6,6 +6,7 @@
 
 mod device;
 mod groups;
+mod members;
 mod names;
 mod shard;
 
@@ -138,7 +139,12 @@ impl World {
             return self.undelivered(conn, delivery);
         };
         let device = &mut self.devices[at];
-        if let ChatDelivery::Sent { number, id, seq, again, .. } = &delivery {
+        let stored = match &delivery {
+            ChatDelivery::Sent { number, id, seq, again, .. } => Some((number, id, seq, again)),
+            ChatDelivery::Changed(it) => Some((&it.number, &it.id, &it.seq, &it.again)),
+            _ => None,
+        };
+        if let Some((number, id, seq, again)) = stored {
             let (said, text) = device.waiting.remove(number).expect("it was asked");
             let first = self.sent.get(&said);
             if let Some((first_id, first_seq, _)) = first {
@@ -188,7 +194,7 @@ impl World {
         if let Some(request) = self.devices[at].owes() {
             return self.ask(at, request);
         }
-        match self.rng.below(20) {
+        match self.rng.below(24) {
             0 => self.disconnect(at),
             1 if self.rng.one_in(4) => self.devices[at].forgets(),
             2..=4 => {
@@ -204,6 +210,11 @@ impl World {
             }
             6..=8 => self.say_again(at),
             9..=10 => self.order(at),
+            20..=23 => {
+                let group = self.a_group();
+                let request = group.and_then(|it| self.devices[at].lists(&mut self.rng, it));
+                request.into_iter().for_each(|request| self.ask(at, request));
+            }
             _ => self.say(at),
         }
     }

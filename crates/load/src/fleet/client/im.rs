@@ -266,7 +266,7 @@ impl Client {
                 self.pull_if_behind(out);
             }
             ServerFrame::Page(page) => self.page(page, out),
-            ServerFrame::History(_) => {}
+            ServerFrame::History(_) | ServerFrame::Changed(_) | ServerFrame::Members(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }
         Ok(())

@@ -115,11 +115,12 @@ impl Sink for Text<'_> {
         if value == 0 {
             return;
         }
-        let kind = self.field(field, &["uint32", "Reason", "Fault"]).kind.clone();
+        let kinds = ["uint32", "Reason", "Fault", "GroupVerb", "GroupRole"];
+        let kind = self.field(field, &kinds).kind.clone();
         let word = self.schema.words(&kind).into_iter().find(|(number, _)| *number == value);
         match word {
-            Some((_, word)) => self.say(field, &["Reason", "Fault"], word),
-            None => self.say(field, &["uint32"], value),
+            Some((_, word)) => self.say(field, &kinds[1..], word),
+            None => self.say(field, &kinds, value),
         }
     }
 
@@ -146,6 +147,10 @@ impl Sink for Text<'_> {
         if !value.is_empty() {
             self.say(field, &["string"], format!("\"{value}\""));
         }
+    }
+
+    fn each_text(&mut self, field: u32, value: &str) {
+        self.say(field, &["string"], format!("\"{value}\""));
     }
 
     fn body(&mut self, field: u32, message: &impl Body) {

@@ -1,0 +1,130 @@
+//! Lists of members: devices ask for them, and each page must be what the group was at its version.
+
+use super::{Device, World};
+use base::prng::Prng;
+use model::account::AccountAddress;
+use model::chat::{
+    ChatFault, ChatMessage, ChatRequest, GroupChange, GroupRole, GroupVerb, MembersPage,
+    MembersRange,
+};
+use std::collections::BTreeMap;
+
+/// What a group was once: by what was said to it, reckoned anew.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(super) struct Then {
+    pub(super) members: BTreeMap<AccountAddress, (GroupRole, bool)>,
+    title: Box<str>,
+    closed: bool,
+}
+
+impl Then {
+    /// A message of the group, perhaps one that changes it.
+    pub(super) fn hears(&mut self, message: &ChatMessage) {
+        let Some(change) = GroupChange::of(&message.content) else { return };
+        let GroupChange { verb, title, members } = change;
+        match verb {
+            GroupVerb::Close | GroupVerb::Open => self.closed = verb == GroupVerb::Close,
+            GroupVerb::Rename => self.title = title.clone(),
+            GroupVerb::Dissolve => self.members.clear(),
+            _ => {}
+        }
+        for (at, one) in members.into_iter().enumerate() {
+            self.happens(verb, at == 0, one.address);
+        }
+        if verb == GroupVerb::Create {
+            self.title = title;
+        }
+    }
+
+    fn happens(&mut self, verb: GroupVerb, is_first: bool, who: AccountAddress) {
+        use GroupRole::{Admin, Member, Owner};
+        let muted = self.members.get(&who).is_some_and(|(_, muted)| *muted);
+        let role = self.members.get(&who).map(|(role, _)| *role);
+        let now = match verb {
+            GroupVerb::Create if is_first => (Owner, false),
+            GroupVerb::Create | GroupVerb::Add => (Member, false),
+            GroupVerb::Promote => (Admin, false),
+            GroupVerb::Demote => (Member, muted),
+            GroupVerb::HandOver => {
+                self.members.values_mut().filter(|it| it.0 == Owner).for_each(|it| it.0 = Admin);
+                (Owner, false)
+            }
+            GroupVerb::Mute | GroupVerb::Unmute => {
+                (role.expect("a member"), verb == GroupVerb::Mute)
+            }
+            _ => {
+                self.members.remove(&who);
+                return;
+            }
+        };
+        self.members.insert(who, now);
+    }
+
+    /// A page was told by which somebody saw it.
+    pub(super) fn check(&self, who: &AccountAddress, page: &MembersPage) {
+        assert!(self.members.contains_key(who), "{who} was told of {page:?}");
+        assert_eq!((&page.title, page.closed), (&self.title, self.closed), "{page:?}");
+        assert_eq!(page.total as usize, self.members.len(), "{page:?}");
+        assert!(page.from as usize + page.members.len() <= self.members.len(), "{page:?}");
+        for it in &page.members {
+            let then = self.members.get(&it.member.address);
+            assert_eq!(then, Some(&(it.role, it.muted)), "{page:?}");
+        }
+    }
+}
+
+impl Device {
+    /// It asks for some of the members of a group, by something that it was told before or by nothing.
+    pub(super) fn lists(&mut self, rng: &mut Prng, group: AccountAddress) -> Option<ChatRequest> {
+        let known: Vec<u64> =
+            self.pages.iter().filter(|page| page.group == group).map(|page| page.version).collect();
+        let at = rng.below(known.len().max(1) as u64) as usize;
+        let version = known.get(at).filter(|_| !rng.one_in(4)).copied().unwrap_or(0);
+        let (from, count) = (rng.below(4) as u32, 1 + rng.below(3) as u16);
+        self.lists_so(MembersRange { group: group.into(), version, from, count })
+    }
+
+    pub(super) fn lists_so(&mut self, range: MembersRange) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        self.listing.insert(number, range.clone());
+        Some(ChatRequest::Members { session, number, range: Box::new(range) })
+    }
+
+    pub(super) fn listed(&mut self, page: MembersPage) {
+        let range = self.listing.remove(&page.number).expect("it asked");
+        assert_eq!(page.group, range.group.within("a.example"));
+        assert!(page.members.len() <= usize::from(range.count));
+        let goes_on = page.version == range.version;
+        self.begun_anew += usize::from(!goes_on && range.version != 0);
+        assert_eq!(page.from, if goes_on { range.from.min(page.total) } else { 0 });
+        self.pages.push(page);
+    }
+}
+
+impl World {
+    /// Pages of members that were told, and those of another version than was asked for.
+    pub fn pages(&self) -> [usize; 2] {
+        let of = |device: &Device| [device.pages.len(), device.begun_anew];
+        self.devices.iter().map(of).fold([0; 2], |sum, it| [sum[0] + it[0], sum[1] + it[1]])
+    }
+
+    /// A device asks for a page of members; the answer, when everything is at rest.
+    pub fn lists(
+        &mut self,
+        at: usize,
+        group: &AccountAddress,
+        (version, from, count): (u64, u32, u16),
+    ) -> Result<MembersPage, ChatFault> {
+        let range = MembersRange { group: group.clone().into(), version, from, count };
+        let request = self.devices[at].lists_so(range).expect("it is here");
+        let before = self.devices[at].pages.len();
+        self.ask(at, request);
+        self.rest();
+        if let Some(fault) = self.devices[at].failed.take() {
+            return Err(fault);
+        }
+        assert_eq!(self.devices[at].pages.len(), before + 1, "one answer");
+        Ok(self.devices[at].pages.last().cloned().expect("one"))
+    }
+}

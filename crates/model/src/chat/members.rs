@@ -1,0 +1,119 @@
+//! Who is in a group: the list that a member asks for, in pages.
+//!
+//! A list belongs to a **version** of its group, the number of the message that told of its last
+//! change. Pages of one version are parts of one list. Invariant: whoever goes on with a list that
+//! is no longer the group's is told so, by a page of the present one from its beginning on.
+
+use super::GroupMember;
+use crate::account::{AccountAddress, Addressee};
+use crate::timeline::Seq;
+
+/// Most members that are asked for at once.
+pub const MEMBERS_PAGE_MAX: u16 = 256;
+
+/// Declares the roles once: variant, word, meaning.
+macro_rules! roles {
+    ($($variant:ident $word:literal $meaning:literal;)+) => {
+        /// What a member may do; a greater one may more.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum GroupRole { $(#[doc = $meaning] $variant,)+ }
+
+        impl GroupRole {
+            /// All of them.
+            pub const ALL: &'static [GroupRole] = &[$(GroupRole::$variant,)+];
+
+            /// The word for people and the log.
+            pub const fn word(self) -> &'static str {
+                match self { $(GroupRole::$variant => $word,)+ }
+            }
+        }
+    };
+}
+
+roles! {
+    Member "member" "Says something, and leaves.";
+    Admin "admin" "Adds members, removes and mutes those who are none.";
+    Owner "owner" "Does everything but leave.";
+}
+
+/// Part of the list of a group's members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MembersRange {
+    /// Which group.
+    pub group: Addressee,
+    /// The version whose list is gone on with; 0: none.
+    pub version: u64,
+    /// So many are there already.
+    pub from: u32,
+    /// The most that are wanted, 1 to [`MEMBERS_PAGE_MAX`].
+    pub count: u16,
+}
+
+/// A page of the members of a group, and what the group is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MembersPage {
+    /// The request's.
+    pub number: u32,
+    /// The group's whole address.
+    pub group: AccountAddress,
+    /// The version that this is of. If it is not the one that was asked for, `from` is 0.
+    pub version: u64,
+    /// The group's title.
+    pub title: Box<str>,
+    /// Only owner and admins may say something.
+    pub closed: bool,
+    /// How many members there are.
+    pub total: u32,
+    /// So many members stand before these.
+    pub from: u32,
+    /// Members, in an order that stays while the version does.
+    pub members: Vec<MemberStatus>,
+}
+
+impl MembersPage {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let of = |it: &MemberStatus| size_of::<MemberStatus>() + it.member.address.as_str().len();
+        size_of::<MembersPage>() + self.title.len() + self.members.iter().map(of).sum::<usize>()
+    }
+}
+
+/// A member of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberStatus {
+    /// Who it is.
+    pub member: GroupMember,
+    /// What it may do.
+    pub role: GroupRole,
+    /// It may not say anything.
+    pub muted: bool,
+}
+
+/// A change of a group that is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupChanged {
+    /// The request's.
+    pub number: u32,
+    /// The group's whole address.
+    pub group: AccountAddress,
+    /// The server's number for the message that tells of it.
+    pub id: u64,
+    /// When it was taken, Unix milliseconds.
+    pub at_ms: u64,
+    /// Its place in the conversation.
+    pub seq: Seq,
+    /// It was asked for before with this id: this is the first answer.
+    pub again: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_may_more_than_an_admin_and_that_one_more_than_a_member() {
+        assert!(GroupRole::ALL.is_sorted());
+        let words: Vec<_> = GroupRole::ALL.iter().map(|role| role.word()).collect();
+        assert_eq!(words, ["member", "admin", "owner"]);
+    }
+}
