@@ -3,8 +3,10 @@
 //! Each command logs in as a device of an account, does one thing and goes. What strangers wrote is
 //! printed on one line, with nothing in it that a terminal obeys.
 
+mod changes;
 mod chat;
 mod follower;
+mod groups;
 mod history;
 mod listen;
 mod send;
@@ -34,11 +36,14 @@ pub struct Arguments {
 enum Command {
     /// Log in, say who one is and how much waits, and go
     Login(Common),
+    /// Make groups, change them, and print who is in them
+    Groups(groups::Arguments),
     /// Send one message, and print the server's number for it when it is stored
     Send(send::Arguments),
-    /// Talk with somebody: lines that are typed are sent, what comes is printed; /quit ends
+    /// Talk with somebody, or in a group: lines that are typed are sent, what comes is printed;
+    /// /quit ends
     Chat(chat::Arguments),
-    /// Print what was said with somebody
+    /// Print what was said with somebody, or in a group
     History(history::Arguments),
     /// Print all that arrives, a line of JSON each
     Listen(listen::Arguments),
@@ -98,6 +103,7 @@ impl From<ConnectError> for Failure {
 pub fn im(arguments: Arguments) -> ExitCode {
     let result = match arguments.command {
         Command::Login(common) => login(&common),
+        Command::Groups(arguments) => groups::groups(arguments),
         Command::Send(arguments) => send::send(arguments),
         Command::Chat(arguments) => chat::chat(&arguments),
         Command::History(arguments) => history::history(&arguments),
@@ -202,10 +208,13 @@ fn goodbye(mut session: ImSession) {
     session.order(client::im::ImOrder::Goodbye);
 }
 
-/// A message on one line: its time (UTC), who said it, and what.
+/// A message on one line: its time (UTC), who said it, and what; or what happened in a group.
 fn line(message: &ChatMessage) -> String {
     let (from, text) = (message.from.name(), escaped(&message.content.text));
     let unix_s = message.at_ms / 1_000;
+    if let Some(told) = changes::told(message) {
+        return format!("{} {} {told}", date(unix_s), hour(unix_s));
+    }
     let Content { kind, extra, .. } = &message.content;
     let beside = match (*kind, extra.len()) {
         (Content::TEXT, 0) => String::new(),

@@ -6,8 +6,8 @@
 //! ```
 //! [`frame`] finds where a frame ends, [`client_frame`] and [`server_frame`] read and write what is
 //! in it, [`content`] has what both have in common, [`group`] what is about groups, and
-//! [`protobuf`] is as much of the encoding of Protocol Buffers as the schema needs. What is read borrows from the bytes. Sizes are known
-//! before the first byte is written.
+//! [`protobuf`] is as much of the encoding of Protocol Buffers as the schema needs. What is read
+//! borrows from the bytes. Sizes are known before the first byte is written.
 
 pub mod client_frame;
 pub mod content;

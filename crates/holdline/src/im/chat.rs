@@ -1,4 +1,5 @@
-//! `holdline im chat`: two people talk in a terminal, or a script does by pipes.
+//! `holdline im chat`: people talk in a terminal, two of them or a group, or a script does by
+//! pipes.
 //!
 //! Lines of standard input are sent; what is said in the conversation is printed as it comes, but
 //! for what was typed here, which stands there already. When standard input ends, the last answers
@@ -23,7 +24,7 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
     #[arg(value_name = "TO")]
     to: String,
     /// So many messages of the past are shown first
@@ -148,7 +149,8 @@ impl Talk {
     }
 
     fn show(&mut self, message: &ChatMessage) {
-        let is_theirs = message.from == self.peer && message.to == self.me;
+        let is_groups = message.to == self.peer && self.peer.is_group();
+        let is_theirs = message.from == self.peer && message.to == self.me || is_groups;
         let is_ours = message.from == self.me && message.to == self.peer;
         if !is_theirs && !is_ours {
             return note!("(a message of {})", escaped(message.from.as_str()));

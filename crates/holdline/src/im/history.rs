@@ -1,4 +1,4 @@
-//! `holdline im history`: what was said with somebody, oldest first.
+//! `holdline im history`: what was said with somebody, or in a group, oldest first.
 
 use super::send::addressee;
 use super::{Common, Failure, answer, goodbye, line};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
     #[arg(value_name = "WITH")]
     with: String,
     /// So many messages, the last ones
@@ -29,8 +29,9 @@ pub struct Arguments {
     places: bool,
 }
 
-/// The server's word for an account that there is not.
+/// The server's words for an account that there is not, and for a group that one is not in.
 const UNKNOWN: &str = ChatFault::UnknownAccount.name();
+const NOT_MEMBER: &str = ChatFault::NotMember.name();
 
 /// Prints it.
 pub(super) fn history(arguments: &Arguments) -> Result<(), Failure> {
@@ -64,6 +65,9 @@ pub(super) fn last(
         let answered = answer(session, |event| match event {
             ImEvent::History { number: 2, messages, more } => Some(Ok(Some((messages, more)))),
             ImEvent::Failed { number: 2, word, .. } if *word == *UNKNOWN => Some(Ok(None)),
+            ImEvent::Failed { number: 2, word, .. } if *word == *NOT_MEMBER => {
+                Some(Err("there is no such group, or you are no member of it".into()))
+            }
             ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no history: {word}"))),
             _ => None,
         })?;

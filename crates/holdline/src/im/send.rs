@@ -12,7 +12,7 @@ use std::io::Read;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// To whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// To whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
     #[arg(value_name = "TO")]
     to: String,
     /// The message; without it, or with -, all of standard input
@@ -26,12 +26,7 @@ pub struct Arguments {
 /// Sends it.
 pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
     let to = addressee(&arguments.to)?;
-    let client_id = match &arguments.id {
-        None => client_message_id()?,
-        Some(id) => hex::decode_array(id)
-            .map(ClientMessageId)
-            .ok_or_else(|| format!("{id}: an id has 32 hex digits"))?,
-    };
+    let client_id = id_of(arguments.id.as_deref())?;
     let text = match arguments.text.as_deref() {
         None | Some("-") => {
             let mut text = String::new();
@@ -51,6 +46,13 @@ pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
     out!("{id}");
     goodbye(session);
     Ok(())
+}
+
+/// The id that was given, or one that nobody else gives.
+pub(super) fn id_of(given: Option<&str>) -> Result<ClientMessageId, Failure> {
+    let Some(text) = given else { return Ok(client_message_id()?) };
+    let id = hex::decode_array(text).map(ClientMessageId);
+    id.ok_or_else(|| format!("{text}: an id has 32 hex digits").into())
 }
 
 /// Whom a word of the command line names.

@@ -1,4 +1,4 @@
-//! Lists of members: devices ask for them, and each page must be what the group was at its version.
+//! Lists of members: devices ask for them, each page must be what the group was at its version.
 
 use super::{Device, World};
 use base::prng::Prng;
@@ -74,7 +74,7 @@ impl Then {
 }
 
 impl Device {
-    /// It asks for some of the members of a group, by something that it was told before or by nothing.
+    /// It asks for some of the members of a group, by what it was told once or by nothing.
     pub(super) fn lists(&mut self, rng: &mut Prng, group: AccountAddress) -> Option<ChatRequest> {
         let known: Vec<u64> =
             self.pages.iter().filter(|page| page.group == group).map(|page| page.version).collect();

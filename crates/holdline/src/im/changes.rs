@@ -1,0 +1,105 @@
+//! What happened in a group, as a line for people: `ann added bob, carol`.
+
+use base::text::escaped;
+use model::account::AccountAddress;
+use model::chat::{ChatMessage, GroupChange, GroupMember, GroupVerb};
+
+/// The line; `None`: the message tells of no change that is known here.
+pub(super) fn told(message: &ChatMessage) -> Option<String> {
+    let GroupChange { verb, title, members } = GroupChange::of(&message.content)?;
+    let by = message.from.name();
+    let named = names(&members, &message.from);
+    Some(match verb {
+        GroupVerb::Create => {
+            // Whoever makes it is named first.
+            let others = names(members.get(1..).unwrap_or_default(), &message.from);
+            let with = if others.is_empty() { others } else { format!(" with {others}") };
+            format!("{by} made the group{}{with}", quoted(&title))
+        }
+        GroupVerb::Add => format!("{by} added {named}"),
+        GroupVerb::Remove => format!("{by} removed {named}"),
+        GroupVerb::Leave => format!("{by} left"),
+        GroupVerb::HandOver => format!("{by} handed the group over to {named}"),
+        GroupVerb::Promote => format!("{by} made {named} admin"),
+        GroupVerb::Demote => format!("{by} made {named} member again"),
+        GroupVerb::Mute => format!("{by} muted {named}"),
+        GroupVerb::Unmute => format!("{by} lets {named} speak again"),
+        GroupVerb::Close => format!("{by} closed the group: only its owner and admins may speak"),
+        GroupVerb::Open => format!("{by} opened the group: everybody may speak"),
+        GroupVerb::Rename if title.is_empty() => format!("{by} took the group's title away"),
+        GroupVerb::Rename => format!("{by} called the group{}", quoted(&title)),
+        GroupVerb::Dissolve => format!("{by} dissolved the group"),
+    })
+}
+
+/// A title behind a blank; nothing where there is none.
+fn quoted(title: &str) -> String {
+    if title.is_empty() { String::new() } else { format!(" \"{}\"", escaped(title)) }
+}
+
+fn names(members: &[GroupMember], near: &AccountAddress) -> String {
+    let shown: Vec<_> = members.iter().map(|one| short(&one.address, near)).collect();
+    shown.join(", ")
+}
+
+/// The name alone of whoever is of the same domain.
+fn short<'a>(address: &'a AccountAddress, near: &AccountAddress) -> &'a str {
+    if address.domain() == near.domain() { address.name() } else { address.as_str() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::account::AccountId;
+    use model::chat::{ClientMessageId, Content};
+
+    fn message(content: Content) -> ChatMessage {
+        let address = |text| AccountAddress::parse(text, "a.example").expect("right");
+        ChatMessage {
+            id: 1,
+            seq: 1,
+            at_ms: 0,
+            from: address("ann"),
+            device: "phone".into(),
+            to: AccountAddress::of_group(1, "a.example").expect("right"),
+            client_id: ClientMessageId([0; 16]),
+            content,
+        }
+    }
+
+    fn line(verb: GroupVerb, title: &str, names: &[&str]) -> String {
+        let member = |name: &&str| GroupMember {
+            address: AccountAddress::parse(name, "a.example").expect("right"),
+            id: AccountId(7),
+        };
+        let members = names.iter().map(member).collect();
+        let change = GroupChange { verb, title: title.into(), members };
+        told(&message(change.content())).expect("a change")
+    }
+
+    #[test]
+    fn every_change_is_a_sentence_of_its_own() {
+        let mut all: Vec<_> =
+            GroupVerb::ALL.iter().map(|&verb| line(verb, "t", &["bob"])).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), GroupVerb::ALL.len(), "{all:?}");
+        assert!(all.iter().all(|line| line.starts_with("ann ")));
+        assert_eq!(
+            line(GroupVerb::Add, "", &["bob", "eve@b.example"]),
+            "ann added bob, eve@b.example"
+        );
+        let made = line(GroupVerb::Create, "us\n\x1b[2J", &["ann", "bob", "carol"]);
+        assert_eq!(made, "ann made the group \"us\\u000a\\u001b[2J\" with bob, carol");
+        assert_eq!(line(GroupVerb::Create, "", &["ann"]), "ann made the group");
+        assert_eq!(line(GroupVerb::Rename, "", &[]), "ann took the group's title away");
+    }
+
+    #[test]
+    fn what_is_no_change_has_no_such_line() {
+        assert_eq!(told(&message(Content::text("add bob@a.example#1"))), None);
+        let extra = b"promise bob@a.example#1".as_slice().into();
+        let later = Content { kind: Content::GROUP, extra, ..Content::text("") };
+        assert_eq!(told(&message(later)), None, "a verb of a later version");
+    }
+}

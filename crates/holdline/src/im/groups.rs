@@ -1,0 +1,246 @@
+//! `holdline im groups`: groups are made and changed, and their members listed.
+//!
+//! Each command gives one order and waits until it is stored. One that changes nothing, for it is
+//! so already, is taken as done: a script may give it again.
+
+use super::send::{addressee, id_of};
+use super::{Common, Failure, answer, goodbye};
+use base::text::escaped;
+use clap::Subcommand;
+use client::im::{ImEvent, ImOrder, ImSession};
+use model::account::Addressee;
+use model::chat::{
+    ChatFault, GroupOrder, GroupVerb, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
+};
+
+/// How often a list may begin anew because its group has changed meanwhile.
+const ANEW_MAX: u32 = 16;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a group of oneself and others, and print its address
+    Make(Made),
+    /// Print who is in a group, a line each: address, role, and whether muted
+    Members(Group),
+    /// Make people members
+    Add(Named),
+    /// Remove members
+    Remove(Named),
+    /// Leave a group
+    Leave(Changed),
+    /// Make a member the owner, and oneself an admin
+    HandOver(Given),
+    /// Make members admins
+    Promote(Named),
+    /// Make admins members like others
+    Demote(Named),
+    /// Let members say nothing
+    Mute(Named),
+    /// Let them speak again
+    Unmute(Named),
+    /// Let only owner and admins speak
+    Close(Changed),
+    /// Let everybody speak again
+    Open(Changed),
+    /// Give a group another title
+    Rename(Renamed),
+    /// End a group for all its members
+    Dissolve(Changed),
+}
+
+/// Whom a group is made of.
+#[derive(clap::Args)]
+struct Made {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    order: Order,
+    /// Its title
+    #[arg(long, value_name = "TITLE", default_value = "")]
+    title: String,
+    /// With whom: NAME, of one's own domain, or NAME@DOMAIN
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// A group.
+#[derive(clap::Args)]
+struct Group {
+    #[command(flatten)]
+    common: Common,
+    /// The group's address
+    #[arg(value_name = "GROUP")]
+    group: String,
+}
+
+/// A group that is changed.
+#[derive(clap::Args)]
+struct Changed {
+    #[command(flatten)]
+    group: Group,
+    #[command(flatten)]
+    order: Order,
+}
+
+/// A group, and some whom a change concerns.
+#[derive(clap::Args)]
+struct Named {
+    #[command(flatten)]
+    changed: Changed,
+    /// Whom: NAME, of one's own domain, or NAME@DOMAIN
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+/// A group, and who gets it.
+#[derive(clap::Args)]
+struct Given {
+    #[command(flatten)]
+    changed: Changed,
+    /// To whom: NAME, of one's own domain, or NAME@DOMAIN
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// A group, and what it is to be called.
+#[derive(clap::Args)]
+struct Renamed {
+    #[command(flatten)]
+    changed: Changed,
+    /// The title; empty: none
+    #[arg(value_name = "TITLE", allow_hyphen_values = true)]
+    title: String,
+}
+
+/// What every order has.
+#[derive(clap::Args)]
+struct Order {
+    /// The order's id, 32 hex digits: who gives it again with the same changes nothing twice
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+}
+
+/// Does it.
+pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Make(made) => make(made),
+        Command::Members(group) => members(&group),
+        Command::Add(named) => named.change(GroupVerb::Add),
+        Command::Remove(named) => named.change(GroupVerb::Remove),
+        Command::Leave(changed) => changed.change(GroupVerb::Leave, "", &[]),
+        Command::HandOver(Given { changed, name }) => {
+            changed.change(GroupVerb::HandOver, "", &[name])
+        }
+        Command::Promote(named) => named.change(GroupVerb::Promote),
+        Command::Demote(named) => named.change(GroupVerb::Demote),
+        Command::Mute(named) => named.change(GroupVerb::Mute),
+        Command::Unmute(named) => named.change(GroupVerb::Unmute),
+        Command::Close(changed) => changed.change(GroupVerb::Close, "", &[]),
+        Command::Open(changed) => changed.change(GroupVerb::Open, "", &[]),
+        Command::Rename(Renamed { changed, title }) => {
+            changed.change(GroupVerb::Rename, &title, &[])
+        }
+        Command::Dissolve(changed) => changed.change(GroupVerb::Dissolve, "", &[]),
+    }
+}
+
+impl Named {
+    fn change(&self, verb: GroupVerb) -> Result<(), Failure> {
+        self.changed.change(verb, "", &self.names)
+    }
+}
+
+impl Changed {
+    /// Gives an order to the group, and prints the number of the message that tells of it.
+    fn change(&self, verb: GroupVerb, title: &str, names: &[String]) -> Result<(), Failure> {
+        let group = Some(addressee(&self.group.group)?);
+        let client_id = id_of(self.order.id.as_deref())?;
+        let (title, members) = (title.into(), all(names)?);
+        let order = GroupOrder { group, client_id, verb, title, members };
+        match give(&self.group.common, order)? {
+            Some((_, id)) => out!("{id}"),
+            None => note!("it is so already"),
+        }
+        Ok(())
+    }
+}
+
+fn make(made: Made) -> Result<(), Failure> {
+    let client_id = id_of(made.order.id.as_deref())?;
+    let (title, members) = (made.title.into(), all(&made.names)?);
+    let order = GroupOrder { group: None, client_id, verb: GroupVerb::Create, title, members };
+    if let Some((group, _)) = give(&made.common, order)? {
+        out!("{group}");
+    }
+    Ok(())
+}
+
+fn all(names: &[String]) -> Result<Vec<Addressee>, Failure> {
+    names.iter().map(|name| addressee(name)).collect()
+}
+
+/// Gives an order: the group's address, and the number of the message that tells of the change.
+/// `None`: it changes nothing.
+fn give(common: &Common, order: GroupOrder) -> Result<Option<(String, u64)>, Failure> {
+    let (mut session, _) = common.login("groups")?;
+    session.order(ImOrder::Group { number: 1, order: Box::new(order) });
+    let given = answer(&mut session, |event| match event {
+        ImEvent::Changed(it) if it.number == 1 => Some(Ok(Some((it.group.to_string(), it.id)))),
+        ImEvent::Failed { number: 1, why: Some(ChatFault::Unchanged), .. } => Some(Ok(None)),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        _ => None,
+    })?;
+    goodbye(session);
+    Ok(given)
+}
+
+fn members(group: &Group) -> Result<(), Failure> {
+    let whom = addressee(&group.group)?;
+    let (mut session, _) = group.common.login("groups")?;
+    let (first, members) = whole_list(&mut session, &whom)?;
+    let closed = if first.closed { ", closed" } else { "" };
+    note!("{}: {} members{closed} \"{}\"", first.group, first.total, escaped(&first.title));
+    for MemberStatus { member, role, muted } in members {
+        let muted = if muted { " muted" } else { "" };
+        out!("{} {}{muted}", member.address, role.word());
+    }
+    goodbye(session);
+    Ok(())
+}
+
+/// All members of a group, and what a page says besides.
+fn whole_list(
+    session: &mut ImSession,
+    group: &Addressee,
+) -> Result<(MembersPage, Vec<MemberStatus>), Failure> {
+    let (mut version, mut seen, mut anew) = (0, Vec::new(), 0);
+    loop {
+        let (from, count) = (seen.len() as u32, MEMBERS_PAGE_MAX);
+        let range = Box::new(MembersRange { group: group.clone(), version, from, count });
+        session.order(ImOrder::Members { number: 2, range });
+        let mut page = answer(session, |event| match event {
+            ImEvent::Members(page) if page.number == 2 => Some(Ok(page)),
+            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no list: {word}"))),
+            _ => None,
+        })?;
+        if page.version != version {
+            (version, anew) = (page.version, anew + 1);
+            seen.clear();
+        }
+        if anew > ANEW_MAX {
+            return Err("the group changes all the time: try again".to_owned().into());
+        }
+        let is_last = page.members.is_empty();
+        seen.append(&mut page.members);
+        if is_last || seen.len() as u32 >= page.total {
+            return Ok((*page, seen));
+        }
+    }
+}
