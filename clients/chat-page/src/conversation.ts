@@ -3,9 +3,11 @@
  * of it is read.
  */
 
+import { isGroup } from "./im/index.js";
 import type { Client, ImError, Message, Queued } from "./im/index.js";
+import { sentenceOfChange } from "./changes.js";
 import { by, made } from "./dom.js";
-import { wholeName } from "./place.js";
+import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
 import { sentenceOf, timeOf, wordOf } from "./words.js";
 import type { Language } from "./words.js";
@@ -24,7 +26,7 @@ export interface Failed {
 interface Row {
   readonly key: string;
   readonly text: string;
-  readonly isOwn: boolean;
+  readonly kind: "own" | "theirs" | "change";
   readonly about: string;
   readonly failed?: Failed;
 }
@@ -102,7 +104,10 @@ export class Conversation {
       const found = await this.client.history(this.peer, { ...where, count: PAGE });
       if (this.#isOver) return;
       if (where.after !== undefined) {
-        found.messages.forEach((message) => this.#talk.live(message));
+        const first = found.messages[0]?.seq ?? 0;
+        // Of a group one does not read what was said while one was not in it.
+        if (first > where.after + 1) this.#talk.begin(found.messages, false);
+        else found.messages.forEach((message) => this.#talk.live(message));
         if (found.hasMore && found.messages.length > 0) next = this.#talk.after;
       } else if (where.before !== undefined) this.#talk.earlier(found.messages, found.hasMore);
       else this.#talk.begin(found.messages, found.hasMore);
@@ -144,23 +149,35 @@ export class Conversation {
 
   #wanted(): Row[] {
     const at = (ms: number) => timeOf(this.language, ms, Date.now());
-    const said = this.#talk.shown.map(({ from, isOwn, text, at: ms, clientId }): Row => {
-      const about = isOwn ? `${at(ms)} · ${wordOf(this.language, "sent")}` : at(ms);
-      return { key: `${isOwn ? "" : from}/${clientId}`, text, isOwn, about };
-    });
+    const said = this.#talk.shown.map((message) => this.#row(message, at(message.at)));
     if (this.#talk.hasLater) return said;
     const keys = new Set(said.map(({ key }) => key));
     const isHere = ({ to }: Queued) => wholeName(to, this.domain) === this.peer;
     const failed = this.failed.filter(({ queued }) => isHere(queued)).map((it): Row => {
       const why = sentenceOf(this.language, it.code);
       const about = `${wordOf(this.language, "failed")}: ${why}`;
-      return { key: `/${it.queued.clientId}`, text: it.queued.text, isOwn: true, about, failed: it };
+      const { clientId, text } = it.queued;
+      return { key: `/${clientId}`, text, kind: "own", about, failed: it };
     });
     const waiting = this.client.queue.filter(isHere).map(({ clientId, text, saidAt }): Row => {
       const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
-      return { key: `/${clientId}`, text, isOwn: true, about };
+      return { key: `/${clientId}`, text, kind: "own", about };
     });
     return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
+  }
+
+  #row({ from, isOwn, text, clientId, change }: Message, at: string): Row {
+    const key = `${isOwn ? "" : from}/${clientId}`;
+    if (change !== undefined) {
+      const sentence = sentenceOfChange(this.language, from, change, this.domain);
+      return { key, text: sentence, kind: "change", about: at };
+    }
+    if (isOwn) {
+      return { key, text, kind: "own", about: `${at} · ${wordOf(this.language, "sent")}` };
+    }
+    // In a group it is not plain who says something.
+    const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
+    return { key, text, kind: "theirs", about: `${by}${at}` };
   }
 
   /** Elements that stay are left where they are: a reader is told what is new, and no more. */
@@ -185,8 +202,8 @@ export class Conversation {
     }
   }
 
-  #made({ text, isOwn }: Row): HTMLElement {
-    const element = made("li", "", isOwn ? "own" : "theirs");
+  #made({ text, kind }: Row): HTMLElement {
+    const element = made("li", "", kind);
     element.append(made("div", text, "text"), made("small"));
     return element;
   }

@@ -107,8 +107,12 @@ function listen(): void {
   submitted("login", () => enter(typedName(value("account")), value("password")));
   submitted("open", () => room?.named(value("peer")));
   submitted("say", () => room?.say());
+  submitted("make", () => room?.make());
+  submitted("add", () => room?.add());
   on("leave", "click", () => leave());
   on("again", "click", () => room?.again());
+  on("members-shown", "click", () => room?.showMembers());
+  on("quit", "click", () => room?.quit());
   on("back", "click", () => room?.back());
   on("more", "click", () => room?.earlier());
   on("newest", "click", () => room?.newest());

@@ -21,6 +21,8 @@ export interface Person {
   readonly seq: number;
   /** Messages of theirs that were not looked at here. */
   readonly unread: number;
+  /** Of a group, the title that it was last known by. */
+  readonly title?: string;
 }
 
 /** What is to be known of a message. */
@@ -30,6 +32,8 @@ export interface Heard {
   readonly at: number;
   readonly seq: number;
   readonly isOwn: boolean;
+  /** It does not count as unread. */
+  readonly uncounted?: boolean;
 }
 
 /** The people. */
@@ -50,10 +54,15 @@ export class People {
     const { peer, at, seq } = message;
     const known = this.#people.find((it) => it.peer === peer);
     if (known !== undefined && seq <= known.seq) return;
-    const counts = !message.isOwn && !isSeen;
+    const counts = !message.isOwn && !isSeen && message.uncounted !== true;
     const unread = isSeen ? 0 : (known?.unread ?? 0) + Number(counts);
     const glimpse = Array.from(message.text).slice(0, GLIMPSE_MAX).join("");
-    this.#put({ peer, glimpse, at, seq, unread });
+    this.#put({ ...known, peer, glimpse, at, seq, unread });
+  }
+
+  /** A group has this title. */
+  titled(peer: string, title: string): void {
+    this.#people = this.#people.map((it) => (it.peer === peer ? { ...it, title } : it));
   }
 
   /** Somebody is to be written to. */
@@ -91,8 +100,8 @@ export function parsePeople(text: string | null): People {
 }
 
 function isPerson(value: unknown): value is Person {
-  const { peer, glimpse, at, seq, unread } = Object(value) as Record<string, unknown>;
+  const { peer, glimpse, at, seq, unread, title } = Object(value) as Record<string, unknown>;
   const isCount = (it: unknown) => Number.isSafeInteger(it) && (it as number) >= 0;
   return typeof peer === "string" && typeof glimpse === "string" && isCount(at) && isCount(seq)
-    && isCount(unread);
+    && isCount(unread) && (title === undefined || typeof title === "string");
 }

@@ -23,6 +23,12 @@ export function shortName(address: string, domain: string): string {
   return theirs === domain && name ? name : address;
 }
 
+/** The names in a text, parted by commas or spaces; `undefined`: one of them is none, or nobody. */
+export function namesOf(text: string): string[] | undefined {
+  const names = typedName(text).split(/[\s,;，；、]+/u).filter((it) => it !== "");
+  return names.length > 0 && names.every(isName) ? names : undefined;
+}
+
 /** Whether somebody may be written to by this name (IM 3.1). */
 export function isName(text: string): boolean {
   return /^[a-z0-9._+-]{1,64}(@[a-z0-9.:[\]-]{1,255})?$/.test(text);

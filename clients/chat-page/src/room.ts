@@ -1,11 +1,14 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 
+import { isGroup } from "./im/index.js";
 import type { Client, ImError, Message, State } from "./im/index.js";
+import { sentenceOfChange } from "./changes.js";
 import { Conversation } from "./conversation.js";
 import type { Failed } from "./conversation.js";
 import { by, Kept, made } from "./dom.js";
+import { MembersPanel } from "./members.js";
 import { parsePeople, People, printPeople } from "./people.js";
-import { isName, shortName, typedName, wholeName } from "./place.js";
+import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
 import { sentenceOf, timeOf, wordOf } from "./words.js";
 import type { Language } from "./words.js";
 
@@ -16,11 +19,13 @@ export class Room {
   readonly #people: People;
   #failed: Failed[] = [];
   #conversation: Conversation | undefined;
+  /** Of the group that is looked at. */
+  #members: MembersPanel | undefined;
   readonly #off: (() => void)[];
 
   constructor(
     private readonly client: Client,
-    account: string,
+    private readonly account: string,
     private language: Language,
   ) {
     this.#domain = account.slice(account.indexOf("@") + 1);
@@ -43,6 +48,7 @@ export class Room {
   close(forgets: boolean): void {
     this.#off.forEach((off) => off());
     this.#conversation?.close();
+    this.#members?.close();
     if (forgets) this.#kept.text = null;
     document.title = wordOf(this.language, "title");
   }
@@ -65,6 +71,7 @@ export class Room {
     if (state.name === "online") {
       by("banner-text").textContent = "";
       this.#conversation?.resume();
+      void this.#members?.refresh();
     } else if (state.name === "connecting") {
       by("banner-text").textContent = word("connecting");
     } else if (state.name === "waiting") {
@@ -90,6 +97,37 @@ export class Room {
     if (!isName(name)) return;
     by<HTMLInputElement>("peer").value = "";
     this.#open(wholeName(name, this.#domain));
+  }
+
+  /** A group is to be made of those who were named. */
+  make(): void {
+    const [title, names] = [by<HTMLInputElement>("group-title"), by<HTMLInputElement>("names")];
+    const members = namesOf(names.value);
+    const fault = (code: string) => {
+      by("make-fault").textContent = code === "" ? "" : sentenceOf(this.language, code);
+    };
+    fault(members === undefined ? "invalid" : "");
+    if (members === undefined) return;
+    this.client.createGroup({ title: title.value.trim(), members }).then(({ group }) => {
+      [title.value, names.value] = ["", ""];
+      by<HTMLDetailsElement>("make-side").open = false;
+      this.#open(group);
+    }, (error: ImError) => fault(error.code));
+  }
+
+  /** Adds those who were named to the group that is looked at. */
+  add(): void {
+    this.#members?.add();
+  }
+
+  /** Leaves the group that is looked at. */
+  quit(): void {
+    this.#members?.quit();
+  }
+
+  /** Shows who is in the group that is looked at, or hides it. */
+  showMembers(): void {
+    this.#members?.toggle();
   }
 
   /** Says what was written. */
@@ -155,29 +193,51 @@ export class Room {
     const conversation = this.#conversation;
     const isHere = conversation?.peer === message.peer;
     const isSeen = isHere && conversation.isAtEnd && document.visibilityState === "visible";
-    this.#people.heard(message, isSeen);
+    const { change, from, peer } = message;
+    const text = change === undefined
+      ? message.text : sentenceOfChange(this.language, from, change, this.#domain);
+    this.#people.heard({ ...message, text }, isSeen);
+    if (change?.verb === "create" || change?.verb === "rename") this.#titled(peer, change.title);
     if (isHere) conversation.live(message);
+    if (isHere && change !== undefined) void this.#members?.refresh();
     this.#showPeople();
+  }
+
+  #titled(group: string, title: string): void {
+    this.#people.titled(group, title);
+    if (this.#conversation?.peer === group) by("with").textContent = this.#name(group);
+    this.#showPeople();
+  }
+
+  /** What is shown of somebody, or of a group. */
+  #name(peer: string): string {
+    const title = this.#people.all.find((it) => it.peer === peer)?.title ?? "";
+    return title === "" ? shortName(peer, this.#domain) : title;
   }
 
   #open(peer: string): void {
     this.#conversation?.close();
+    this.#members?.close();
     this.#people.met(peer, Date.now());
     this.#people.seen(peer);
-    by("with").textContent = shortName(peer, this.#domain);
+    by("with").textContent = this.#name(peer);
+    by("members-shown").hidden = !isGroup(peer);
     by("say-fault").textContent = "";
     by("start").hidden = true;
     by("conversation").hidden = false;
     document.body.classList.add("talking");
     this.#conversation = new Conversation(this.client, peer, this.#domain, this.language,
       this.#failed, (failed) => this.#sendAgain(failed));
+    this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language,
+      (title) => this.#titled(peer, title)) : undefined;
     this.#showPeople();
     by("text").focus();
   }
 
   #leaveConversation(): void {
     this.#conversation?.close();
-    this.#conversation = undefined;
+    this.#members?.close();
+    [this.#conversation, this.#members] = [undefined, undefined];
     by("start").hidden = false;
     by("conversation").hidden = true;
     document.body.classList.remove("talking");
@@ -189,7 +249,7 @@ export class Room {
     by("no-people").hidden = all.length > 0;
     const focused = (document.activeElement as HTMLElement | null)?.dataset["peer"];
     by("people").replaceChildren(...all.map(({ peer, glimpse, at, unread }) => {
-      const name = shortName(peer, this.#domain);
+      const name = this.#name(peer);
       const item = made("li");
       const button = made("button");
       button.dataset["peer"] = peer;

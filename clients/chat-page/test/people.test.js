@@ -32,6 +32,19 @@ test("what is told again after a reload counts once", () => {
   assert.equal(again.all[0].unread, 2);
 });
 
+test("a group keeps its title, and what happens in one counts for nothing", () => {
+  const people = new People();
+  people.titled("g", "us");
+  assert.deepEqual(names(people), [], "nobody is made by a title");
+  people.heard(said("g", 1, { uncounted: true }), false);
+  people.titled("g", "us");
+  people.heard(said("g", 2), false);
+  assert.deepEqual([people.all[0].title, people.all[0].unread], ["us", 1]);
+  const again = parsePeople(printPeople(people));
+  assert.equal(again.all[0].title, "us");
+  assert.deepEqual(names(parsePeople(JSON.stringify([{ ...people.all[0], title: 7 }]))), []);
+});
+
 test("who is met is there without a word, once", () => {
   const people = new People();
   people.met("bob", 5);

@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { OWN_WORDS } from "../dist/im/index.js";
-import { isName, shortName, socketUrl, typedName, wholeName } from "../dist/place.js";
+import { roleName, sentenceOfChange } from "../dist/changes.js";
+import { GROUP_ROLES, GROUP_VERBS } from "../dist/im/group.js";
+import { isName, namesOf, shortName, socketUrl, typedName, wholeName } from "../dist/place.js";
 import { languageOf, sentenceOf, timeOf, wordOf } from "../dist/words.js";
 
 const page = readFileSync(new URL("../public/chat.html", import.meta.url), "utf8");
@@ -23,6 +25,26 @@ test("every word of the page is there in both languages", () => {
     const [en, zh] = [wordOf("en", name), wordOf("zh", name)];
     assert.ok(en && zh && en !== zh, name);
   }
+});
+
+test("every change of a group is a sentence of its own, in both languages", () => {
+  for (const language of ["en", "zh"]) {
+    const of = (verb, members, title) =>
+      sentenceOfChange(language, "ann@x", { verb, members, title }, "x");
+    const all = GROUP_VERBS.map((verb) => of(verb, ["bob@x"], "us"));
+    assert.equal(new Set(all).size, GROUP_VERBS.length);
+    assert.ok(all.every((it) => it.startsWith("ann ")));
+    assert.ok(of("add", ["bob@x", "eve@y"], "").includes("eve@y"), "of another domain, whole");
+    assert.ok(!of("create", ["ann@x"], "").includes("undefined"));
+    assert.equal(new Set(GROUP_ROLES.map((it) => roleName(language, it))).size, 3);
+  }
+  const made = { verb: "create", members: ["ann@x", "bob@x", "carol@x"], title: "us" };
+  assert.equal(sentenceOfChange("en", "ann@x", made, "x"), "ann made the group “us” with bob, carol");
+});
+
+test("names are parted by what people part them by", () => {
+  assert.deepEqual(namesOf(" Bob,carol@x.org  dave；eve "), ["bob", "carol@x.org", "dave", "eve"]);
+  for (const text of ["", " , ", "bob, c/d", "bob carol@"]) assert.equal(namesOf(text), undefined);
 });
 
 test("what went wrong is a sentence, also when nobody knows it", () => {

@@ -1,5 +1,6 @@
 /** What a machine is made with, is asked, and wants done outside. It decides nothing. */
 
+import type { GroupChanged, MembersPage } from "./group.js";
 import type { Message, Queued, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
 import type { ImError } from "./words.js";
@@ -51,6 +52,8 @@ export type Action =
   /** A message of the queue is given up. */
   | { readonly do: "failed"; readonly queued: Queued; readonly error: ImError }
   | { readonly do: "history"; readonly ask: number; readonly result: History | ImError }
+  | { readonly do: "changed"; readonly ask: number; readonly result: GroupChanged | ImError }
+  | { readonly do: "members"; readonly ask: number; readonly result: MembersPage | ImError }
   /** Keep how far the inbox was told; keep the queue. */
   | { readonly do: "keep_last"; readonly last: number }
   | { readonly do: "keep_queue" };

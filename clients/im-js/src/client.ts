@@ -6,6 +6,8 @@
 import type { Action, History, LoginMethod, State } from "./actions.js";
 import { SUBPROTOCOL } from "./frames.js";
 import type { LoginFields } from "./frames.js";
+import { MembersList } from "./group.js";
+import type { GroupChanged, GroupMembers, GroupVerb, MembersPage } from "./group.js";
 import { Machine } from "./machine.js";
 import { hex } from "./message.js";
 import type { Content, Message, Queued, Sent } from "./message.js";
@@ -43,6 +45,16 @@ export interface HistoryOptions {
   readonly count?: number;
 }
 
+/** What an order to a group has besides. */
+export interface OrderOptions {
+  /** Whom it concerns: `bob`, or `bob@example.org`. */
+  readonly members?: readonly string[];
+  /** Of `create` and `rename`. */
+  readonly title?: string;
+  /** 32 hex digits: whoever gives an order again by the same changes nothing twice. */
+  readonly clientId?: string;
+}
+
 /** One device of an account. */
 export class Client {
   readonly account: string;
@@ -54,7 +66,8 @@ export class Client {
   readonly #machine: Machine;
   readonly #handlers = new Map<keyof ClientEvents, Set<Handler<never>>>();
   readonly #sends = new Map<string, Settle<Sent>>();
-  readonly #histories = new Map<number, Settle<History>>();
+  /** What is asked for and not answered, by the numbers of the asks. */
+  readonly #asked = new Map<number, Settle<never>>();
   #connects: Settle<void>[] = [];
   #asks = 0;
   #socket: WebSocketLike | undefined;
@@ -157,12 +170,60 @@ export class Client {
     if (!isPlace(before) || !isPlace(after ?? 0) || !isPlace(count) || count === 0) {
       return Promise.reject(new ImError("invalid"));
     }
+    const asked = { peer, before, after, count: Math.min(count, 0xffff) };
+    return this.#ask((machine, now, ask) => machine.history(now, ask, asked));
+  }
+
+  /**
+   * Makes a group of this account and `members`: resolves with its address, to which one sends as
+   * to anybody. Needs a connection; after one that was lost it may be asked for again by the same
+   * `clientId`.
+   */
+  createGroup(options: OrderOptions = {}): Promise<GroupChanged> {
+    return this.#order("", "create", options);
+  }
+
+  /**
+   * Changes a group. Resolves when that is stored; rejects with `unchanged` where it is so
+   * already, with `forbidden` where this account may not, and as IM 8.2 says.
+   */
+  changeGroup(
+    group: string,
+    verb: Exclude<GroupVerb, "create">,
+    options: OrderOptions = {},
+  ): Promise<GroupChanged> {
+    return this.#order(group, verb, options);
+  }
+
+  #order(group: string, verb: GroupVerb, options: OrderOptions): Promise<GroupChanged> {
+    const { members = [], title = "", clientId: id = clientId() } = options;
+    const isMade = verb === "create";
+    if (!/^[0-9a-f]{32}$/.test(id) || isMade !== (group === "")) {
+      return Promise.reject(new ImError("invalid"));
+    }
+    const order = { group, verb, title, members, clientId: id };
+    return this.#ask((machine, now, ask) => machine.order(now, ask, order));
+  }
+
+  /** Who is in a group that this account is in, whole. Needs a connection. */
+  async members(group: string): Promise<GroupMembers> {
+    const list = new MembersList();
+    while (!list.isHopeless) {
+      const { next } = list;
+      const page = await this.#ask<MembersPage>(
+        (machine, now, ask) => machine.members(now, ask, group, next));
+      const whole = list.page(page);
+      if (whole !== undefined) return whole;
+    }
+    throw new ImError("busy");
+  }
+
+  #ask<T>(step: (machine: Machine, now: number, ask: number) => void): Promise<T> {
     this.#asks += 1;
     const ask = this.#asks;
-    const asked = { peer, before, after, count: Math.min(count, 0xffff) };
     return new Promise((resolve, reject) => {
-      this.#histories.set(ask, { resolve, reject });
-      this.#work((machine, now) => machine.history(now, ask, asked));
+      this.#asked.set(ask, { resolve, reject });
+      this.#work((machine, now) => step(machine, now, ask));
     });
   }
 
@@ -219,10 +280,12 @@ export class Client {
         this.#sends.delete(queued.clientId);
         return this.#emit("failed", { queued, error });
       }
-      case "history": {
+      case "history":
+      case "changed":
+      case "members": {
         const { ask, result } = action;
-        const settle = this.#histories.get(ask);
-        this.#histories.delete(ask);
+        const settle = this.#asked.get(ask) as Settle<unknown> | undefined;
+        this.#asked.delete(ask);
         return result instanceof ImError ? settle?.reject(result) : settle?.resolve(result);
       }
       case "keep_last":

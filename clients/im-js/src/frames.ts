@@ -4,8 +4,8 @@
  */
 
 import {
-  bool, bytes, fixed64, many, message, one, putVarint, readMember, string, uint32, uint64,
-  WireFault, write,
+  bool, bytes, fixed64, many, message, one, putVarint, readMember, string, strings, uint32,
+  uint64, WireFault, write,
 } from "./wire.js";
 import type { Fields, Member, Table } from "./wire.js";
 
@@ -63,7 +63,24 @@ export const CLIENT_FRAME = {
   acknowledge: one(6, { upto: uint64(1) }),
   ping: one(7, {}),
   goodbye: one(8, {}),
+  group: one(9, {
+    number: uint32(1),
+    group: string(2),
+    client_id: bytes(3),
+    verb: uint32(4),
+    title: string(5),
+    members: strings(6),
+  }),
+  members: one(10, {
+    number: uint32(1),
+    group: string(2),
+    version: fixed64(3),
+    from: uint32(4),
+    count: uint32(5),
+  }),
 };
+
+const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 
 const LOGGED_IN = {
   account: string(1),
@@ -105,6 +122,24 @@ export const SERVER_FRAME = {
   history: one(9, { number: uint32(1), messages: many(2, CHAT_MESSAGE), more: bool(3) }),
   end: one(10, END),
   pong: one(11, {}),
+  changed: one(12, {
+    number: uint32(1),
+    group: string(2),
+    id: fixed64(3),
+    seq: uint64(4),
+    at_ms: uint64(5),
+    again: bool(6),
+  }),
+  members: one(13, {
+    number: uint32(1),
+    group: string(2),
+    version: fixed64(3),
+    title: string(4),
+    closed: bool(5),
+    total: uint32(6),
+    from: uint32(7),
+    members: many(8, MEMBER),
+  }),
 };
 
 export type ChatMessageFields = Fields<typeof CHAT_MESSAGE>;
@@ -112,6 +147,7 @@ export type EntryFields = Fields<typeof INBOX_ENTRY>;
 export type LoginFields = Fields<typeof LOGIN>;
 export type LoggedInFields = Fields<typeof LOGGED_IN>;
 export type EndFields = Fields<typeof END>;
+export type MemberFields = Fields<typeof MEMBER>;
 export type ServerFrame = Member<typeof SERVER_FRAME>;
 
 type Frames<T extends Table> = { [K in keyof T]: NonNullable<Fields<T>[K]> };

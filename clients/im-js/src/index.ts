@@ -2,7 +2,11 @@
 
 export type { History, State } from "./actions.js";
 export { Client, clientId } from "./client.js";
-export type { ClientEvents, HistoryOptions, Said } from "./client.js";
+export type { ClientEvents, HistoryOptions, OrderOptions, Said } from "./client.js";
+export { isGroup } from "./group.js";
+export type {
+  GroupChange, GroupChanged, GroupMembers, GroupRole, GroupVerb, Member,
+} from "./group.js";
 export type { Content, Message, Queued, Sent } from "./message.js";
 export type { ClientOptions, Clock, WebSocketLike } from "./options.js";
 export { MemoryStorage } from "./storage.js";

@@ -22,7 +22,11 @@ import type { Placed } from "./follower.js";
 import {
   clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX,
 } from "./frames.js";
-import type { EndFields, EntryFields, LoggedInFields, LoginFields, ServerFrame } from "./frames.js";
+import type {
+  EndFields, EntryFields, LoggedInFields, LoginFields, MemberFields, ServerFrame,
+} from "./frames.js";
+import { MEMBERS_PAGE, roleOf, verbNumber } from "./group.js";
+import type { GroupOrder, Member, MembersPage } from "./group.js";
 import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
 import type { Message, Queued } from "./message.js";
@@ -47,6 +51,12 @@ interface Session {
   readonly limits: LoggedInFields;
 }
 
+/** Something that was asked for and is not answered. */
+type Asked =
+  | { readonly do: "history"; readonly ask: number; readonly asked: HistoryAsk }
+  | { readonly do: "changed"; readonly ask: number }
+  | { readonly do: "members"; readonly ask: number };
+
 type Phase = "idle" | "opening" | "login" | "online" | "waiting" | "ended";
 
 /** The machine. */
@@ -54,7 +64,7 @@ export class Machine {
   readonly outbox: Outbox;
   readonly #backoff: Backoff;
   readonly #actions: Action[] = [];
-  readonly #asked = new Map<number, { ask: number; asked: HistoryAsk }>();
+  readonly #asked = new Map<number, Asked>();
   /** Client ids of own messages that were told when they were stored. */
   readonly #ownTold = new Set<string>();
   #state: State = { name: "idle" };
@@ -134,16 +144,39 @@ export class Machine {
 
   /** Asks for a part of a conversation; answered under this number. */
   history(now: number, ask: number, asked: HistoryAsk): void {
-    if (this.#session === undefined) {
-      this.#act({ do: "history", ask, result: new ImError("disconnected") });
-      return;
-    }
-    const number = this.#takeNumber();
-    this.#asked.set(number, { ask, asked });
+    const number = this.#asks({ do: "history", ask, asked });
+    if (number === undefined) return;
     const { peer, before, after, count } = asked;
     const from = BigInt(after ?? before);
     const backwards = after === undefined;
     this.#ask(now, clientFrame("history", { number, with: peer, from, backwards, count }));
+  }
+
+  /** Makes a group, or changes one; answered under this number. */
+  order(now: number, ask: number, order: GroupOrder): void {
+    const number = this.#asks({ do: "changed", ask });
+    if (number === undefined) return;
+    const { group, title, members: named } = order;
+    const [client_id, verb, members] = [unhex(order.clientId), verbNumber(order.verb), [...named]];
+    this.#ask(now, clientFrame("group", { number, group, client_id, verb, title, members }));
+  }
+
+  /** Asks for a page of a group's members; answered under this number. */
+  members(now: number, ask: number, group: string, at: { version: bigint; from: number }): void {
+    const number = this.#asks({ do: "members", ask });
+    if (number === undefined) return;
+    this.#ask(now, clientFrame("members", { number, group, ...at, count: MEMBERS_PAGE }));
+  }
+
+  /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
+  #asks(asked: Asked): number | undefined {
+    if (this.#session === undefined) {
+      this.#act({ do: asked.do, ask: asked.ask, result: new ImError("disconnected") });
+      return undefined;
+    }
+    const number = this.#takeNumber();
+    this.#asked.set(number, asked);
+    return number;
   }
 
   // ---- what happens outside
@@ -234,12 +267,29 @@ export class Machine {
       }
       case "history": {
         const asked = this.#asked.get(frame.fields.number);
-        if (asked === undefined) return;
+        if (asked?.do !== "history") return;
         this.#asked.delete(frame.fields.number);
         const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
         if (asked.asked.after === undefined) messages.reverse();
         const result = { messages, hasMore: frame.fields.more };
         return this.#act({ do: "history", ask: asked.ask, result });
+      }
+      case "changed": {
+        const { number, group, id } = frame.fields;
+        const asked = this.#asked.get(number);
+        if (asked?.do !== "changed") return;
+        this.#asked.delete(number);
+        const result = { group, id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
+        return this.#act({ do: "changed", ask: asked.ask, result });
+      }
+      case "members": {
+        const { number, group, title, version, total, from, closed: isClosed } = frame.fields;
+        const asked = this.#asked.get(number);
+        if (asked?.do !== "members") return;
+        this.#asked.delete(number);
+        const members = frame.fields.members.map(memberOf);
+        const result: MembersPage = { group, title, isClosed, version, total, from, members };
+        return this.#act({ do: "members", ask: asked.ask, result });
       }
       case "pong":
         return;
@@ -321,7 +371,7 @@ export class Machine {
       this.#session?.follower.pullFailed(now);
     } else if (asked !== undefined) {
       this.#asked.delete(fields.number);
-      this.#act({ do: "history", ask: asked.ask, result: error });
+      this.#act({ do: asked.do, ask: asked.ask, result: error });
     } else if (asksAgain) {
       this.outbox.refused(now, fields.number);
     } else {
@@ -360,7 +410,7 @@ export class Machine {
     }
     const content = { kind, text, extra, uncounted };
     const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-    const message: Message = { ...place, ...content };
+    const message: Message = { ...place, ...content, change: undefined };
     this.#act({ do: "message", message });
     this.#tellSent(message);
   }
@@ -439,8 +489,8 @@ export class Machine {
     this.#due = Infinity;
     this.outbox.disconnected();
     const code = error.code === "closed" ? "closed" : "disconnected";
-    for (const { ask } of this.#asked.values()) {
-      this.#act({ do: "history", ask, result: new ImError(code) });
+    for (const { do: what, ask } of this.#asked.values()) {
+      this.#act({ do: what, ask, result: new ImError(code) });
     }
     this.#asked.clear();
     if (isOpen) this.#act({ do: "drop" });
@@ -470,6 +520,10 @@ export class Machine {
   #act(action: Action): void {
     this.#actions.push(action);
   }
+}
+
+function memberOf({ address, role, muted: isMuted }: MemberFields): Member {
+  return { address, role: roleOf(role), isMuted };
 }
 
 function placed(fields: EntryFields, account: string): Placed<Message> {

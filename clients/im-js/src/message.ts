@@ -10,6 +10,8 @@ import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import type { Fields } from "./wire.js";
 import { CONTENT } from "./frames.js";
 import type { ChatMessageFields } from "./frames.js";
+import { changeOf, isGroup } from "./group.js";
+import type { GroupChange } from "./group.js";
 
 /** What is said (IM 4.1). */
 export interface Content {
@@ -34,14 +36,16 @@ export interface Message extends Content {
   /** Who said it, `name@domain`, and on which device. */
   readonly from: string;
   readonly device: string;
-  /** To whom, `name@domain`. */
+  /** To whom, `name@domain`, or to which group. */
   readonly to: string;
   /** The sender's id for it: 32 hex digits. */
   readonly clientId: string;
-  /** The other one of the two: whose conversation with this account it is. */
+  /** Whose conversation with this account it is: the other one of the two, or the group. */
   readonly peer: string;
   /** This account said it, here or on another device. */
   readonly isOwn: boolean;
+  /** What happened in the group, if that is what it tells. */
+  readonly change: GroupChange | undefined;
 }
 
 /** A message that is stored (IM 4.2). */
@@ -81,8 +85,9 @@ export function messageOf(fields: ChatMessageFields, account: string): Message {
     device: fields.device,
     to: fields.to,
     clientId: hex(fields.client_id),
-    peer: isOwn ? fields.to : fields.from,
+    peer: isOwn || isGroup(fields.to) ? fields.to : fields.from,
     isOwn,
+    change: changeOf(kind, text, extra),
     kind,
     text,
     extra,

@@ -35,7 +35,8 @@ export interface Field<T> {
   readonly of?: T;
 }
 
-type Kind = "uint32" | "uint64" | "fixed64" | "bool" | "string" | "bytes" | "one" | "many";
+type Kind = "uint32" | "uint64" | "fixed64" | "bool" | "string" | "bytes" | "strings" | "one"
+  | "many";
 
 /** The fields of a message, by their names. */
 export type Table = Readonly<Record<string, Field<unknown>>>;
@@ -50,6 +51,7 @@ export const uint64 = (number: number): Field<bigint> => ({ number, kind: "uint6
 export const fixed64 = (number: number): Field<bigint> => ({ number, kind: "fixed64" });
 export const bool = (number: number): Field<boolean> => ({ number, kind: "bool" });
 export const string = (number: number): Field<string> => ({ number, kind: "string" });
+export const strings = (number: number): Field<string[]> => ({ number, kind: "strings" });
 export const bytes = (number: number): Field<Uint8Array> => ({ number, kind: "bytes" });
 export const one = <T extends Table>(number: number, table: T): Field<Fields<T> | undefined> =>
   ({ number, kind: "one", table });
@@ -70,6 +72,7 @@ const WIRE_TYPES: Readonly<Record<Kind, number>> = {
   fixed64: FIXED64,
   string: LENGTH,
   bytes: LENGTH,
+  strings: LENGTH,
   one: LENGTH,
   many: LENGTH,
 };
@@ -87,6 +90,10 @@ export function message<T extends Table>(table: T, given: Partial<Fields<T>> = {
   return Object.assign(made, given) as Fields<T>;
 }
 
+function isRepeated({ kind }: Field<unknown>): boolean {
+  return kind === "many" || kind === "strings";
+}
+
 function absent(field: Field<unknown>): unknown {
   switch (field.kind) {
     case "uint32":
@@ -102,6 +109,7 @@ function absent(field: Field<unknown>): unknown {
       return new Uint8Array();
     case "one":
       return undefined;
+    case "strings":
     case "many":
       return [];
   }
@@ -169,7 +177,7 @@ class Cursor {
 export function read<T extends Table>(table: T, bytes: Uint8Array): Fields<T> {
   const found = message(table) as Record<string, unknown>;
   readEach(table, bytes, (name, field, value) => {
-    if (field.kind === "many") (found[name] as unknown[]).push(value);
+    if (isRepeated(field)) (found[name] as unknown[]).push(value);
     else found[name] = value;
   });
   return found as Fields<T>;
@@ -222,6 +230,7 @@ function readValue(field: Field<unknown>, cursor: Cursor): unknown {
     case "bool":
       return cursor.varint() !== 0n;
     case "string":
+    case "strings":
       try {
         return TEXT.decode(cursor.block());
       } catch (error) {
@@ -247,7 +256,7 @@ export function write<T extends Table>(table: T, fields: Fields<T>): Uint8Array 
 function put(table: Table, fields: Record<string, unknown>, out: number[]): void {
   for (const [name, field] of Object.entries(table)) {
     const value = fields[name];
-    if (field.kind === "many") (value as unknown[]).forEach((each) => putValue(field, each, out));
+    if (isRepeated(field)) (value as unknown[]).forEach((each) => putValue(field, each, out));
     else if (!isDefault(value)) putValue(field, value, out);
   }
 }
@@ -272,6 +281,7 @@ function putValue(field: Field<unknown>, value: unknown, out: number[]): void {
       return;
     }
     case "string":
+    case "strings":
       return putBlock(utf8(value as string), out);
     case "bytes":
       return putBlock(value as Uint8Array, out);

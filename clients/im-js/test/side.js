@@ -104,6 +104,8 @@ export class Side {
         this.told.push(`failed ${action.error.code}`);
         return;
       case "history":
+      case "changed":
+      case "members":
         this.told.push(action.result);
         return;
       case "keep_last":

@@ -63,7 +63,7 @@ export function textFormat(words, table, make) {
       } else {
         value = scalar(tokens.shift(), field.kind, values);
       }
-      if (field.kind === "many") made[name].push(value);
+      if (field.kind === "many" || field.kind === "strings") made[name].push(value);
       else made[name] = value;
     }
     return made;

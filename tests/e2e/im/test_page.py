@@ -273,6 +273,67 @@ class Browsers(Case):
         ann.shows(["own: are you there?"])
         self.calm(ann, bob)
 
+    def test_a_group_is_made_talks_grows_and_loses_one(self):
+        ann, bob, carol = (self.person(name) for name in ("ann", "bob", "carol"))
+        self.person("dave")
+        ann.run("document.getElementById('make-side').open = true")
+        ann.type("#group-title", "Lunch <b>")
+        ann.type("#names", "Bob, carol")
+        ann.key("Enter", "#names")
+        made = "change: ann made the group “Lunch <b>” with bob, carol"
+        ann.shows([made])
+        self.assertEqual(ann.run("document.getElementById('with').textContent"), "Lunch <b>")
+        for page in (bob, carol):
+            page.choose("Lunch <b>")
+            page.shows([made])
+        bob.say("Hello, all")
+        for page in (ann, carol):
+            page.shows([made, "theirs: Hello, all"])
+        about = ann.run("document.querySelector('#rows .theirs small').textContent")
+        self.assertTrue(about.startswith("bob · "), about)
+        self.members(ann, ["ann owner", "bob member Remove", "carol member Remove"])
+        self.members(bob, ["ann owner", "bob member", "carol member"])
+        self.assertTrue(bob.run("document.getElementById('add').hidden"), "he may not add")
+        self.narrow_or_wide(ann)
+        ann.type("#add-names", "nobody.at.all")
+        ann.key("Enter", "#add-names")
+        ann.until("/Nobody has/.test(document.getElementById('group-fault').textContent)", "told")
+        ann.type("#add-names", "dave")
+        ann.key("Enter", "#add-names")
+        rows = [made, "own: Hello, all", "change: ann added dave"]
+        bob.shows(rows)
+        self.members(bob, ["ann owner", "bob member", "carol member", "dave member"], False)
+        ann.run("[...document.querySelectorAll('#members li')].find(it => "
+                "it.textContent.startsWith('carol')).querySelector('button').click()")
+        rows.append("change: ann removed carol")
+        bob.shows(rows)
+        carol.shows([made, "theirs: Hello, all", "change: ann added dave",
+                     "change: ann removed carol"])
+        carol.say("why?")
+        carol.until("/you are not in it/.test(document.querySelector('#rows .failed').textContent)",
+                    "a sentence")
+        bob.run("document.getElementById('quit').click()")
+        ann.until("/bob left/.test(document.getElementById('rows').textContent)", "he left")
+        ann.open()
+        ann.until("!document.getElementById('room').hidden", "Ann is in again by herself")
+        ann.choose("Lunch <b>")
+        ann.until("document.querySelectorAll('#rows li').length === 5", "all of it is there")
+        self.calm(ann, bob, carol)
+
+    def members(self, page, expected, opens=True):
+        """Who is in the group that a page looks at, each with a role and what can be done."""
+        if opens:
+            page.run("document.getElementById('members-shown').click()")
+        self.assertFalse(page.run("document.getElementById('group').hidden"))
+        found = ("JSON.stringify([...document.querySelectorAll('#members li')].map(it => "
+                 "[...it.children].map(part => part.textContent).join(' ')).sort())")
+        wanted = json.dumps(json.dumps(expected, separators=(",", ":")))
+        page.until(f"{found} === {wanted}", f"its members are {expected}")
+
+    def narrow_or_wide(self, page):
+        wide = page.run("[document.documentElement.scrollWidth, innerWidth]")
+        self.assertLessEqual(wide[0], wide[1], "nothing is to be scrolled sideways")
+
     def test_a_long_history_is_read_backwards_and_a_small_screen_has_room(self):
         ann, bob = self.person("ann", width=375), self.person("bob")
         bob.write_to("ann")
@@ -317,7 +378,13 @@ class Browsers(Case):
 
     def test_everything_that_can_be_used_has_a_name_in_light_and_dark(self):
         ann = self.person("ann")
-        ann.write_to("bob")
+        self.person("bob")
+        ann.run("document.getElementById('make-side').open = true")
+        ann.type("#names", "bob")
+        ann.key("Enter", "#names")
+        ann.until("document.querySelector('#rows .change')", "a group is made")
+        ann.run("document.getElementById('make-side').open = true")
+        self.members(ann, ["ann owner", "bob member Remove"])
         for scheme in ("light", "dark"):
             ann.call("Emulation.setEmulatedMedia",
                      features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -326,7 +393,7 @@ class Browsers(Case):
             used = [(node["role"]["value"], node.get("name", {}).get("value"))
                     for node in nodes if not node.get("ignored")
                     and node["role"]["value"] in roles]
-            self.assertGreaterEqual(len(used), 8)
+            self.assertGreaterEqual(len(used), 14)
             self.assertEqual([it for it in used if not it[1]], [])
             contrast = ann.run(CONTRAST)
             self.assertEqual([it for it in contrast if it[1] < 4.5], [], scheme)

@@ -2,48 +2,12 @@
 
 import json
 import subprocess
-import threading
 
-from fixture import BINARY, DEADLINE_S, Case, environment, poll, run
+from fixture import BINARY, DEADLINE_S, environment, poll, run
+from im.terminal import Terminal
 
 
-class Tools(Case):
-    def setUp(self):
-        super().setUp()
-        self.ann, self.bob = f"{self.name}.ann", f"{self.name}.bob"
-
-    def flags(self, user):
-        host, port = self.server.ports["any"]
-        return ["--host", host, "--port", str(port), "--user", user]
-
-    def im(self, command, user, *words, **how):
-        answer = run("im", command, *self.flags(user), *words, **how)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer.stdout
-
-    def open(self, command, user, *words):
-        """A command that goes on: its process, and the lines it has printed so far."""
-        process = subprocess.Popen(
-            [BINARY, "im", command, *self.flags(user), *words], env=environment(), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        lines, notes = [], []
-        for pipe, kept in ((process.stdout, lines), (process.stderr, notes)):
-            threading.Thread(target=self.read, args=(pipe, kept), daemon=True).start()
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        poll(lambda: notes, f"{command} is logged in")
-        return process, lines
-
-    @staticmethod
-    def read(pipe, kept):
-        for line in pipe:
-            kept.append(line.rstrip("\n"))
-        pipe.close()
-
-    def say(self, process, line):
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-
+class Tools(Terminal):
     def test_login_says_who_one_is(self):
         self.assertEqual(self.im("login", self.ann),
                          f"{self.ann}@localhost: 0 in the inbox, this device has read 0\n")

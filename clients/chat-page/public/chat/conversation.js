@@ -2,8 +2,10 @@
  * One conversation on the page: its messages, those that wait and those that failed, and how more
  * of it is read.
  */
+import { isGroup } from "./im/index.js";
+import { sentenceOfChange } from "./changes.js";
 import { by, made } from "./dom.js";
-import { wholeName } from "./place.js";
+import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
 import { sentenceOf, timeOf, wordOf } from "./words.js";
 /** Messages that are read at once. */
@@ -85,7 +87,12 @@ export class Conversation {
             if (this.#isOver)
                 return;
             if (where.after !== undefined) {
-                found.messages.forEach((message) => this.#talk.live(message));
+                const first = found.messages[0]?.seq ?? 0;
+                // Of a group one does not read what was said while one was not in it.
+                if (first > where.after + 1)
+                    this.#talk.begin(found.messages, false);
+                else
+                    found.messages.forEach((message) => this.#talk.live(message));
                 if (found.hasMore && found.messages.length > 0)
                     next = this.#talk.after;
             }
@@ -135,10 +142,7 @@ export class Conversation {
     }
     #wanted() {
         const at = (ms) => timeOf(this.language, ms, Date.now());
-        const said = this.#talk.shown.map(({ from, isOwn, text, at: ms, clientId }) => {
-            const about = isOwn ? `${at(ms)} · ${wordOf(this.language, "sent")}` : at(ms);
-            return { key: `${isOwn ? "" : from}/${clientId}`, text, isOwn, about };
-        });
+        const said = this.#talk.shown.map((message) => this.#row(message, at(message.at)));
         if (this.#talk.hasLater)
             return said;
         const keys = new Set(said.map(({ key }) => key));
@@ -146,13 +150,27 @@ export class Conversation {
         const failed = this.failed.filter(({ queued }) => isHere(queued)).map((it) => {
             const why = sentenceOf(this.language, it.code);
             const about = `${wordOf(this.language, "failed")}: ${why}`;
-            return { key: `/${it.queued.clientId}`, text: it.queued.text, isOwn: true, about, failed: it };
+            const { clientId, text } = it.queued;
+            return { key: `/${clientId}`, text, kind: "own", about, failed: it };
         });
         const waiting = this.client.queue.filter(isHere).map(({ clientId, text, saidAt }) => {
             const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
-            return { key: `/${clientId}`, text, isOwn: true, about };
+            return { key: `/${clientId}`, text, kind: "own", about };
         });
         return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
+    }
+    #row({ from, isOwn, text, clientId, change }, at) {
+        const key = `${isOwn ? "" : from}/${clientId}`;
+        if (change !== undefined) {
+            const sentence = sentenceOfChange(this.language, from, change, this.domain);
+            return { key, text: sentence, kind: "change", about: at };
+        }
+        if (isOwn) {
+            return { key, text, kind: "own", about: `${at} · ${wordOf(this.language, "sent")}` };
+        }
+        // In a group it is not plain who says something.
+        const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
+        return { key, text, kind: "theirs", about: `${by}${at}` };
     }
     /** Elements that stay are left where they are: a reader is told what is new, and no more. */
     #place(wanted) {
@@ -179,8 +197,8 @@ export class Conversation {
                 list.insertBefore(element, next);
         }
     }
-    #made({ text, isOwn }) {
-        const element = made("li", "", isOwn ? "own" : "theirs");
+    #made({ text, kind }) {
+        const element = made("li", "", kind);
         element.append(made("div", text, "text"), made("small"));
         return element;
     }

@@ -24,10 +24,14 @@ export class People {
         const known = this.#people.find((it) => it.peer === peer);
         if (known !== undefined && seq <= known.seq)
             return;
-        const counts = !message.isOwn && !isSeen;
+        const counts = !message.isOwn && !isSeen && message.uncounted !== true;
         const unread = isSeen ? 0 : (known?.unread ?? 0) + Number(counts);
         const glimpse = Array.from(message.text).slice(0, GLIMPSE_MAX).join("");
-        this.#put({ peer, glimpse, at, seq, unread });
+        this.#put({ ...known, peer, glimpse, at, seq, unread });
+    }
+    /** A group has this title. */
+    titled(peer, title) {
+        this.#people = this.#people.map((it) => (it.peer === peer ? { ...it, title } : it));
     }
     /** Somebody is to be written to. */
     met(peer, now) {
@@ -61,8 +65,8 @@ export function parsePeople(text) {
     }
 }
 function isPerson(value) {
-    const { peer, glimpse, at, seq, unread } = Object(value);
+    const { peer, glimpse, at, seq, unread, title } = Object(value);
     const isCount = (it) => Number.isSafeInteger(it) && it >= 0;
     return typeof peer === "string" && typeof glimpse === "string" && isCount(at) && isCount(seq)
-        && isCount(unread);
+        && isCount(unread) && (title === undefined || typeof title === "string");
 }

@@ -18,6 +18,11 @@ export function shortName(address, domain) {
     const [name, theirs] = address.split("@");
     return theirs === domain && name ? name : address;
 }
+/** The names in a text, parted by commas or spaces; `undefined`: one of them is none, or nobody. */
+export function namesOf(text) {
+    const names = typedName(text).split(/[\s,;，；、]+/u).filter((it) => it !== "");
+    return names.length > 0 && names.every(isName) ? names : undefined;
+}
 /** Whether somebody may be written to by this name (IM 3.1). */
 export function isName(text) {
     return /^[a-z0-9._+-]{1,64}(@[a-z0-9.:[\]-]{1,255})?$/.test(text);

@@ -1,21 +1,28 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
+import { isGroup } from "./im/index.js";
+import { sentenceOfChange } from "./changes.js";
 import { Conversation } from "./conversation.js";
 import { by, Kept, made } from "./dom.js";
+import { MembersPanel } from "./members.js";
 import { parsePeople, People, printPeople } from "./people.js";
-import { isName, shortName, typedName, wholeName } from "./place.js";
+import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
 import { sentenceOf, timeOf, wordOf } from "./words.js";
 /** The room of one account. */
 export class Room {
     client;
+    account;
     language;
     #domain;
     #kept;
     #people;
     #failed = [];
     #conversation;
+    /** Of the group that is looked at. */
+    #members;
     #off;
     constructor(client, account, language) {
         this.client = client;
+        this.account = account;
         this.language = language;
         this.#domain = account.slice(account.indexOf("@") + 1);
         this.#kept = new Kept(() => localStorage, `holdline-chat:${account}`);
@@ -36,6 +43,7 @@ export class Room {
     close(forgets) {
         this.#off.forEach((off) => off());
         this.#conversation?.close();
+        this.#members?.close();
         if (forgets)
             this.#kept.text = null;
         document.title = wordOf(this.language, "title");
@@ -58,6 +66,7 @@ export class Room {
         if (state.name === "online") {
             by("banner-text").textContent = "";
             this.#conversation?.resume();
+            void this.#members?.refresh();
         }
         else if (state.name === "connecting") {
             by("banner-text").textContent = word("connecting");
@@ -87,6 +96,34 @@ export class Room {
             return;
         by("peer").value = "";
         this.#open(wholeName(name, this.#domain));
+    }
+    /** A group is to be made of those who were named. */
+    make() {
+        const [title, names] = [by("group-title"), by("names")];
+        const members = namesOf(names.value);
+        const fault = (code) => {
+            by("make-fault").textContent = code === "" ? "" : sentenceOf(this.language, code);
+        };
+        fault(members === undefined ? "invalid" : "");
+        if (members === undefined)
+            return;
+        this.client.createGroup({ title: title.value.trim(), members }).then(({ group }) => {
+            [title.value, names.value] = ["", ""];
+            by("make-side").open = false;
+            this.#open(group);
+        }, (error) => fault(error.code));
+    }
+    /** Adds those who were named to the group that is looked at. */
+    add() {
+        this.#members?.add();
+    }
+    /** Leaves the group that is looked at. */
+    quit() {
+        this.#members?.quit();
+    }
+    /** Shows who is in the group that is looked at, or hides it. */
+    showMembers() {
+        this.#members?.toggle();
     }
     /** Says what was written. */
     say() {
@@ -148,27 +185,49 @@ export class Room {
         const conversation = this.#conversation;
         const isHere = conversation?.peer === message.peer;
         const isSeen = isHere && conversation.isAtEnd && document.visibilityState === "visible";
-        this.#people.heard(message, isSeen);
+        const { change, from, peer } = message;
+        const text = change === undefined
+            ? message.text : sentenceOfChange(this.language, from, change, this.#domain);
+        this.#people.heard({ ...message, text }, isSeen);
+        if (change?.verb === "create" || change?.verb === "rename")
+            this.#titled(peer, change.title);
         if (isHere)
             conversation.live(message);
+        if (isHere && change !== undefined)
+            void this.#members?.refresh();
         this.#showPeople();
+    }
+    #titled(group, title) {
+        this.#people.titled(group, title);
+        if (this.#conversation?.peer === group)
+            by("with").textContent = this.#name(group);
+        this.#showPeople();
+    }
+    /** What is shown of somebody, or of a group. */
+    #name(peer) {
+        const title = this.#people.all.find((it) => it.peer === peer)?.title ?? "";
+        return title === "" ? shortName(peer, this.#domain) : title;
     }
     #open(peer) {
         this.#conversation?.close();
+        this.#members?.close();
         this.#people.met(peer, Date.now());
         this.#people.seen(peer);
-        by("with").textContent = shortName(peer, this.#domain);
+        by("with").textContent = this.#name(peer);
+        by("members-shown").hidden = !isGroup(peer);
         by("say-fault").textContent = "";
         by("start").hidden = true;
         by("conversation").hidden = false;
         document.body.classList.add("talking");
         this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, (failed) => this.#sendAgain(failed));
+        this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language, (title) => this.#titled(peer, title)) : undefined;
         this.#showPeople();
         by("text").focus();
     }
     #leaveConversation() {
         this.#conversation?.close();
-        this.#conversation = undefined;
+        this.#members?.close();
+        [this.#conversation, this.#members] = [undefined, undefined];
         by("start").hidden = false;
         by("conversation").hidden = true;
         document.body.classList.remove("talking");
@@ -179,7 +238,7 @@ export class Room {
         by("no-people").hidden = all.length > 0;
         const focused = document.activeElement?.dataset["peer"];
         by("people").replaceChildren(...all.map(({ peer, glimpse, at, unread }) => {
-            const name = shortName(peer, this.#domain);
+            const name = this.#name(peer);
             const item = made("li");
             const button = made("button");
             button.dataset["peer"] = peer;

@@ -3,6 +3,7 @@
  * it. All that is decided is decided in the machine.
  */
 import { SUBPROTOCOL } from "./frames.js";
+import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
 import { hex } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
@@ -21,7 +22,8 @@ export class Client {
     #machine;
     #handlers = new Map();
     #sends = new Map();
-    #histories = new Map();
+    /** What is asked for and not answered, by the numbers of the asks. */
+    #asked = new Map();
     #connects = [];
     #asks = 0;
     #socket;
@@ -119,12 +121,51 @@ export class Client {
         if (!isPlace(before) || !isPlace(after ?? 0) || !isPlace(count) || count === 0) {
             return Promise.reject(new ImError("invalid"));
         }
+        const asked = { peer, before, after, count: Math.min(count, 0xffff) };
+        return this.#ask((machine, now, ask) => machine.history(now, ask, asked));
+    }
+    /**
+     * Makes a group of this account and `members`: resolves with its address, to which one sends as
+     * to anybody. Needs a connection; after one that was lost it may be asked for again by the same
+     * `clientId`.
+     */
+    createGroup(options = {}) {
+        return this.#order("", "create", options);
+    }
+    /**
+     * Changes a group. Resolves when that is stored; rejects with `unchanged` where it is so
+     * already, with `forbidden` where this account may not, and as IM 8.2 says.
+     */
+    changeGroup(group, verb, options = {}) {
+        return this.#order(group, verb, options);
+    }
+    #order(group, verb, options) {
+        const { members = [], title = "", clientId: id = clientId() } = options;
+        const isMade = verb === "create";
+        if (!/^[0-9a-f]{32}$/.test(id) || isMade !== (group === "")) {
+            return Promise.reject(new ImError("invalid"));
+        }
+        const order = { group, verb, title, members, clientId: id };
+        return this.#ask((machine, now, ask) => machine.order(now, ask, order));
+    }
+    /** Who is in a group that this account is in, whole. Needs a connection. */
+    async members(group) {
+        const list = new MembersList();
+        while (!list.isHopeless) {
+            const { next } = list;
+            const page = await this.#ask((machine, now, ask) => machine.members(now, ask, group, next));
+            const whole = list.page(page);
+            if (whole !== undefined)
+                return whole;
+        }
+        throw new ImError("busy");
+    }
+    #ask(step) {
         this.#asks += 1;
         const ask = this.#asks;
-        const asked = { peer, before, after, count: Math.min(count, 0xffff) };
         return new Promise((resolve, reject) => {
-            this.#histories.set(ask, { resolve, reject });
-            this.#work((machine, now) => machine.history(now, ask, asked));
+            this.#asked.set(ask, { resolve, reject });
+            this.#work((machine, now) => step(machine, now, ask));
         });
     }
     /** The network may be back: tries at once. In browsers it is called when they say so. */
@@ -179,10 +220,12 @@ export class Client {
                 this.#sends.delete(queued.clientId);
                 return this.#emit("failed", { queued, error });
             }
-            case "history": {
+            case "history":
+            case "changed":
+            case "members": {
                 const { ask, result } = action;
-                const settle = this.#histories.get(ask);
-                this.#histories.delete(ask);
+                const settle = this.#asked.get(ask);
+                this.#asked.delete(ask);
                 return result instanceof ImError ? settle?.reject(result) : settle?.resolve(result);
             }
             case "keep_last":

@@ -2,7 +2,7 @@
  * The frames of IM 1 (docs/wire/im.md, schema/im.proto), and how a stream of bytes is cut into
  * them. Names and numbers are the schema's.
  */
-import { bool, bytes, fixed64, many, message, one, putVarint, readMember, string, uint32, uint64, WireFault, write, } from "./wire.js";
+import { bool, bytes, fixed64, many, message, one, putVarint, readMember, string, strings, uint32, uint64, WireFault, write, } from "./wire.js";
 /** What a client sends before its first frame (IM 1.1). */
 export const PREFACE = Uint8Array.of(0xc4, 0x49, 0x4d, 0x01);
 /** The subprotocol of WebSocket (IM 1). */
@@ -50,7 +50,23 @@ export const CLIENT_FRAME = {
     acknowledge: one(6, { upto: uint64(1) }),
     ping: one(7, {}),
     goodbye: one(8, {}),
+    group: one(9, {
+        number: uint32(1),
+        group: string(2),
+        client_id: bytes(3),
+        verb: uint32(4),
+        title: string(5),
+        members: strings(6),
+    }),
+    members: one(10, {
+        number: uint32(1),
+        group: string(2),
+        version: fixed64(3),
+        from: uint32(4),
+        count: uint32(5),
+    }),
 };
+const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
     account: string(1),
     head: uint64(2),
@@ -89,6 +105,24 @@ export const SERVER_FRAME = {
     history: one(9, { number: uint32(1), messages: many(2, CHAT_MESSAGE), more: bool(3) }),
     end: one(10, END),
     pong: one(11, {}),
+    changed: one(12, {
+        number: uint32(1),
+        group: string(2),
+        id: fixed64(3),
+        seq: uint64(4),
+        at_ms: uint64(5),
+        again: bool(6),
+    }),
+    members: one(13, {
+        number: uint32(1),
+        group: string(2),
+        version: fixed64(3),
+        title: string(4),
+        closed: bool(5),
+        total: uint32(6),
+        from: uint32(7),
+        members: many(8, MEMBER),
+    }),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */
 export function clientFrame(kind, given = {}) {

@@ -15,6 +15,7 @@
 import { Backoff } from "./backoff.js";
 import { Follower } from "./follower.js";
 import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX, } from "./frames.js";
+import { MEMBERS_PAGE, roleOf, verbNumber } from "./group.js";
 import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
@@ -109,16 +110,39 @@ export class Machine {
     }
     /** Asks for a part of a conversation; answered under this number. */
     history(now, ask, asked) {
-        if (this.#session === undefined) {
-            this.#act({ do: "history", ask, result: new ImError("disconnected") });
+        const number = this.#asks({ do: "history", ask, asked });
+        if (number === undefined)
             return;
-        }
-        const number = this.#takeNumber();
-        this.#asked.set(number, { ask, asked });
         const { peer, before, after, count } = asked;
         const from = BigInt(after ?? before);
         const backwards = after === undefined;
         this.#ask(now, clientFrame("history", { number, with: peer, from, backwards, count }));
+    }
+    /** Makes a group, or changes one; answered under this number. */
+    order(now, ask, order) {
+        const number = this.#asks({ do: "changed", ask });
+        if (number === undefined)
+            return;
+        const { group, title, members: named } = order;
+        const [client_id, verb, members] = [unhex(order.clientId), verbNumber(order.verb), [...named]];
+        this.#ask(now, clientFrame("group", { number, group, client_id, verb, title, members }));
+    }
+    /** Asks for a page of a group's members; answered under this number. */
+    members(now, ask, group, at) {
+        const number = this.#asks({ do: "members", ask });
+        if (number === undefined)
+            return;
+        this.#ask(now, clientFrame("members", { number, group, ...at, count: MEMBERS_PAGE }));
+    }
+    /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
+    #asks(asked) {
+        if (this.#session === undefined) {
+            this.#act({ do: asked.do, ask: asked.ask, result: new ImError("disconnected") });
+            return undefined;
+        }
+        const number = this.#takeNumber();
+        this.#asked.set(number, asked);
+        return number;
     }
     // ---- what happens outside
     /** The connection stands. */
@@ -221,7 +245,7 @@ export class Machine {
             }
             case "history": {
                 const asked = this.#asked.get(frame.fields.number);
-                if (asked === undefined)
+                if (asked?.do !== "history")
                     return;
                 this.#asked.delete(frame.fields.number);
                 const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
@@ -229,6 +253,25 @@ export class Machine {
                     messages.reverse();
                 const result = { messages, hasMore: frame.fields.more };
                 return this.#act({ do: "history", ask: asked.ask, result });
+            }
+            case "changed": {
+                const { number, group, id } = frame.fields;
+                const asked = this.#asked.get(number);
+                if (asked?.do !== "changed")
+                    return;
+                this.#asked.delete(number);
+                const result = { group, id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
+                return this.#act({ do: "changed", ask: asked.ask, result });
+            }
+            case "members": {
+                const { number, group, title, version, total, from, closed: isClosed } = frame.fields;
+                const asked = this.#asked.get(number);
+                if (asked?.do !== "members")
+                    return;
+                this.#asked.delete(number);
+                const members = frame.fields.members.map(memberOf);
+                const result = { group, title, isClosed, version, total, from, members };
+                return this.#act({ do: "members", ask: asked.ask, result });
             }
             case "pong":
                 return;
@@ -308,7 +351,7 @@ export class Machine {
         }
         else if (asked !== undefined) {
             this.#asked.delete(fields.number);
-            this.#act({ do: "history", ask: asked.ask, result: error });
+            this.#act({ do: asked.do, ask: asked.ask, result: error });
         }
         else if (asksAgain) {
             this.outbox.refused(now, fields.number);
@@ -349,7 +392,7 @@ export class Machine {
         }
         const content = { kind, text, extra, uncounted };
         const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-        const message = { ...place, ...content };
+        const message = { ...place, ...content, change: undefined };
         this.#act({ do: "message", message });
         this.#tellSent(message);
     }
@@ -425,8 +468,8 @@ export class Machine {
         this.#due = Infinity;
         this.outbox.disconnected();
         const code = error.code === "closed" ? "closed" : "disconnected";
-        for (const { ask } of this.#asked.values()) {
-            this.#act({ do: "history", ask, result: new ImError(code) });
+        for (const { do: what, ask } of this.#asked.values()) {
+            this.#act({ do: what, ask, result: new ImError(code) });
         }
         this.#asked.clear();
         if (isOpen)
@@ -452,6 +495,9 @@ export class Machine {
     #act(action) {
         this.#actions.push(action);
     }
+}
+function memberOf({ address, role, muted: isMuted }) {
+    return { address, role: roleOf(role), isMuted };
 }
 function placed(fields, account) {
     if (fields.message === undefined)

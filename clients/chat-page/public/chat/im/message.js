@@ -7,6 +7,7 @@
  */
 import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import { CONTENT } from "./frames.js";
+import { changeOf, isGroup } from "./group.js";
 /** A place, a time or a count, where a number holds it exactly. */
 export function exact(value) {
     if (value > BigInt(Number.MAX_SAFE_INTEGER))
@@ -25,8 +26,9 @@ export function messageOf(fields, account) {
         device: fields.device,
         to: fields.to,
         clientId: hex(fields.client_id),
-        peer: isOwn ? fields.to : fields.from,
+        peer: isOwn || isGroup(fields.to) ? fields.to : fields.from,
         isOwn,
+        change: changeOf(kind, text, extra),
         kind,
         text,
         extra,

@@ -20,6 +20,7 @@ export const uint64 = (number) => ({ number, kind: "uint64" });
 export const fixed64 = (number) => ({ number, kind: "fixed64" });
 export const bool = (number) => ({ number, kind: "bool" });
 export const string = (number) => ({ number, kind: "string" });
+export const strings = (number) => ({ number, kind: "strings" });
 export const bytes = (number) => ({ number, kind: "bytes" });
 export const one = (number, table) => ({ number, kind: "one", table });
 export const many = (number, table) => ({ number, kind: "many", table });
@@ -36,6 +37,7 @@ const WIRE_TYPES = {
     fixed64: FIXED64,
     string: LENGTH,
     bytes: LENGTH,
+    strings: LENGTH,
     one: LENGTH,
     many: LENGTH,
 };
@@ -49,6 +51,9 @@ export function message(table, given = {}) {
     for (const [name, field] of Object.entries(table))
         made[name] = absent(field);
     return Object.assign(made, given);
+}
+function isRepeated({ kind }) {
+    return kind === "many" || kind === "strings";
 }
 function absent(field) {
     switch (field.kind) {
@@ -65,6 +70,7 @@ function absent(field) {
             return new Uint8Array();
         case "one":
             return undefined;
+        case "strings":
         case "many":
             return [];
     }
@@ -132,7 +138,7 @@ class Cursor {
 export function read(table, bytes) {
     const found = message(table);
     readEach(table, bytes, (name, field, value) => {
-        if (field.kind === "many")
+        if (isRepeated(field))
             found[name].push(value);
         else
             found[name] = value;
@@ -177,6 +183,7 @@ function readValue(field, cursor) {
         case "bool":
             return cursor.varint() !== 0n;
         case "string":
+        case "strings":
             try {
                 return TEXT.decode(cursor.block());
             }
@@ -200,7 +207,7 @@ export function write(table, fields) {
 function put(table, fields, out) {
     for (const [name, field] of Object.entries(table)) {
         const value = fields[name];
-        if (field.kind === "many")
+        if (isRepeated(field))
             value.forEach((each) => putValue(field, each, out));
         else if (!isDefault(value))
             putValue(field, value, out);
@@ -226,6 +233,7 @@ function putValue(field, value, out) {
             return;
         }
         case "string":
+        case "strings":
             return putBlock(utf8(value), out);
         case "bytes":
             return putBlock(value, out);

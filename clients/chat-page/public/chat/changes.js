@@ -1,0 +1,51 @@
+/** What happened in a group, as sentences in English and Chinese. Knows no page and no client. */
+import { shortName } from "./place.js";
+const EN = {
+    create: (by, whom, title) => `${by} made the group${inQuotes(title)}${whom && ` with ${whom}`}`,
+    add: (by, whom) => `${by} added ${whom}`,
+    remove: (by, whom) => `${by} removed ${whom}`,
+    leave: (by) => `${by} left`,
+    "hand-over": (by, whom) => `${by} handed the group over to ${whom}`,
+    promote: (by, whom) => `${by} made ${whom} admin`,
+    demote: (by, whom) => `${by} made ${whom} member again`,
+    mute: (by, whom) => `${by} muted ${whom}`,
+    unmute: (by, whom) => `${by} lets ${whom} speak again`,
+    close: (by) => `${by} closed the group: only its owner and admins may speak`,
+    open: (by) => `${by} opened the group: everybody may speak`,
+    rename: (by, _, title) => title === "" ? `${by} took the group's title away` : `${by} called the group${inQuotes(title)}`,
+    dissolve: (by) => `${by} dissolved the group`,
+};
+const ZH = {
+    create: (by, whom, title) => `${by} 创建了群组${inQuotes(title)}${whom && `，成员：${whom}`}`,
+    add: (by, whom) => `${by} 添加了 ${whom}`,
+    remove: (by, whom) => `${by} 移除了 ${whom}`,
+    leave: (by) => `${by} 离开了群组`,
+    "hand-over": (by, whom) => `${by} 把群组转让给 ${whom}`,
+    promote: (by, whom) => `${by} 将 ${whom} 设为管理员`,
+    demote: (by, whom) => `${by} 取消了 ${whom} 的管理员身份`,
+    mute: (by, whom) => `${by} 将 ${whom} 禁言`,
+    unmute: (by, whom) => `${by} 解除了 ${whom} 的禁言`,
+    close: (by) => `${by} 开启了全员禁言：只有群主和管理员可以发言`,
+    open: (by) => `${by} 关闭了全员禁言`,
+    rename: (by, _, title) => title === "" ? `${by} 去掉了群组的名称` : `${by} 将群组改名为${inQuotes(title)}`,
+    dissolve: (by) => `${by} 解散了群组`,
+};
+const ROLES = {
+    en: { member: "member", admin: "admin", owner: "owner" },
+    zh: { member: "成员", admin: "管理员", owner: "群主" },
+};
+function inQuotes(title) {
+    return title === "" ? "" : ` “${title}”`;
+}
+/** A sentence about a change that somebody made, as an account of this domain reads it. */
+export function sentenceOfChange(language, from, change, domain) {
+    // Whoever makes a group is the first who is named.
+    const named = change.verb === "create" ? change.members.slice(1) : change.members;
+    const whom = named.map((it) => shortName(it, domain)).join(language === "zh" ? "、" : ", ");
+    const sentences = language === "zh" ? ZH : EN;
+    return sentences[change.verb](shortName(from, domain), whom, change.title);
+}
+/** A role's name. */
+export function roleName(language, role) {
+    return ROLES[language][role];
+}

@@ -1,0 +1,68 @@
+/**
+ * Groups (IM 10): what is done to them, what happened in one, and who is in it.
+ *
+ * Knows no frames and no connection.
+ */
+/** What is done to a group, by its number on the wire less one (IM 8.4). */
+export const GROUP_VERBS = [
+    "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
+    "open", "rename", "dissolve",
+];
+/** What a member may do, by its number on the wire less one (IM 8.5). */
+export const GROUP_ROLES = ["member", "admin", "owner"];
+/** Members that are asked for at once (IM 9). */
+export const MEMBERS_PAGE = 256;
+/** Kind of a message that tells what happened in its group (IM 8.3). */
+export const GROUP_KIND = 3;
+/** Whether an address is a group's. */
+export function isGroup(address) {
+    return address.slice(address.indexOf("@") + 1).startsWith("conference.");
+}
+/** A verb's number on the wire. */
+export function verbNumber(verb) {
+    return GROUP_VERBS.indexOf(verb) + 1;
+}
+/** A role by its number; one that a later version added may at least what every member may. */
+export function roleOf(number) {
+    return GROUP_ROLES[number - 1] ?? "member";
+}
+/** What a message of this content tells of; `undefined`: of nothing that is known here. */
+export function changeOf(kind, text, extra) {
+    if (kind !== GROUP_KIND)
+        return undefined;
+    const [word, ...named] = new TextDecoder().decode(extra).split(" ");
+    const verb = GROUP_VERBS.find((it) => it === word);
+    const isAccount = (it) => /^[^#@]+@[^#@]+#\d+$/.test(it);
+    if (verb === undefined || !named.every(isAccount))
+        return undefined;
+    return { verb, title: text, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
+}
+/** A list of members as its pages come. */
+export class MembersList {
+    #version = 0n;
+    #members = [];
+    /** How often it began anew. */
+    #anew = 0;
+    /** What is to be asked for next. */
+    get next() {
+        return { version: this.#version, from: this.#members.length };
+    }
+    /** It began anew so often that it is given up: the group changes faster than it is read. */
+    get isHopeless() {
+        return this.#anew > 16;
+    }
+    /** The whole list, if this page was the last of it. */
+    page(page) {
+        if (page.version !== this.#version) {
+            this.#version = page.version;
+            this.#members = [];
+            this.#anew += 1;
+        }
+        const isLast = page.members.length === 0;
+        this.#members.push(...page.members);
+        if (!isLast && this.#members.length < page.total)
+            return undefined;
+        const { group, title, isClosed } = page;
+        return { group, title, isClosed, members: this.#members };
+    }
+}
