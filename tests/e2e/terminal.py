@@ -15,7 +15,7 @@ import time
 import fixture
 
 DOCS = os.path.join(fixture.ROOT, "docs")
-DEADLINE_S = 240
+DEADLINE_S = 120
 # The reader has a second terminal for these: they go on until they are ended, or end by themselves
 # while the page goes on. Each with the question that tells that it is ready; $OUT is its output,
 # $C what it was given by -c.
