@@ -32,7 +32,7 @@ SPACES = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 def spaces():
     """The words that open spaces of one's own here, None where that is not allowed."""
-    for more in ([], ["--map-root-user"]):
+    for more in ([], ["--map-current-user", "--keep-caps"]):
         words = [SPACES[0], *more, *SPACES[1:]]
         tried = subprocess.run([*words, "ip", "link", "set", "lo", "up"], capture_output=True,
                                check=False)
