@@ -180,6 +180,12 @@ class Rules(unittest.TestCase):
         self.assertEqual(set(FIRES), set(rules()))
         cases = [self.case(series, minutes, [name]) for name, (series, minutes) in FIRES.items()]
         cases += [self.case(WELL, minutes, []) for minutes in (5, 15, 25)]
+        others = {"holdline_binds_refused_total": "0x1500",
+                  "holdline_chat_logins_refused_total": "0x1500"}
+        for refused, expected in (("0+90x1500", []),  # a second and a half, as the day before
+                                  ("0+6x1450 8700+90x50", ["HoldlineLoginsRefused"])):
+            series = {"holdline_sessions_refused_total": refused, **others}
+            cases.append(self.case(series, 1480, expected))
         self.check({"rule_files": [ALERTS], "evaluation_interval": "1m", "tests": cases},
                    "test", "rules")
 
