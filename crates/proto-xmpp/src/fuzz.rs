@@ -80,10 +80,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             })),
             _ => return None,
         },
-        ChatRequest::History { .. } | ChatRequest::Group { .. } => {
-            unreachable!("a device of XMPP does not ask for it")
-        }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+        other => unreachable!("a device of XMPP does not ask for it: {other:?}"),
     })
 }
 
