@@ -102,11 +102,13 @@ def run(*arguments, env=None, timeout=DEADLINE_S, prefix=(), cwd=None):
 class Server:
     """A running `holdline serve`."""
 
-    def __init__(self, changes=None, tail="", data=None, env=None, prefix=(), arguments=()):
+    def __init__(self, changes=None, tail="", data=None, env=None, prefix=(), arguments=(),
+                 descriptors=()):
         self.folder = tempfile.mkdtemp(prefix="holdline-e2e-")
         self.data = data or os.path.join(self.folder, "data")
         self.file = os.path.join(self.folder, "holdline.toml")
         self.env, self.prefix, self.arguments = env, prefix, arguments
+        self.descriptors = descriptors
         self.configure(changes, tail)
         self.log = ""
         self.start()
@@ -133,7 +135,8 @@ class Server:
         words = [*self.prefix, BINARY, "serve", "--config", self.file, "--data", self.data]
         self.process = subprocess.Popen(
             [*words, *self.arguments], env=environment(self.env), cwd=self.folder,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent,
+            pass_fds=self.descriptors)
         self.pid = self.process.pid
         self.welcome, self._api = "", None
         threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()

@@ -122,8 +122,6 @@ pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 /// Settings of the API, as the roof decides them.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where to listen; port 0 for any.
-    pub addrs: Vec<SocketAddr>,
     /// The token that opens everything.
     pub token: String,
     /// Where those are kept that are made at run time.
@@ -178,7 +176,7 @@ pub struct RunningApi {
 }
 
 impl RunningApi {
-    /// Where it listens, in the order of the settings.
+    /// Where it listens, in the order of its listeners.
     pub fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }
@@ -266,9 +264,15 @@ impl Drop for RunningApi {
     }
 }
 
-/// Binds the addresses and starts the API and the webhooks.
+/// Listens at this address.
+pub fn bind(addr: SocketAddr) -> Result<TcpListener, ApiStartError> {
+    TcpListener::bind(addr).map_err(|error| ApiStartError::Bind { addr, error })
+}
+
+/// Starts the API at these listeners, and the webhooks.
 pub fn start(
     settings: Settings,
+    listeners: Vec<TcpListener>,
     control: Arc<dyn Control>,
     feed: Arc<Feed>,
 ) -> Result<RunningApi, ApiStartError> {
@@ -279,14 +283,13 @@ pub fn start(
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
     let webhooks = settings.webhooks.iter().map(|hook| address(hook, &settings));
     let webhooks = webhooks.collect::<Result<Vec<_>, _>>()?;
-    let mut listeners = Vec::new();
     let mut addrs = Vec::new();
-    for &addr in &settings.addrs {
+    for listener in &listeners {
+        let failed = |error| ApiStartError::Bind { addr: ([0, 0, 0, 0], 0).into(), error };
+        let addr = listener.local_addr().map_err(failed)?;
         let failed = |error| ApiStartError::Bind { addr, error };
-        let listener = TcpListener::bind(addr).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        addrs.push(listener.local_addr().map_err(failed)?);
-        listeners.push(listener);
+        addrs.push(addr);
     }
     let bytes_max = settings.api.audit_log_bytes_max;
     let audit_log = AuditLog::open(settings.audit_log.as_deref(), bytes_max);

@@ -82,7 +82,7 @@ impl TestApi {
         let (asked, next_id) = (Mutex::default(), AtomicU64::new(7_000_000_000_000_000_001));
         let fake = Arc::new(Fake { script: Box::new(script), asked, next_id });
         let feed = Feed::new(&settings.limits);
-        let running = start(settings, fake.clone(), feed.clone()).expect("starts");
+        let running = start(settings, listeners(), fake.clone(), feed.clone()).expect("starts");
         let url = format!("http://{}", running.addrs()[0]);
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -152,9 +152,13 @@ impl TestApi {
     }
 }
 
+/// A port of this machine.
+fn listeners() -> Vec<TcpListener> {
+    vec![bind(([127, 0, 0, 1], 0).into()).expect("a free port")]
+}
+
 fn settings() -> Settings {
     Settings {
-        addrs: vec![([127, 0, 0, 1], 0).into()],
         token: TOKEN.into(),
         tokens: Arc::new(tokens::Rows::default()),
         audit_log: None,

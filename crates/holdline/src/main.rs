@@ -68,6 +68,9 @@ enum Command {
         /// Configuration file; without one, the defaults
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Print only what is wrong
+        #[arg(long)]
+        quiet: bool,
     },
     /// Write a configuration of this server from another one's
     Config(config::Arguments),
@@ -144,7 +147,7 @@ fn run() -> ExitCode {
             };
             serve::serve(source, data)
         }
-        Command::Check { config } => serve::check(config),
+        Command::Check { config, quiet } => serve::check(config, quiet),
         Command::Config(arguments) => config::config(arguments),
         Command::Clients(arguments) => clients::clients(arguments),
         Command::Retained(arguments) => retained::retained(arguments),

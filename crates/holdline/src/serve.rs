@@ -5,6 +5,7 @@ use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
+use server::start::Inherited;
 use server::start::{CHAT_PATH, RunningServer, gives_page};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -48,12 +49,13 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
         Err(error) => return refuse(&ConfigError::to_string(&error)),
     };
     server::log::start(&config);
+    let inherited = Inherited::take(environment());
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let caught = match signals::catch() {
         Ok(caught) => caught,
         Err(error) => return refuse(&format!("signals: {error}")),
     };
-    let running = match server::start::start(config) {
+    let running = match server::start::start_with(config, inherited, &|_, _| Vec::new()) {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),
     };
@@ -64,15 +66,18 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
     }
 }
 
-/// Prints the configuration in force, or what is wrong with it and with the files it names.
-pub fn check(file: Option<PathBuf>) -> ExitCode {
+/// Prints the configuration in force, unless it is to be quiet, or what is wrong with it and with
+/// the files it names.
+pub fn check(file: Option<PathBuf>, quiet: bool) -> ExitCode {
     match Config::load(file.as_deref(), environment()) {
         Ok(config) => {
             let wrong = server::start::unusable(&config);
             if !wrong.is_empty() {
                 return refuse(&wrong.join("\n"));
             }
-            crate::out::print(&config.to_toml());
+            if !quiet {
+                crate::out::print(&config.to_toml());
+            }
             config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
             ExitCode::SUCCESS
         }

@@ -80,7 +80,8 @@ fn server() -> SocketAddr {
         paths: vec!["/miop".into()],
         ..ListenerSetup::plain("test", ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
     };
-    let mut open = listen::open(std::slice::from_ref(&door), 1, 5_000).expect("a free port");
+    let mut open =
+        listen::open(std::slice::from_ref(&door), 1, 5_000, Vec::new()).expect("a free port");
     let mailbox = Mailbox::<ShardMessageOf<Host, OwnedFd>>::new(16).expect("an eventfd");
     let doors = open.shards.remove(0);
     let net = Epoll::new(ShardId(0), doors, Arc::new([mailbox]), load::fleet::instant());

@@ -40,9 +40,12 @@ const NESTED: u64 = 1 << 60;
 pub struct Epoll<L> {
     shard: ShardId,
     poller: OwnedFd,
-    doors: Vec<Option<OwnedFd>>,
+    /// The sockets of each listener: one, unless more were kept than there are shards.
+    doors: Vec<Vec<OwnedFd>>,
     /// Which of them are socket files: whoever comes through is on this machine.
     files: Vec<bool>,
+    /// Of a listener's sockets, the one that is asked next.
+    asked: usize,
     mailboxes: Arc<[Arc<Mailbox<L>>]>,
     /// Shards posted to in this turn.
     posted: Vec<bool>,
@@ -60,7 +63,7 @@ impl<L: Send> Epoll<L> {
     /// beginning, the same for all shards.
     pub fn new(
         shard: ShardId,
-        doors: Vec<OwnedFd>,
+        doors: Vec<Vec<OwnedFd>>,
         mailboxes: Arc<[Arc<Mailbox<L>>]>,
         began: std::time::Instant,
     ) -> std::io::Result<Self> {
@@ -69,22 +72,23 @@ impl<L: Send> Epoll<L> {
         // By its edges: a ring wakes once, and the bell need not be read.
         let rings = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&poller, bell, epoll::EventData::new_u64(BELL), rings)?;
-        for (door, socket) in doors.iter().enumerate() {
+        for (door, sockets) in doors.iter().enumerate() {
             let token = epoll::EventData::new_u64(DOOR | door as u64);
             // Of several shards at one socket file, one is woken for each caller.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-            epoll::add(&poller, socket, token, flags)?;
+            sockets.iter().try_for_each(|socket| epoll::add(&poller, socket, token, flags))?;
         }
-        let is_file = |door: &OwnedFd| {
-            net::getsockname(door)
-                .is_ok_and(|name| name.address_family() == net::AddressFamily::UNIX)
+        let is_file = |door: &Vec<OwnedFd>| {
+            let name = door.first().and_then(|socket| net::getsockname(socket).ok());
+            name.is_some_and(|name| name.address_family() == net::AddressFamily::UNIX)
         };
         Ok(Epoll {
             shard,
             files: doors.iter().map(is_file).collect(),
             spare: rustix::io::fcntl_dupfd_cloexec(&poller, 0).ok(),
             poller,
-            doors: doors.into_iter().map(Some).collect(),
+            doors,
+            asked: 0,
             posted: vec![false; mailboxes.len()],
             mailboxes,
             began,
@@ -147,18 +151,38 @@ impl<L: Send> Epoll<L> {
     }
 
     /// Uses the spare descriptor to take a caller in and reset it: an answer instead of a hang.
-    fn refuse_one(&mut self, door: usize) -> Accepted<OwnedFd> {
+    fn refuse_one(&mut self, (door, at): (usize, usize)) -> Accepted<OwnedFd> {
         if self.spare.take().is_none() {
             // It could not be had back last time. The caller waits until something closes.
             self.spare = rustix::io::fcntl_dupfd_cloexec(&self.poller, 0).ok();
             return Accepted::Nobody;
         }
-        let taken = self.doors[door].as_ref().map(|socket| net::accept_with(socket, FLAGS));
-        if let Some(Ok(socket)) = taken {
+        if let Ok(socket) = net::accept_with(&self.doors[door][at], FLAGS) {
             abort(socket);
         }
         self.spare = rustix::io::fcntl_dupfd_cloexec(&self.poller, 0).ok();
         Accepted::NoDescriptor
+    }
+
+    /// Takes somebody in who waits at a listener's socket.
+    fn accept_at(&mut self, door: usize, at: usize) -> Accepted<OwnedFd> {
+        loop {
+            match net::acceptfrom_with(&self.doors[door][at], FLAGS) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    let nowhere = match self.files[door] {
+                        true => SocketAddr::from(([127, 0, 0, 1], 0)),
+                        false => SocketAddr::from(([0, 0, 0, 0], 0)),
+                    };
+                    return Accepted::Socket(socket, peer.unwrap_or(nowhere));
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    return self.refuse_one((door, at));
+                }
+                Err(_) => return Accepted::Nobody,
+            }
+        }
     }
 
     /// A call of our own failed.
@@ -222,28 +246,24 @@ impl<L: Send> Net for Epoll<L> {
     }
 
     fn accept(&mut self, door: u8) -> Accepted<OwnedFd> {
-        let Some(Some(listener)) = self.doors.get(door as usize) else { return Accepted::Nobody };
-        loop {
-            match net::acceptfrom_with(listener, FLAGS) {
-                Ok((socket, peer)) => {
-                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                    let nowhere = match self.files[door as usize] {
-                        true => SocketAddr::from(([127, 0, 0, 1], 0)),
-                        false => SocketAddr::from(([0, 0, 0, 0], 0)),
-                    };
-                    return Accepted::Socket(socket, peer.unwrap_or(nowhere));
-                }
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    return self.refuse_one(door as usize);
-                }
-                Err(_) => return Accepted::Nobody,
+        let door = usize::from(door);
+        let sockets = self.doors.get(door).map_or(0, Vec::len);
+        for _ in 0..sockets {
+            // One after the other, so that nobody waits at one for the end of those at another.
+            self.asked = (self.asked + 1) % sockets;
+            match self.accept_at(door, self.asked) {
+                Accepted::Nobody => {}
+                accepted => return accepted,
             }
         }
+        Accepted::Nobody
     }
 
     fn stop_listening(&mut self) {
-        self.doors.iter_mut().for_each(|door| *door = None);
+        for socket in std::mem::take(&mut self.doors).into_iter().flatten() {
+            // A socket that others have too stays watched when it is closed here.
+            self.release(&socket);
+        }
     }
 
     fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {

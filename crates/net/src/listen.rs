@@ -1,11 +1,16 @@
 //! Listeners: for an address, one socket a shard that share its port; for a path, one socket that
-//! all shards share, since its file has room for no second.
+//! all shards share, since its file has room for no second. Sockets that were kept over a restart
+//! ([`kept`]) are taken before any is opened.
 //!
 //! Invariant: a socket file is replaced only when nobody listens at it, and removed by whoever
 //! made it.
 
+mod kept;
+
+pub use self::kept::{KeptSocket, kept_name, take as take_kept};
+
 use crate::layer::{ListenEndpoint, ListenerSetup};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -77,61 +82,108 @@ impl ListenError {
     }
 }
 
-/// Opens `count` sockets for each door, one a shard. The first of a door is opened without sharing,
-/// so that an address another server holds (even one that shares its ports) is told as in use.
-/// Port 0 is resolved once, for all shards: the address that came out is in the result.
+/// Opens `count` sockets for each door, one a shard, unless sockets of it are in `kept`: then it
+/// has those, and nobody who waits at them is refused. The first of a door is opened without
+/// sharing, so that an address another server holds (even one that shares its ports) is told as in
+/// use. Port 0 is resolved once, for all shards: the address that came out is in the result.
 pub fn open(
     doors: &[ListenerSetup],
     count: usize,
     user_timeout_ms: u32,
+    mut kept: Vec<KeptSocket>,
 ) -> Result<OpenListeners, ListenError> {
     let mut open = OpenListeners {
         shards: (0..count).map(|_| Vec::new()).collect(),
         addresses: Vec::new(),
         files: SocketFiles::default(),
+        fresh: Vec::new(),
+        unclaimed: Vec::new(),
     };
-    for door in doors {
+    for (number, door) in doors.iter().enumerate() {
         let failed = |errno| {
             let (name, address) = (door.name.clone(), door.address.clone());
             ListenError { name, address, errno }
         };
-        match &door.address {
-            ListenEndpoint::Tcp(address) => {
-                let address = probe(*address).map_err(failed)?;
-                for shard in &mut open.shards {
-                    let socket = listener(address, user_timeout_ms, door.backlog);
-                    shard.push(socket.map_err(failed)?);
-                }
-                open.addresses.push(ListenEndpoint::Tcp(address));
+        let settings = (user_timeout_ms, door.backlog);
+        let (address, sockets) = match take_kept(&mut kept, (&door.name, &door.address)) {
+            Some((address, sockets)) => {
+                kept::prepare(&address, &sockets, settings).map_err(failed)?;
+                (address, sockets)
             }
-            ListenEndpoint::Unix(path, mode) => {
-                let socket =
-                    unix_listener((path, door.backlog), *mode, &mut open.files).map_err(failed)?;
-                for shard in &mut open.shards {
-                    let again = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
-                    shard.push(again);
-                }
-                open.addresses.push(door.address.clone());
+            None => {
+                open.fresh.push(number);
+                fresh(door, (count, settings), &mut open.files).map_err(failed)?
             }
+        };
+        let shared = kept::share_out(sockets, count).map_err(failed)?;
+        open.shards.iter_mut().zip(shared).for_each(|(shard, sockets)| shard.push(sockets));
+        open.addresses.push(address);
+    }
+    open.unclaimed = kept;
+    Ok(open)
+}
+
+/// Opens the sockets of a door: one for each shard, or one for all.
+fn fresh(
+    door: &ListenerSetup,
+    (count, (user_timeout_ms, backlog)): (usize, (u32, i32)),
+    files: &mut SocketFiles,
+) -> Result<(ListenEndpoint, Vec<OwnedFd>), Errno> {
+    match &door.address {
+        ListenEndpoint::Tcp(address) => {
+            let address = probe(*address)?;
+            let sockets = (0..count).map(|_| listener(address, user_timeout_ms, backlog));
+            Ok((ListenEndpoint::Tcp(address), sockets.collect::<Result<_, _>>()?))
+        }
+        ListenEndpoint::Unix(path, mode) => {
+            let socket = unix_listener((path, backlog), *mode, files)?;
+            Ok((door.address.clone(), vec![socket]))
         }
     }
-    Ok(open)
 }
 
 /// Listeners that are open.
 pub struct OpenListeners {
-    /// For each shard, its socket of each door.
-    pub shards: Vec<Vec<OwnedFd>>,
+    /// For each shard, its sockets of each door.
+    pub shards: Vec<Vec<Vec<OwnedFd>>>,
     /// The address of each door.
     pub addresses: Vec<ListenEndpoint>,
     /// Socket files.
     pub files: SocketFiles,
+    /// Kept sockets that are no door's.
+    pub unclaimed: Vec<KeptSocket>,
+    /// Doors that were opened now.
+    fresh: Vec<usize>,
+}
+
+impl OpenListeners {
+    /// Sockets that were opened now, each with the name to keep it under. A socket that several
+    /// shards have is told once.
+    pub fn fresh<'a>(
+        &'a self,
+        doors: &'a [ListenerSetup],
+    ) -> impl Iterator<Item = (String, BorrowedFd<'a>)> {
+        self.fresh.iter().flat_map(move |&number| {
+            let is_shared = matches!(doors[number].address, ListenEndpoint::Unix(..));
+            let shards = if is_shared { 1 } else { self.shards.len() };
+            let sockets = self.shards[..shards].iter().flat_map(move |shard| &shard[number]);
+            let name = move |at| kept_name(&doors[number].name, at);
+            sockets.enumerate().map(move |(at, socket)| (name(at), socket.as_fd()))
+        })
+    }
 }
 
 /// Socket files that were made here. They are removed with this, unless another program has put
 /// its own in their place.
 #[derive(Default)]
 pub struct SocketFiles(Vec<(PathBuf, u64)>);
+
+impl SocketFiles {
+    /// Their sockets are kept by others: the files stay.
+    pub fn leave(&mut self) {
+        self.0.clear();
+    }
+}
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {

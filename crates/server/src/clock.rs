@@ -27,6 +27,14 @@ pub fn now(began: Instant) -> base::time::Now {
     base::time::Now::new(base::time::Instant::from_nanos(nanos), wall_ms())
 }
 
+/// Microseconds of the clock that only rises, since an origin that all processes of the machine
+/// have in common.
+pub fn monotonic_us() -> u64 {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let us = i128::from(at.tv_sec) * 1_000_000 + i128::from(at.tv_nsec) / 1_000;
+    u64::try_from(us).unwrap_or(0)
+}
+
 /// Seconds since 1970-01-01 UTC.
 pub fn unix_s() -> u32 {
     u32::try_from(wall_ms() / 1_000).unwrap_or(u32::MAX)

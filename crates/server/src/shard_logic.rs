@@ -59,6 +59,8 @@ pub enum Mail {
     Compare(u16, Arc<Vec<DirectoryEntry>>),
     /// Somebody wants to know this shard's totals.
     Figures(SyncSender<Figures>),
+    /// Somebody wants to know whether this shard turns.
+    Turns(SyncSender<ShardId>),
     /// A retained message of an earlier start says that this principal is online.
     Recall(Principal, PresenceVersion),
     /// Something was noted behind the tracker's last turn.
@@ -418,6 +420,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Compare(bucket, stored) => self.compare(now, (bucket, &stored)),
             // Nobody waits any more when it is late.
             Mail::Figures(to) => drop(to.try_send(self.figures(handle))),
+            Mail::Turns(to) => drop(to.try_send(self.shard)),
             Mail::Recall(who, version) => self.recall(now, who, version),
             // The turn that ends with this mail is what was wanted.
             Mail::Attend => {}

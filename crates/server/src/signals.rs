@@ -20,16 +20,19 @@ pub fn serve(
     mut running: RunningServer,
     load: impl Fn() -> Result<Config, ConfigError>,
 ) -> std::io::Result<()> {
+    running.tell_ready();
     for signal in caught.0.forever() {
         if signal != SIGHUP {
             break;
         }
+        running.tell_reloading();
         match load() {
             Ok(new) => running.reload(new),
             Err(error) => {
                 tracing::error!("the new configuration is refused, the old one stays:\n{error}");
             }
         }
+        running.tell_ready();
     }
     // From here on a further signal has its default effect: an end at once.
     for signal in [SIGTERM, SIGINT] {

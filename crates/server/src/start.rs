@@ -8,6 +8,7 @@ mod bridges;
 mod chat_page;
 mod doors;
 mod folder;
+mod listeners;
 mod memory;
 mod periodic;
 mod presence_setup;
@@ -15,13 +16,16 @@ mod server_outside;
 mod services;
 mod storage;
 mod stream;
+mod supervisor;
 mod sys;
 mod threads;
 mod topics;
+mod watchdog;
 
 pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
 pub use server_outside::ServerOutside;
+pub use supervisor::{Inherited, Supervisor};
 
 use self::presence_setup::PresenceSetup;
 use crate::access::Entrance;
@@ -57,6 +61,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
 use store::data::Secrets;
+use supervisor::LifeSign;
 use topics::Topics;
 
 /// Reason why a server did not start, in words for the operator.
@@ -93,6 +98,8 @@ pub struct RunningServer {
     presence: presence_setup::Running,
     queries: Arc<dyn PresenceQueries>,
     inside: Option<Inside>,
+    supervisor: Supervisor,
+    census: Arc<Census>,
     token_file: Option<PathBuf>,
 }
 
@@ -119,15 +126,18 @@ pub type Started = Result<RunningServer, StartError>;
 
 /// Starts a server.
 pub fn start(config: Config) -> Started {
-    start_with(config, &|_, _| Vec::new())
+    start_with(config, Inherited::default(), &|_, _| Vec::new())
 }
 
-/// The same with further services.
-pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
+/// The same under a supervisor, with further services.
+pub fn start_with(
+    mut config: Config,
+    inherited: Inherited,
+    further: FurtherServices<'_>,
+) -> Started {
     let asked = config.clone();
     fit_descriptors(&mut config)?;
-    let limits = Arc::new(config.limits.clone());
-    let count = shard_count(config.server.shards);
+    let (limits, count) = (Arc::new(config.limits.clone()), shard_count(config.server.shards));
     let mut folder = storage::open(&config, count)?;
     let inside = Inside::of(&config, folder.secrets().cluster)?;
     let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
@@ -136,7 +146,8 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let doors = doors::doors(&config, &tls);
     let topics = Topics::new(&config, random()?)?;
     let mut presence = PresenceSetup::new(&config, folder.node().1)?;
-    let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
+    let supervisor = inherited.supervisor.clone();
+    let (open, api) = listeners::open(&config, &doors, count, inherited)?;
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
@@ -148,18 +159,10 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     topics.begin(&seeds, &storage, &boxes)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
-    let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));
-    let parts = SharedParts {
-        gauge: &gauge,
-        awake: Arc::default(),
-        census: &census,
-        storage: &storage,
-        feed: &feed,
-        entrance: &topics.entrance,
-        presence: &presence,
-    };
-    let logics = logics(&seeds, (services, Joined::new(&config, count)), &parts, &boxes);
-    let threads = threads::spawn(&config, &parts.awake, (logics, open.shards), &boxes, &doors)?;
+    let shared = SharedParts::new((&storage, &feed), &topics.entrance, &presence);
+    let logics = logics(&seeds, (services, Joined::new(&config, count)), &shared, &boxes);
+    let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
+    let (gauge, census) = (shared.gauge, shared.census);
     let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let bridges = bridges::start(inside.as_ref(), &asked)?;
@@ -172,9 +175,11 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
         bridges: bridges.statuses(),
         stream: presence.readings(),
     };
-    let api = services::start_api(&config, token, hooks, parts)?;
+    let api =
+        api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
     let sys = sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
-    let memory = memory::task(limits.memory_max, gauge, census);
+    let memory = memory::task(limits.memory_max, gauge, census.clone());
+    let watchdog = watchdog::of_shards(&supervisor, (count, &switchboard), &census);
     Ok(RunningServer {
         switchboard,
         threads,
@@ -183,11 +188,13 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
         tls,
         listening: doors::names(&config).zip(open.addresses).collect(),
         _files: open.files,
-        periodic: Periodic::start([Some(figures), sys, memory]).map_err(failed)?,
+        periodic: Periodic::start([Some(figures), sys, memory, watchdog]).map_err(failed)?,
         bridges: Mutex::new(bridges),
         presence,
         queries,
         inside,
+        supervisor,
+        census,
         entrance: topics.entrance,
         token_file,
         config: asked,
@@ -243,9 +250,22 @@ impl RunningServer {
         &self.switchboard
     }
 
+    /// Tells the supervisor that all are served.
+    pub fn tell_ready(&self) {
+        let listeners = self.listening.len();
+        self.supervisor.tell(LifeSign::Ready(&format!("Serving at {listeners} listeners")));
+    }
+
+    /// Tells it that the configuration is read again; [`tell_ready`](Self::tell_ready) ends that.
+    pub fn tell_reloading(&self) {
+        self.supervisor.tell(LifeSign::Reloading { monotonic_us: clock::monotonic_us() });
+    }
+
     /// Has the API answer what it was asked, then stops listening and lets the connections go at
     /// the configured pace.
     pub fn drain(&self) {
+        let left = watchdog::connections(self.census.open());
+        self.supervisor.tell(LifeSign::Stopping(&format!("Letting {left} go")));
         self.switchboard.announce_drain();
         if let Some(api) = &self.api {
             // Before the shards go: they are who answers, and a push may wait for its device.
@@ -439,13 +459,24 @@ fn restored(
 
 /// What the logic of all shards has outside.
 struct SharedParts<'a> {
-    gauge: &'a Arc<Gauge>,
+    gauge: Arc<Gauge>,
     awake: Arc<AwakeThreads>,
-    census: &'a Arc<Census>,
+    census: Arc<Census>,
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,
     entrance: &'a Arc<Entrance>,
     presence: &'a PresenceSetup,
+}
+
+impl<'a> SharedParts<'a> {
+    fn new(
+        (storage, feed): (&'a Arc<Storage>, &'a Arc<Feed>),
+        entrance: &'a Arc<Entrance>,
+        presence: &'a PresenceSetup,
+    ) -> SharedParts<'a> {
+        let (gauge, awake, census) = Default::default();
+        SharedParts { gauge, awake, census, storage, feed, entrance, presence }
+    }
 }
 
 /// What the logic of all shards has in common.
@@ -575,7 +606,7 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
 }
 
 type ServerLogics = Vec<(net::Settings, ServerLogic<ServerOutside>)>;
-type Sockets = Vec<Vec<std::os::fd::OwnedFd>>;
+type Sockets = Vec<Vec<Vec<std::os::fd::OwnedFd>>>;
 
 /// A word of random bits, from the system.
 pub(crate) fn random_word() -> Result<u64, StartError> {

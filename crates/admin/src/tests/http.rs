@@ -426,7 +426,7 @@ fn a_shard_that_lets_go_of_a_question_may_have_done_it() {
     let mut test_api = TestApi::new(|_| Answer::Busy);
     let settings = settings();
     let feed = Feed::new(&settings.limits);
-    let running = start(settings, Arc::new(Gone), feed).expect("starts");
+    let running = start(settings, listeners(), Arc::new(Gone), feed).expect("starts");
     test_api.url = format!("http://{}", running.addrs()[0]);
     let (status, told) = test_api.json("GET", "/v1/status", "");
     assert_eq!((status, &told["error"]["code"]), (504, &json!("no_answer")));
@@ -680,9 +680,10 @@ fn a_port_in_use_is_named_with_the_remedy() {
     let fake: Arc<dyn Control> = Arc::new(fake);
     let refused = |settings: Settings| {
         let feed = Feed::new(&settings.limits);
-        start(settings, fake.clone(), feed).map(drop).expect_err("must not start").to_string()
+        let started = start(settings, listeners(), fake.clone(), feed);
+        started.map(drop).expect_err("must not start").to_string()
     };
-    let told = refused(Settings { addrs: vec![addr], ..settings() });
+    let told = bind(addr).expect_err("it is taken").to_string();
     assert!(told.contains(&addr.to_string()) && told.contains("in use"), "{told}");
     assert!(refused(Settings { token: String::new(), ..settings() }).contains("token"));
     let hook = |types: &[&str], topics: &[&str]| {

@@ -29,7 +29,7 @@ fn door(path: &Path) -> ListenerSetup {
 fn a_socket_file_has_its_permissions_and_is_removed_at_the_end() {
     let folder = Folder::new("mode");
     let path = folder.0.join("mqtt.sock");
-    let opened = open(&[door(&path)], 2, 1_000).expect("it is free");
+    let opened = open(&[door(&path)], 2, 1_000, Vec::new()).expect("it is free");
     assert_eq!(opened.shards.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
     let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o620);
@@ -44,7 +44,7 @@ fn a_file_that_nobody_listens_at_is_replaced() {
     let path = folder.0.join("mqtt.sock");
     drop(UnixListener::bind(&path).expect("free"));
     assert!(path.exists(), "the file outlives its listener");
-    let opened = open(&[door(&path)], 1, 1_000).expect("nobody listens");
+    let opened = open(&[door(&path)], 1, 1_000, Vec::new()).expect("nobody listens");
     assert!(UnixStream::connect(&path).is_ok());
     drop(opened);
 }
@@ -54,13 +54,13 @@ fn a_file_that_somebody_uses_stays() {
     let folder = Folder::new("used");
     let path = folder.0.join("mqtt.sock");
     let theirs = UnixListener::bind(&path).expect("free");
-    let text = open(&[door(&path)], 1, 1_000).err().expect("in use").to_string();
+    let text = open(&[door(&path)], 1, 1_000, Vec::new()).err().expect("in use").to_string();
     assert!(text.contains("another program listens at"), "{text}");
     assert!(path.exists());
     drop(theirs);
     std::fs::remove_file(&path).expect("it was there");
     std::fs::write(&path, "not a socket").expect("written");
-    let text = open(&[door(&path)], 1, 1_000).err().expect("a file").to_string();
+    let text = open(&[door(&path)], 1, 1_000, Vec::new()).err().expect("a file").to_string();
     assert!(text.contains("is no socket"), "{text}");
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "not a socket");
 }
@@ -68,6 +68,6 @@ fn a_file_that_somebody_uses_stays() {
 #[test]
 fn a_path_that_is_too_long_is_said() {
     let path = PathBuf::from(format!("/tmp/{}", "x".repeat(120)));
-    let text = open(&[door(&path)], 1, 1_000).err().expect("too long").to_string();
+    let text = open(&[door(&path)], 1, 1_000, Vec::new()).err().expect("too long").to_string();
     assert!(text.contains("longer than a socket's may be"), "{text}");
 }

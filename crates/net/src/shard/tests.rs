@@ -248,7 +248,8 @@ impl ShardHarness {
                 ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
             )
         };
-        let mut open = listen::open(std::slice::from_ref(&door), 1, 10_000).expect("port 0");
+        let mut open =
+            listen::open(std::slice::from_ref(&door), 1, 10_000, Vec::new()).expect("port 0");
         let ListenEndpoint::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
         let mailboxes: Arc<[Arc<Mailbox<TestMessage>>]> =
             vec![Mailbox::new(16).expect("an eventfd")].into();

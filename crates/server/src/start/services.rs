@@ -11,6 +11,7 @@ use base::hash::HashKey;
 use model::ports::presence_queries::PresenceQueries;
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::net::TcpListener;
 use std::sync::Arc;
 use store::data::LogSizes;
 
@@ -30,22 +31,18 @@ pub(super) struct Parts {
     pub(super) stream: Option<admin::Readings>,
 }
 
-/// Starts the HTTP API, if it is enabled.
+/// Starts the HTTP API at its listener, with its first token.
 pub(super) fn start_api(
     config: &Config,
-    token: String,
+    (token, listener): (String, TcpListener),
     webhooks: Vec<admin::Webhook>,
     parts: Parts,
-) -> Result<Option<admin::RunningApi>, StartError> {
-    if !config.api.enabled {
-        return Ok(None);
-    }
+) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, bridges, stream } = parts;
     let statuses = bridges.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
     let settings = admin::Settings {
-        addrs: vec![config.api.address],
         token,
         tokens: entrance.token_rows(),
         audit_log: Some(config.server.data.join("audit-log")),
@@ -81,8 +78,8 @@ pub(super) fn start_api(
         backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
-    let started = admin::start(settings, Arc::new(switchboard), feed);
-    started.map(Some).map_err(|error| StartError(format!("api: {error}")))
+    let started = admin::start(settings, vec![listener], Arc::new(switchboard), feed);
+    started.map_err(|error| StartError(format!("api: {error}")))
 }
 
 /// The webhooks of the configuration, as the API numbers them.

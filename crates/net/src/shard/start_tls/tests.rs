@@ -369,7 +369,8 @@ impl World {
     fn with(tls: Option<Arc<TlsServer>>, change: impl FnOnce(&mut Limits)) -> World {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let door = ListenerSetup { tls, ..ListenerSetup::plain("toy", ListenEndpoint::Tcp(here)) };
-        let mut open = listen::open(std::slice::from_ref(&door), 1, 10_000).expect("port 0");
+        let mut open =
+            listen::open(std::slice::from_ref(&door), 1, 10_000, Vec::new()).expect("port 0");
         let ListenEndpoint::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
         let mailboxes: Arc<[Arc<Mailbox<Message>>]> =
             vec![Mailbox::new(16).expect("an eventfd")].into();
