@@ -248,7 +248,7 @@ fn a_folder_that_cannot_be_used_is_told_at_the_start() {
     folder.keep(&mut settings);
     let feed = Feed::new(&settings.limits);
     let fake = TestApi::new(|_| Answer::Busy).fake.clone();
-    let why = start(settings, fake, feed).err().expect("refused").to_string();
+    let why = start(settings, listeners(), fake, feed).err().expect("refused").to_string();
     assert!(why.contains("dead letters") && why.contains("http://127.0.0.1:"), "{why}");
     drop(fs::remove_file(&folder.0));
 }

@@ -28,7 +28,7 @@ fn parked(settings: Settings) -> (RunningApi, Arc<Feed>, mpsc::Receiver<Reply>) 
     let (tell, told) = mpsc::sync_channel(8);
     let feed = Feed::new(&settings.limits);
     let control = Arc::new(Parked(Mutex::new(tell)));
-    (start(settings, control, feed.clone()).expect("starts"), feed, told)
+    (start(settings, listeners(), control, feed.clone()).expect("starts"), feed, told)
 }
 
 fn asked(running: &RunningApi, path: &str) -> TcpStream {

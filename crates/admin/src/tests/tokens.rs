@@ -586,7 +586,8 @@ fn nothing_secret_of_a_webhook_is_told() {
     };
     let feed = Feed::new(&settings.limits);
     let control = Arc::clone(&test_api.fake);
-    let told = start(settings, control, feed).map(drop).expect_err("no folder").to_string();
+    let told =
+        start(settings, listeners(), control, feed).map(drop).expect_err("no folder").to_string();
     assert!(told.contains("(hidden)") && !told.contains("s3cret"), "{told}");
 }
 
