@@ -3,7 +3,7 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash check deny mutants book
+.PHONY: help run test bench crash check deny mutants book package image
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
@@ -31,6 +31,14 @@ crash: ## kill a server under load a thousand times and audit every answer; ARGS
 	@scripts/toolchain.sh
 	$(BUILD) -p holdline -p crash
 	$(TARGET_DIR)/release/crash --binary $(TARGET_DIR)/release/holdline $(ARGS)
+
+package: ## make a Debian package in target/package; HOLDLINE_PACKAGE_BINARY: of this binary
+	$(if $(HOLDLINE_PACKAGE_BINARY),,@scripts/toolchain.sh)
+	$(if $(HOLDLINE_PACKAGE_BINARY),,$(BUILD) -p holdline)
+	@packaging/package.sh
+
+image: package ## make a container's root filesystem of the package, and the image with buildah or docker
+	@packaging/image.sh
 
 deny: ## licences, bans and sources of the dependencies, and advisories where their data is at hand
 	@scripts/deny.sh

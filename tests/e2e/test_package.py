@@ -1,0 +1,300 @@
+"""The Debian package: made twice the same, installed into a copy of this machine's root that is
+thrown away, started there by its unit's command as its user, upgraded, removed, purged.
+
+The copy is an overlay in a namespace of mounts, with a network of its own, so that the server has
+the ports of its defaults. The commands are those of docs/install.md.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from fixture import BINARY, ROOT, end_with_parent, environment, poll
+from miop import DEADLINE_S
+
+TOOLS = ["dpkg-deb", "dpkg-shlibdeps", "strip", "systemd-analyze", "systemd-sysusers", "unshare",
+         "nsenter", "setpriv", "ip"]
+UNIT = "/usr/lib/systemd/system/holdline.service"
+CONFIGURATION = "/etc/holdline/holdline.toml"
+
+# What a copy of the machine may take up, in memory.
+ROOM = "400m"
+
+MAKE_ROOT = f"""set -e
+mount -t tmpfs -o size={ROOM} tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/work" "$1/root"
+for place in proc dev sys; do mount --rbind /$place "$1/root/$place"; done
+mount -t tmpfs tmpfs "$1/root/run"
+# The index of all pages of the machine is not made anew for ours: it takes longer than the rest.
+rm -f "$1/root/var/lib/man-db/auto-update"
+ip link set lo up
+echo ready
+exec cat
+"""
+
+
+def can_make_roots():
+    script = "mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w /mnt/r && " \
+             "mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/r && " \
+             "ip link set lo up"
+    words = ["unshare", "-m", "-n", "sh", "-c", script]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+class Root:
+    """A copy of this machine's root, for one test."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="holdline-root-")
+        self.keeper = subprocess.Popen(
+            ["unshare", "-m", "-n", "--propagation", "private", "sh", "-c", MAKE_ROOT, "-",
+             self.folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            preexec_fn=end_with_parent)
+        if self.keeper.stdout.readline() != "ready\n":
+            raise AssertionError("a copy of the root could not be made")
+        self.enter = ["nsenter", "-t", str(self.keeper.pid), "-m", "-n", "chroot",
+                      os.path.join(self.folder, "root")]
+
+    def run(self, *words, content=None, expect=0):
+        """Runs a command there; what it printed."""
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive",
+               "LC_ALL": "C.UTF-8"}
+        done = subprocess.run([*self.enter, *words], input=content, capture_output=True, env=env,
+                              timeout=6 * DEADLINE_S, check=False)
+        text = (done.stdout + done.stderr).decode(errors="replace")
+        if expect is not None and done.returncode != expect:
+            raise AssertionError(f"{words} ended with {done.returncode}:\n{text}")
+        return text
+
+    def documented(self, line):
+        """Runs a command that stands in the page for whoever operates a server."""
+        with open(os.path.join(ROOT, "docs", "install.md"), encoding="utf-8") as file:
+            lines = [found.split(" # ")[0].strip() for found in file if found.startswith("    ")]
+        if line not in lines:
+            raise AssertionError(f"docs/install.md has no command {line!r}")
+        return self.run(*line.split())
+
+    def write(self, place, content):
+        self.run("sh", "-c", f"cat > {place}", content=content)
+
+    def is_there(self, place):
+        return self.run("sh", "-c", f"[ -e {place} ] && echo yes || echo no") == "yes\n"
+
+    def install(self, package):
+        with open(package, "rb") as file:
+            self.write("/holdline.deb", file.read())
+        return self.run("dpkg", "--install", "/holdline.deb")
+
+    def close(self):
+        self.keeper.stdin.close()
+        self.keeper.wait()
+        self.keeper.stdout.close()
+        os.rmdir(self.folder)
+
+
+def package(folder, umask=0o022):
+    """Makes a package of the binary; its path."""
+    os.makedirs(folder)
+    env = {**os.environ, "HOLDLINE_PACKAGE_BINARY": BINARY, "HOLDLINE_PACKAGE_COMPRESS": "none",
+           "HOLDLINE_PACKAGE_VERSION": "0.1.0-1", "SOURCE_DATE_EPOCH": "1700000000"}
+    script = os.path.join(ROOT, "packaging", "package.sh")
+    done = subprocess.run([script, folder], env=env, capture_output=True, text=True, umask=umask,
+                          check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"no package was made:\n{done.stdout}{done.stderr}")
+    return done.stdout.splitlines()[-1]
+
+
+def newer(package, version, folder):
+    """The same package as another version; its path."""
+    place = os.path.join(folder, version)
+    subprocess.run(["dpkg-deb", "--raw-extract", package, place], check=True)
+    control = os.path.join(place, "DEBIAN", "control")
+    subprocess.run(["sed", "-i", f"s/^Version: .*/Version: {version}/", control], check=True)
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", place, place + ".deb"],
+                   check=True, capture_output=True)
+    shutil.rmtree(place)
+    return place + ".deb"
+
+
+def missing():
+    tools = [tool for tool in TOOLS if not shutil.which(tool)]
+    if tools:
+        return f"not installed: {', '.join(tools)}"
+    return None if can_make_roots() else "this machine lets nobody make overlays of its root"
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        why = missing()
+        if why:
+            raise unittest.SkipTest(why)
+        cls.folder = tempfile.mkdtemp(prefix="holdline-package-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.first = package(os.path.join(cls.folder, "first"))
+
+    def unpacked(self):
+        place = os.path.join(self.folder, "unpacked")
+        if not os.path.isdir(place):
+            subprocess.run(["dpkg-deb", "--raw-extract", self.first, place], check=True)
+        return place
+
+    def test_made_twice_it_is_the_same(self):
+        again = package(os.path.join(self.folder, "again"), umask=0o077)
+        with open(self.first, "rb") as one, open(again, "rb") as other:
+            self.assertTrue(one.read() == other.read(), "the packages differ")
+
+    def test_it_has_pages_completions_and_whose_file_is_whose(self):
+        place = self.unpacked()
+        pages = glob.glob(f"{place}/usr/share/man/man1/*.gz")
+        self.assertIn("holdline-serve.1.gz", [os.path.basename(page) for page in pages])
+        completions = {"bash": "usr/share/bash-completion/completions/holdline",
+                       "zsh": "usr/share/zsh/vendor-completions/_holdline",
+                       "fish": "usr/share/fish/vendor_completions.d/holdline.fish"}
+        for shell, file in completions.items():
+            with self.subTest(shell=shell):
+                if shutil.which(shell):
+                    subprocess.run([shell, "-n", os.path.join(place, file)], check=True)
+                self.assertGreater(os.path.getsize(os.path.join(place, file)), 1000)
+        listed = subprocess.run(["dpkg-deb", "--contents", self.first], capture_output=True,
+                                text=True, check=True).stdout.splitlines()
+        self.assertEqual({line.split()[1] for line in listed}, {"root/root"})
+        with open(f"{place}/DEBIAN/control", encoding="utf-8") as file:
+            depends = re.search(r"^Depends: (.*)$", file.read(), re.M).group(1)
+        self.assertIn("libc6 (>= ", depends)
+
+    def test_the_list_of_what_is_in_it_is_of_the_binary_and_nothing_else(self):
+        with open(f"{self.unpacked()}/usr/share/doc/holdline/holdline.cdx.json",
+                  encoding="utf-8") as file:
+            bom = json.load(file)
+        self.assertEqual((bom["bomFormat"], bom["specVersion"]), ("CycloneDX", "1.5"))
+        found = {part["name"]: part for part in bom["components"]}
+        self.assertEqual(len(found["rustls"]["hashes"][0]["content"]), 64)
+        self.assertIn("MIT", found["ring"]["licenses"][0]["expression"] + "MIT")
+        self.assertIn("libmimalloc-sys", found, "what is compiled of C is named by its crate")
+        tests = {"rcgen", "rusqlite", "sim", "xtask", "testkit"} & set(found)
+        self.assertEqual(tests, set(), "they are for tests and measurements")
+        refs = {part["bom-ref"] for part in bom["components"]}
+        refs.add(bom["metadata"]["component"]["bom-ref"])
+        for each in bom["dependencies"]:
+            self.assertLessEqual({each["ref"], *each["dependsOn"]}, refs)
+
+    def test_examples_are_whole(self):
+        folder = f"{self.unpacked()}/usr/share/doc/holdline/examples"
+        files = sorted(os.listdir(folder))
+        self.assertEqual(files, ["chat.toml", "edge-mqtt.toml", "push.toml"])
+        for name in [*files, "../../../../../etc/holdline/holdline.toml"]:
+            answer = subprocess.run([BINARY, "check", "--quiet", "--config", f"{folder}/{name}"],
+                                    capture_output=True, text=True, check=False,
+                                    env=environment())
+            # Their certificates and users are not there; nothing else is wrong with them.
+            wrong = [line for line in answer.stderr.splitlines()
+                     if "No such file or directory" not in line and "warning" not in line]
+            self.assertEqual((wrong, answer.stdout), ([], ""), name)
+
+    def test_lintian_finds_nothing(self):
+        if not shutil.which("lintian"):
+            self.skipTest("not installed: lintian")
+        # It is packed without compression here, which is quick, and which Debian does not take.
+        packed = "uses-no-compression-for-control-tarball,uses-no-compression-for-data-tarball"
+        answer = subprocess.run(["lintian", "--allow-root", "--fail-on=error,warning",
+                                 f"--suppress-tags={packed}", self.first],
+                                capture_output=True, text=True, check=False)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+
+
+class Installed(unittest.TestCase):
+    setUpClass = Package.__dict__["setUpClass"]
+
+    def setUp(self):
+        self.root = Root()
+        self.addCleanup(self.root.close)
+
+    def unit(self):
+        """What the installed unit says: {key: value}, of keys that are there several times the
+        first."""
+        keys = re.findall(r"^(\w+)=(.*)$", self.root.run("cat", UNIT), re.M)
+        return dict(reversed(keys))
+
+    def serve(self):
+        """Starts the server as its manager would: its user, its folders, no more rights, and its
+        command line."""
+        unit = self.unit()
+        folder = f"/var/lib/{unit['StateDirectory']}"
+        self.assertEqual(unit["WorkingDirectory"], folder)
+        self.root.run("install", "-d", "-o", unit["User"], "-g", unit["Group"], "-m",
+                      unit["StateDirectoryMode"], folder)
+        words = ["setpriv", "--reuid", unit["User"], "--regid", unit["Group"], "--clear-groups",
+                 "--bounding-set=-all", "--no-new-privs", "--pdeathsig", "KILL",
+                 "env", "-i", "-C", folder, *unit["ExecStart"].split()]
+        server = subprocess.Popen([*self.root.enter, *words], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
+        self.addCleanup(server.stderr.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        return server
+
+    def ready(self, server):
+        """Waits until it says that it takes everything."""
+        status = "holdline status --data /var/lib/holdline >/dev/null 2>&1; echo $?"
+        poll(lambda: server.poll() is not None or self.root.run("sh", "-c", status) == "0\n",
+             "it is ready")
+        self.assertIsNone(server.poll(), "it ended at its start")
+
+    def stop(self, server):
+        server.terminate()
+        self.assertEqual(server.wait(2 * DEADLINE_S), 0, server.stderr.read())
+
+    def test_it_is_installed_started_upgraded_and_purged(self):
+        root = self.root
+        root.install(self.first)
+        self.assertEqual(root.run("stat", "-c", "%U:%G %a", "/etc/holdline", CONFIGURATION),
+                         "root:holdline 750\nroot:holdline 640\n")
+        self.assertIn("holdline", root.run("getent", "passwd", "holdline"))
+        server = self.serve()
+        self.ready(server)
+        root.documented("holdline status --data /var/lib/holdline")
+        root.documented("holdline pub -q 1 -r -t room/1 -m kept")
+        self.assertIn("holdline:holdline 600", root.run(
+            "stat", "-c", "%U:%G %a", "/var/lib/holdline/api.token"))
+        self.stop(server)
+
+        # An upgrade leaves what was changed, and what was stored.
+        root.run("sed", "-i", "s/^#\\[tls\\]/[chat]\\ndomain = \"mine.example\"\\n#[tls]/",
+                 CONFIGURATION)
+        root.documented("holdline check --quiet --config /etc/holdline/holdline.toml")
+        second = newer(self.first, "0.1.0-2", self.folder)
+        self.assertNotIn("Configuration file", root.install(second))
+        self.assertIn("mine.example", root.run("cat", CONFIGURATION))
+        self.assertIn("0.1.0-2", root.run("dpkg-query", "--show", "holdline"))
+        server = self.serve()
+        self.ready(server)
+        self.assertEqual(root.documented("holdline sub -C 1 -t room/1"), "kept\n")
+        self.stop(server)
+
+        root.documented("dpkg --remove holdline")
+        self.assertTrue(root.is_there(CONFIGURATION) and root.is_there("/var/lib/holdline"))
+        self.assertFalse(root.is_there("/usr/bin/holdline"))
+        root.documented("dpkg --purge holdline")
+        self.assertFalse(root.is_there("/etc/holdline") or root.is_there("/var/lib/holdline"))
+
+    def test_its_unit_is_sound_and_has_few_rights(self):
+        self.root.install(self.first)
+        self.assertEqual(self.root.run("systemd-analyze", "verify", "--man=no", UNIT), "")
+        # The threshold is in tenths: 2.0 of 10 is what systemd calls OK.
+        told = self.root.run("systemd-analyze", "security", "--offline=true", "--threshold=20",
+                             "holdline.service")
+        self.assertIn("Overall exposure level", told)
+        self.assertEqual(self.root.run("systemd-sysusers", "--cat-config", "holdline.conf")
+                         .count("u holdline"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
