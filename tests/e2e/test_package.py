@@ -22,6 +22,8 @@ TOOLS = ["dpkg-deb", "dpkg-shlibdeps", "strip", "systemd-analyze", "systemd-sysu
 UNIT = "/usr/lib/systemd/system/holdline.service"
 CONFIGURATION = "/etc/holdline/holdline.toml"
 
+PATHS = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+
 # What a copy of the machine may take up, in memory.
 ROOM = "400m"
 
@@ -63,8 +65,7 @@ class Root:
 
     def run(self, *words, content=None, expect=0):
         """Runs a command there; what it printed."""
-        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive",
-               "LC_ALL": "C.UTF-8"}
+        env = {**PATHS, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         done = subprocess.run([*self.enter, *words], input=content, capture_output=True, env=env,
                               timeout=6 * DEADLINE_S, check=False)
         text = (done.stdout + done.stderr).decode(errors="replace")
@@ -208,6 +209,49 @@ class Package(unittest.TestCase):
                                  f"--suppress-tags={packed}", self.first],
                                 capture_output=True, text=True, check=False)
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+
+
+RUN_IMAGE = """set -e
+mkdir "$1/root/var/lib/holdline"
+mount --bind "$1/root" "$1/root"
+mount -o remount,bind,ro "$1/root"
+mount --bind "$1/data" "$1/root/var/lib/holdline"
+ip link set lo up
+shift
+exec "$@"
+"""
+
+
+class Image(unittest.TestCase):
+    setUpClass = Package.__dict__["setUpClass"]
+
+    def words(self, instruction):
+        """What an instruction of the Dockerfile says."""
+        with open(os.path.join(ROOT, "packaging", "Dockerfile"), encoding="utf-8") as file:
+            return json.loads(re.search(rf"^{instruction} (\[.*\])$", file.read(), re.M).group(1))
+
+    def test_its_root_is_all_that_it_needs_and_is_not_written_to(self):
+        folder = os.path.join(self.folder, "image")
+        env = {**os.environ, "HOLDLINE_IMAGE_PACKAGE": self.first, "HOLDLINE_IMAGE_BUILDER": "none"}
+        subprocess.run([os.path.join(ROOT, "packaging", "image.sh"), folder], env=env, check=True,
+                       capture_output=True)
+        os.chown(os.path.join(folder, "data"), 65532, 65532)
+        enter = ["chroot", "--userspec=65532:65532", "--groups=", os.path.join(folder, "root")]
+        server = subprocess.Popen(
+            ["unshare", "-m", "-n", "--propagation", "private", "sh", "-c", RUN_IMAGE, "-", folder,
+             *enter, *self.words("ENTRYPOINT"), *self.words("CMD")],
+            env=PATHS, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            preexec_fn=end_with_parent)
+        self.addCleanup(server.stderr.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        status = ["nsenter", "-t", str(server.pid), "-m", "-n", *enter,
+                  "/usr/bin/holdline", "status", "--data", "/var/lib/holdline"]
+        poll(lambda: server.poll() is not None or subprocess.run(
+            status, env=PATHS, capture_output=True, check=False).returncode == 0, "it is ready")
+        self.assertIsNone(server.poll(), "it ended at its start")
+        server.terminate()
+        self.assertEqual(server.wait(2 * DEADLINE_S), 0, server.stderr.read())
 
 
 class Installed(unittest.TestCase):
