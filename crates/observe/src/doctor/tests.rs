@@ -267,3 +267,45 @@ fn a_remedy_that_leads_elsewhere_is_refused() {
     let good = HostRow { fitness: Fitness::Good, ..of("sysctl -w net.core.somaxconn=1") };
     assert_eq!(apply_at(&folder.place(), &[good]), []);
 }
+
+/// The package's files, which say the same as the doctor.
+fn of_package(name: &str) -> Vec<(String, String)> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
+    let text = std::fs::read_to_string(path).expect("it is in the repository");
+    let lines = text.lines().filter_map(|line| line.split_once('='));
+    let lines = lines.filter(|(key, _)| !key.starts_with('#'));
+    lines.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+#[test]
+fn what_the_package_sets_is_what_the_doctor_wants_for_a_million() {
+    let need = Need::of(1_000_000, Role::Server);
+    let settings = of_package("sysctl.conf");
+    assert_eq!(settings.len(), 4);
+    for (name, value) in settings {
+        let file = format!("proc/sys/{}", name.replace('.', "/"));
+        let with = |value: &str| {
+            let folder = Folder::machine();
+            folder.put(&file, format!("{value}\n"));
+            let rows = rows(&folder, &need);
+            of(&rows, &name).fitness
+        };
+        assert_eq!(with(&value), Fitness::Good, "{name}");
+        let number: u64 = value.parse().expect("a number");
+        if number > 1 {
+            assert_eq!(
+                with(&(number - 1).to_string()),
+                Fitness::Weak,
+                "{name} is more than enough"
+            );
+        }
+    }
+    let unit = of_package("holdline.service");
+    let files = unit.iter().find(|(key, _)| key == "LimitNOFILE").expect("it has a limit");
+    let folder = Folder::machine();
+    let line =
+        format!("Max open files            {0}              {0}              files\n", files.1);
+    folder.put("proc/self/limits", line);
+    let rows = rows(&folder, &need);
+    assert_eq!(of(&rows, "RLIMIT_NOFILE (hard)").fitness, Fitness::Good);
+}
