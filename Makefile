@@ -12,7 +12,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) ($(or $(shell 
 BUILD = HOLDLINE_VERSION="$(VERSION)" cargo build --release
 
 help: ## list these commands
-	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z]*\):[a-z ]* ## /  make \1\t/p' $(MAKEFILE_LIST)
 
 run: ## build the server and start it; ARGS go to `holdline serve`
 	@scripts/toolchain.sh
