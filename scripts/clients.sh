@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the client library and the chat page of clients/ and runs their tests in Node.
+# Compiles the client library and the chat page of clients/, checks the types of the console, and
+# runs their tests in Node.
 #
 #   scripts/clients.sh            the last line is 'N passed, N failed'
 #   scripts/clients.sh --write    puts what was compiled of the page where the binary takes it from
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.."
 
 package=clients/im-js
 page=clients/chat-page
+console=clients/console
 version="$(sed -n 's/.*"typescript": "\(.*\)".*/\1/p' "$package/package.json")"
 tools="${CARGO_TARGET_DIR:-$PWD/target}/npm"
 tsc="$tools/node_modules/.bin/tsc"
@@ -33,6 +35,9 @@ compile() {
     rm -rf "$package/dist" "$page/dist"
     "$tsc" -p "$package" && "$tsc" -p "$package" --outDir "$page/dist/im" && "$tsc" -p "$page"
 }
+
+# The console is served as it is written; its types stand in comments.
+has_types() { "$tsc" -p "$console"; }
 
 # The modules that were compiled, and those that lie in the repository.
 made() { (cd "$page/dist" && find . -name '*.js' | sort); }
@@ -76,7 +81,9 @@ fi
 [ "${1:-}" != --write ] || keep
 passed=1 # it compiles
 count is_kept
+count has_types
 tests "$package"
 tests "$page"
+tests "$console"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -7,15 +7,20 @@
 
 pub(crate) mod bridges;
 pub(crate) mod clients;
+pub(crate) mod configuration;
 pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod hooks;
+pub(crate) mod log;
+pub(crate) mod meanings;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod operations;
+pub(crate) mod overview;
 pub(crate) mod presence;
 pub(crate) mod products;
 pub(crate) mod pushes;
+pub(crate) mod session;
 pub(crate) mod tokens;
 pub(crate) mod users;
 

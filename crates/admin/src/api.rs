@@ -11,6 +11,7 @@ pub(crate) mod fault;
 pub(crate) mod guard;
 pub(crate) mod life;
 pub mod listener;
+pub(crate) mod sessions;
 pub(crate) mod table;
 pub(crate) mod texts;
 pub(crate) mod tokens;
@@ -24,6 +25,9 @@ use crate::guard::{guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::orders::users::IMPORT_BYTES_MAX;
+use crate::routes::overview::Live;
+use crate::sessions::Sessions;
+use crate::sessions::attempts::Attempts;
 use crate::table::{Route, table};
 use crate::tokens::Tokens;
 use crate::webhook::Address;
@@ -66,7 +70,15 @@ pub(crate) struct Shared {
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) seats: Seats,
     pub(crate) tokens: Tokens,
+    /// Of the console.
+    pub(crate) sessions: Sessions,
+    /// To log in to it.
+    pub(crate) attempts: Attempts,
     pub(crate) audit_log: AuditLog,
+    /// What the console shows, while somebody looks.
+    pub(crate) live: Live,
+    /// One reader of the configuration at a time.
+    pub(crate) configurations: Arc<Semaphore>,
     pub(crate) phases: watch::Receiver<Phase>,
 }
 
@@ -106,7 +118,11 @@ impl Shared {
             bodies: room((bodies as usize).min(Semaphore::MAX_PERMITS)),
             seats: Seats::new(door(limits)),
             tokens,
+            sessions: Sessions::new(limits),
+            attempts: Attempts::new(limits.console_failures_a_source_max),
             audit_log,
+            live: Live::default(),
+            configurations: room(1),
             phases,
             settings,
         })

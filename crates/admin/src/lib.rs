@@ -10,9 +10,11 @@
 
 mod answers;
 mod api;
+mod console;
 mod events;
 mod feed;
 mod orders;
+mod process;
 mod redact;
 mod routes;
 mod start_error;
@@ -21,6 +23,8 @@ mod tests;
 mod webhook;
 
 pub use answers::bridges::BridgeStatus;
+pub use answers::configuration::{ConfigChange, Configuration, ConfigSection, ConfigSetting};
+pub use answers::log::LogLine;
 pub use api::listener;
 pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
@@ -31,7 +35,8 @@ pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSett
 pub use webhook::{BATCH_EVENTS_MAX, WallClock, Webhook, WebhookRetry};
 
 use api::life::{self, Phase};
-use api::{Parts, Shared, audit_log, body, describe, document, fault, guard, table, texts, tokens};
+use api::{Parts, Shared};
+use api::{audit_log, body, describe, document, fault, guard, sessions, table, texts, tokens};
 use audit_log::AuditLog;
 use events::{Filter, MESSAGE};
 use model::limits::{ApiLimits, Limits, TopicLimits};
@@ -119,6 +124,12 @@ pub type Readies = Arc<dyn Fn() -> Readiness + Send + Sync>;
 /// Copies the data folder to a new folder; gives its bytes, or says why not. Blocks.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 
+/// The newest lines of the log that were kept, oldest first. Must not block.
+pub type RecentLog = Arc<dyn Fn() -> Vec<LogLine> + Send + Sync>;
+
+/// The configuration in force, and what a reload would change. Blocks: it reads a file.
+pub type Configurations = Arc<dyn Fn() -> Configuration + Send + Sync>;
+
 /// Settings of the API, as the roof decides them.
 #[derive(Clone)]
 pub struct Settings {
@@ -136,6 +147,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The server's version, for `/v1/status`.
     pub version: &'static str,
+    /// The console is given at `/`.
+    pub console: bool,
     /// The book of users.
     pub users: Arc<dyn Users>,
     /// The directory of presence.
@@ -159,6 +172,10 @@ pub struct Settings {
     pub readiness: Readies,
     /// For `/v1/bridges`.
     pub bridges: BridgeStatuses,
+    /// For `/v1/log`.
+    pub log: RecentLog,
+    /// For `/v1/configuration`.
+    pub configuration: Configurations,
     /// For `/v1/backup`.
     pub backup: Backup,
     /// Milliseconds between comments on a quiet event stream.

@@ -4,13 +4,17 @@
 
 pub(crate) mod audit_log;
 pub(crate) mod clients;
+pub(crate) mod console_files;
 pub(crate) mod dead_letters;
 pub(crate) mod devices;
 pub(crate) mod messages;
+pub(crate) mod insight;
 pub(crate) mod operations;
+pub(crate) mod overview;
 pub(crate) mod presence_routes;
 pub(crate) mod products;
 pub(crate) mod pushes;
+pub(crate) mod session;
 pub(crate) mod stream;
 pub(crate) mod tokens;
 pub(crate) mod users;

@@ -1,6 +1,7 @@
 //! The API over real sockets with a control port that says what the test wants.
 
 mod backlog;
+mod console;
 mod dead;
 mod description;
 mod door;
@@ -166,6 +167,7 @@ fn settings() -> Settings {
         proxy_from_environment: false,
         limits: Limits::default(),
         version: "0.0.0",
+        console: true,
         users: Arc::new(users::Book::default()),
         presence: Arc::new(presence_api::ScriptedQueries::none()),
         webhooks: Vec::new(),
@@ -177,6 +179,8 @@ fn settings() -> Settings {
         readings: Arc::new(Vec::new),
         readiness: Arc::new(Readiness::default),
         bridges: Arc::new(Vec::new),
+        log: Arc::new(Vec::new),
+        configuration: Arc::new(Configuration::default),
         backup: Arc::new(|_| Err("not in this test".into())),
         heartbeat_ms: 15_000,
     }

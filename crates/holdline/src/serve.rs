@@ -5,11 +5,11 @@ use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
-use server::start::Inherited;
-use server::start::{CHAT_PATH, RunningServer, gives_page};
+use server::start::{CHAT_PATH, Inherited, LoadConfig, RunningServer, Surroundings, gives_page};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Where the configuration is.
 pub enum Source {
@@ -36,12 +36,17 @@ impl Source {
 
 /// Runs the server until it is told to stop.
 pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
-    let load = || {
+    let read = move || {
         let (mut config, notes) = source.load()?;
-        notes.iter().filter(|note| note.fate != OptionFate::Becomes).for_each(|n| note!("{n}"));
         if let Some(data) = &data {
             config.server.data = data.clone();
         }
+        Ok((config, notes))
+    };
+    let read = Arc::new(read);
+    let load = || {
+        let (config, notes) = read()?;
+        notes.iter().filter(|note| note.fate != OptionFate::Becomes).for_each(|n| note!("{n}"));
         Ok(config)
     };
     let config = match load() {
@@ -55,7 +60,10 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
         Ok(caught) => caught,
         Err(error) => return refuse(&format!("signals: {error}")),
     };
-    let running = match server::start::start_with(config, inherited, &|_, _| Vec::new()) {
+    let again = Arc::clone(&read);
+    let load: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
+    let around = Surroundings { inherited, load: Some(load), ..Surroundings::default() };
+    let running = match server::start::start_with(config, around) {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),
     };
@@ -109,6 +117,7 @@ fn welcome(running: &RunningServer) -> String {
     text += &tries_mqtt(running).unwrap_or_default();
     text += &tries_im(running).unwrap_or_default();
     text += &tries_page(running).unwrap_or_default();
+    text += &tries_console(running).unwrap_or_default();
     text + "\nStop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
 }
 
@@ -180,6 +189,19 @@ fn tries_page(running: &RunningServer) -> Option<String> {
     open.sort_by_key(|(listener, _)| listener.protocol != ListenerProtocol::Im);
     let (_, addr) = open.first()?;
     Some(format!("\nOr in a browser, each in a tab of their own:\n  http://{addr}{CHAT_PATH}\n"))
+}
+
+/// Where the console is, and what it asks for.
+fn tries_console(running: &RunningServer) -> Option<String> {
+    let mut address = running.api().filter(|_| running.config().api.console)?;
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    let token = match running.token_file() {
+        Some(file) => format!("the token in {}", file.display()),
+        None => "the token of [api] token".to_owned(),
+    };
+    Some(format!("\nThe console, in a browser; log in with {token}:\n  http://{address}/\n"))
 }
 
 /// Whether clients come in here without a proof.

@@ -133,6 +133,25 @@ pub enum Drop {
 }
 
 impl Drop {
+    /// What it means, for people.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Drop::SlowReader => "Too much waited for the socket (QoS 0).",
+            Drop::TooLarge => "Larger than the client takes.",
+            Drop::QueueCount => "The queue had its highest count.",
+            Drop::QueueBytes => "The queue had its most bytes.",
+            Drop::Expired => "Its time was over.",
+            Drop::Offline => "The session is away and keeps no QoS 0.",
+            Drop::SessionEnded => "The session ended with it.",
+            Drop::StoreFull => "The log did not take it.",
+            Drop::NoMember => "No member of the shared subscription was left.",
+            Drop::NoReader => "No member of the shared subscription may read it.",
+            Drop::Busy => "A mailbox between shards was full.",
+            Drop::NotAuthorized => "A rule says that it may not be read.",
+            Drop::ClientRefused => "The client refused it (a reason of 0x80 and above).",
+        }
+    }
+
     /// Every reason.
     pub const ALL: [Drop; 13] = [
         Drop::SlowReader,

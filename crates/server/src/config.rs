@@ -202,6 +202,11 @@ impl Config {
         print::to_toml(self)
     }
 
+    /// The effective tree with its documentation. Secrets are hidden.
+    pub fn shown(&self) -> Vec<admin::ConfigSection> {
+        print::shown(self)
+    }
+
     /// The text of `holdline.toml`: every key with its meaning, range and default.
     pub fn documented() -> String {
         print::documented()

@@ -12,6 +12,7 @@ pub mod bridge;
 pub mod clock;
 pub mod config;
 pub mod log;
+mod recent_log;
 pub mod machines;
 pub mod outside;
 pub mod shard_logic;

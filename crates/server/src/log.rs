@@ -5,12 +5,15 @@
 //! hears of an error, or ends by one.
 
 use crate::config::{Config, LogFormat};
+use crate::recent_log;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 type Change = Box<dyn Fn(EnvFilter) + Send + Sync>;
 
@@ -73,17 +76,18 @@ pub fn start(config: &Config) {
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
+    let recent = recent_log::keep(config.api.limits.log_lines_max as usize);
     let change: Change = match config.server.log_format {
         LogFormat::Text => {
             let builder = builder.with_filter_reloading();
             let handle = builder.reload_handle();
-            builder.init();
+            builder.finish().with(recent).init();
             Box::new(move |filter| told(handle.reload(filter)))
         }
         LogFormat::Json => {
             let builder = builder.json().with_filter_reloading();
             let handle = builder.reload_handle();
-            builder.init();
+            builder.finish().with(recent).init();
             Box::new(move |filter| told(handle.reload(filter)))
         }
     };

@@ -14,6 +14,7 @@ mod periodic;
 mod presence_setup;
 mod server_outside;
 mod services;
+mod shown_config;
 mod storage;
 mod stream;
 mod supervisor;
@@ -25,6 +26,7 @@ mod watchdog;
 pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
 pub use server_outside::ServerOutside;
+pub use shown_config::LoadConfig;
 pub use supervisor::{Inherited, Supervisor};
 
 use self::presence_setup::PresenceSetup;
@@ -59,6 +61,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use shown_config::ShownConfig;
 use storage::Storage;
 use store::data::Secrets;
 use supervisor::LifeSign;
@@ -101,6 +104,7 @@ pub struct RunningServer {
     supervisor: Supervisor,
     census: Arc<Census>,
     token_file: Option<PathBuf>,
+    shown: ShownConfig,
 }
 
 /// What of the files that a configuration names cannot be used, a sentence each: certificates, keys
@@ -124,18 +128,34 @@ pub type FurtherServices<'a> = &'a dyn Fn(ShardId, u16) -> ShardServices;
 /// A server, or why there is none.
 pub type Started = Result<RunningServer, StartError>;
 
-/// Starts a server.
-pub fn start(config: Config) -> Started {
-    start_with(config, Inherited::default(), &|_, _| Vec::new())
+/// What a server is started with beside its configuration.
+pub struct Surroundings<'a> {
+    /// What a supervisor hands over.
+    pub inherited: Inherited,
+    /// How the configuration is read again, for the API to tell what that would change.
+    pub load: Option<LoadConfig>,
+    /// Services beside those of every server.
+    pub further: FurtherServices<'a>,
 }
 
-/// The same under a supervisor, with further services.
+impl Default for Surroundings<'_> {
+    fn default() -> Self {
+        Surroundings { inherited: Inherited::default(), load: None, further: &|_, _| Vec::new() }
+    }
+}
+
+/// Starts a server.
+pub fn start(config: Config) -> Started {
+    start_with(config, Surroundings::default())
+}
+
+/// The same with what surrounds it.
 pub fn start_with(
     mut config: Config,
-    inherited: Inherited,
-    further: FurtherServices<'_>,
+    Surroundings { inherited, load, further }: Surroundings<'_>,
 ) -> Started {
     let asked = config.clone();
+    let shown = ShownConfig::new(asked.clone(), load);
     fit_descriptors(&mut config)?;
     let (limits, count) = (Arc::new(config.limits.clone()), shard_count(config.server.shards));
     let mut folder = storage::open(&config, count)?;
@@ -174,6 +194,7 @@ pub fn start_with(
         queries: queries.clone(),
         bridges: bridges.statuses(),
         stream: presence.readings(),
+        shown: shown.clone(),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -197,6 +218,7 @@ pub fn start_with(
         census,
         entrance: topics.entrance,
         token_file,
+        shown,
         config: asked,
     })
 }
@@ -321,6 +343,7 @@ impl RunningServer {
         self.config.products = new.products;
         self.config.access = new.access;
         self.config.server.log = new.server.log;
+        self.shown.set(self.config.clone());
     }
 
     /// Waits until the shards have ended, then closes the API and the logs.

@@ -5,8 +5,7 @@ use model::ports::control::{Answer, Command, Control};
 use model::service::Echo;
 use server::config::Config;
 use server::shard_logic::RunningService;
-use server::start::Inherited;
-use server::start::{RunningServer, start, start_with};
+use server::start::{RunningServer, Surroundings, start, start_with};
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use testkit::echo::EchoService;
@@ -36,11 +35,11 @@ fn stop(server: RunningServer) {
 fn a_further_service_runs_in_a_server_and_keeps_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards))];
-    let server = start_with(config(folder.path()), Inherited::default(), &echo).expect("starts");
+    let server = start_with(config(folder.path()), Surroundings { further: &echo, ..Surroundings::default() }).expect("starts");
     assert_eq!(say(&server, "a"), Answer::Echo(Echo("a 1".into())));
     assert_eq!(say(&server, "b"), Answer::Echo(Echo("b 2".into())));
     stop(server);
-    let server = start_with(config(folder.path()), Inherited::default(), &echo).expect("starts");
+    let server = start_with(config(folder.path()), Surroundings { further: &echo, ..Surroundings::default() }).expect("starts");
     assert_eq!(say(&server, "c"), Answer::Echo(Echo("c 3".into())), "its row came back");
     stop(server);
 }

@@ -6,8 +6,7 @@ use model::service::Echo;
 use net::listen::KeptSocket;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use server::config::Config;
-use server::start::{Inherited, Supervisor};
-use server::start::{RunningServer, start_with};
+use server::start::{Inherited, RunningServer, Supervisor, Surroundings, start_with};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -42,7 +41,8 @@ impl TestSupervisor {
         let address = path.to_str().expect("a path of letters").to_owned();
         let supervisor = Supervisor::at(Some(&address), watchdog);
         let config = config(&self.folder.path().join("data"), listeners);
-        start_with(config, Inherited { supervisor, sockets }, &|_, _| Vec::new()).expect("starts")
+        let inherited = Inherited { supervisor, sockets };
+        start_with(config, Surroundings { inherited, ..Surroundings::default() }).expect("starts")
     }
 
     /// What it is told next, and the socket that comes along. Nothing: it is told nothing in time.

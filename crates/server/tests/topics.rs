@@ -8,7 +8,7 @@ use client::{
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, Command, Control, Status};
 use model::ports::pushes::{PushCommand, PushOrder, PushTarget};
-use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::ports::topics::{ClientFilter, TopicAnswer, TopicCommand};
 use model::push::Priority;
 use server::config::Config;
 use server::start::{RunningServer, Started, start};
@@ -315,8 +315,8 @@ fn the_api_sees_the_clients_of_all_shards() {
     }
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let (online, user, prefix, count) = (None, None, Some("c-".into()), 2);
-        let page = TopicCommand::Clients { online, user, prefix, after, count };
+        let of = ClientFilter { prefix: Some("c-".into()), ..ClientFilter::default() };
+        let page = TopicCommand::Clients { of, after, count: 2 };
         let TopicAnswer::Clients { clients, next } = topics(&server, page) else {
             panic!("a page of clients")
         };

@@ -6,6 +6,7 @@
 //! (`promtool check metrics` holds it in the end-to-end tests).
 
 use crate::MetricReading;
+use crate::process;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 const TURN: &str = "shard_turn_seconds_max";
 const RESIDENT: &str = "process_resident_memory_bytes";
+const CPU: &str = "process_cpu_seconds_total";
 
 /// Pairs of product and protocol that have samples of their own. Those after them, in the order of
 /// their names, are summed under the product `*`, which none is called.
@@ -63,9 +65,13 @@ pub(crate) fn text(
     }
     head(&mut out, TURN, "gauge", "Longest turn of a shard since the last look.");
     sample(&mut out, TURN, "", Duration::from_micros(status.turn_us_max).as_secs_f64());
-    if let Some(bytes) = resident_bytes() {
+    if let Some(bytes) = process::resident_bytes() {
         head(&mut out, RESIDENT, "gauge", "Memory of the process in RAM.");
         sample(&mut out, RESIDENT, "", bytes);
+    }
+    if let Some(used_ms) = process::cpu_ms() {
+        head(&mut out, CPU, "counter", "Processor time of the process, user and system.");
+        sample(&mut out, CPU, "", Duration::from_millis(used_ms).as_secs_f64());
     }
     if let Some(counts) = &presence.counts {
         online(&mut out, counts);
@@ -257,12 +263,4 @@ fn sample(out: &mut String, name: &str, labels: &str, value: impl Display) {
 /// Figures of the process have the names that all programs' have.
 fn prefix(name: &str) -> &'static str {
     if name.starts_with("process_") { "" } else { "holdline_" }
-}
-
-/// `VmRSS` of /proc/self/status, where there is one.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }

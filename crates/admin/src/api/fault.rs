@@ -40,8 +40,12 @@ impl Fault {
         Fault::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// The request's token opens nothing.
+    /// The request's token, or its cookie, opens nothing.
     pub(crate) fn unauthorized(wrong: Wrong) -> Fault {
+        if wrong == Wrong::CrossOrigin {
+            let message = "a page of another origin may not use the console's session";
+            return Fault::new(StatusCode::FORBIDDEN, "cross_origin", message);
+        }
         let (code, message) = match wrong {
             Wrong::Missing => (
                 "unauthorized",
@@ -55,6 +59,9 @@ impl Fault {
             ),
             Wrong::Expired => {
                 ("expired_token", "the token's time is over: have a new one made (POST /v1/tokens)")
+            }
+            Wrong::SessionOver | Wrong::CrossOrigin => {
+                ("session_over", "the session of the console is over: log in again")
             }
         };
         Fault::new(StatusCode::UNAUTHORIZED, code, message)
@@ -82,6 +89,13 @@ impl Fault {
             products.join(", ")
         );
         Fault::new(StatusCode::FORBIDDEN, "product_forbidden", message)
+    }
+
+    /// Too many wrong log-ins came from there.
+    pub(crate) fn too_many_logins(wait_s: u32) -> Fault {
+        let message = "too many wrong tokens came from this address: come back later";
+        let fault = Fault::new(StatusCode::TOO_MANY_REQUESTS, "too_many_logins", message);
+        Fault { retry_after_s: Some(wait_s), ..fault }
     }
 
     pub(crate) fn token(fault: TokenFault) -> Fault {

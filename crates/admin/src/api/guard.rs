@@ -11,6 +11,7 @@ use crate::audit_log::{Entry, Keep, Outcome, cut};
 use crate::body::{self, Held};
 use crate::fault::{Code, Fault};
 use crate::listener::ApiSlot;
+use crate::sessions::{Session, origin};
 use crate::table::{About, Of, Rule};
 use crate::tokens::{Token, Wrong};
 use axum::body::Body;
@@ -21,6 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Milliseconds in which messages that are alike share an entry of the audit log.
@@ -29,9 +31,18 @@ const MESSAGES_MS: u64 = 10_000;
 /// The same for refusals.
 const REFUSALS_MS: u64 = 1_000;
 
-/// Whoever asks: its token. In the extensions of a request to a route that is not open.
+/// Whoever asks: its token, and its session where it is a browser. In the extensions of a request
+/// to a route that is not open.
 #[derive(Clone)]
-pub(crate) struct Caller(pub(crate) Arc<Token>);
+pub(crate) struct Caller(pub(crate) Arc<Token>, pub(crate) Option<Arc<Session>>);
+
+/// Who comes to an open route: whose token or session it has, and from where it comes, as far as
+/// that is known. In the extensions of every request.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    pub(crate) caller: Option<Caller>,
+    pub(crate) address: Option<IpAddr>,
+}
 
 impl Caller {
     /// It may ask about this product.
@@ -41,7 +52,39 @@ impl Caller {
             false => Err(Fault::product_forbidden(&self.0)),
         }
     }
+
+    /// It opens nothing any more.
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        let is_session_over = self.1.as_ref().is_some_and(|session| session.is_over(now_ms));
+        is_session_over || self.0.is_revoked() || self.0.is_expired(now_ms)
+    }
+
+    /// Returns when it is revoked, or its session ended.
+    pub(crate) async fn ended(&self) {
+        // An error means that what it is about is gone: the same.
+        let mut token = self.0.over();
+        let Some(session) = &self.1 else {
+            _ = token.wait_for(|over| *over).await;
+            return;
+        };
+        let mut session = session.over();
+        tokio::select! {
+            _ = token.wait_for(|over| *over) => {}
+            _ = session.wait_for(|over| *over) => {}
+        }
+    }
+
+    /// It takes what is live: its session is not idle.
+    pub(crate) fn see(&self, now_ms: u64) {
+        if let Some(session) = &self.1 {
+            session.see(now_ms);
+        }
+    }
 }
+
+/// Whose token a call showed that wants none; in the extensions of its answer.
+#[derive(Clone)]
+pub(crate) struct By(pub(crate) String);
 
 /// What of a call goes into the audit log, before it is done.
 struct Call {
@@ -64,19 +107,21 @@ pub(crate) async fn guard(
     let (found, seat) = (identify(&api, &parts), seat(&parts));
     let is_open = rule.scopes.is_empty();
     let caller = found.as_ref().ok().filter(|_| !is_open).cloned();
-    let name = caller.as_ref().map(|token| token.name.clone());
+    let name = caller.as_ref().map(|caller| caller.0.name.clone());
+    let address = seat.as_ref().map(|seat| seat.peer().ip());
+    parts.extensions.insert(Visitor { caller: found.as_ref().ok().cloned(), address });
     let call = Call::new(&parts, rule.path, (name, seat));
     if !is_open {
         let allowed = match found {
-            Ok(token) => may(&token, rule, &mut parts).await,
+            Ok(caller) => may(&caller.0, rule, &mut parts).await,
             Err(wrong) => Err(Fault::unauthorized(wrong)),
         };
         if let Err(fault) = allowed {
             return refuse(&api, call, fault).await;
         }
     }
-    if let Some(token) = caller {
-        parts.extensions.insert(Caller(token));
+    if let Some(caller) = caller {
+        parts.extensions.insert(caller);
     }
     let bounds = (api.body_bytes_max(parts.uri.path()), api.settings.api.body_ms_max);
     let (bytes, held) = match body::whole(stream, bounds, &api.bodies).await {
@@ -110,9 +155,19 @@ pub(crate) async fn nothing(api: &Arc<Shared>, request: Request, fault: Fault) -
     }
 }
 
-/// The token of a request; the connection of one that has a good one is known from then on.
-fn identify(api: &Shared, parts: &Parts) -> Result<Arc<Token>, Wrong> {
-    let found = api.tokens.find(bearer(&parts.headers), (api.settings.wall_ms)());
+/// Whoever makes a request, by its token or else by the console's cookie; the connection of one
+/// that has a good one is known from then on.
+fn identify(api: &Shared, parts: &Parts) -> Result<Caller, Wrong> {
+    let now_ms = (api.settings.wall_ms)();
+    let found = match (bearer(&parts.headers), origin::cookie(&parts.headers)) {
+        (None, Some(_)) if !origin::is_own(&parts.method, &parts.headers) => {
+            Err(Wrong::CrossOrigin)
+        }
+        (None, Some(cookie)) => api.sessions.find(now_ms, cookie).map(|session| {
+            Caller(Arc::clone(&session.token), Some(session))
+        }),
+        (token, _) => api.tokens.find(token, now_ms).map(|token| Caller(token, None)),
+    };
     if let (Ok(_), Some(seat)) = (&found, seat(parts)) {
         seat.know();
     }
@@ -183,11 +238,12 @@ impl Call {
     }
 
     fn entry(self, at_ms: u64, response: &Response) -> Entry {
+        let by = response.extensions().get::<By>().map(|By(name)| name.clone());
         let about = response.extensions().get::<About>().map(|About(about)| cut(about));
         let status = response.status().as_u16();
         Entry {
             at_ms,
-            token: self.token,
+            token: self.token.or(by),
             peer: self.peer,
             action: self.action,
             on: about.unwrap_or(self.on),

@@ -9,8 +9,8 @@ use crate::api::Shared;
 use crate::describe::{Described, Operation};
 use crate::fault::Refusal;
 use crate::routes::{
-    audit_log, clients, dead_letters, devices, messages, operations, presence_routes, products,
-    pushes, stream, tokens, users,
+    audit_log, clients, console_files, dead_letters, devices, insight, messages, operations, overview,
+    presence_routes, products, pushes, session, stream, tokens, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -43,6 +43,8 @@ pub(crate) struct Rule {
     /// Any of these will do; none: it is open.
     pub(crate) scopes: &'static [Scope],
     pub(crate) of: Of,
+    /// Its calls are kept in the audit log although it is open.
+    pub(crate) is_log_in: bool,
 }
 
 impl Rule {
@@ -53,7 +55,8 @@ impl Rule {
         let is_message = |scope: &Scope| matches!(scope, Scope::Push | Scope::Publish);
         let changes =
             self.method != "get" && !self.scopes.is_empty() && !self.scopes.iter().any(looks);
-        changes.then(|| self.scopes.iter().any(is_message))
+        let is_gathered = || self.is_log_in || self.scopes.iter().any(is_message);
+        (changes || self.is_log_in).then(is_gathered)
     }
 }
 
@@ -89,7 +92,8 @@ macro_rules! methods {
             H: Handler<T, Arc<Shared>> + Described<A>,
             T: 'static,
         {
-            let rule = Rule { method: stringify!($method), path, scopes: &[], of: Of::Free };
+            let (method, of, is_log_in) = (stringify!($method), Of::Free, false);
+            let rule = Rule { method, path, scopes: &[], of, is_log_in };
             Route {
                 rule,
                 methods: routing::$method(handler),
@@ -111,6 +115,12 @@ impl Route {
     /// One of these scopes, and what it is about.
     fn wants(mut self, scopes: &'static [Scope], of: Of) -> Route {
         (self.rule.scopes, self.rule.of) = (scopes, of);
+        self
+    }
+
+    /// It is for everybody, and shows a token.
+    fn logs_in(mut self) -> Route {
+        self.rule.is_log_in = true;
         self
     }
 
@@ -153,7 +163,7 @@ const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal
 /// Every route.
 pub(crate) fn table() -> Vec<Route> {
     let of_devices = [general(), products_and_devices(), devices_by_query()];
-    let of_topics = [clients(), presence(), bridges(), webhooks(), messages(), access()];
+    let of_topics = [sessions(), insights(), clients(), presence(), bridges(), webhooks(), messages(), access()];
     of_devices.into_iter().chain(of_topics).flatten().collect()
 }
 
@@ -164,8 +174,11 @@ fn general() -> Vec<Route> {
     use Refusal::{BackupFailed, Busy, Conflict, FolderTaken, NoAnswer, NotFound};
     use Scope::{Admin, Metrics, Push, Read};
     vec![
-        get("/", operations::index)
-            .told("index", "What there is, for people", "A page of text."),
+        get("/", console_files::page)
+            .told("index", "What there is, for people",
+                "The console, for who takes `text/html`; else a page of text."),
+        get("/console/{file}", console_files::file).refuses(&[NotFound])
+            .told("consoleFile", "A file of the console", "It."),
         get("/healthz", operations::healthz)
             .told("health", "Whether the process is alive", "`ok`."),
         get("/readyz", operations::readyz)
@@ -198,6 +211,51 @@ fn general() -> Vec<Route> {
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
             .told("pushCounts", "How far a push has come",
                 "Its counts. The server remembers the last pushes only."),
+    ]
+}
+
+/// The console's way in.
+#[rustfmt::skip] // a row a route
+fn sessions() -> Vec<Route> {
+    use Of::Free;
+    use Refusal::{Forbidden, TooManyLogins, Unauthorized};
+    use Scope::{Admin, Manage, Metrics, Publish, Push, Read, Users};
+    const ANY: &[Scope] = &[Metrics, Read, Push, Publish, Manage, Users, Admin];
+    vec![
+        post("/v1/session", session::begin).logs_in()
+            .refuses(&[Unauthorized, Forbidden, TooManyLogins])
+            .told("logIn", "Log in to the console", "Who that is; the answer sets a cookie.")
+            .more("For scripts of the console, which send a header `Holdline-Console`; a request \
+                   that a browser makes for another origin is refused. Programs show their token \
+                   with each call instead."),
+        get("/v1/session", session::whose)
+            .told("getSession", "Who asks, and what for its token is good",
+                "The caller; for a stranger nobody."),
+        delete("/v1/session", session::end).wants(ANY, Free)
+            .told("logOut", "Log out of the console", "The session and its streams are over."),
+    ]
+}
+
+/// What operators look at beside figures.
+#[rustfmt::skip] // a row a route
+fn insights() -> Vec<Route> {
+    use Of::Other;
+    use Refusal::Busy;
+    use Scope::{Manage, Metrics, Read};
+    vec![
+        get("/v1/overview", overview::one).wants(&[Metrics], Other).refuses(ASKS)
+            .told("overview", "Everything that says how the server is", "It, now."),
+        get("/v1/overview/stream", overview::stream).wants(&[Metrics], Other).refuses(&[Busy])
+            .told("overviewStream", "The same, once a second",
+                "Server-sent events, each called `overview`. All who look see the same ones."),
+        get("/v1/meanings", insight::meanings).wants(&[Metrics], Other)
+            .told("meanings", "What names of counters and reasons mean", "All of them."),
+        get("/v1/log", insight::log).wants(&[Read], Other)
+            .told("log", "The newest warnings and errors of the server's log",
+                "As many as are kept, oldest first."),
+        get("/v1/configuration", insight::configuration).wants(&[Manage], Other).refuses(&[Busy])
+            .told("configuration", "The configuration in force, with its documentation",
+                "Every key. Secrets are hidden. What a reload would change is told too."),
     ]
 }
 

@@ -97,6 +97,8 @@ forms! {
     Place { "type": "string", "pattern": "^[0-9]{1,18}$" }
     /// Number of a webhook, in a path.
     Number { "type": "string", "pattern": "^[0-9]{1,9}$" }
+    /// Name of a file of the console.
+    FileName { "type": "string", "pattern": "^[a-z]+[.](css|html|js|svg)$" }
     /// Version of a transition.
     Version { "type": "string", "pattern": "^[0-9a-f]{16}$" }
     /// Quality of service.
@@ -159,6 +161,7 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
             UserName::json_schema(generator),
         ),
         "token" => ("Name of a token.", TokenName::json_schema(generator)),
+        "file" => ("Name of the file.", FileName::json_schema(generator)),
         "webhook" => ("The webhook's number.", Number::json_schema(generator)),
         "id" => ("Id of the push.", Decimal::json_schema(generator)),
         other => unreachable!("a path has {other}, which has no form here"),

@@ -60,6 +60,10 @@ pub(crate) enum Wrong {
     Unknown,
     /// Its time is over.
     Expired,
+    /// The session of the console that a cookie was for is over.
+    SessionOver,
+    /// A cookie came with a request that the console did not make.
+    CrossOrigin,
 }
 
 /// Reason why no token was made or revoked.
@@ -137,6 +141,11 @@ impl Token {
     /// It opens something for this product.
     pub(crate) fn is_for(&self, product: &str) -> bool {
         self.products.is_empty() || self.products.iter().any(|key| key.as_str() == product)
+    }
+
+    /// It opens nothing any more.
+    pub(crate) fn is_revoked(&self) -> bool {
+        *self.over.borrow()
     }
 
     /// Becomes true when it is revoked.

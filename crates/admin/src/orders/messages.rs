@@ -20,6 +20,7 @@ use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Messages in one list.
@@ -290,6 +291,12 @@ pub(crate) struct ClientsQuery {
     pub(crate) user: Option<String>,
     /// Only those whose identifier begins so.
     pub(crate) prefix: Option<String>,
+    /// Only those that are online from this address.
+    pub(crate) address: Option<IpAddr>,
+    /// Only those for whom so many messages wait, at least.
+    pub(crate) queued_min: Option<u32>,
+    /// Only those who lost so many messages since their session began, at least.
+    pub(crate) dropped_min: Option<u64>,
     /// Where the last page ended: its `next`.
     #[schemars(with = "Option<Place>")]
     pub(crate) after: Option<u64>,

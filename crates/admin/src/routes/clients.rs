@@ -17,7 +17,7 @@ use crate::orders::messages::{
 };
 use axum::Json;
 use axum::extract::State;
-use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::ports::topics::{ClientFilter, TopicAnswer, TopicCommand};
 
 type Told<T> = Result<Json<T>, Fault>;
 
@@ -25,9 +25,14 @@ type Told<T> = Result<Json<T>, Fault>;
 pub(crate) async fn list(State(api): Api, query: Asked<ClientsQuery>) -> Told<ClientPage> {
     let query = asked(query)?;
     let command = TopicCommand::Clients {
-        online: query.online,
-        user: query.user.map(Into::into),
-        prefix: query.prefix.map(Into::into),
+        of: ClientFilter {
+            online: query.online,
+            user: query.user.map(Into::into),
+            prefix: query.prefix.map(Into::into),
+            address: query.address,
+            queued_min: query.queued_min,
+            dropped_min: query.dropped_min,
+        },
         after: query.after,
         count: page(query.limit)?,
     };

@@ -19,7 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const INDEX: &str = "Holdline, the API for applications.
+/// What there is, for who asks with a program.
+pub(crate) const INDEX: &str = "Holdline, the API for applications. A browser finds the console here.
 
   GET  /healthz          is the process alive
   GET  /readyz           does it take everything
@@ -33,6 +34,7 @@ const INDEX: &str = "Holdline, the API for applications.
   GET  /v1/users         who may do what
   GET  /v1/tokens        tokens of this API, with scopes
   GET  /v1/audit_log     who called what, and what came of it
+  POST /v1/session       log in to the console
   GET  /v1/events        online, offline, reports and outcomes as a stream
   GET  /v1/webhooks      webhooks, and what they gave up
   GET  /v1/bridges       bridges, and whether their brokers are there
@@ -43,11 +45,6 @@ const INDEX: &str = "Holdline, the API for applications.
 Everything but the first three and this page wants `Authorization: Bearer TOKEN`. An error has a
 code, and says what would be right.
 ";
-
-/// `GET /`
-pub(crate) async fn index() -> &'static str {
-    INDEX
-}
 
 /// `GET /v1/bridges`
 pub(crate) async fn bridges(State(api): Api) -> Json<BridgeList> {
@@ -87,15 +84,21 @@ pub(crate) async fn metrics(State(api): Api) -> Result<Page, Fault> {
         counts: presence_routes::counted(&api).await.ok(),
         standing: api.settings.presence.standing(),
     };
-    let mut readings = (api.settings.readings)();
-    readings.extend(own(&api));
+    let readings = readings(&api);
     let version = api.settings.version;
     let text = prometheus::text(version, &status, &presence, &api.webhooks, &readings);
     Ok(Page("text/plain; version=0.0.4", text))
 }
 
+/// Figures beside those of the shards.
+pub(super) fn readings(api: &Shared) -> Vec<MetricReading> {
+    let mut readings = (api.settings.readings)();
+    readings.extend(own(api));
+    readings
+}
+
 /// The API's own figures.
-fn own(api: &Shared) -> [MetricReading; 5] {
+fn own(api: &Shared) -> [MetricReading; 6] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let reading = |name, help, value| MetricReading { name, help, value };
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
@@ -116,6 +119,7 @@ fn own(api: &Shared) -> [MetricReading; 5] {
             "Connections of the API that ended because nothing came, or nothing was taken.",
             of(&tally.timed_out),
         ),
+        reading("console_sessions", "Sessions of the console.", api.sessions.count() as u64),
         reading(
             "api_audit_log_lost_total",
             "Entries of the audit log that the disk did not take.",
@@ -150,7 +154,15 @@ fn is_taken(folder: &Path) -> bool {
     folder.read_dir().map_or(folder.exists(), |mut entries| entries.next().is_some())
 }
 
+/// The status; what the console saw of the longest turn meanwhile is not lost to others.
 async fn ask(api: &Shared) -> Result<Box<Status>, Fault> {
+    let mut status = status_now(api).await?;
+    status.turn_us_max = status.turn_us_max.max(api.live.turn_us_max.swap(0, Ordering::Relaxed));
+    Ok(status)
+}
+
+/// The shards' figures. Their longest turn is that since the last question.
+pub(super) async fn status_now(api: &Shared) -> Result<Box<Status>, Fault> {
     match api.ask(Command::Status).await? {
         Answer::Status(status) => Ok(status),
         _ => Err(Fault::internal()),

@@ -20,7 +20,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Events taken from the feed at once.
 const BATCH: usize = 256;
@@ -67,8 +67,7 @@ pub(crate) async fn events(
         }
     };
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
-    let over = caller.0.over();
-    let source = Source { api, filter, reader, id, caller, over, _permit: permit };
+    let source = Source { api, filter, reader, id, caller, _permit: permit };
     let told = stream::unfold(source, |mut source| async {
         let taken = source.next().await?;
         let told = source.tell(taken);
@@ -86,7 +85,6 @@ struct Source {
     /// Makes ids of boot and place.
     id: fn(u64, u64) -> String,
     caller: Caller,
-    over: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -95,11 +93,10 @@ impl Source {
     async fn next(&mut self) -> Option<Taken> {
         tokio::select! {
             biased;
-            // An error means that the token is gone: the same.
-            _ = self.over.wait_for(|over| *over) => None,
+            () = self.caller.ended() => None,
             taken = self.reader.next(BATCH) => {
                 let now_ms = (self.api.settings.wall_ms)();
-                taken.filter(|_| !self.caller.0.is_expired(now_ms))
+                taken.filter(|_| !self.caller.is_over(now_ms))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::hook::{Application, ids, test_api as hook_test_api};
 use super::stream::Client;
 use super::*;
 use model::ports::events::{ClientEvent, ClientWhat};
-use model::ports::topics::{ClientState, SubscriptionState, TopicAnswer, TopicCommand};
+use model::ports::topics::{ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand};
 use model::presence::PresenceVersion;
 use model::service::ServiceKind;
 use model::session::{Denial, Drop};
@@ -63,14 +63,19 @@ fn clients_are_told_and_kicked() {
         TopicCommand::DropSession(id) => TopicAnswer::Done(&**id != "x"),
         _ => TopicAnswer::Refused("not asked for"),
     });
-    let path = "/v1/clients?online=true&user=tills&prefix=a&after=7&limit=5";
+    let path = "/v1/clients?online=true&user=tills&prefix=a&address=192.0.2.7&queued_min=2&dropped_min=3&after=7&limit=5";
     let (status, told) = test_api.json("GET", path, "");
     assert_eq!((status, &told["next"]), (200, &json!("18446744073709551615")));
     check_answer("get", "/v1/clients", &told);
     let expected = TopicCommand::Clients {
-        online: Some(true),
-        user: Some("tills".into()),
-        prefix: Some("a".into()),
+        of: ClientFilter {
+            online: Some(true),
+            user: Some("tills".into()),
+            prefix: Some("a".into()),
+            address: Some([192, 0, 2, 7].into()),
+            queued_min: Some(2),
+            dropped_min: Some(3),
+        },
         after: Some(7),
         count: 5,
     };

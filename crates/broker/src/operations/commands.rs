@@ -8,7 +8,7 @@ use crate::retained::Most;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::ports::topics::{ClientState, SubscriptionState, TopicAnswer, TopicCommand};
+use model::ports::topics::{ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand};
 use model::session::{Denial, Denied};
 use model::topic::{Publication, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;
@@ -29,15 +29,8 @@ impl Broker {
             TopicCommand::Publish { message, delay_s } => {
                 return self.command_publish(now, ask, message, delay_s, fx);
             }
-            TopicCommand::Clients { online, user, prefix, after, count } => {
-                let fits = |key: Key| {
-                    let Some(session) = self.sessions.at(key) else { return false };
-                    let name = self.sessions.principal(session).user.as_deref();
-                    online.is_none_or(|online| session.online().is_some() == online)
-                        && user.as_deref().is_none_or(|user| name == Some(user))
-                        && prefix.as_deref().is_none_or(|prefix| session.id().starts_with(prefix))
-                };
-                self.clients(now, fits, after, count)
+            TopicCommand::Clients { of, after, count } => {
+                self.clients(now, |key| self.fits(key, &of), after, count)
             }
             TopicCommand::Client(id) => {
                 let key = self.sessions.find(&id);
@@ -103,6 +96,20 @@ impl Broker {
         let online = self.sessions.at(key).is_some_and(|session| session.conn().is_some());
         self.end(now, key, Denied::of(Denial::AdminKick, CloseReason::AdminKick), fx);
         online
+    }
+
+    fn fits(&self, key: Key, of: &ClientFilter) -> bool {
+        let Some(session) = self.sessions.at(key) else { return false };
+        let online = session.online().is_some();
+        let name = || self.sessions.principal(session).user.as_deref();
+        let address = || session.peer().filter(|_| online).map(|peer| peer.ip().to_canonical());
+        let queued = || session.more.as_ref().map_or(0, |more| more.queue.count() as u32);
+        of.online.is_none_or(|wanted| online == wanted)
+            && of.user.as_deref().is_none_or(|user| name() == Some(user))
+            && of.prefix.as_deref().is_none_or(|prefix| session.id().starts_with(prefix))
+            && of.address.is_none_or(|from| address() == Some(from.to_canonical()))
+            && of.queued_min.is_none_or(|least| queued() >= least)
+            && of.dropped_min.is_none_or(|least| session.dropped() >= least)
     }
 
     fn clients(
@@ -221,8 +228,8 @@ mod tests {
 
     /// A page of clients whose names begin so: how many there are, and where to go on.
     fn page(broker: &mut Broker, prefix: &str, after: Option<u64>) -> (usize, Option<u64>) {
-        let (online, user, prefix, count) = (None, None, Some(prefix.into()), u32::MAX);
-        match ask(broker, TopicCommand::Clients { online, user, prefix, after, count }) {
+        let of = ClientFilter { prefix: Some(prefix.into()), ..ClientFilter::default() };
+        match ask(broker, TopicCommand::Clients { of, after, count: u32::MAX }) {
             TopicAnswer::Clients { clients, next } => (clients.len(), next),
             other => panic!("{other:?}"),
         }

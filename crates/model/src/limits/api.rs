@@ -27,6 +27,20 @@ section! {
         bodies_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 36, "bytes");
         /// Tokens, beside the first one. One more is refused.
         tokens_max: u32 = 1_000, whole(0..=1_000_000, "tokens");
+        /// Warnings and errors of the log that are kept in memory for /v1/log. The oldest make
+        /// room.
+        log_lines_max: u32 = 1_000, whole(0..=100_000, "lines");
+        /// Sessions of the console at once, of all who logged in. One more ends the one that has
+        /// asked nothing for longest.
+        console_sessions_max: u32 = 256, whole(1..=65_536, "sessions");
+        /// Time after which a session of the console that asks nothing ends. A page that is in
+        /// front and shows live figures asks.
+        console_idle_s_max: u32 = 30 * 60, whole(1..=604_800, "seconds");
+        /// Time after which a session of the console ends, whatever it asks.
+        console_age_s_max: u32 = 12 * 3_600, whole(1..=604_800, "seconds");
+        /// Wrong tokens that one source (an IPv4 address, or a /64 of IPv6) may try in a minute to
+        /// log in to the console. One more is told to come back (429), and so is a right one.
+        console_failures_a_source_max: u32 = 10, whole(1..=10_000, "log-ins a minute");
         /// The audit log of calls, in the data folder. The older half makes room.
         audit_log_bytes_max: u64 = 64 * 1024 * 1024, whole(64 << 10..=1 << 36, "bytes");
     }

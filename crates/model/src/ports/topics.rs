@@ -7,7 +7,7 @@
 use crate::close::CloseReason;
 use crate::presence::PresenceVersion;
 use crate::topic::{Publication, Qos, SubscriptionOptions};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A question or an order about topics and sessions.
@@ -22,12 +22,8 @@ pub enum TopicCommand {
     },
     /// A page of clients. Answer: `Clients`.
     Clients {
-        /// Only those with a connection (or only those without).
-        online: Option<bool>,
-        /// Only those of this user.
-        user: Option<Box<str>>,
-        /// Only those whose identifier begins so.
-        prefix: Option<Box<str>>,
+        /// Which ones.
+        of: ClientFilter,
         /// Where the last page ended.
         after: Option<u64>,
         /// The most to return.
@@ -56,6 +52,23 @@ pub enum TopicCommand {
     },
     /// Forget the retained message of a topic. Answer: `Done`.
     ClearRetained(Box<str>),
+}
+
+/// Which clients are meant: those for whom all of it holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ClientFilter {
+    /// With a connection (or without).
+    pub online: Option<bool>,
+    /// Of this user.
+    pub user: Option<Box<str>>,
+    /// Whose identifier begins so.
+    pub prefix: Option<Box<str>>,
+    /// Whose connection comes from this address.
+    pub address: Option<IpAddr>,
+    /// For whom so many messages wait, at least.
+    pub queued_min: Option<u32>,
+    /// Who lost so many messages since the session began, at least.
+    pub dropped_min: Option<u64>,
 }
 
 /// An answer.

@@ -9,6 +9,7 @@ use super::{
     AutoSubscribeSection, BridgeSection, Config, Rewrite, SECTIONS, WebhookSection, usual_limits,
     usual_listeners,
 };
+use admin::{ConfigSection, ConfigSetting};
 use base::setting::{Reload, Section, Setting, Shown, Value};
 use base::text::quoted;
 use model::product::Secret;
@@ -55,8 +56,26 @@ struct Entry {
 }
 
 impl Entry {
+    fn told(&self) -> ConfigSetting {
+        let usual = self.usual.as_ref();
+        ConfigSetting {
+            name: self.setting.name.to_owned(),
+            value: self.shown(),
+            default: usual.map(|usual| self.as_shown(usual)),
+            is_default: usual == Some(&self.value),
+            allowed: self.setting.kind.allowed(),
+            text: self.setting.text.split_whitespace().collect::<Vec<_>>().join(" "),
+            live: self.setting.reload == Reload::Live,
+        }
+    }
+
     fn shown(&self) -> String {
-        match (self.setting.shown, &self.value) {
+        self.as_shown(&self.value)
+    }
+
+    /// A value of this key, as far as it may be seen.
+    fn as_shown(&self, value: &Value) -> String {
+        match (self.setting.shown, value) {
             (Shown::Never, Value::Text(text)) if !text.is_empty() => quoted(HIDDEN),
             (Shown::Never, Value::List(texts)) => {
                 Value::List(texts.iter().map(|_| HIDDEN.to_owned()).collect()).to_string()
@@ -80,6 +99,20 @@ pub(super) fn to_toml(config: &Config) -> String {
         }
     }
     out
+}
+
+/// The effective tree with what every key means, for the API.
+pub(super) fn shown(config: &Config) -> Vec<ConfigSection> {
+    let about = |page: &Page| {
+        let name = page.sheet.path.split('.').next();
+        SECTIONS.iter().find(|(of, _)| Some(*of) == name).map_or("", |(_, about)| about)
+    };
+    let section = |page: Page| ConfigSection {
+        header: page.sheet.header.clone(),
+        about: about(&page).to_owned(),
+        settings: page.entries.iter().map(Entry::told).collect(),
+    };
+    pages(config).into_iter().map(section).collect()
 }
 
 /// What `new` has that `old` has not, and the other way round.

@@ -86,6 +86,9 @@ section! {
         /// data folder, in api.token. Never printed or logged. Tokens that may do less are made by
         /// `holdline token make`.
         token: Hidden = Hidden::default(), TOKEN, secret;
+        /// Whether the console, a page for operators in a browser, is given at / of the API's
+        /// address. Who logs in there shows a token.
+        console: bool = true;
         /// Whether webhooks are posted through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY
         /// names. It sees what is posted to http:// addresses.
         proxy_from_environment: bool = false;

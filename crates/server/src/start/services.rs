@@ -1,5 +1,6 @@
 //! Each crate's own start: configuration's words become the crate's.
 
+use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::{ServerOutside, StartError};
 use crate::access::Entrance;
@@ -29,6 +30,8 @@ pub(super) struct Parts {
     pub(super) bridges: admin::BridgeStatuses,
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
+    /// For who looks at the configuration.
+    pub(super) shown: ShownConfig,
 }
 
 /// Starts the HTTP API at its listener, with its first token.
@@ -38,7 +41,7 @@ pub(super) fn start_api(
     webhooks: Vec<admin::Webhook>,
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
-    let Parts { switchboard, feed, storage, entrance, queries, bridges, stream } = parts;
+    let Parts { switchboard, feed, storage, entrance, queries, bridges, stream, shown } = parts;
     let statuses = bridges.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
@@ -52,6 +55,7 @@ pub(super) fn start_api(
         version: env!("CARGO_PKG_VERSION"),
         webhooks,
         backlog: Some(storage.backlog.clone()),
+        console: config.api.console,
         users: entrance.users(),
         presence: queries,
         dead_letters: Some(admin::DeadLetterSettings::in_folder(
@@ -75,6 +79,8 @@ pub(super) fn start_api(
             logs: looked.sizes().iter().map(health).collect(),
         }),
         bridges,
+        log: Arc::new(crate::recent_log::lines),
+        configuration: Arc::new(move || shown.show()),
         backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };

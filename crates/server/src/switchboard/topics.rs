@@ -57,14 +57,14 @@ impl<O: Outside + Send> Switchboard<O> {
 
     /// A page is taken from one shard after the other, as with devices.
     fn clients(&self, command: TopicCommand, so_far: Vec<ClientState>, reply: Reply) {
-        let TopicCommand::Clients { online, user, prefix, after, count } = command else { return };
+        let TopicCommand::Clients { of, after, count } = command else { return };
         let (shard, inside) = Self::place(after);
         if shard >= self.shards() {
             let answer = TopicAnswer::Clients { clients: so_far, next: None };
             return reply(Answer::Topics(answer));
         }
-        let again = (user.clone(), prefix.clone());
-        let command = TopicCommand::Clients { online, user, prefix, after: inside, count };
+        let again = of.clone();
+        let command = TopicCommand::Clients { of, after: inside, count };
         let this = self.clone();
         let merge = move |answer: Answer| {
             let Answer::Topics(TopicAnswer::Clients { clients, next }) = answer else {
@@ -77,8 +77,7 @@ impl<O: Outside + Send> Switchboard<O> {
             if left == 0 || next.is_none() {
                 return reply(Answer::Topics(TopicAnswer::Clients { clients: all, next }));
             }
-            let (user, prefix) = again;
-            let rest = TopicCommand::Clients { online, user, prefix, after: next, count: left };
+            let rest = TopicCommand::Clients { of: again, after: next, count: left };
             this.clients(rest, all, reply);
         };
         self.gather(vec![(ShardId(shard), Command::Topics(command))], Box::new(merge));

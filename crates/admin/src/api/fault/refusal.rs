@@ -21,6 +21,7 @@ pub(crate) enum Refusal {
     NoDirectory,
     NoDeadLetters,
     TooLarge,
+    TooManyLogins,
     BackupFailed,
     Busy,
     DirectoryFailed,
@@ -28,7 +29,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Refusal; 15] = [
+    pub(crate) const ALL: [Refusal; 16] = [
         Refusal::Bad,
         Refusal::Unauthorized,
         Refusal::Forbidden,
@@ -40,6 +41,7 @@ impl Refusal {
         Refusal::NoDirectory,
         Refusal::NoDeadLetters,
         Refusal::TooLarge,
+        Refusal::TooManyLogins,
         Refusal::BackupFailed,
         Refusal::Busy,
         Refusal::DirectoryFailed,
@@ -52,11 +54,12 @@ impl Refusal {
             Refusal::Bad => "The request makes no sense; the message says what is allowed.",
             Refusal::Unauthorized => {
                 "The token is missing, wrong or over: `unauthorized`, `wrong_token`, \
-                 `expired_token`."
+                 `expired_token`; or the console's session is: `session_over`."
             }
             Refusal::Forbidden => {
                 "The token is good for something else (`scope_missing`), or for another product \
-                 (`product_forbidden`)."
+                 (`product_forbidden`), or a page of another origin used the console's session \
+                 (`cross_origin`)."
             }
             Refusal::NotFound => {
                 "The product, device, push, client, subscription, retained message, user, \
@@ -72,6 +75,9 @@ impl Refusal {
             Refusal::NoDirectory => "No directory is configured.",
             Refusal::NoDeadLetters => "This server keeps no dead letters.",
             Refusal::TooLarge => "The body is too large.",
+            Refusal::TooManyLogins => {
+                "Too many wrong tokens came from this address within a minute."
+            }
             Refusal::BackupFailed => "The backup was not made; the message says why.",
             Refusal::Busy => {
                 "`busy`: a queue was full and nothing was done. `store_failed`: the store is full \
@@ -92,12 +98,15 @@ impl Refusal {
         match self {
             Refusal::Bad => vec![Fault::bad("`wait_ms` is at most 30000")],
             Refusal::Unauthorized => {
-                [Wrong::Missing, Wrong::Unknown, Wrong::Expired].map(Fault::unauthorized).into()
+                [Wrong::Missing, Wrong::Unknown, Wrong::Expired, Wrong::SessionOver]
+                    .map(Fault::unauthorized)
+                    .into()
             }
             Refusal::Forbidden => {
                 let message = "this wants a token with `push` (or `admin`), and ci has `read`: \
                                have another one made (POST /v1/tokens)";
-                vec![Fault::new(StatusCode::FORBIDDEN, "scope_missing", message)]
+                let missing = Fault::new(StatusCode::FORBIDDEN, "scope_missing", message);
+                vec![missing, Fault::unauthorized(Wrong::CrossOrigin)]
             }
             Refusal::NotFound => vec![Fault::unknown("product")],
             Refusal::SlowBody => vec![Fault::slow_body()],
@@ -113,6 +122,7 @@ impl Refusal {
             Refusal::TooLarge => {
                 vec![Fault::too_large("the push has 5000 bytes of at most 4096")]
             }
+            Refusal::TooManyLogins => vec![Fault::too_many_logins(60)],
             Refusal::BackupFailed => {
                 vec![Fault::backup("/var/backups/holdline: No space left on device".into())]
             }

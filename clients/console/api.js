@@ -1,0 +1,119 @@
+// The API, as the console calls it: JSON with the session's cookie, and streams of events.
+//
+// Paths are relative, so that the console works below any path of a proxy. It knows no page.
+
+/** A call that the API refused, or that did not come through. */
+export class Refused extends Error {
+  /**
+   * @param {number} status 0: nothing came back
+   * @param {string} code
+   * @param {string} message
+   */
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** What whoever asked hears when the session is over. */
+let whenOver = () => {};
+
+/** @param {() => void} over */
+export function onSessionOver(over) {
+  whenOver = over;
+}
+
+/** Longest time for an answer, milliseconds: what a push may wait, and then some. */
+const ANSWER_MS = 45_000;
+
+/**
+ * Calls the API.
+ * @param {string} method
+ * @param {string} path without the first slash
+ * @param {any} [body]
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function ask(method, path, body, signal) {
+  const limit = AbortSignal.timeout(ANSWER_MS);
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: { 'Holdline-Console': '1' },
+      cache: 'no-store',
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Refused(0, 'unreachable', 'The server does not answer.');
+  }
+  const told = await answer.json().catch(() => null);
+  if (answer.ok) return told;
+  const { code = 'failed', message = `The answer was ${answer.status}.` } = told?.error ?? {};
+  if (answer.status === 401 && path !== 'v1/session') whenOver();
+  throw new Refused(answer.status, code, message);
+}
+
+/**
+ * A path with a query; what is null, undefined or an empty text is left out.
+ * @param {string} path
+ * @param {Record<string, string | number | boolean | null | undefined>} query
+ */
+export function withQuery(path, query) {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== '');
+  const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]));
+  return pairs.length ? `${path}?${text}` : path;
+}
+
+/** Whether somebody looks at the page. */
+const isSeen = () => document.visibilityState !== 'hidden';
+
+/**
+ * Follows a stream while somebody looks at the page; comes back when it breaks off.
+ * @param {() => string} path where it is, asked each time that it is opened
+ * @param {Record<string, (told: any, id: string) => void>} heard by the names of events
+ * @param {(state: 'live' | 'paused' | 'lost') => void} [changed]
+ * @returns {() => void} ends it
+ */
+export function follow(path, heard, changed = () => {}) {
+  /** @type {EventSource | null} */
+  let source = null;
+  let timer = 0;
+  let waits_ms = 500;
+  const close = () => {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+  };
+  const open = () => {
+    close();
+    if (!isSeen()) return changed('paused');
+    const opened = (source = new EventSource(path()));
+    opened.onopen = () => {
+      waits_ms = 500;
+      changed('live');
+    };
+    opened.onerror = () => {
+      if (source !== opened) return;
+      close();
+      changed('lost');
+      // A stream does not say why it was refused; the session does.
+      ask('GET', 'v1/session').then(told => told.session || whenOver(), () => {});
+      timer = window.setTimeout(open, waits_ms);
+      waits_ms = Math.min(waits_ms * 2, 10_000);
+    };
+    for (const [name, hear] of Object.entries(heard)) {
+      opened.addEventListener(name, event => hear(JSON.parse(event.data), event.lastEventId));
+    }
+  };
+  const look = () => (isSeen() ? open() : (close(), changed('paused')));
+  document.addEventListener('visibilitychange', look);
+  open();
+  return () => {
+    document.removeEventListener('visibilitychange', look);
+    close();
+  };
+}

@@ -1,0 +1,267 @@
+// The console: the door, the rail, and which page is shown.
+//
+// What is shown is in the address behind `#`, so that every view can be linked and gone back to. It
+// knows no figure; pages know their own. A page begins with `show` and ends with what that returns.
+
+import { ask, follow, onSessionOver, Refused } from './api.js';
+import { h, say, set } from './dom.js';
+import { duration, field, notice, why } from './show.js';
+import * as access from './access.js';
+import * as clients from './clients.js';
+import * as configuration from './configuration.js';
+import * as events from './events.js';
+import * as log from './log.js';
+import * as overview from './overview.js';
+import * as push from './push.js';
+import * as reasons from './reasons.js';
+import * as slow from './slow.js';
+import * as topics from './topics.js';
+
+/**
+ * @typedef {object} Session
+ * @property {string} token
+ * @property {string[]} scopes
+ * @property {string[]} products
+ * @property {number | null} ends_ms
+ */
+
+/**
+ * What a page is given.
+ * @typedef {object} Place
+ * @property {Element} root where it is shown
+ * @property {URLSearchParams} query what of it is wanted
+ * @property {(query: Record<string, string>) => void} go shows it with another query
+ * @property {(scope: string) => boolean} may whether whoever is logged in may do that
+ * @property {(hear: (overview: any) => void) => void} live hears how the server is, once a second
+ * @property {AbortSignal} gone told when the page is left
+ */
+
+/** @typedef {{ title: string, scopes: string[], lead: string, show: (place: Place) => void }} Page */
+
+/** Pages by their names, in groups of the rail. @type {[string, Record<string, Page>][]} */
+const GROUPS = [
+  ['Now', { overview: overview.page, events: events.page, log: log.page }],
+  ['Who is here', { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
+  ['Messages', { topics: topics.page, push: push.page }],
+  ['Why', { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
+  ['Server', { users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page }],
+];
+
+/** @type {Record<string, Page>} */
+const PAGES = Object.assign({}, ...GROUPS.map(([, pages]) => pages));
+
+/** @type {Session | null} */
+let session = null;
+let leave = new AbortController();
+let unfollow = () => {};
+/** @type {any} */
+let newest = null;
+/** @type {Set<(overview: any) => void>} */
+const hearers = new Set();
+
+const may = (/** @type {string} */ scope) => session?.scopes.includes(scope) ?? false;
+
+// -- how it looks
+
+/** @param {string} theme */
+function wear(theme) {
+  if (theme === 'system') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+/** What was chosen before; a browser may keep nothing. */
+function chosen() {
+  try {
+    return localStorage.getItem('theme') ?? 'system';
+  } catch {
+    return 'system';
+  }
+}
+
+function themes() {
+  const options = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark']];
+  const select = h('select', { id: 'theme' },
+    options.map(([value, label]) => h('option', { value, selected: value === chosen() }, label)));
+  select.addEventListener('change', () => {
+    wear(select.value);
+    try {
+      localStorage.setItem('theme', select.value);
+    } catch {
+      // It holds until the page is left.
+    }
+  });
+  return h('label', { class: 'field' }, h('span', { class: 'quiet' }, 'Look'), select);
+}
+
+const brand = () => h('div', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline');
+
+// -- the door
+
+/** @param {string} [said] */
+function door(said = '') {
+  unfollow();
+  leave.abort();
+  session = null;
+  const token = h('input', {
+    id: 'token', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1024,
+    spellcheck: 'false', 'aria-describedby': 'door-fault',
+  });
+  const fault = h('p', { id: 'door-fault', class: 'fault', role: 'alert' }, said);
+  const enter = h('button', { type: 'submit' }, 'Log in');
+  const form = h('form', {}, h('h1', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline'),
+    field('Token of the API', token), fault, enter,
+    h('p', { class: 'quiet' }, 'The first token, which may do everything, is in the server’s data folder, in ',
+      h('code', {}, 'api.token'), '. One that may only look: ',
+      h('code', {}, 'holdline token make NAME --scope read'), '.'));
+  form.addEventListener('submit', async event => {
+    event.preventDefault();
+    enter.disabled = true;
+    try {
+      session = (await ask('POST', 'v1/session', { token: token.value.trim() })).session;
+      room();
+    } catch (error) {
+      const said = error instanceof Refused && error.status === 401 ? 'This token opens nothing here.' : why(error);
+      set(fault, said);
+      enter.disabled = false;
+      token.select();
+    }
+  });
+  document.title = 'Holdline: log in';
+  set(document.body, h('main', { id: 'door' }, form));
+  token.focus();
+}
+
+async function out() {
+  await ask('DELETE', 'v1/session').catch(() => {});
+  door('You are logged out.');
+}
+
+// -- the room
+
+function room() {
+  const open = (/** @type {boolean} */ is) => {
+    rail.classList.toggle('open', is);
+    menu.setAttribute('aria-expanded', String(is));
+  };
+  const menu = h('button', { id: 'menu', class: 'second', type: 'button', 'aria-expanded': 'false',
+    'aria-controls': 'pages' }, 'Menu');
+  menu.addEventListener('click', () => open(!rail.classList.contains('open')));
+  const seen = (/** @type {Page} */ page) => page.scopes.some(may);
+  const groups = GROUPS.map(([title, pages]) => {
+    const shown = Object.entries(pages).filter(([, page]) => seen(page));
+    return shown.length > 0 && [h('h2', {}, title), h('ul', {},
+      shown.map(([name, page]) => h('li', {}, h('a', { href: `#/${name}` }, page.title))))];
+  });
+  const logout = h('button', { id: 'logout', class: 'second', type: 'button' }, 'Log out');
+  logout.addEventListener('click', out);
+  const rail = h('header', { id: 'rail' },
+    h('div', { class: 'bar' }, brand(), menu),
+    h('nav', { id: 'pages', 'aria-label': 'Pages' }, ...groups.filter(Boolean).map(it => /** @type {any} */ (it)).flat()),
+    h('div', { class: 'who' }, h('div', {}, h('small', {}, 'Logged in with '), h('bdi', {}, session?.token ?? ''),
+      h('div', { class: 'quiet' }, session?.scopes.includes('admin') ? 'may do everything' : session?.scopes.join(', '))),
+    themes(), logout));
+  rail.addEventListener('click', event => {
+    if (event.target instanceof Element && event.target.closest('a')) open(false);
+  });
+  set(document.body, h('a', { class: 'skip', href: '#main', onclick: (/** @type {Event} */ event) => {
+    event.preventDefault();
+    document.getElementById('main')?.focus();
+  } }, 'To the page'), h('div', { id: 'frame' }, rail,
+    h('main', { id: 'main', tabindex: -1 },
+      h('header', {}, h('h1', { id: 'title' }), h('span', { id: 'live', class: 'live quiet' }), h('p', { id: 'lead', class: 'lead' })),
+      h('div', { id: 'page' }))),
+  h('div', { id: 'notices', role: 'status', 'aria-live': 'polite' }));
+  listen();
+  show();
+}
+
+/** Hears how the server is, once for all pages. */
+function listen() {
+  unfollow();
+  if (!may('metrics')) return;
+  let state = 'lost';
+  const tell = () => {
+    const place = document.getElementById('live');
+    if (!place) return;
+    const age_ms = newest ? Date.now() - heard_ms : 0;
+    const old = newest && age_ms > 3_000 ? `, figures are ${duration(age_ms)} old` : '';
+    const words = { live: old ? `Live${old}` : 'Live', paused: 'Paused', lost: `Not connected${old}` };
+    say(place, words[/** @type {'live'} */ (state)]);
+    place.dataset.state = old && state === 'live' ? 'stale' : state;
+  };
+  let heard_ms = 0;
+  const end = follow(() => 'v1/overview/stream', {
+    overview: told => {
+      newest = told;
+      heard_ms = Date.now();
+      overview.keep(told);
+      hearers.forEach(hear => hear(told));
+      tell();
+    },
+  }, it => {
+    state = it;
+    tell();
+  });
+  const timer = setInterval(tell, 1_000);
+  unfollow = () => {
+    end();
+    clearInterval(timer);
+  };
+}
+
+/** Shows the page that the address names. */
+function show() {
+  if (!session) return;
+  const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
+  const first = Object.keys(PAGES).find(name => PAGES[name].scopes.some(may));
+  const name = path in PAGES && PAGES[path].scopes.some(may) ? path : (first ?? 'overview');
+  const page = PAGES[name];
+  leave.abort();
+  leave = new AbortController();
+  hearers.clear();
+  const root = document.getElementById('page');
+  const title = document.getElementById('title');
+  const lead = document.getElementById('lead');
+  if (!root || !title || !lead) return;
+  for (const link of document.querySelectorAll('#pages a')) {
+    if (link.getAttribute('href') === `#/${name}`) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  const isOther = title.textContent !== page.title;
+  say(title, page.title);
+  say(lead, page.lead);
+  document.title = `${page.title} – Holdline`;
+  set(root);
+  page.show({
+    root,
+    query: new URLSearchParams(query),
+    go: wanted => {
+      const text = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)).toString();
+      const to = `#/${name}${text ? `?${text}` : ''}`;
+      if (location.hash === to) show();
+      else location.hash = to;
+    },
+    may,
+    live: hear => {
+      hearers.add(hear);
+      if (newest) hear(newest);
+    },
+    gone: leave.signal,
+  });
+  if (isOther) window.scrollTo(0, 0);
+}
+
+wear(chosen());
+window.addEventListener('hashchange', show);
+window.addEventListener('unhandledrejection', event => {
+  // A page that was left had asked for something.
+  if (event.reason instanceof DOMException && event.reason.name === 'AbortError') return event.preventDefault();
+  event.preventDefault();
+  notice(why(event.reason), 'bad');
+});
+onSessionOver(() => session && door('The session is over: log in again.'));
+ask('GET', 'v1/session').then(told => {
+  session = told.session;
+  if (session) room();
+  else door();
+}, error => door(why(error)));

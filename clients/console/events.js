@@ -1,0 +1,97 @@
+// Events as they happen: who comes, who goes and why, what was lost.
+
+import { follow, withQuery } from './api.js';
+import { h, put, set } from './dom.js';
+import { badge, card, moment, name, number, table } from './show.js';
+import { choice, search, text } from './clients.js';
+
+/** Events that are kept on the page. */
+const KEPT_MAX = 200;
+
+/** Time between two drawings, milliseconds: there may be thousands of events a second. */
+const DRAW_MS = 250;
+
+const TYPES = ['online', 'offline', 'report', 'pushed', 'client_connected', 'client_disconnected', 'client_refused',
+  'session_ended', 'client_subscribed', 'client_unsubscribed', 'messages_dropped'];
+
+/** @param {any} it */
+const whose = it => (it.device !== undefined
+  ? h('a', { href: `#/devices?${new URLSearchParams({ product: it.product, device: it.device })}` }, name(it.device))
+  : it.client_id !== undefined
+    ? h('a', { href: `#/clients?client_id=${encodeURIComponent(it.client_id)}` }, name(it.client_id))
+    : '–');
+
+/** @param {any} it */
+function about(it) {
+  const parts = [it.protocol, it.peer, it.resumed && 'resumed', it.reason && h('a', { href: '#/closes' }, it.reason),
+    it.outcome, it.filter && name(it.filter), it.count !== undefined && `${number(it.count)} lost`, it.body && name(it.body)];
+  return parts.filter(Boolean).flatMap((part, at) => (at ? [', ', part] : [part]));
+}
+
+/** @param {string} type */
+const kind = type => (/^(online|client_connected)$/.test(type) ? 'good' : /refused|dropped/.test(type) ? 'bad' : 'off');
+
+/**
+ * A list of events, the newest first, with those that the server still remembers.
+ * @param {import('./console.js').Place} place
+ * @param {string[]} types
+ * @param {(event: any) => boolean} wanted
+ * @param {string} none
+ * @param {Record<string, string | null>} [query]
+ */
+export function watch(place, types, wanted, none, query = {}) {
+  const list = h('div');
+  /** @type {any[]} */
+  let kept = [];
+  let lost = 0;
+  let last = 'none'; // no id of this server: it tells all that it remembers
+  let timer = 0;
+  const draw = () => {
+    timer = 0;
+    set(list, lost > 0 && h('p', { class: 'quiet' }, `At least ${number(lost)} events are missing here: they came faster than they could be shown.`),
+      table('Events', [
+        { title: 'At', head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
+        { title: 'Event', cell: it => badge(it.type, /** @type {any} */ (kind(it.type))) },
+        { title: 'Who', cell: whose },
+        { title: 'What', cell: about },
+      ], [...kept].reverse(), none));
+  };
+  const soon = () => (timer ||= window.setTimeout(draw, DRAW_MS));
+  const heard = Object.fromEntries(types.map(type => [type, (/** @type {any} */ it, /** @type {string} */ id) => {
+    last = id;
+    if (!wanted(it)) return;
+    kept.push(it);
+    if (kept.length > KEPT_MAX) kept = kept.slice(-KEPT_MAX);
+    soon();
+  }]));
+  const end = follow(() => withQuery('v1/events', { type: types.join(','), last_event_id: last, ...query }), {
+    ...heard,
+    gap: told => {
+      lost += told.lost ?? 0;
+      soon();
+    },
+  });
+  place.gone.addEventListener('abort', () => {
+    end();
+    clearTimeout(timer);
+  });
+  draw();
+  return list;
+}
+
+/** @param {import('./console.js').Place} place */
+function show(place) {
+  const { query } = place;
+  put(place.root, search(place, [
+    ['Event', choice('type', [['', 'All'], ...TYPES.map(it => /** @type {[string, string]} */ ([it, it]))])],
+    ['Product (devices only)', text('product')], ['Who, or what of it', text('with')],
+  ]));
+  const type = query.get('type');
+  const sought = (query.get('with') ?? '').toLowerCase();
+  const types = type && TYPES.includes(type) ? [type] : TYPES;
+  const wanted = (/** @type {any} */ it) => !sought || JSON.stringify(Object.values(it)).toLowerCase().includes(sought);
+  const list = watch(place, types, wanted, 'Nothing yet. The server remembers events only while somebody listens; what comes now is shown.', { product: query.get('product') });
+  put(place.root, card(`The newest ${KEPT_MAX}, as they happen`, list));
+}
+
+export const page = { title: 'Events', scopes: ['read'], lead: 'Who comes, who goes and why, as it happens. What was before is remembered while anybody listens: this page, a webhook, a stream.', show };

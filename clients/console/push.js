@@ -1,0 +1,78 @@
+// A push, and what becomes of it: when it was asked for, taken, and acknowledged by the device.
+
+import { ask, follow, withQuery } from './api.js';
+import { h, put, set } from './dom.js';
+import { badge, card, field, loaded, moment, name, number, pairs, why } from './show.js';
+import { curl } from './topics.js';
+
+/** Time that an answer waits for the device, milliseconds. */
+const WAIT_MS = 10_000;
+
+/** @param {string} word */
+const outcome = word => badge(word, word === 'delivered' ? 'good' : word === 'stored' ? 'warn' : 'bad');
+
+/** @param {import('./console.js').Place} place */
+function show(place) {
+  const product = h('input', { name: 'product', required: true, autocomplete: 'off', value: place.query.get('product') ?? '' });
+  const device = h('input', { name: 'device', required: true, autocomplete: 'off', value: place.query.get('device') ?? '' });
+  const body = h('textarea', { name: 'body', required: true });
+  const ttl = h('input', { name: 'ttl_s', type: 'number', min: 0, max: 31_536_000, value: 86_400, required: true });
+  const urgent = h('input', { type: 'checkbox', name: 'priority' });
+  const [steps, state, code] = [h('ol', { class: 'steps', role: 'log', 'aria-label': 'What becomes of it' }), h('div'), h('div')];
+  /** @type {string | null} */
+  let sent = null;
+  /** @type {any[]} */
+  let early = [];
+  let began = 0;
+  const step = (/** @type {any[]} */ ...told) => put(steps, h('li', {},
+    h('time', { class: 'mono' }, `+${number(Math.round(performance.now() - began))} ms`), h('span', {}, ...told)));
+  const told = (/** @type {any} */ event) => {
+    if (event.type === 'pushed' && event.push === sent) {
+      step(name(event.device), ': ', outcome(event.outcome), event.reason ? ` ${event.reason}` : '', ' (told by the event ', h('code', {}, 'pushed'), ')');
+    }
+  };
+  if (place.may('read')) {
+    const end = follow(() => 'v1/events?type=pushed,online,offline', {
+      // It may be told before the answer has told which one it is.
+      pushed: event => (sent === '' ? early.push(event) : told(event)),
+      online: event => began && event.device === device.value && step(name(event.device), ' came online'),
+      offline: event => began && event.device === device.value && step(name(event.device), ` went (${event.reason})`),
+    });
+    place.gone.addEventListener('abort', end);
+  }
+  const look = () => place.may('read') && loaded(state, async () => {
+    const it = await ask('GET', withQuery('v1/device', { product: product.value, device: device.value }), undefined, place.gone);
+    return pairs([['Device', it.online ? 'online' : 'offline'], ['Since', moment(it.since_ms)],
+      ['Pushes that wait', number(it.waiting)], ['On the way', number(it.inflight)]]);
+  });
+  const send = h('button', { type: 'submit' }, 'Push');
+  const form = h('form', { class: 'grid' }, h('div', { class: 'cards' }, field('Product', product), field('Device', device)),
+    field('Body', body), h('div', { class: 'row foot' }, field('May wait, seconds', ttl),
+      h('label', { class: 'check' }, urgent, 'Before others (high priority)'), send));
+  form.addEventListener('submit', async event => {
+    event.preventDefault();
+    send.disabled = true;
+    [began, sent, early] = [performance.now(), '', []];
+    set(steps);
+    const order = { product: product.value, device: device.value, body: body.value, ttl_s: Number(ttl.value),
+      priority: urgent.checked ? 'high' : 'normal', receipts: true, wait_ms: WAIT_MS };
+    set(code, curl('v1/pushes', order));
+    step('Asked for; the answer waits up to 10 s for the device.');
+    try {
+      const answer = await ask('POST', 'v1/pushes', order, place.gone);
+      sent = answer.id;
+      const [first] = answer.outcomes;
+      step('Push ', h('span', { class: 'mono' }, answer.id), ': ', outcome(first.outcome), first.reason ? ` ${first.reason}` : '',
+        first.outcome === 'stored' ? ' – it waits for the device, and is told here when it comes.' : '');
+      early.forEach(told);
+    } catch (error) {
+      step(h('span', { class: 'fault' }, why(error)));
+    }
+    send.disabled = false;
+    look();
+  });
+  put(place.root, card('Push to a device', form, code), card('What becomes of it', steps, state));
+  if (product.value && device.value) look();
+}
+
+export const page = { title: 'Push', scopes: ['push'], lead: 'Send a push to one device and watch it arrive.', show };

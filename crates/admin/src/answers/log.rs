@@ -1,0 +1,24 @@
+//! Lines of the server's log.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A line of the log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct LogLine {
+    /// Its number since the start, without holes: what is missing was not kept.
+    pub number: u64,
+    /// Unix millisecond.
+    pub at_ms: u64,
+    /// `warn` or `error`.
+    pub level: &'static str,
+    /// What is said, with its fields behind.
+    pub text: String,
+}
+
+/// The newest lines.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RecentLines {
+    /// Oldest first.
+    pub(crate) lines: Vec<LogLine>,
+}

@@ -1,0 +1,62 @@
+//! Everything that says how the server is, for one look: what the console shows first.
+
+use super::operations::{Readiness, Status};
+use super::presence::{PresenceCounts, PresenceStatus};
+use crate::{MetricReading, process};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How the server is.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Overview {
+    /// Unix millisecond at which it was so.
+    pub(crate) at_ms: u64,
+    /// Unix millisecond at which the API was started.
+    pub(crate) started_ms: u64,
+    /// As in /readyz.
+    pub(crate) readiness: Readiness,
+    /// As in /v1/status; the longest turn is that of the last second or so.
+    pub(crate) status: Status,
+    /// As in /v1/presence/counts; null where the shards did not tell.
+    pub(crate) presence: Option<PresenceCounts>,
+    /// As in /v1/presence/status.
+    pub(crate) directory: PresenceStatus,
+    /// What the system tells of the process.
+    pub(crate) process: Process,
+    /// Figures of the store, bridges, streams and the API, named as in /metrics without
+    /// `holdline_`.
+    pub(crate) readings: BTreeMap<&'static str, u64>,
+}
+
+/// What the system tells of the process.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Process {
+    /// Its memory in RAM; null where it cannot be known.
+    resident_bytes: Option<u64>,
+    /// Milliseconds of processor time since its start, likewise.
+    cpu_ms: Option<u64>,
+    /// Cores that it may use.
+    cores: usize,
+    /// Milliseconds of processor time of threads that there are, by name; `shard-0` and so on run
+    /// the shards.
+    threads_cpu_ms: BTreeMap<String, u64>,
+}
+
+impl Process {
+    /// This one, now.
+    pub(crate) fn now() -> Process {
+        Process {
+            resident_bytes: process::resident_bytes(),
+            cpu_ms: process::cpu_ms(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            threads_cpu_ms: process::threads_cpu_ms(),
+        }
+    }
+}
+
+/// Readings by name.
+pub(crate) fn readings(readings: &[MetricReading]) -> BTreeMap<&'static str, u64> {
+    readings.iter().map(|reading| (reading.name, reading.value)).collect()
+}

@@ -1,0 +1,125 @@
+//! Sessions of the console: browsers that have shown a token once, and since then a cookie.
+//!
+//! A session is good for what its token is good for, and ends with it, by a log-out, after a time
+//! without questions, and after a time whatever it asks. What is kept of a cookie is a hash. It
+//! knows no routes. Invariants: there are never more sessions than the limit, and a cookie counts
+//! only in a request that the console itself made ([`origin`]).
+
+pub(crate) mod attempts;
+pub(crate) mod origin;
+
+use crate::tokens::{Token, Wrong};
+use base::hex;
+use model::limits::ApiLimits;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// A browser that is logged in.
+pub(crate) struct Session {
+    pub(crate) token: Arc<Token>,
+    /// From then on it opens nothing.
+    pub(crate) ends_ms: u64,
+    idle_ms_max: u64,
+    seen_ms: AtomicU64,
+    over: watch::Sender<bool>,
+}
+
+impl Session {
+    /// Its time is over, or its token's.
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        let idle_ms = now_ms.saturating_sub(self.seen_ms.load(Ordering::Relaxed));
+        *self.over.borrow()
+            || self.ends_ms <= now_ms
+            || idle_ms >= self.idle_ms_max
+            || self.token.is_revoked()
+            || self.token.is_expired(now_ms)
+    }
+
+    /// It asked something, or takes what is live.
+    pub(crate) fn see(&self, now_ms: u64) {
+        self.seen_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Becomes true when it is ended.
+    pub(crate) fn over(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+}
+
+/// All of them, by the hash of their cookie.
+pub(crate) struct Sessions {
+    sessions_max: usize,
+    idle_ms_max: u64,
+    age_ms_max: u64,
+    open: Mutex<HashMap<[u8; 32], Arc<Session>>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(limits: &ApiLimits) -> Sessions {
+        Sessions {
+            sessions_max: limits.console_sessions_max as usize,
+            idle_ms_max: u64::from(limits.console_idle_s_max) * 1_000,
+            age_ms_max: u64::from(limits.console_age_s_max) * 1_000,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Begins one, from random bytes; gives it with the value of its cookie.
+    pub(crate) fn begin(
+        &self,
+        now_ms: u64,
+        token: Arc<Token>,
+        random: [u8; 24],
+    ) -> (Arc<Session>, String) {
+        let cookie = hex::encode(&random);
+        let session = Arc::new(Session {
+            ends_ms: now_ms.saturating_add(self.age_ms_max),
+            idle_ms_max: self.idle_ms_max,
+            token,
+            seen_ms: AtomicU64::new(now_ms),
+            over: watch::Sender::new(false),
+        });
+        let mut open = self.open();
+        open.retain(|_, session| !session.is_over(now_ms));
+        while open.len() >= self.sessions_max {
+            let seen = |session: &Arc<Session>| session.seen_ms.load(Ordering::Relaxed);
+            let oldest = open.iter().min_by_key(|(_, session)| seen(session));
+            let Some(oldest) = oldest.map(|(hash, _)| *hash) else { break };
+            open.remove(&oldest).inspect(|session| _ = session.over.send_replace(true));
+        }
+        open.insert(Sha256::digest(&cookie).into(), Arc::clone(&session));
+        (session, cookie)
+    }
+
+    /// The one with this cookie, which asks something now.
+    pub(crate) fn find(&self, now_ms: u64, cookie: &str) -> Result<Arc<Session>, Wrong> {
+        let hash: [u8; 32] = Sha256::digest(cookie).into();
+        let mut open = self.open();
+        let session = open.get(&hash).cloned().ok_or(Wrong::SessionOver)?;
+        if session.is_over(now_ms) {
+            open.remove(&hash);
+            session.over.send_replace(true);
+            return Err(Wrong::SessionOver);
+        }
+        session.see(now_ms);
+        Ok(session)
+    }
+
+    /// Ends one: its streams end too.
+    pub(crate) fn end(&self, session: &Arc<Session>) {
+        self.open().retain(|_, other| !Arc::ptr_eq(other, session));
+        session.over.send_replace(true);
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.open().len()
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Session>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,161 @@
+//! How the server is, once or every second.
+//!
+//! Whoever looks sees the same figures: they are asked for and written once a second, however many
+//! look, and not at all while nobody does. A reader that does not keep up misses some. Invariant:
+//! a stream ends with its caller's session or token, and when the server is told to stop.
+
+use super::operations::{readings, status_now};
+use super::presence_routes;
+use crate::answers::operations::Status;
+use crate::answers::overview::{self as answers, Overview, Process};
+use crate::api::life::{Phase, reached};
+use crate::api::{Api, Shared};
+use crate::describe::{Answers, Operation};
+use crate::fault::Fault;
+use crate::guard::Caller;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use futures_util::stream;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::MissedTickBehavior;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The figures that all who look see.
+#[derive(Default)]
+pub(crate) struct Live {
+    latest: watch::Sender<Option<Arc<str>>>,
+    is_looking: AtomicBool,
+    /// Longest turn that was seen here and nowhere else, microseconds.
+    pub(crate) turn_us_max: AtomicU64,
+}
+
+impl Live {
+    /// Figures from now on.
+    fn follow(api: &Arc<Shared>) -> watch::Receiver<Option<Arc<str>>> {
+        let figures = api.live.latest.subscribe();
+        if !api.live.is_looking.swap(true, Ordering::SeqCst) {
+            tokio::spawn(look(Arc::clone(api)));
+        }
+        figures
+    }
+}
+
+/// Looks every second until nobody follows.
+async fn look(api: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let live = &api.live;
+    loop {
+        ticks.tick().await;
+        if live.latest.receiver_count() == 0 {
+            live.is_looking.store(false, Ordering::SeqCst);
+            // Somebody may have come in between, and found us looking.
+            let is_last = live.latest.receiver_count() == 0;
+            if is_last || live.is_looking.swap(true, Ordering::SeqCst) {
+                return;
+            }
+        }
+        // Shards that do not answer leave the figures as old as they are; who looks sees the age.
+        if let Ok(now) = now(&api).await {
+            live.turn_us_max.fetch_max(now.1, Ordering::Relaxed);
+            let text = serde_json::to_string(&now.0).expect("text for keys");
+            live.latest.send_replace(Some(text.into()));
+        }
+    }
+}
+
+/// How it is, and the longest turn since the last question.
+async fn now(api: &Shared) -> Result<(Overview, u64), Fault> {
+    let status = status_now(api).await?;
+    let overview = Overview {
+        at_ms: (api.settings.wall_ms)(),
+        started_ms: api.boot,
+        readiness: (&(api.settings.readiness)()).into(),
+        status: Status::new(api.settings.version, &status),
+        presence: presence_routes::counted(api).await.ok().map(|counts| (&counts).into()),
+        directory: api.settings.presence.standing().into(),
+        process: Process::now(),
+        readings: answers::readings(&readings(api)),
+    };
+    Ok((overview, status.turn_us_max))
+}
+
+/// `GET /v1/overview`
+pub(crate) async fn one(State(api): Api) -> Result<Json<Overview>, Fault> {
+    let (overview, turn_us_max) = now(&api).await?;
+    api.live.turn_us_max.fetch_max(turn_us_max, Ordering::Relaxed);
+    Ok(Json(overview))
+}
+
+/// Overviews as server-sent events.
+pub(crate) struct Overviews(Response);
+
+impl IntoResponse for Overviews {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl Answers for Overviews {
+    fn answers(operation: &mut Operation<'_>) {
+        let schema = operation.schemas.written.subschema_for::<Overview>();
+        operation.content = ("text/event-stream", schema.to_value());
+    }
+}
+
+/// One who looks.
+struct Onlooker {
+    api: Arc<Shared>,
+    caller: Caller,
+    figures: watch::Receiver<Option<Arc<str>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// `GET /v1/overview/stream`
+pub(crate) async fn stream(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+) -> Result<Overviews, Fault> {
+    let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
+    let figures = Live::follow(&api);
+    let onlooker = Onlooker { api, caller, figures, _permit: permit };
+    let told = stream::unfold(onlooker, |mut onlooker| async {
+        let text = onlooker.next().await?;
+        let event = Event::default().event("overview").data(&*text);
+        Some((Ok::<_, Infallible>(event), onlooker))
+    });
+    let told = Sse::new(told).keep_alive(KeepAlive::new().interval(heartbeat));
+    Ok(Overviews(told.into_response()))
+}
+
+impl Onlooker {
+    /// The next figures; `None` when there will be none for this caller.
+    async fn next(&mut self) -> Option<Arc<str>> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.caller.ended() => return None,
+                () = reached(self.api.phases.clone(), Phase::Finishing) => return None,
+                changed = self.figures.changed() => changed.ok()?,
+            }
+            let now_ms = (self.api.settings.wall_ms)();
+            if self.caller.is_over(now_ms) {
+                return None;
+            }
+            self.caller.see(now_ms);
+            let text = self.figures.borrow_and_update().clone();
+            if text.is_some() {
+                return text;
+            }
+        }
+    }
+}

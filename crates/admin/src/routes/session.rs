@@ -1,0 +1,108 @@
+//! Sessions of the console: a browser shows a token once, and has a cookie from then on.
+//!
+//! Users of the book do not log in here: it knows no roles of operators, and who may publish
+//! everything need not be one. Invariant: a log-in is made by a script of this origin, and neither
+//! an answer nor the audit log has the token or the cookie.
+
+use crate::answers::session::{Session, SessionEnded, WhoAsks};
+use crate::api::Api;
+use crate::describe::{Answers, Body, Operation};
+use crate::fault::Fault;
+use crate::guard::{By, Caller, Visitor};
+use crate::sessions::origin;
+use crate::tokens::Wrong;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, SET_COOKIE};
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Longest text that is looked at as a token, bytes.
+const TOKEN_BYTES_MAX: usize = 1_024;
+
+/// A log-in.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogIn {
+    /// A token of the API.
+    #[schemars(length(min = 1, max = TOKEN_BYTES_MAX))]
+    token: String,
+}
+
+/// An answer with a cookie, and whose it is.
+pub(crate) struct WithCookie<T> {
+    line: String,
+    by: Option<String>,
+    told: T,
+}
+
+impl<T: Serialize> IntoResponse for WithCookie<T> {
+    fn into_response(self) -> Response {
+        let head = [(SET_COOKIE, self.line), (CACHE_CONTROL, "no-store".into())];
+        let mut response = (head, Json(self.told)).into_response();
+        if let Some(name) = self.by {
+            response.extensions_mut().insert(By(name));
+        }
+        response
+    }
+}
+
+impl<T: JsonSchema> Answers for WithCookie<T> {
+    fn answers(operation: &mut Operation<'_>) {
+        Json::<T>::answers(operation);
+    }
+}
+
+/// `POST /v1/session`
+pub(crate) async fn begin(
+    State(api): Api,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+    body: Body<LogIn>,
+) -> Result<WithCookie<WhoAsks>, Fault> {
+    if !origin::is_own(&Method::POST, &headers) {
+        return Err(Fault::unauthorized(Wrong::CrossOrigin));
+    }
+    let now_ms = (api.settings.wall_ms)();
+    if let Some(wait_s) = api.attempts.wait_s(now_ms, visitor.address) {
+        return Err(Fault::too_many_logins(wait_s));
+    }
+    let LogIn { token } = body.read()?;
+    if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
+        return Err(Fault::bad(format!("`token` has 1 to {TOKEN_BYTES_MAX} bytes")));
+    }
+    let token = api.tokens.find(Some(&token), now_ms).map_err(|wrong| {
+        api.attempts.fail(now_ms, visitor.address);
+        Fault::unauthorized(wrong)
+    })?;
+    let mut random = [0; 24];
+    (api.settings.random)(&mut random);
+    let (session, cookie) = api.sessions.begin(now_ms, token, random);
+    let age_s = api.settings.api.console_age_s_max;
+    let line = origin::set_cookie(&headers, Some((&cookie, age_s)));
+    let by = Some(session.token.name.clone());
+    let caller = Caller(Arc::clone(&session.token), Some(session));
+    let told = WhoAsks { session: Some(Session::from(&caller)) };
+    Ok(WithCookie { line, by, told })
+}
+
+/// `GET /v1/session`: a good answer for a stranger too, so that a page can ask before anybody
+/// logged in.
+pub(crate) async fn whose(Extension(visitor): Extension<Visitor>) -> Json<WhoAsks> {
+    Json(WhoAsks { session: visitor.caller.as_ref().map(Session::from) })
+}
+
+/// `DELETE /v1/session`
+pub(crate) async fn end(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> WithCookie<SessionEnded> {
+    let session = caller.1.as_ref();
+    session.into_iter().for_each(|session| api.sessions.end(session));
+    let told = SessionEnded { ended: session.is_some() };
+    WithCookie { line: origin::set_cookie(&headers, None), by: None, told }
+}
