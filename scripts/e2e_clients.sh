@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
 # tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, and the checkers of the API's
-# description and of its page of metrics, each by its own package manager.
+# description, of its page of metrics and of the console, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -63,6 +63,11 @@ install_node() {
         npm install --prefix "$target/node" --no-package-lock --no-audit --no-fund --silent
 }
 
+install_axe() {
+    cp "$sources/../../console/package.json" "$target/axe/" &&
+        npm install --prefix "$target/axe" --no-package-lock --no-audit --no-fund --silent
+}
+
 install_go() {
     (cd "$sources/go" && go build -o "$target/go/driver" .)
 }
@@ -108,6 +113,7 @@ install_promtool() {
 install_missing
 client python requirements.txt
 client node package.json
+client axe ../../console/package.json
 client go go
 client java java
 client rumqttc rumqttc

@@ -28,7 +28,7 @@ function showUsers(place) {
   if (one) return showUser(place, one);
   const find = h('input', { name: 'user', type: 'search', required: true, autocomplete: 'off' });
   put(place.root, search(place, [['Name', find]]));
-  pages(place, async after => {
+  pages(place, 'Users', async after => {
     const { users, next } = await ask('GET', withQuery('v1/users', { after, limit: 100 }), undefined, place.gone);
     return { rows: users, next };
   }, rows => table('Users', [
@@ -103,10 +103,10 @@ function showUser(place, user) {
     notice(`${user} has a new password.`);
     await look();
   });
-  const put_rules = h('form', { class: 'grid' }, field('One a line; the first that matches holds', list,
+  const rulesForm = h('form', { class: 'grid' }, field('One a line; the first that matches holds', list,
     'allow or deny, then publish, read or all, then a filter; %c is the client identifier, %u the user.'), fault,
   h('div', { class: 'row' }, h('button', { type: 'submit' }, 'Save the rules')));
-  put_rules.addEventListener('submit', async event => {
+  rulesForm.addEventListener('submit', async event => {
     event.preventDefault();
     set(fault);
     try {
@@ -119,13 +119,13 @@ function showUser(place, user) {
   });
   put(place.root, h('p', {}, h('a', { href: '#/users' }, '← All users')),
     h('section', { class: 'card' }, h('h2', {}, 'User ', name(user)), state),
-    h('div', { class: 'pair' }, card('Password', change), card('Rules', put_rules)));
+    h('div', { class: 'pair' }, card('Password', change), card('Rules', rulesForm)));
   look();
 }
 
 /** @param {Place} place */
 function showTokens(place) {
-  pages(place, async after => {
+  pages(place, 'Tokens', async after => {
     const { tokens, next } = await ask('GET', withQuery('v1/tokens', { after, limit: 100 }), undefined, place.gone);
     return { rows: tokens, next };
   }, rows => table('Tokens', [
@@ -148,7 +148,7 @@ function showAudit(place) {
   put(place.root, search(place, [['Token', text('token')],
     ['Outcome', choice('outcome', [['', 'All'], ['done', 'Done'], ['refused', 'Refused'], ['failed', 'Failed']])]]));
   const { query } = place;
-  pages(place, async after => {
+  pages(place, 'Calls', async after => {
     const { entries, next } = await ask('GET', withQuery('v1/audit_log', {
       token: query.get('token'), outcome: query.get('outcome'), after, limit: 100,
     }), undefined, place.gone);

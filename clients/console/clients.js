@@ -39,10 +39,11 @@ const STATES = /** @type {[string, string][]} */ ([['', 'All'], ['true', 'Online
 /**
  * A list that is read page by page.
  * @param {Place} place
+ * @param {string} title
  * @param {(after: string | null) => Promise<{ rows: any[], next: string | null }>} read
  * @param {(rows: any[]) => Element} draw
  */
-export function pages(place, read, draw) {
+export function pages(place, title, read, draw) {
   const list = h('div');
   const foot = h('div', { class: 'row' });
   /** @type {any[]} */
@@ -62,7 +63,7 @@ export function pages(place, read, draw) {
     return draw(rows);
   });
   load(null);
-  put(place.root, card('Found', list, foot));
+  put(place.root, card(title, list, foot));
 }
 
 /** @param {string} id */
@@ -79,7 +80,7 @@ function showClients(place) {
     ['Identifier begins with', text('prefix')], ['User', text('user')], ['Address', text('address', '192.0.2.7')],
     ['State', choice('online', STATES)],
   ]));
-  pages(place, async after => {
+  pages(place, 'Clients', async after => {
     const { query } = place;
     const { clients, next } = await ask('GET', withQuery('v1/clients', {
       prefix: query.get('prefix'), user: query.get('user'), address: query.get('address'),
@@ -173,7 +174,7 @@ function showSessions(place) {
     ])));
   }
   const kind = place.query.get('kind') ?? '';
-  pages(place, async after => {
+  pages(place, 'Sessions', async after => {
     const { clients, next } = await ask('GET', withQuery('v1/clients', {
       prefix: place.query.get('prefix'), online: kind === 'all' ? null : false,
       queued_min: kind === 'waiting' ? 1 : null, after, limit: PAGE,
@@ -198,7 +199,7 @@ function showDevices(place) {
     ['Product', text('product')], ['Tag', text('tag')], ['State', choice('online', STATES)],
     ['Device of the product', text('device')],
   ]));
-  pages(place, async after => {
+  pages(place, 'Devices', async after => {
     const { devices, next } = await ask('GET', withQuery('v1/devices', {
       product, tag: place.query.get('tag'), online: place.query.get('online'), after, limit: PAGE,
     }), undefined, place.gone);

@@ -44,11 +44,12 @@ export function watch(place, types, wanted, none, query = {}) {
   /** @type {any[]} */
   let kept = [];
   let lost = 0;
+  let isReplay = true; // what is missing before the first event was not kept, and nobody lost it
   let last = 'none'; // no id of this server: it tells all that it remembers
   let timer = 0;
   const draw = () => {
     timer = 0;
-    set(list, lost > 0 && h('p', { class: 'quiet' }, `At least ${number(lost)} events are missing here: they came faster than they could be shown.`),
+    set(list, lost > 0 && h('p', { class: 'quiet' }, `${number(lost)} events or more are missing here: they came faster than they could be shown.`),
       table('Events', [
         { title: 'At', head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
         { title: 'Event', cell: it => badge(it.type, /** @type {any} */ (kind(it.type))) },
@@ -59,6 +60,7 @@ export function watch(place, types, wanted, none, query = {}) {
   const soon = () => (timer ||= window.setTimeout(draw, DRAW_MS));
   const heard = Object.fromEntries(types.map(type => [type, (/** @type {any} */ it, /** @type {string} */ id) => {
     last = id;
+    isReplay = false;
     if (!wanted(it)) return;
     kept.push(it);
     if (kept.length > KEPT_MAX) kept = kept.slice(-KEPT_MAX);
@@ -67,6 +69,7 @@ export function watch(place, types, wanted, none, query = {}) {
   const end = follow(() => withQuery('v1/events', { type: types.join(','), last_event_id: last, ...query }), {
     ...heard,
     gap: told => {
+      if (isReplay) return;
       lost += told.lost ?? 0;
       soon();
     },

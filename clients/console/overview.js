@@ -57,6 +57,7 @@ export function keep(now) {
   /** @type {Record<string, number | null>} */
   const values = {
     connections: now.status.connections,
+    turn: now.status.turn_us_max / 1_000,
     memory: now.process.resident_bytes,
     cpu: isNext && now.process.cpu_ms !== null ? (now.process.cpu_ms - before.process.cpu_ms) / passed_ms : null,
     queued: now.status.queued,
@@ -101,6 +102,7 @@ export function troubles(now) {
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 const rate = (/** @type {number} */ value) => `${compact(value)}/s`;
+const ms = (/** @type {number} */ value) => `${compact(value)} ms`;
 const byteRate = (/** @type {number} */ value) => `${bytes(value)}/s`;
 
 /** @param {import('./console.js').Place} place */
@@ -118,23 +120,23 @@ function show({ root, live, gone, may }) {
   charts.push([protocols, moments => lines(moments, 'protocols')]);
   const shards = new Chart('Processor, busiest threads', percent, 0.1);
   charts.push([shards, moments => lines(moments, 'shards')]);
-  const parts = h('div', { class: 'cards' });
   const places = {
     protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), process: h('div'),
   };
-  set(root, verdict, h('div', { class: 'cards' },
+  set(root, verdict, h('div', { class: 'charts' },
     chart('Connections', compact, [['open', 'connections']], 4), protocols.element,
     chart('Coming and going', rate, [['arrivals', 'arrivals'], ['departures', 'departures']], 1),
     chart('Topics', rate, [['published', 'publishes'], ['delivered', 'deliveries']], 1),
     chart('Pushes', rate, [['sent', 'pushesOut'], ['acknowledged', 'pushesAcked']], 1),
     chart('Chat', rate, [['stored', 'chatIn'], ['delivered', 'chatOut']], 1),
     chart('Bytes', byteRate, [['received', 'bytesIn'], ['sent', 'bytesOut']], 1_024),
-    chart('Processor', percent, [['cores in use', 'cpu']], 0.1), shards.element,
+    chart('Processor', percent, [['all threads', 'cpu']], 0.1), shards.element,
+    chart('Longest turn of a shard', ms, [['in the last second', 'turn']], 1),
     chart('Memory', bytes, [['of the process', 'memory']], 1 << 20),
     chart('What waits', compact, [['messages for sessions', 'queued'], ['pushes', 'waiting'], ['chat, not in every inbox', 'undistributed']], 4)),
-  h('div', { class: 'pair' },
+  h('div', { class: 'flow' },
     card('Protocols', places.protocols), card('Threads', places.threads), card('Queues', places.totals),
-    card('Store', places.store), card('Directory of presence', places.directory), card('Process', places.process)), parts);
+    card('Store', places.store), card('Directory of presence', places.directory), card('Process', places.process)));
   const draw = () => {
     const times = kept.map(at => at.at_ms);
     for (const [it, of] of charts) it.draw(times, of(kept));
@@ -143,7 +145,7 @@ function show({ root, live, gone, may }) {
   live(now => {
     const found = troubles(now);
     verdict.className = `verdict ${found.some(([kind]) => kind === 'bad') ? 'bad' : found.length ? 'warn' : ''}`;
-    const well = `Everything is taken. ${number(now.status.connections)} connections are open; up ${duration(now.at_ms - now.started_ms)}.`;
+    const well = `All is well: ${number(now.status.connections)} connections are open; up ${duration(now.at_ms - now.started_ms)}.`;
     const words = found.map(([, text]) => text);
     const said = found.length ? words.join(' ') : well;
     if (verdict.textContent !== said) {
@@ -189,13 +191,13 @@ function details(now, places) {
     { title: 'Online', end: true, cell: ([, it]) => number(it.online) },
     { title: 'Came', end: true, cell: ([, it]) => number(it.arrivals) },
     { title: 'Went', end: true, cell: ([, it]) => number(it.departures) },
-  ], rows, 'Nobody has come yet.'));
+  ], rows, 'Nobody has come yet.', true));
   const busy = kept[kept.length - 1]?.shards ?? {};
   fresh(places.threads, table('Threads', [
     { title: 'Thread', head: true, cell: ([name]) => name },
     { title: 'Busy now', end: true, cell: ([name]) => (name in busy ? percent(busy[name]) : '–') },
-    { title: 'Processor time', end: true, cell: ([, used_ms]) => duration(Number(used_ms)) },
-  ], Object.entries(process.threads_cpu_ms).sort(([, a], [, b]) => Number(b) - Number(a)).slice(0, 12)));
+    { title: 'Processor time', end: true, cell: ([, used_ms]) => (Number(used_ms) < 60_000 ? `${(Number(used_ms) / 1_000).toFixed(1)} s` : duration(Number(used_ms))) },
+  ], Object.entries(process.threads_cpu_ms).sort(([, a], [, b]) => Number(b) - Number(a)).slice(0, 8), '', true));
   fresh(places.totals, pairs([
     ['Messages that wait for sessions', number(status.queued)], ['Their bytes in memory', bytes(status.queued_bytes)],
     ['Publications for later', number(status.delayed)], ['Retained messages', number(status.retained)],

@@ -45,6 +45,7 @@ function show(place) {
     return pairs([['Device', it.online ? 'online' : 'offline'], ['Since', moment(it.since_ms)],
       ['Pushes that wait', number(it.waiting)], ['On the way', number(it.inflight)]]);
   });
+  const none = h('p', { class: 'none' }, 'Nothing was pushed from here yet.');
   const send = h('button', { type: 'submit' }, 'Push');
   const form = h('form', { class: 'grid' }, h('div', { class: 'cards' }, field('Product', product), field('Device', device)),
     field('Body', body), h('div', { class: 'row foot' }, field('May wait, seconds', ttl),
@@ -54,6 +55,7 @@ function show(place) {
     send.disabled = true;
     [began, sent, early] = [performance.now(), '', []];
     set(steps);
+    none.remove();
     const order = { product: product.value, device: device.value, body: body.value, ttl_s: Number(ttl.value),
       priority: urgent.checked ? 'high' : 'normal', receipts: true, wait_ms: WAIT_MS };
     set(code, curl('v1/pushes', order));
@@ -71,7 +73,7 @@ function show(place) {
     send.disabled = false;
     look();
   });
-  put(place.root, card('Push to a device', form, code), card('What becomes of it', steps, state));
+  put(place.root, card('Push to a device', form, code), card('What becomes of it', none, steps, state));
   if (product.value && device.value) look();
 }
 

@@ -87,8 +87,9 @@ export const online = is => (is ? badge('online', 'good') : badge('offline', 'of
  * @param {Column<T>[]} columns
  * @param {T[]} rows
  * @param {Children} [none] what is said when there are no rows
+ * @param {boolean} [isSmall] it has room on a phone, too; else its rows are cards there
  */
-export function table(caption, columns, rows, none = 'There is nothing.') {
+export function table(caption, columns, rows, none = 'There is nothing.', isSmall = false) {
   if (!rows.length) return h('p', { class: 'none' }, none);
   const kind = (/** @type {Column<T>} */ column) => (column.end ? 'end' : undefined);
   const heads = columns.map(column => h('th', { scope: 'col', class: kind(column) }, column.title));
@@ -99,7 +100,7 @@ export function table(caption, columns, rows, none = 'There is nothing.') {
         : h('td', { class: kind(column), 'data-title': column.title }, h('div', {}, column.cell(it)))));
   const inner = h('table', {}, h('caption', { class: 'unseen' }, caption),
     h('thead', {}, h('tr', {}, heads)), h('tbody', {}, rows.map(row)));
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, inner);
+  return h('div', { class: isSmall ? 'scroll keep' : 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, inner);
 }
 
 /** Names and values. @param {[string, Children][]} pairs */

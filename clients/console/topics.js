@@ -23,7 +23,7 @@ function show(place) {
   if (place.may('read')) {
     const filter = text('filter', 'tills/+/state');
     put(place.root, search(place, [['Topic filter', filter]]));
-    pages(place, async after => {
+    pages(place, 'Retained messages', async after => {
       const { messages, next } = await ask('GET', withQuery('v1/retained', {
         filter: place.query.get('filter') || '#', after, limit: 100,
       }), undefined, place.gone);

@@ -23,7 +23,7 @@ mod tests;
 mod webhook;
 
 pub use answers::bridges::BridgeStatus;
-pub use answers::configuration::{ConfigChange, Configuration, ConfigSection, ConfigSetting};
+pub use answers::configuration::{ConfigChange, ConfigSection, ConfigSetting, Configuration};
 pub use answers::log::LogLine;
 pub use api::listener;
 pub use events::TYPES as EVENT_TYPES;

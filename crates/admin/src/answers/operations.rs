@@ -75,6 +75,10 @@ pub(crate) struct Status {
     queued_bytes: u64,
     /// Publications for later.
     delayed: u64,
+    /// Devices of accounts of chat that are here.
+    chat_sessions: u64,
+    /// Messages of chat that are stored and not in every inbox yet.
+    chat_undistributed: u64,
     /// Counted since the start, by name.
     counters: BTreeMap<&'static str, u64>,
     /// Connections ended since the start, by reason.
@@ -105,6 +109,8 @@ impl Status {
             queued: status.queued,
             queued_bytes: status.queued_bytes,
             delayed: status.delayed,
+            chat_sessions: status.chat_sessions,
+            chat_undistributed: status.chat_undistributed,
             counters: Counter::ALL.iter().map(|&of| (of.name(), counters.of(of))).collect(),
             closed: CloseReason::ALL
                 .iter()

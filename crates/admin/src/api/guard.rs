@@ -163,9 +163,10 @@ fn identify(api: &Shared, parts: &Parts) -> Result<Caller, Wrong> {
         (None, Some(_)) if !origin::is_own(&parts.method, &parts.headers) => {
             Err(Wrong::CrossOrigin)
         }
-        (None, Some(cookie)) => api.sessions.find(now_ms, cookie).map(|session| {
-            Caller(Arc::clone(&session.token), Some(session))
-        }),
+        (None, Some(cookie)) => api
+            .sessions
+            .find(now_ms, cookie)
+            .map(|session| Caller(Arc::clone(&session.token), Some(session))),
         (token, _) => api.tokens.find(token, now_ms).map(|token| Caller(token, None)),
     };
     if let (Ok(_), Some(seat)) = (&found, seat(parts)) {

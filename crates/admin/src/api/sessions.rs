@@ -115,8 +115,8 @@ impl Sessions {
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> usize {
-        self.open().len()
+    pub(crate) fn count(&self, now_ms: u64) -> usize {
+        self.open().values().filter(|session| !session.is_over(now_ms)).count()
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Session>>> {

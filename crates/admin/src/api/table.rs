@@ -9,8 +9,8 @@ use crate::api::Shared;
 use crate::describe::{Described, Operation};
 use crate::fault::Refusal;
 use crate::routes::{
-    audit_log, clients, console_files, dead_letters, devices, insight, messages, operations, overview,
-    presence_routes, products, pushes, session, stream, tokens, users,
+    audit_log, clients, console_files, dead_letters, devices, insight, messages, operations,
+    overview, presence_routes, products, pushes, session, stream, tokens, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -163,7 +163,16 @@ const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal
 /// Every route.
 pub(crate) fn table() -> Vec<Route> {
     let of_devices = [general(), products_and_devices(), devices_by_query()];
-    let of_topics = [sessions(), insights(), clients(), presence(), bridges(), webhooks(), messages(), access()];
+    let of_topics = [
+        sessions(),
+        insights(),
+        clients(),
+        presence(),
+        bridges(),
+        webhooks(),
+        messages(),
+        access(),
+    ];
     of_devices.into_iter().chain(of_topics).flatten().collect()
 }
 

@@ -47,7 +47,6 @@ pub(crate) async fn file(
     headers: HeaderMap,
 ) -> Result<ForBrowsers, Fault> {
     let name = part(path)?;
-    let found: Option<&'static ConsoleFile> =
-        console::file(&name).filter(|_| api.settings.console);
+    let found: Option<&'static ConsoleFile> = console::file(&name).filter(|_| api.settings.console);
     found.map(|file| ForBrowsers(file.answer(&headers))).ok_or(Fault::unknown("path"))
 }

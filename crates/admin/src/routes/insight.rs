@@ -1,10 +1,10 @@
 //! For operators: what names mean, the newest lines of the log, the configuration.
 
+use crate::Configuration;
 use crate::answers::log::RecentLines;
 use crate::answers::meanings::{self, Meanings};
 use crate::api::{Api, Shared};
 use crate::fault::Fault;
-use crate::Configuration;
 use axum::Json;
 use axum::extract::State;
 use std::sync::Arc;

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What there is, for who asks with a program.
-pub(crate) const INDEX: &str = "Holdline, the API for applications. A browser finds the console here.
+pub(crate) const INDEX: &str =
+    "Holdline, the API for applications. A browser finds the console here.
 
   GET  /healthz          is the process alive
   GET  /readyz           does it take everything
@@ -102,6 +103,7 @@ fn own(api: &Shared) -> [MetricReading; 6] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let reading = |name, help, value| MetricReading { name, help, value };
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
+    let sessions = api.sessions.count((api.settings.wall_ms)());
     [
         reading("api_connections", "Connections of the API.", seats),
         reading(
@@ -119,7 +121,7 @@ fn own(api: &Shared) -> [MetricReading; 6] {
             "Connections of the API that ended because nothing came, or nothing was taken.",
             of(&tally.timed_out),
         ),
-        reading("console_sessions", "Sessions of the console.", api.sessions.count() as u64),
+        reading("console_sessions", "Sessions of the console.", sessions as u64),
         reading(
             "api_audit_log_lost_total",
             "Entries of the audit log that the disk did not take.",

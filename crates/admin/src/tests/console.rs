@@ -278,7 +278,8 @@ fn the_audit_log_has_who_logged_in_and_neither_token_nor_cookie() {
         let wanted = (token.into(), action.into(), outcome.into());
         assert!(entries.contains(&wanted), "{wanted:?} in {entries:?}");
     }
-    let (_, value) = told.cookie().split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a pair");
+    let (_, value) =
+        told.cookie().split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a pair");
     let kept = page.to_string();
     assert!(!kept.contains(&viewer) && !kept.contains(&value) && !kept.contains("hlt_wrong"));
 }

@@ -5,7 +5,9 @@ use super::hook::{Application, ids, test_api as hook_test_api};
 use super::stream::Client;
 use super::*;
 use model::ports::events::{ClientEvent, ClientWhat};
-use model::ports::topics::{ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand};
+use model::ports::topics::{
+    ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand,
+};
 use model::presence::PresenceVersion;
 use model::service::ServiceKind;
 use model::session::{Denial, Drop};

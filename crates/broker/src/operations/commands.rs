@@ -8,7 +8,9 @@ use crate::retained::Most;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::ports::topics::{ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand};
+use model::ports::topics::{
+    ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand,
+};
 use model::session::{Denial, Denied};
 use model::topic::{Publication, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;

@@ -667,4 +667,5 @@ fn no_text_makes_it_panic() {
 mod documents;
 mod names;
 mod presence_section;
+mod shown;
 mod topics;

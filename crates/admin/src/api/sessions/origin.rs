@@ -53,9 +53,7 @@ pub(crate) fn set_cookie(headers: &HeaderMap, value: Option<(&str, u32)>) -> Str
     let (prefix, secure) = if is_tls { (HOST_PREFIX, "; Secure") } else { ("", "") };
     let (value, age_s) = value.unwrap_or(("", 0));
     let name = name(headers);
-    format!(
-        "{prefix}{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}"
-    )
+    format!("{prefix}{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
 }
 
 fn name(headers: &HeaderMap) -> String {

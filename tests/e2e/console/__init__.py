@@ -1,0 +1,1 @@
+"""Instant messaging, end to end: every other file here says what it tries."""

@@ -1,0 +1,328 @@
+"""Each page of the console shows what the API gives, is live, and can be used by everybody."""
+
+import os
+import re
+import unittest
+
+import miop
+from console.desk import AXE, Consoles
+from fixture import poll
+
+ROUTES = {
+    "overview": "Overview", "events": "Events", "log": "Log", "clients": "Clients",
+    "clients?client_id=till-1": "Clients", "sessions": "Sessions and queues",
+    "devices": "Devices", "devices?product=demo&device=lamp": "Devices",
+    "slow": "Slow consumers", "slow?by=lost": "Slow consumers", "topics": "Topics",
+    "topics?topic=tills%2F1%2Fstate": "Topics", "push": "Push", "closes": "Why connections end",
+    "drops": "Why messages are lost", "counters": "Counters", "users": "Users and rules",
+    "users?user=ann": "Users and rules", "tokens": "Tokens of the API", "audit": "Audit log",
+    "configuration": "Configuration", "configuration?only=changed": "Configuration",
+}
+
+# What a stranger may be called: none of it is markup, and none turns the page around.
+ODD = "<img src=x onerror=alert(1)>\u202eevil"
+
+
+class Pages(Consoles):
+    def furnish(self):
+        """Something to see on each page."""
+        self.till = self.mqtt("till-1")
+        self.till.subscribe("prices/#")
+        self.till.publish("tills/1/state", "open", retain=True)
+        away = self.mqtt("till-2")
+        away.subscribe("prices/#")
+        away.close()
+        poll(lambda: not self.server.ask("GET", "/v1/clients/till-2")["online"], "it is away")
+        self.till.publish("prices/1", "9")
+        self.lamp = self.device("lamp")
+        # With one rule of anybody, what no rule speaks of is forbidden.
+        self.server.ask("PUT", "/v1/users/*", {"rules": [{"filter": "#"}]})
+        self.server.ask("PUT", "/v1/users/ann", {"password": "pencil", "rules": [
+            {"allow": True, "action": "publish", "filter": "tills/%c/#"}, {"filter": "#"}]})
+        self.token("viewer", "read")
+
+    def test_every_page_stands_in_light_and_dark_and_on_a_phone(self):
+        self.furnish()
+        wide, narrow = self.operator(), self.operator(width=375)
+        narrow.scheme("dark")
+        for route, title in ROUTES.items():
+            for operator in (wide, narrow):
+                operator.go(route, title)
+                self.assertFalse(operator.page.run("!!document.querySelector('#page .fault:not(:empty)')"),
+                                 operator.text())
+                self.narrow(operator, route)
+        narrow.page.run("document.getElementById('menu').click()")
+        self.narrow(narrow, "the menu")
+        paper = "getComputedStyle(document.body).backgroundColor"
+        self.assertNotEqual(wide.page.run(paper), narrow.page.run(paper), "dark is dark")
+        wide.page.run("(() => { const it = document.getElementById('theme'); it.value = 'dark'; "
+                      "it.dispatchEvent(new Event('change')); })()")
+        self.assertEqual(wide.page.run(paper), narrow.page.run(paper), "it can be chosen")
+        wide.open()
+        wide.page.until("document.getElementById('frame')", "the session goes on")
+        self.assertEqual(wide.page.run("document.documentElement.dataset.theme"), "dark")
+        self.calm(wide, narrow)
+
+    def test_axe_finds_nothing_serious_on_any_page(self):
+        if not os.path.exists(AXE):
+            raise unittest.SkipTest("axe-core could not be installed: NOTHING WAS LOOKED AT")
+        self.furnish()
+        operator = self.operator()
+        for scheme in ("light", "dark"):
+            operator.scheme(scheme)
+            for route, title in ROUTES.items():
+                operator.go(route, title)
+                self.assertEqual(operator.findings(), [], f"{route} in {scheme}")
+        operator.page.run("document.getElementById('logout').click()")
+        operator.page.until("document.getElementById('door')", "the door")
+        self.assertEqual(operator.findings(), [], "the door")
+
+    def test_the_keyboard_reaches_everything_that_can_be_used(self):
+        self.furnish()
+        operator = self.operator()
+        for route in ("overview", "clients?client_id=till-1", "users?user=ann", "push"):
+            operator.go(route, ROUTES[route])
+            self.assertGreater(len(operator.reached()), 20)
+            missed = operator.page.run(
+                "[...document.querySelectorAll('a, button, input, select, textarea, summary, [tabindex=\"0\"]')]"
+                ".filter(it => it.checkVisibility() && !it.disabled && !tabbed.has(it)).map(it => it.outerHTML)")
+            self.assertEqual(missed, [], route)
+        # By keys alone: from the list to a client, and its connection is ended.
+        operator.go("clients?client_id=till-1", "Clients")
+        operator.page.key("Enter", "#kick")
+        operator.page.until("document.querySelector('dialog[open]')", "it asks")
+        self.assertEqual(operator.page.run("document.activeElement.textContent"), "Cancel")
+        operator.tab()
+        self.assertEqual(operator.page.run("document.activeElement.textContent"), "End it")
+        operator.page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter",
+                           text="\r", windowsVirtualKeyCode=13)
+        operator.page.call("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter")
+        operator.says("The connection of till-1 was ended.")
+        self.assertTrue(self.till.is_closed())
+        self.calm(operator)
+
+    def test_a_chart_tells_its_figures_and_is_gone_through_by_arrow_keys(self):
+        self.furnish()
+        operator = self.operator()
+        chart = ("[...document.querySelectorAll('figure')].find(it => "
+                 "it.querySelector('h2').textContent === 'Connections').querySelector('svg')")
+        operator.page.until(f"/Connections, now. open: 2, lowest/.test({chart}.getAttribute('aria-label'))",
+                            "it is told in words")
+        operator.page.until(f"{chart}.closest('figure').querySelector('path').getAttribute('d').includes('L')",
+                            "there are two moments")
+        operator.page.run(f"{chart}.focus()")
+        for kind in ("keyDown", "keyUp"):
+            operator.page.call("Input.dispatchKeyEvent", type=kind, key="ArrowLeft", code="ArrowLeft")
+        label = operator.page.run(f"{chart}.getAttribute('aria-label')")
+        self.assertRegex(label, r"Connections, at \d\d:\d\d:\d\d")
+        operator.page.run(f"{chart}.closest('figure').querySelector('summary').click()")
+        operator.page.until(f"{chart}.closest('figure').querySelector('tbody tr')", "a table of it")
+        self.calm(operator)
+
+    def test_the_overview_has_the_api_s_figures_and_follows_them(self):
+        self.furnish()
+        operator = self.operator()
+        operator.says("All is well: 2 connections are open")
+        operator.says("Live")
+        status = self.server.status()
+        for term, key in (("Sessions", "sessions"), ("Subscriptions", "subscriptions"),
+                          ("Messages that wait for sessions", "queued"), ("Devices", "devices"),
+                          ("Retained messages", "retained")):
+            shown = operator.pair(term).replace(",", "")
+            self.assertEqual(int(shown), status[key], term)
+        more = self.mqtt("till-3")
+        operator.says("3 connections are open", 10)
+        more.close()
+        operator.says("2 connections are open", 10)
+        rows = operator.page.run(
+            "[...document.querySelectorAll('#page tbody tr')].map(it => [...it.children].map(it => it.textContent))")
+        protocols = {row[0]: row[1:] for row in rows}
+        counts = self.server.ask("GET", "/v1/presence/counts")["by"]
+        for it in counts:
+            self.assertEqual(protocols[it["protocol"]],
+                             [f"{it[key]:,}" for key in ("online", "arrivals", "departures")])
+        self.calm(operator)
+
+    def test_counts_are_those_of_the_api(self):
+        self.furnish()
+        self.lamp.close()
+        self.server.offline("lamp")
+        operator = self.operator()
+        for route, of in (("closes", "closed"), ("drops", "dropped"), ("counters", "counters")):
+            operator.go(route, ROUTES[route])
+            operator.page.until("document.querySelector('#page table, #page .none')", "figures")
+            rows = operator.page.run(
+                "[...document.querySelectorAll('#page tbody tr')].map(it => [it.children[0].textContent, "
+                "it.children[3].textContent])")
+            status = self.server.status()[of]
+            wanted = {key: count for key, count in status.items() if count or of == "counters"}
+            if of != "counters":  # the calls to the API themselves count nothing here
+                self.assertEqual({key: int(count.replace(",", "")) for key, count in rows}, wanted)
+            else:
+                self.assertEqual({key for key, _ in rows}, set(wanted))
+        operator.go("closes?with=slow", ROUTES["closes"])
+        operator.says("The out-queue reached its limit: the peer did not read.")
+        self.calm(operator)
+
+    def test_what_strangers_are_called_is_text(self):
+        odd = self.mqtt(ODD, user=None)
+        odd.publish("odd/<b>x</b>", "<script>alert(1)</script>", retain=True)
+        operator = self.operator()
+        operator.go("clients", "Clients")
+        operator.says("<img src=x onerror=alert(1)>\\u{202e}evil")
+        operator.page.run("document.querySelector('#page tbody a').click()")
+        operator.says("Keep-alive")
+        self.assertEqual(operator.pair("State"), "online")
+        operator.go("topics", "Topics")
+        operator.says("<script>alert(1)</script>")
+        self.assertEqual(operator.page.run("document.querySelectorAll('#page b:not(.legend b), #page img').length"), 0)
+        self.calm(operator)
+
+    def test_who_may_only_look_is_shown_no_more(self):
+        self.furnish()
+        operator = self.operator(self.token("looker", "read"))
+        shown = operator.page.run("[...document.querySelectorAll('#pages a')].map(it => it.textContent)")
+        self.assertIn("Clients", shown)
+        self.assertFalse({"Users and rules", "Tokens of the API", "Push", "Configuration"} & set(shown))
+        operator.go("clients?client_id=till-1", "Clients")
+        self.assertFalse(operator.page.run("!!document.getElementById('kick')"))
+        # Nor by a call of its own.
+        told = operator.page.run(
+            "fetch('v1/clients/till-1', { method: 'DELETE', headers: { 'Holdline-Console': '1' } })"
+            ".then(it => it.json()).then(it => it.error.code)")
+        self.assertEqual(told, "scope_missing")
+        self.assertTrue(self.server.ask("GET", "/v1/clients/till-1")["online"])
+        self.calm(operator, but=("403",))
+
+
+class Acts(Consoles):
+    def test_a_push_is_watched_as_it_arrives(self):
+        lamp = self.device("lamp")
+        operator = self.operator().go("push?product=demo&device=lamp", "Push")
+        operator.fill("[name=body]", "Light ✓")
+        operator.submit("[name=body]")
+        frame = lamp.expect(miop.MSG)
+        self.assertEqual(frame.bodies[0].decode(), "Light ✓")
+        operator.says("Asked for")
+        lamp.ack(*[record.id for record in frame.records])
+        operator.says("delivered")
+        operator.says("lamp: delivered (told by the event pushed)")
+        # One that is away has it when it comes, and the page is told then.
+        operator.fill("[name=device]", "later")
+        operator.submit("[name=body]")
+        operator.says("it waits for the device, and is told here when it comes")
+        later = self.server.device()
+        self.addCleanup(later.close)
+        later.bind("later")
+        self.assertEqual(later.receive(), [bytes("Light ✓", "utf-8")])
+        operator.says("later came online")
+        operator.says("later: delivered (told by the event pushed)")
+        operator.fill("[name=product]", "none")
+        operator.submit("[name=body]")
+        operator.says("the product is not known")
+        self.calm(operator, but=("404",))
+
+    def test_a_message_is_published_found_and_cleared(self):
+        till = self.mqtt("till-1")
+        till.subscribe("tills/#")
+        operator = self.operator().go("topics", "Topics")
+        operator.fill("[name=topic]", "tills/9/state")
+        operator.fill("[name=payload]", "closed")
+        operator.page.run("document.querySelector('[name=retain]').click()")
+        operator.submit("[name=topic]")
+        operator.says("It is where it has to be.")
+        kind, body = till.read()
+        self.assertTrue(kind & 0xF0 == 0x30 and body.endswith(b"closed"))
+        operator.go("topics?filter=tills%2F%2B%2Fstate", "Topics").says("closed")
+        operator.click("tills/9/state")
+        operator.says("The payload:")
+        operator.click("Clear it")
+        operator.click("Clear it", "dialog button")
+        operator.says("Nothing is retained on tills/9/state any more.")
+        self.assertEqual(self.server.ask("GET", "/v1/retained")["messages"], [])
+        self.calm(operator)
+
+    def test_a_user_is_added_bound_by_rules_given_a_password_and_removed(self):
+        operator = self.operator().go("users", "Users and rules")
+        operator.fill("[name=new]", "ann")
+        operator.fill("[name=password]", "pencil")
+        operator.submit("[name=new]")
+        operator.says("User ann")
+        self.assertEqual(self.mqtt("a", user="ann", password="pencil").code, 0)
+        operator.fill("[name=rules]", "allow publish tills/%c/#\nnonsense")
+        operator.submit("[name=rules]")
+        operator.says("A rule is \"allow\" or \"deny\"")
+        operator.fill("[name=rules]", "allow publish tills/%c/#\ndeny all secret/#")
+        operator.submit("[name=rules]")
+        operator.says("The rules of ann hold.")
+        self.assertEqual(self.server.ask("GET", "/v1/users/ann")["rules"], [
+            {"allow": True, "action": "publish", "filter": "tills/%c/#"},
+            {"allow": False, "action": "all", "filter": "secret/#"}])
+        operator.fill("[name=password]", "brush")
+        operator.submit("[name=password]")
+        operator.says("ann has a new password.")
+        self.assertNotEqual(self.mqtt("a", user="ann", password="pencil").code, 0)
+        self.assertEqual(self.mqtt("a", user="ann", password="brush").code, 0)
+        operator.go("users", "Users and rules")
+        operator.fill("[name=new]", "ann")
+        operator.fill("[name=password]", "other")
+        operator.submit("[name=new]")
+        operator.says("There is a user with this name.")
+        operator.go("users?user=ann", "Users and rules").click("Remove")
+        operator.click("Remove it", "dialog button")
+        operator.says("ann is gone.")
+        self.assertEqual(self.server.ask("GET", "/v1/users")["users"], [])
+        self.calm(operator, but=("404",))
+
+    def test_clients_are_found_by_identifier_user_address_and_what_waits(self):
+        self.server.ask("PUT", "/v1/users/ann", {"password": "pencil"})
+        here = self.mqtt("till-1")
+        self.mqtt("lamp-1", user="ann", password="pencil")
+        away = self.mqtt("till-2")
+        away.subscribe("prices/#")
+        away.close()
+        poll(lambda: not self.server.ask("GET", "/v1/clients/till-2")["online"], "it is away")
+        here.publish("prices/1", "9")
+        operator = self.operator()
+        for route, title, wanted in (
+                ("clients?prefix=till-", "Clients", {"till-1", "till-2"}),
+                ("clients?user=ann", "Clients", {"lamp-1"}),
+                ("clients?address=127.0.0.1", "Clients", {"till-1", "lamp-1"}),
+                ("clients?address=192.0.2.1", "Clients", set()),
+                ("clients?online=false", "Clients", {"till-2"}),
+                ("sessions?kind=waiting", "Sessions and queues", {"till-2"}),
+                ("slow", "Slow consumers", {"till-2"})):
+            operator.go(route, title)
+            found = operator.page.run("[...document.querySelectorAll('#page tbody th a')].map(it => it.textContent)")
+            self.assertEqual(set(found), wanted, route)
+        operator.go("clients?address=nonsense", "Clients")
+        operator.page.until("document.querySelector('#page .fault')", "it says what is wrong")
+        self.calm(operator, but=("400",))
+
+    def test_events_are_told_as_they_happen(self):
+        operator = self.operator().go("events", "Events")
+        client = self.mqtt("till-7")
+        operator.says("client_connected")
+        client.close()
+        operator.says("client_disconnected")
+        operator.says("peer_closed")
+        self.calm(operator)
+
+    def test_a_reload_s_changes_and_warnings_of_the_log_are_shown(self):
+        operator = self.operator()
+        operator.go("configuration?with=drain_ms", "Configuration").says("drain_ms = 200")
+        operator.says("Nothing: what is in force is what the file and the environment say.")
+        self.server.configure({**self.CHANGES, "limits": {"drain_ms": 300}, "server": {"log": "warn"}})
+        operator.go("configuration?with=log", "Configuration")
+        operator.go("configuration?with=drain_ms", "Configuration").says("[limits] drain_ms")
+        operator.says("[server] log")
+        self.server.signal(1)
+        self.server.logged("this change needs a restart")
+        operator.go("log", "Log")
+        operator.says("this change needs a restart key=\"[limits] drain_ms\"")
+        self.server.configure({**self.CHANGES, "limits": {"nonsense": 1}})
+        operator.go("configuration", "Configuration").says("The file is refused as it is now:")
+        secret = re.search(r"[0-9a-f]{64}", operator.page.run("document.body.textContent"))
+        self.assertIsNone(secret, "secrets are hidden")
+        self.calm(operator)
+
