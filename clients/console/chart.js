@@ -18,9 +18,18 @@ const ROWS_MAX = 30;
  * @property {(number | null)[]} values as many as there are moments; null: not known
  */
 
-/** The next number above that is round: 1, 2 or 5 with zeros. @param {number} value */
-function roof(value) {
+/**
+ * The next number above that is round: 1, 2 or 5 with zeros, of a unit that is a power of `base`.
+ * @param {number} value
+ * @param {number} base
+ * @returns {number}
+ */
+export function roof(value, base = 10) {
   if (value <= 0) return 1;
+  if (base !== 10) {
+    const unit = base ** Math.max(0, Math.floor(Math.log(value) / Math.log(base)));
+    return Math.min(roof(value / unit), base) * unit;
+  }
   const ten = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map(it => it * ten).find(it => it >= value) ?? value;
 }
@@ -30,11 +39,13 @@ export class Chart {
    * @param {string} title
    * @param {(value: number) => string} format
    * @param {number} [least] the top of the scale is never lower
+   * @param {number} [base] of its units
    */
-  constructor(title, format, least = 0) {
+  constructor(title, format, least = 0, base = 10) {
     this.title = title;
     this.format = format;
     this.least = least;
+    this.base = base;
     /** @type {number[]} */
     this.times = [];
     /** @type {Line[]} */
@@ -71,7 +82,7 @@ export class Chart {
     this.times = times;
     this.lines = lines;
     const known = lines.flatMap(line => line.values).filter(value => value !== null);
-    const high = roof(Math.max(this.least, ...known));
+    const high = roof(Math.max(this.least, ...known), this.base);
     say(this.top, this.format(high));
     const first = times[0] ?? 0;
     const span = Math.max(1, (times[times.length - 1] ?? 0) - first);

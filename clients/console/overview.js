@@ -111,8 +111,8 @@ function show({ root, live, gone, may }) {
   /** @type {[Chart, (moments: Moment[]) => import('./chart.js').Line[]][]} */
   const charts = [];
   const chart = (/** @type {string} */ title, /** @type {(value: number) => string} */ format,
-    /** @type {[string, string][]} */ lines, least = 0) => {
-    const it = new Chart(title, format, least);
+    /** @type {[string, string][]} */ lines, least = 0, base = 10) => {
+    const it = new Chart(title, format, least, base);
     charts.push([it, moments => lines.map(([name, key]) => ({ name, values: moments.map(at => at.values[key] ?? null) }))]);
     return it.element;
   };
@@ -129,10 +129,10 @@ function show({ root, live, gone, may }) {
     chart('Topics', rate, [['published', 'publishes'], ['delivered', 'deliveries']], 1),
     chart('Pushes', rate, [['sent', 'pushesOut'], ['acknowledged', 'pushesAcked']], 1),
     chart('Chat', rate, [['stored', 'chatIn'], ['delivered', 'chatOut']], 1),
-    chart('Bytes', byteRate, [['received', 'bytesIn'], ['sent', 'bytesOut']], 1_024),
+    chart('Bytes', byteRate, [['received', 'bytesIn'], ['sent', 'bytesOut']], 1_024, 1_024),
     chart('Processor', percent, [['all threads', 'cpu']], 0.1), shards.element,
     chart('Longest turn of a shard', ms, [['in the last second', 'turn']], 1),
-    chart('Memory', bytes, [['of the process', 'memory']], 1 << 20),
+    chart('Memory', bytes, [['of the process', 'memory']], 1 << 20, 1_024),
     chart('What waits', compact, [['messages for sessions', 'queued'], ['pushes', 'waiting'], ['chat, not in every inbox', 'undistributed']], 4)),
   h('div', { class: 'flow' },
     card('Protocols', places.protocols), card('Threads', places.threads), card('Queues', places.totals),

@@ -77,6 +77,7 @@ class Schema(Case):
             [sys.executable, "-c", RUN, "--config-file", settings, "run", f"{url}/openapi.json",
              "--url", url, "-H", f"Authorization: Bearer {self.server.token}",
              "--exclude-path", "/v1/events",  # it has no end
+             "--exclude-path", "/v1/overview/stream",  # nor has this one
              "--exclude-path", "/v1/backup",  # it would write where the schema allows: anywhere
              "--phases", "examples,coverage,fuzzing", "--continue-on-failure", "--no-color"],
             env=fixture.environment({"PYTHONPATH": f"{TOOL}:{self.server.folder}",

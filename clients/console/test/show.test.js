@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { roof } from '../chart.js';
 import { bytes, compact, duration, moment, number } from '../show.js';
 
 test('bytes have the unit that is read best', () => {
@@ -23,4 +24,11 @@ test('numbers are grouped, and short where there is little room', () => {
 test('what never was has no moment', () => {
   assert.equal(moment(0), '–');
   assert.match(moment(1_760_000_000_000), /^2025-10-\d\d \d\d:\d\d:20$/);
+});
+
+test('the top of a scale is round in its unit', () => {
+  assert.deepEqual([0, 1, 3, 7, 601, 1001].map(it => roof(it)), [1, 1, 5, 10, 1000, 2000]);
+  const KiB = 1024;
+  assert.deepEqual([300, 3 * KiB, 29 * KiB, 600 * KiB, 900 * KiB ** 2].map(it => roof(it, KiB)),
+    [500, 5 * KiB, 50 * KiB, 1000 * KiB, 1000 * KiB ** 2]);
 });

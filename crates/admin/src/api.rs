@@ -26,6 +26,7 @@ use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::orders::users::IMPORT_BYTES_MAX;
 use crate::routes::overview::Live;
+use crate::routes::session::LOG_IN_BYTES_MAX;
 use crate::sessions::Sessions;
 use crate::sessions::attempts::Attempts;
 use crate::table::{Route, table};
@@ -197,6 +198,9 @@ impl Shared {
         }
         if path == "/v1/users" {
             return IMPORT_BYTES_MAX;
+        }
+        if path == "/v1/session" {
+            return LOG_IN_BYTES_MAX;
         }
         push_bytes_max(&self.settings)
     }

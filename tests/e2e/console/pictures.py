@@ -1,0 +1,62 @@
+"""Makes the pictures of docs/console.md: python3 tests/e2e/console/pictures.py, with a built binary.
+
+A server with devices and clients that have something to do, looked at by an operator.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import fixture  # pylint: disable=wrong-import-position
+from console.desk import Mqtt, Operator  # pylint: disable=wrong-import-position
+from im.page import Chromium  # pylint: disable=wrong-import-position
+
+IMAGES = os.path.join(fixture.ROOT, "docs", "images")
+CROWD_S = 75
+
+
+def main():
+    os.makedirs(IMAGES, exist_ok=True)
+    server = fixture.Server({"server": None, "limits": {"connections_max": 5000}})
+    chromium = Chromium()
+    address = "{}:{}".format(*server.ports["any"])
+    crowd = [subprocess.Popen(
+        [fixture.BINARY, "wrk", url + address + "/", "-t", "1", "-c", count, "-R", rate,
+         "-d", f"{CROWD_S}s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for url, count, rate in (("miop://tom:demo@", "600", "300"), ("mqtt://", "400", "250"))]
+    try:
+        till = Mqtt(server.ports["any"], "till-7")
+        till.subscribe("prices/+/today", qos=0)
+        till.subscribe("tills/till-7/in", qos=0)
+        away = Mqtt(server.ports["any"], "till-8")
+        away.subscribe("prices/#")
+        away.close()
+        wide = Operator(chromium, server, 1280, 800).open().log_in()
+        phone = Operator(chromium, server, 375, 720).open().log_in()
+        phone.scheme("dark")
+        end = time.monotonic() + CROWD_S - 25
+        number = 0
+        while time.monotonic() < end:
+            number += 1
+            till.publish("prices/milk/today", str(number))
+            server.push(f"tom-{number % 600}", "hello", ttl_s=60)
+            time.sleep(0.05)
+        wide.go("overview", "Overview")
+        wide.picture(os.path.join(IMAGES, "console-overview.png"))
+        phone.go("overview", "Overview")
+        phone.picture(os.path.join(IMAGES, "console-phone.png"))
+        wide.go("clients?client_id=till-7", "Clients")
+        wide.picture(os.path.join(IMAGES, "console-client.png"))
+    finally:
+        for one in crowd:
+            one.terminate()
+            one.wait()
+        chromium.close()
+        server.close()
+
+
+if __name__ == "__main__":
+    main()
