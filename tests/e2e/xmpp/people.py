@@ -49,7 +49,8 @@ def together(test):
 class Person:
     """One device of somebody: what it was told waits in queues, by kind."""
 
-    def __init__(self, port, jid, password, authority=None, direct=False, mechanism=None):
+    def __init__(self, port, jid, password, authority=None, direct=False, mechanism=None,
+                 plugins=()):
         library = slixmpp()
         self.client = client = library.ClientXMPP(jid, password, sasl_mech=mechanism)
         client.enable_plaintext = authority is None
@@ -58,7 +59,7 @@ class Person:
         client.ca_certs = authority
         # Over loopback without a certificate there is nobody in between.
         client.plugin["feature_mechanisms"].config["unencrypted_scram"] = True
-        for plugin in ("0030", "0092", "0199", "0202", "0203", "0280", "0359"):
+        for plugin in ("0030", "0092", "0199", "0202", "0203", "0280", "0359", *plugins):
             client.register_plugin(f"xep_{plugin}")
         self.port, self.queues = port, {}
         for kind in ("session_start", "message", "message_error", "carbon_sent", "stream_error",

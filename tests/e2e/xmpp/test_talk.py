@@ -89,6 +89,25 @@ class Talk(People):
         self.assertEqual(await bob.hears(1), ["new"], "what was given is not given again")
 
     @together
+    async def test_people_who_acknowledge_talk_and_are_given_nothing_twice(self):
+        ann, bob = [await self.person(name, plugins=["0198"]).start()
+                    for name in (self.ann, self.bob)]
+        for person in (ann, bob):
+            self.assertIn("stream_management", person.client.features)
+        for number in range(100):
+            ann.say(f"{self.bob}@localhost", str(number))
+            bob.say(f"{self.ann}@localhost", str(number))
+        expected = [str(number) for number in range(100)]
+        self.assertEqual((await ann.hears(100), await bob.hears(100)), (expected, expected))
+        await bob.ping()
+        await bob.leave()
+        self.server.settle()
+        bob = await self.person(self.bob).start()
+        ann.say(f"{self.bob}@localhost", "new")
+        self.assertEqual(await bob.hears(1), ["new"])
+        self.assertTrue(ann.queues["stream_error"].empty())
+
+    @together
     async def test_nothing_comes_before_presence_nor_with_a_negative_priority(self):
         ann = await self.person(self.ann).start()
         bob = await self.person(self.bob).start(there=False)

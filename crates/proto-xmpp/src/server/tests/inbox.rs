@@ -94,7 +94,7 @@ fn whoever_does_not_read_is_given_nothing_more_until_it_does() {
     assert!(out.bytes().is_empty() && out.take_tell_drained(), "nor of a page");
     out.set_backlog(0, 999);
     side.machine.drained(now(), &mut out).expect("it goes on");
-    assert_eq!(out.words().last(), Some(Request::from(pull(12))));
+    assert_eq!(out.words().next_back(), Some(Request::from(pull(12))));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_stream_is_closed_by_an_element() {
     let mut begun = over(link());
     says(&mut begun, OPEN);
     for mut side in [begun, bound_in_web_socket()] {
-        assert_eq!(says_all(&mut side, &close), [close.clone()]);
+        assert_eq!(says_all(&mut side, &close), std::slice::from_ref(&close));
         assert_eq!(side.ended, Some(CloseReason::Unbound));
     }
     let mut side = bound();
