@@ -348,6 +348,7 @@ impl Chat {
             certificate: login.certificate.clone(),
             method: login.method.clone(),
             dialogue: None,
+            bindings: login.bindings.clone(),
             peer: login.peer,
             near: login.near,
             door: login.door,

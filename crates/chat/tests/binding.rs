@@ -78,6 +78,7 @@ impl House {
             password: None,
             method: None,
             certificate: None,
+            bindings: None,
             peer: ([127, 0, 0, 1], 1).into(),
             near: true,
             door: 0,

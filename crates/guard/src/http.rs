@@ -140,6 +140,7 @@ mod tests {
             certificate: None,
             method: None,
             dialogue: None,
+            bindings: None,
             peer: "10.0.0.7:4711".parse().expect("an address"),
             near: false,
             door: 3,

@@ -4,8 +4,8 @@
 //! client-first ─► server-first ─► client-final ─► server-final, or a refusal
 //! ```
 //! What must be remembered between the two answers of the client are the dialogue's bytes; the
-//! server keeps them and shows them to nobody. Channel binding is not offered: `n` and `y` are
-//! taken, `p=` is refused. It knows no users: keys are given to it. Names and passwords are taken
+//! server keeps them and shows them to nobody. Whether an exchange is bound to its connection
+//! (`SCRAM-SHA-256-PLUS`, RFC 5802 6), and by what, is told to it. It knows no users: keys are given to it. Names and passwords are taken
 //! as they are (of RFC 5802's SASLprep, only that ASCII stays as it is).
 
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -17,6 +17,9 @@ use subtle::ConstantTimeEq;
 
 /// The method's name (MQTT5 4.12).
 pub const METHOD: &str = "SCRAM-SHA-256";
+
+/// The name of the same bound to its connection.
+pub const METHOD_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Longest message of a client, bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
@@ -41,11 +44,38 @@ pub struct ScramKeys {
 pub struct ClientFirst<'a> {
     /// The user it names, unescaped.
     pub user: String,
-    /// `n,,` or `y,,`, with what it says of another identity.
+    /// What it is bound by.
+    pub binding: Binding<'a>,
+    /// `n,,`, `y,,` or `p=NAME,,`, with what it says of another identity.
     header: &'a str,
     /// All behind that.
     bare: &'a str,
     nonce: &'a str,
+}
+
+/// What a client says of channel binding (RFC 5802 7, `gs2-cbind-flag`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Binding<'a> {
+    /// `n`: it knows none.
+    Unknown,
+    /// `y`: it knows some, and believes that the server does not.
+    NotOffered,
+    /// `p=`: by the one of this name.
+    By(&'a str),
+}
+
+impl<'a> Binding<'a> {
+    fn parse(flag: &'a str) -> Option<Binding<'a>> {
+        let is_name = |name: &&str| {
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+            !name.is_empty() && name.bytes().all(allowed)
+        };
+        match flag {
+            "n" => Some(Binding::Unknown),
+            "y" => Some(Binding::NotOffered),
+            flag => flag.strip_prefix("p=").filter(is_name).map(Binding::By),
+        }
+    }
 }
 
 /// Reason why a SCRAM exchange ended.
@@ -110,9 +140,7 @@ impl<'a> ClientFirst<'a> {
         let message = text(message)?;
         let (flag, rest) = message.split_once(',')?;
         let (identity, bare) = rest.split_once(',')?;
-        if !matches!(flag, "n" | "y") {
-            return None; // `p=`: we offer no channel binding
-        }
+        let binding = Binding::parse(flag)?;
         let mut fields = bare.split(',');
         let user = name(fields.next()?.strip_prefix("n=")?)?;
         let nonce = fields.next()?.strip_prefix("r=")?;
@@ -123,6 +151,7 @@ impl<'a> ClientFirst<'a> {
         let header = &message[..message.len() - bare.len()];
         (is_self && is_printable && !nonce.is_empty() && !user.is_empty()).then_some(ClientFirst {
             user,
+            binding,
             header,
             bare,
             nonce,
@@ -145,9 +174,20 @@ pub fn user_of(dialogue: &[u8]) -> Option<String> {
     name(begun.bare.strip_prefix("n=")?.split(',').next()?)
 }
 
-/// Reads the client's last message; the server's last one, if the proof is right.
-pub fn finish(keys: &ScramKeys, dialogue: &[u8], message: &[u8]) -> Result<Vec<u8>, ScramFault> {
-    let last = Begun::read(dialogue).and_then(|begun| begun.last(message));
+/// By what an exchange that was begun is bound.
+pub fn binding_of(dialogue: &[u8]) -> Option<Binding<'_>> {
+    Binding::parse(Begun::read(dialogue)?.header.split(',').next()?)
+}
+
+/// Reads the client's last message; the server's last one, if the proof is right. `bound` is what
+/// the exchange is bound to, as this side knows it; empty if it is not.
+pub fn finish(
+    keys: &ScramKeys,
+    dialogue: &[u8],
+    bound: &[u8],
+    message: &[u8],
+) -> Result<Vec<u8>, ScramFault> {
+    let last = Begun::read(dialogue).and_then(|begun| begun.last(bound, message));
     let (signed, proof) = last.ok_or(ScramFault::Malformed)?;
     let signature = mac(&keys.stored, &[signed.as_bytes()]);
     let client_key: Vec<u8> = proof.iter().zip(signature).map(|(one, other)| one ^ other).collect();
@@ -172,14 +212,15 @@ impl<'a> Begun<'a> {
     }
 
     /// What both sides sign, and the proof.
-    fn last(&self, message: &[u8]) -> Option<(String, [u8; 32])> {
+    fn last(&self, bound: &[u8], message: &[u8]) -> Option<(String, [u8; 32])> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let mut fields = without_proof.split(',');
         let binding = fields.next()?.strip_prefix("c=")?;
         let nonce = fields.next()?;
         let ours = self.answer.split(',').next()?;
-        let is_bound = BASE64_STANDARD.decode(binding).ok()? == self.header.as_bytes();
+        let expected = [self.header.as_bytes(), bound].concat();
+        let is_bound = BASE64_STANDARD.decode(binding).ok()? == expected;
         let proof = BASE64_STANDARD.decode(proof).ok()?.try_into().ok()?;
         let signed = format!("{},{},{without_proof}", self.bare, self.answer);
         (is_bound && nonce == ours).then_some((signed, proof))
@@ -239,7 +280,7 @@ mod tests {
         let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, NONCE);
         assert_eq!(answer, ANSWER);
         assert_eq!(user_of(&dialogue).as_deref(), Some("user"));
-        assert_eq!(finish(&keys, &dialogue, LAST).as_deref(), Ok(VERIFIER));
+        assert_eq!(finish(&keys, &dialogue, b"", LAST).as_deref(), Ok(VERIFIER));
         assert!(keys.is_of(b"pencil") && !keys.is_of(b"pencils"));
     }
 
@@ -252,13 +293,42 @@ mod tests {
                 let mut last = LAST.to_vec();
                 last[at] ^= bit;
                 // The last character of the proof has bits that mean nothing; they must be zero.
-                assert!(finish(&keys, &dialogue, &last).is_err(), "{at} {bit}");
+                assert!(finish(&keys, &dialogue, b"", &last).is_err(), "{at} {bit}");
             }
-            assert!(finish(&keys, &dialogue, &LAST[..at]).is_err());
+            assert!(finish(&keys, &dialogue, b"", &LAST[..at]).is_err());
         }
         let other = ScramKeys::derive(b"other", &keys.salt, 4_096);
-        assert_eq!(finish(&other, &dialogue, LAST), Err(ScramFault::Wrong));
-        assert_eq!(finish(&keys, b"", LAST), Err(ScramFault::Malformed));
+        assert_eq!(finish(&other, &dialogue, b"", LAST), Err(ScramFault::Wrong));
+        assert_eq!(finish(&keys, b"", b"", LAST), Err(ScramFault::Malformed));
+    }
+
+    #[test]
+    fn a_bound_exchange_is_right_on_its_own_connection_alone() {
+        let keys = keys();
+        let first = b"p=tls-exporter,,n=user,r=abc";
+        let first = ClientFirst::read(first).expect("right");
+        assert_eq!(first.binding, Binding::By("tls-exporter"));
+        let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, "def");
+        assert_eq!(binding_of(&dialogue), Some(Binding::By("tls-exporter")));
+        let answer = String::from_utf8(answer).expect("text");
+        let last = |bound: &[u8]| {
+            let header = [b"p=tls-exporter,,", bound].concat();
+            let without_proof = format!("c={},r=abcdef", BASE64_STANDARD.encode(header));
+            let signed = format!("n=user,r=abc,{answer},{without_proof}");
+            let rounds = NonZeroU32::new(4_096).expect("some");
+            let mut salted = [0; 32];
+            let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+            pbkdf2::derive(algorithm, rounds, &keys.salt, b"pencil", &mut salted);
+            let key = mac(&salted, &[b"Client Key"]);
+            let signature = mac(&Sha256::digest(key), &[signed.as_bytes()]);
+            let proof: Vec<u8> = key.iter().zip(signature).map(|(a, b)| a ^ b).collect();
+            format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)).into_bytes()
+        };
+        assert!(finish(&keys, &dialogue, b"mine", &last(b"mine")).is_ok());
+        for (ours, theirs) in [(&b"mine"[..], &b"other"[..]), (b"mine", b""), (b"", b"mine")] {
+            let result = finish(&keys, &dialogue, ours, &last(theirs));
+            assert_eq!(result, Err(ScramFault::Malformed));
+        }
     }
 
     #[test]
@@ -268,7 +338,10 @@ mod tests {
         assert_eq!(read("n,a=ann,n=ann,r=x").as_deref(), Ok("ann"));
         assert_eq!(read("n,,n=ann,r=x,ext=1").as_deref(), Ok("ann"));
         let wrong = [
-            "p=tls-unique,,n=ann,r=x",
+            "p=,,n=ann,r=x",
+            "p=a b,,n=ann,r=x",
+            "p,,n=ann,r=x",
+            "q,,n=ann,r=x",
             "n,a=bob,n=ann,r=x",
             "n,,m=1,n=ann,r=x",
             "n,,n=ann",

@@ -195,6 +195,7 @@ mod tests {
             certificate: None,
             method: None,
             dialogue: None,
+            bindings: None,
             peer: peer.parse().expect("an address"),
             near: false,
             door: 0,

@@ -1,7 +1,8 @@
 //! SASL as XMPP carries it (RFC 6120 6): mechanisms, and what of their messages tells who it is.
 //!
 //! Whether a proof is right is decided elsewhere; here a message is taken apart as far as needed to
-//! find the account's home. `SCRAM-SHA-256` (RFC 7677) is passed through whole; of `PLAIN`
+//! find the account's home. `SCRAM-SHA-256` (RFC 7677), bound to its connection or not, is passed
+//! through whole; of `PLAIN`
 //! (RFC 4616) name and password are read.
 
 use crate::jid;
@@ -13,7 +14,8 @@ use model::session::Denial;
 pub const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 
 /// Mechanisms that are known here, the best first.
-pub const MECHANISMS: [Mechanism; 2] = [Mechanism::ScramSha256, Mechanism::Plain];
+pub const MECHANISMS: [Mechanism; 3] =
+    [Mechanism::ScramSha256Plus, Mechanism::ScramSha256, Mechanism::Plain];
 
 /// Failed logins of one connection, after which it ends (RFC 6120 6.4.5).
 pub const TRIES_MAX: u8 = 3;
@@ -21,6 +23,8 @@ pub const TRIES_MAX: u8 = 3;
 /// A way to prove who one is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mechanism {
+    /// `SCRAM-SHA-256-PLUS`, bound to the connection.
+    ScramSha256Plus,
     /// `SCRAM-SHA-256`, without channel binding.
     ScramSha256,
     /// `PLAIN`: the password itself.
@@ -31,6 +35,7 @@ impl Mechanism {
     /// The registered name.
     pub const fn name(self) -> &'static str {
         match self {
+            Mechanism::ScramSha256Plus => "SCRAM-SHA-256-PLUS",
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
             Mechanism::Plain => "PLAIN",
         }
@@ -129,16 +134,15 @@ pub fn plain<'a>(
     }
 }
 
-/// The account that a client's first message of SCRAM names (RFC 5802 5.1).
+/// The account that a client's first message of SCRAM names (RFC 5802 5.1). What it says of channel
+/// binding is looked at elsewhere.
 pub fn scram(message: &[u8], domain: &str) -> Result<AccountAddress, SaslFailure> {
     let malformed = SaslFailure::MalformedRequest;
     let text = std::str::from_utf8(message).map_err(|_| malformed)?;
     let mut fields = text.split(',');
     let authzid = match (fields.next(), fields.next()) {
         (Some("n" | "y"), Some(authzid)) => authzid,
-        (Some(binding), Some(_)) if binding.starts_with("p=") => {
-            return Err(SaslFailure::MalformedRequest); // channel binding is not offered
-        }
+        (Some(binding), Some(authzid)) if binding.starts_with("p=") => authzid,
         _ => return Err(malformed),
     };
     let name = fields.next().and_then(|field| field.strip_prefix("n=")).ok_or(malformed)?;
@@ -200,12 +204,12 @@ mod tests {
     fn scram_says_who_it_is_at_once() {
         let of = |message: &str| scram(message.as_bytes(), "a.example");
         let ann = jid::account("ann", "a.example").expect("right");
-        for message in ["n,,n=ann,r=x", "y,,n=Ann,r=x", "n,a=ann,n=ann,r=x"] {
+        for message in ["n,,n=ann,r=x", "y,,n=Ann,r=x", "n,a=ann,n=ann,r=x", "p=x,,n=ann,r=x"] {
             assert_eq!(of(message).as_ref(), Ok(&ann), "{message}");
         }
         use SaslFailure::*;
         for (message, failure) in [
-            ("p=tls-exporter,,n=ann,r=x", MalformedRequest),
+            ("q,,n=ann,r=x", MalformedRequest),
             ("n,,m=x,n=ann,r=x", MalformedRequest),
             ("n,", MalformedRequest),
             ("", MalformedRequest),
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!(SaslFailure::of(Denial::Busy), SaslFailure::TemporaryAuthFailure);
         assert_eq!(SaslFailure::of(Denial::BadCredentials), SaslFailure::NotAuthorized);
         assert!(SaslFailure::ALL.iter().all(|failure| !failure.name().is_empty()));
-        assert_eq!(MECHANISMS.map(Mechanism::name), ["SCRAM-SHA-256", "PLAIN"]);
+        let names = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN"];
+        assert_eq!(MECHANISMS.map(Mechanism::name), names);
         assert_eq!(Mechanism::of("PLAIN"), Some(Mechanism::Plain));
         assert_eq!(Mechanism::of("plain"), None);
     }

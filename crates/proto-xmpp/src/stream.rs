@@ -18,6 +18,9 @@ pub const SM: &str = "urn:xmpp:sm:3";
 /// The namespace of what frames a stream in WebSockets (RFC 7395 3.3.2).
 pub const FRAMING: &str = "urn:ietf:params:xml:ns:xmpp-framing";
 
+/// The namespace of the kinds of channel binding (XEP-0440 7).
+const CHANNEL_BINDING: &str = "urn:xmpp:sasl-cb:0";
+
 const STREAM_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-streams";
 
 /// Looks at the header of a client's stream to this domain.
@@ -79,6 +82,8 @@ pub struct LoginOffer {
     pub tls_required: bool,
     /// Ways to log in.
     pub mechanisms: Vec<Mechanism>,
+    /// What a login may be bound by (XEP-0440 3).
+    pub bindings: Vec<&'static str>,
 }
 
 /// Writes the features of a stream before the login (RFC 6120 4.3.2).
@@ -95,6 +100,13 @@ pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
             text += &format!("<mechanism>{}</mechanism>", mechanism.name());
         }
         text += "</mechanisms>";
+    }
+    if !offer.bindings.is_empty() {
+        text += &format!("<sasl-channel-binding xmlns='{CHANNEL_BINDING}'>");
+        for binding in &offer.bindings {
+            text += &format!("<channel-binding type='{binding}'/>");
+        }
+        text += "</sasl-channel-binding>";
     }
     text += "</stream:features>";
     out.extend_from_slice(text.as_bytes());
@@ -174,6 +186,7 @@ mod tests {
             tls: true,
             tls_required: false,
             mechanisms: crate::sasl::MECHANISMS.into(),
+            bindings: vec!["tls-exporter"],
         };
         let written = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();
@@ -185,8 +198,11 @@ mod tests {
         assert_eq!(
             features,
             "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\
-             <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-256\
-             </mechanism><mechanism>PLAIN</mechanism></mechanisms></stream:features>"
+             <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>\
+             SCRAM-SHA-256-PLUS</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
+             <mechanism>PLAIN</mechanism></mechanisms>\
+             <sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'>\
+             <channel-binding type='tls-exporter'/></sasl-channel-binding></stream:features>"
         );
         written(&write_session_features);
         let mut out = Vec::new();

@@ -156,6 +156,12 @@ class Stream:
         told, self.seen = self.seen[:at], self.seen[at:]
         return told
 
+    def peek(self, word):
+        """Whether the next element is of this name."""
+        while "<" not in self.seen or ">" not in self.seen:
+            self.seen += self.socket.recv(65536).decode()
+        return f"<{word} " in self.seen
+
     def rest(self):
         """What comes until the end."""
         while True:

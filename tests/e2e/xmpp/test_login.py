@@ -1,6 +1,8 @@
 """Logins by XMPP: plain, STARTTLS, direct TLS; and streams that are wrong."""
 
 import base64
+import hashlib
+import hmac
 import shutil
 import tempfile
 import unittest
@@ -10,6 +12,37 @@ from fixture import Server
 from xmpp.people import HEADER, SASL, People, together
 
 PORTS = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
+
+
+def encoded(data):
+    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
+
+
+def mac(key, text):
+    return hmac.digest(key, text.encode(), "sha256")
+
+
+class Scram:
+    """A client's side of SCRAM-SHA-256 (RFC 5802), bound to `bound` if that has a name."""
+
+    def __init__(self, name, password, flag="n", bound=b""):
+        self.password, self.header, self.bound = password, f"{flag},,", bound
+        self.bare = f"n={name},r=0123456789"
+        self.first = encoded(self.header + self.bare)
+
+    def last(self, challenge):
+        """The last message of the client, and what the server's is."""
+        answer = base64.b64decode(challenge).decode()
+        fields = dict(field.split("=", 1) for field in answer.split(","))
+        salt, rounds = base64.b64decode(fields["s"]), int(fields["i"])
+        salted = hashlib.pbkdf2_hmac("sha256", self.password.encode(), salt, rounds)
+        key = mac(salted, "Client Key")
+        without_proof = f"c={encoded(self.header.encode() + self.bound)},r={fields['r']}"
+        signed = f"{self.bare},{answer},{without_proof}"
+        signature = mac(hashlib.sha256(key).digest(), signed)
+        proof = encoded(bytes(one ^ other for one, other in zip(key, signature)))
+        verifier = encoded(mac(mac(salted, "Server Key"), signed))
+        return encoded(f"{without_proof},p={proof}"), encoded(f"v={verifier}")
 
 
 def plain(name, password):
@@ -154,6 +187,38 @@ class WithCertificate(People):
         bob = self.bound(self.bob)
         bob.say("<presence/><iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>")
         self.assertNotIn("<body>", bob.until("id='p'"))
+
+    def log_in(self, flag, bound, plus=True):
+        """Logs in by SCRAM on a connection in TLS; what the server says in the end."""
+        link = self.stream("xmpps", self.authority)
+        certificate = hashlib.sha256(link.socket.getpeercert(True)).digest()
+        link.say(HEADER)
+        features = link.until("</stream:features>")
+        self.assertIn("<mechanism>SCRAM-SHA-256-PLUS</mechanism>", features)
+        self.assertIn("<channel-binding type='tls-server-end-point'/>", features)
+        scram = Scram(self.ann, f"secret of {self.ann}", flag, bound(certificate))
+        mechanism = "SCRAM-SHA-256" + ("-PLUS" if plus else "")
+        link.say(f"<auth xmlns='{SASL}' mechanism='{mechanism}'>{scram.first}</auth>")
+        told = link.until("</")
+        if "challenge" not in told:
+            return told + link.until(">"), ""
+        challenge = told.split(">", 1)[1][:-2]
+        last, expected = scram.last(challenge)
+        link.say(f"<response xmlns='{SASL}'>{last}</response>")
+        told = link.until("</success>" if link.peek("success") else "</failure>")
+        return told, expected
+
+    def test_a_login_is_bound_to_its_connection(self):
+        end_point = "p=tls-server-end-point"
+        told, expected = self.log_in(end_point, lambda certificate: certificate)
+        self.assertIn(f"<success xmlns='{SASL}'>{expected}</success>", told)
+        told, expected = self.log_in("n", lambda _: b"", plus=False)
+        self.assertIn(f"<success xmlns='{SASL}'>{expected}</success>", told)
+        told, _ = self.log_in(end_point, lambda certificate: certificate[::-1])
+        self.assertIn("<not-authorized/>", told, "somebody in between has another certificate")
+        for flag, plus in (("y", False), (end_point, False), ("n", True), ("p=tls-unique", True)):
+            told, _ = self.log_in(flag, lambda certificate: certificate, plus)
+            self.assertIn("<not-authorized/>", told, f"{flag} {plus}")
 
     def test_nothing_is_offered_before_tls_and_no_login_taken(self):
         link = self.stream()

@@ -43,8 +43,8 @@ fn show(bytes: &[u8], keys: &ScramKeys) {
     let who = Who { client_id: "d7", user: Some("ann") };
     let _ = ClientFirst::read(bytes);
     let _ = scram::user_of(bytes);
-    let _ = scram::finish(keys, b"n,,\nn=ann,r=abc\nr=abcdef,s=AAAA,i=4096", bytes);
-    let _ = scram::finish(keys, bytes, b"c=biws,r=abcdef,p=AAAA");
+    let _ = scram::finish(keys, b"n,,\nn=ann,r=abc\nr=abcdef,s=AAAA,i=4096", b"", bytes);
+    let _ = scram::finish(keys, bytes, b"", b"c=biws,r=abcdef,p=AAAA");
     let _ = (UserEntry::read(bytes), UserEntry::read_mark(bytes));
     let _ = http::verdict(200, bytes);
     let text = String::from_utf8_lossy(bytes);

@@ -8,6 +8,7 @@ use crate::cache::CacheLimits;
 use crate::passwords::{Cost, HashScheme, Hashing};
 use crate::settings::Anonymous;
 use crate::sources::SourceLimits;
+use model::link::ChannelBindings;
 use model::ports::access::{Act, Reach};
 use model::ports::users::{UserOrder, UserRule};
 
@@ -74,6 +75,7 @@ pub(super) fn question(user: Option<&str>, password: Option<&str>) -> Question {
         certificate: None,
         method: None,
         dialogue: None,
+        bindings: None,
         peer: "10.0.0.7:4711".parse().expect("an address"),
         near: false,
         door: 0,
@@ -395,6 +397,25 @@ fn an_exchange_proves_a_user_without_its_password() {
     );
     let bound = asked("SCRAM-SHA-256", b"p=tls-exporter,,n=ann,r=x");
     assert_eq!(word(access_control.admit(NOW_S, &bound)), "BadCredentials");
+    let bindings = ChannelBindings { exporter: Some([7; 32]), end_point: None };
+    for (method, first, answer) in [
+        ("SCRAM-SHA-256-PLUS", "p=tls-exporter", "continue"),
+        ("SCRAM-SHA-256-PLUS", "p=tls-server-end-point", "BadCredentials"),
+        ("SCRAM-SHA-256-PLUS", "p=tls-unique", "BadCredentials"),
+        ("SCRAM-SHA-256-PLUS", "n", "BadCredentials"),
+        ("SCRAM-SHA-256", "n", "continue"),
+        ("SCRAM-SHA-256", "y", "BadCredentials"),
+        ("SCRAM-SHA-256", "p=tls-exporter", "BadCredentials"),
+    ] {
+        let data = format!("{first},,n=ann,r=x");
+        let bindings = Some(Box::new(bindings.clone()));
+        let asked = Question { bindings, ..asked(method, data.as_bytes()) };
+        assert_eq!(word(access_control.admit(NOW_S, &asked)), answer, "{method} {first}");
+    }
+    let unbound = asked("SCRAM-SHA-256-PLUS", b"p=tls-exporter,,n=ann,r=x");
+    assert_eq!(word(access_control.admit(NOW_S, &unbound)), "BadMethod");
+    let unbound = asked("SCRAM-SHA-256", b"y,,n=ann,r=x");
+    assert_eq!(word(access_control.admit(NOW_S, &unbound)), "continue");
     assert_eq!(
         word(access_control.admit(NOW_S, &asked("SCRAM-SHA-256", b"n,,n=bob,r=x"))),
         "later"

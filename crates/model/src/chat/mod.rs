@@ -25,6 +25,7 @@ pub use members::{
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
 use crate::id::SessionRef;
+use crate::link::ChannelBindings;
 use crate::session::Denial;
 use crate::timeline::Seq;
 use std::net::SocketAddr;
@@ -155,6 +156,8 @@ pub struct Login {
     pub method: Option<(Box<str>, Box<[u8]>)>,
     /// Identity in its verified certificate.
     pub certificate: Option<Box<str>>,
+    /// What the exchange may be bound to, where its protocol offers that.
+    pub bindings: Option<Box<ChannelBindings>>,
     /// Its address.
     pub peer: SocketAddr,
     /// It is of this machine, by its socket.

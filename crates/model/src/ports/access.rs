@@ -6,6 +6,7 @@
 //! message, unless the filter reaches beyond what may be read.
 
 use crate::id::ShardId;
+use crate::link::ChannelBindings;
 use crate::service::ServiceKind;
 use crate::session::Denial;
 use std::net::SocketAddr;
@@ -64,6 +65,8 @@ pub struct Question {
     pub method: Option<(Box<str>, Box<[u8]>)>,
     /// Where the exchange stands, as [`Admission::Continue`] gave it.
     pub dialogue: Option<Box<[u8]>>,
+    /// What an exchange may be bound to: its connection (RFC 5056). Absent where none is offered.
+    pub bindings: Option<Box<ChannelBindings>>,
     /// Its address.
     pub peer: SocketAddr,
     /// It is of this machine, by its socket.
@@ -223,6 +226,7 @@ mod tests {
             certificate: None,
             method: None,
             dialogue: None,
+            bindings: None,
             peer: ([127, 0, 0, 1], 1).into(),
             near: false,
             door: 0,

@@ -208,6 +208,7 @@ fn words(
         password: some(login.password),
         method,
         certificate: link.tls.as_ref().and_then(|tls| tls.identity.clone()),
+        bindings: None,
         peer,
         near: link.near,
         door: link.door,

@@ -18,6 +18,19 @@ use model::machine::Input;
 use model::session::Denial;
 use std::time::Duration;
 
+/// The binding of TLS 1.3 (RFC 9266). Clients that know another one of TLS 1.2, which is not had
+/// here, would take a login that may be bound for one that must be by theirs: it is offered where
+/// this one is.
+const EXPORTER: &str = "tls-exporter";
+
+/// What a login over such a link may be bound by.
+pub(super) fn bindings_of(link: &Link) -> Vec<&'static str> {
+    let bindings = link.tls.as_ref().and_then(|tls| tls.bindings.as_deref());
+    let exporter = bindings.and_then(|it| it.exporter.as_ref()).map(|_| EXPORTER);
+    let end_point = bindings.and_then(|it| it.end_point.as_ref()).map(|_| "tls-server-end-point");
+    exporter.into_iter().chain(end_point).collect()
+}
+
 /// How far a login has come.
 #[derive(Default)]
 pub(super) struct Login {
@@ -33,7 +46,9 @@ pub(super) struct Login {
 impl XmppListener {
     /// Ways to log in over such a link.
     pub(super) fn mechanisms(&self, link: &Link) -> Vec<Mechanism> {
+        let is_bound = bindings_of(link).contains(&EXPORTER);
         let is_offered = |mechanism: &Mechanism| match mechanism {
+            Mechanism::ScramSha256Plus => self.scram && is_bound,
             Mechanism::ScramSha256 => self.scram,
             Mechanism::Plain => self.plain && link.tls.is_some(),
         };
@@ -121,7 +136,7 @@ impl Opening {
                 let (account, password) = sasl::plain(message, domain)?;
                 (account, Some(password.into()), None)
             }
-            Mechanism::ScramSha256 => {
+            Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => {
                 let account = sasl::scram(message, domain)?;
                 (account, None, Some((mechanism.name().into(), message.into())))
             }
@@ -141,6 +156,7 @@ impl Opening {
 
     /// A login in the service's words, without its proof.
     fn words(&self, account: AccountAddress, link: &Link) -> chat::Login {
+        let is_bound = bindings_of(link).contains(&EXPORTER);
         chat::Login {
             protocol: "xmpp",
             account,
@@ -150,6 +166,7 @@ impl Opening {
             method: None,
             // A certificate would be the mechanism EXTERNAL, which is not offered.
             certificate: None,
+            bindings: link.tls.as_ref().and_then(|tls| tls.bindings.clone()).filter(|_| is_bound),
             peer: self.peer,
             near: link.near,
             door: link.door,

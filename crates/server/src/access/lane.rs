@@ -279,6 +279,7 @@ mod tests {
             certificate: None,
             method: None,
             dialogue: None,
+            bindings: None,
             peer: peer.parse().expect("an address"),
             near: peer.starts_with("127."),
             door: 0,

@@ -153,6 +153,7 @@ fn question(user: &str, password: &str) -> Question {
         certificate: None,
         method: None,
         dialogue: None,
+        bindings: None,
         peer: SocketAddr::from(([10, 0, 0, 7], 4711)),
         near: false,
         door: 0,

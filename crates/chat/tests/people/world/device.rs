@@ -81,6 +81,7 @@ impl Device {
             password: proves.then(|| b"secret"[..].into()),
             method: None,
             certificate: None,
+            bindings: None,
             peer: ([127, 0, 0, 1], 1).into(),
             near: true,
             door: 0,

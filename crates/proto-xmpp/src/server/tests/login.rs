@@ -4,6 +4,7 @@ use super::super::*;
 use super::harness::*;
 use super::stream_error;
 use model::chat::{Login, LoginRefused};
+use model::link::{ChannelBindings, TlsFacts};
 use model::session::Denial;
 
 const SCRAM: &str = "<mechanism>SCRAM-SHA-256</mechanism>";
@@ -37,6 +38,31 @@ fn what_is_offered_follows_from_the_link() {
     assert!(plain.starts_with("<?xml version='1.0'?><stream:stream "));
     assert!(plain.contains(" from='a.example' "));
     assert_ne!(plain, says(&mut over(Link { peer: ([10, 0, 0, 1], 7).into(), ..bare() }), HEADER));
+}
+
+#[test]
+fn a_login_may_be_bound_to_its_connection() {
+    let bindings = ChannelBindings { exporter: Some([7; 32]), end_point: Some([8; 32].into()) };
+    let facts = |bindings: ChannelBindings| TlsFacts {
+        bindings: Some(Box::new(bindings)),
+        ..TlsFacts::default()
+    };
+    let over_tls = |facts| over(Link { tls: Some(facts), ..bare() });
+    let mut side = over_tls(facts(bindings.clone()));
+    let said = says(&mut side, HEADER);
+    assert!(said.contains(&format!("<mechanism>SCRAM-SHA-256-PLUS</mechanism>{SCRAM}{PLAIN}")));
+    assert!(said.contains(
+        "<sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'><channel-binding type='tls-exporter'/>\
+         <channel-binding type='tls-server-end-point'/></sasl-channel-binding>"
+    ));
+    says(&mut side, &auth("SCRAM-SHA-256-PLUS", "p=tls-exporter,,n=ann,r=x"));
+    let asked = login(&mut side);
+    assert_eq!(asked.method.expect("an exchange").0.as_ref(), "SCRAM-SHA-256-PLUS");
+    assert_eq!(asked.bindings.as_deref(), Some(&bindings));
+    let mut side = over_tls(facts(ChannelBindings { exporter: None, ..bindings }));
+    assert!(!says(&mut side, HEADER).contains("PLUS"), "TLS 1.2");
+    says(&mut side, &auth("SCRAM-SHA-256", "y,,n=ann,r=x"));
+    assert_eq!(login(&mut side).bindings, None);
 }
 
 #[test]
@@ -140,7 +166,7 @@ fn what_is_no_login_fails_and_counts() {
         (auth("PLAIN", "ann"), "malformed-request"),
         (auth("PLAIN", "bob\0ann\0x"), "invalid-authzid"),
         (auth("PLAIN", "\0ann@b.example\0x"), "not-authorized"),
-        (auth("SCRAM-SHA-256", "p=tls-exporter,,n=ann,r=x"), "malformed-request"),
+        (auth("SCRAM-SHA-256-PLUS", "p=tls-exporter,,n=ann,r=x"), "invalid-mechanism"),
         (auth("SCRAM-SHA-1", "n,,n=ann,r=x"), "invalid-mechanism"),
         (auth("PLAIN", "\0ann\0x").replace("AG", "A*"), "incorrect-encoding"),
         ("<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>".into(), "malformed-request"),
