@@ -48,9 +48,11 @@ class Plain(Doors):
             link.sendall(MQTT_CONNECT)
             self.assertEqual(link.recv(100), b"\x20\x02\x00\x00")
 
-    def test_xmpp_is_told_apart_and_closed_as_not_served(self):
-        with self.server.closes(protocol_not_served=1):
-            self.assertEqual(self.raw(XMPP), b"")
+    def test_xmpp_is_told_apart_and_answered(self):
+        with self.server.closes(malformed=1):
+            answer = self.raw(XMPP)
+        self.assertTrue(answer.startswith(b"<?xml version='1.0'?><stream:stream "), answer)
+        self.assertIn(b"<stream:error><bad-namespace-prefix ", answer)
 
     def test_tls_without_a_certificate_is_closed_as_not_served(self):
         with self.server.closes(protocol_not_served=1):
@@ -84,7 +86,7 @@ class Plain(Doors):
     def test_a_websocket_of_another_subprotocol_is_refused(self):
         with self.server.closes(web_socket_failed=1):
             with self.assertRaisesRegex(Closed, "400"):
-                miop.WebSocket(miop.Stream(self.server.ports["any"]), protocol="xmpp")
+                miop.WebSocket(miop.Stream(self.server.ports["any"]), protocol="soap")
 
     def test_every_version_works_in_a_websocket(self):
         for listener in ("any", "ws"):
@@ -263,8 +265,8 @@ class Tls(Doors):
         with self.server.closes(handshake_timeout=1):
             self.raw(b"\x16\x03\x01\x02\x00\x01")
 
-    def test_unknown_protocols_inside_tls_are_counted_as_outside(self):
-        for data, reason in ((XMPP, "protocol_not_served"), (b"\xff", "unknown_protocol")):
+    def test_protocols_inside_tls_are_told_apart_and_counted_as_outside(self):
+        for data, reason in ((XMPP, "malformed"), (b"\xff", "unknown_protocol")):
             with self.server.closes(**{reason: 1}):
                 stream = miop.Stream(self.server.ports["any"], tls=self.tls())
                 self.addCleanup(stream.close)
