@@ -5,8 +5,9 @@
 //! ```
 //! What must be remembered between the two answers of the client are the dialogue's bytes; the
 //! server keeps them and shows them to nobody. Whether an exchange is bound to its connection
-//! (`SCRAM-SHA-256-PLUS`, RFC 5802 6), and by what, is told to it. It knows no users: keys are given to it. Names and passwords are taken
-//! as they are (of RFC 5802's SASLprep, only that ASCII stays as it is).
+//! (`SCRAM-SHA-256-PLUS`, RFC 5802 6), and by what, is told to it. It knows no users: keys are
+//! given to it. Names and passwords are taken as they are (of RFC 5802's SASLprep, only that ASCII
+//! stays as it is).
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hmac::{Hmac, KeyInit, Mac};

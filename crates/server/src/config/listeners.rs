@@ -199,8 +199,8 @@ impl Field for WebSocketAt {
 words! {
     /// Protocol that a listener accepts.
     pub enum ListenerProtocol {
-        /// Whatever the first bytes say: MIOP, MQTT, IM, XMPP, TLS if there is a certificate, HTTP if
-        /// there is a WebSocket path.
+        /// Whatever the first bytes say: MIOP, MQTT, IM, XMPP, TLS if there is a certificate, HTTP
+        /// if there is a WebSocket path.
         Any = "any",
         /// MIOP alone.
         Miop = "miop",
