@@ -16,17 +16,17 @@
 import type {
   Action, HistoryAsk, MachineSettings, Remembered, State,
 } from "./actions.js";
+import { Asks, failed } from "./asks.js";
+import type { Asked } from "./asks.js";
 import { Backoff } from "./backoff.js";
 import { Follower } from "./follower.js";
 import type { Placed } from "./follower.js";
 import {
   clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX,
 } from "./frames.js";
-import type {
-  EndFields, EntryFields, LoggedInFields, LoginFields, MemberFields, ServerFrame,
-} from "./frames.js";
-import { MEMBERS_PAGE, roleOf, verbNumber } from "./group.js";
-import type { GroupOrder, Member, MembersPage } from "./group.js";
+import type { EndFields, EntryFields, LoggedInFields, LoginFields, ServerFrame } from "./frames.js";
+import { MEMBERS_PAGE, verbNumber } from "./group.js";
+import type { GroupOrder } from "./group.js";
 import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
 import type { Message, Queued } from "./message.js";
@@ -51,12 +51,6 @@ interface Session {
   readonly limits: LoggedInFields;
 }
 
-/** Something that was asked for and is not answered. */
-type Asked =
-  | { readonly do: "history"; readonly ask: number; readonly asked: HistoryAsk }
-  | { readonly do: "changed"; readonly ask: number }
-  | { readonly do: "members"; readonly ask: number };
-
 type Phase = "idle" | "opening" | "login" | "online" | "waiting" | "ended";
 
 /** The machine. */
@@ -64,7 +58,7 @@ export class Machine {
   readonly outbox: Outbox;
   readonly #backoff: Backoff;
   readonly #actions: Action[] = [];
-  readonly #asked = new Map<number, Asked>();
+  readonly #asked = new Asks();
   /** Client ids of own messages that were told when they were stored. */
   readonly #ownTold = new Set<string>();
   #state: State = { name: "idle" };
@@ -171,11 +165,11 @@ export class Machine {
   /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
   #asks(asked: Asked): number | undefined {
     if (this.#session === undefined) {
-      this.#act({ do: asked.do, ask: asked.ask, result: new ImError("disconnected") });
+      this.#act(failed(asked, new ImError("disconnected")));
       return undefined;
     }
     const number = this.#takeNumber();
-    this.#asked.set(number, asked);
+    this.#asked.asked(number, asked);
     return number;
   }
 
@@ -265,31 +259,11 @@ export class Machine {
         const all = entries.map((entry) => placed(entry, account));
         return this.#tell(follower.page(now, all, exact(upto), exact(head)));
       }
-      case "history": {
-        const asked = this.#asked.get(frame.fields.number);
-        if (asked?.do !== "history") return;
-        this.#asked.delete(frame.fields.number);
-        const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
-        if (asked.asked.after === undefined) messages.reverse();
-        const result = { messages, hasMore: frame.fields.more };
-        return this.#act({ do: "history", ask: asked.ask, result });
-      }
-      case "changed": {
-        const { number, group, id } = frame.fields;
-        const asked = this.#asked.get(number);
-        if (asked?.do !== "changed") return;
-        this.#asked.delete(number);
-        const result = { group, id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
-        return this.#act({ do: "changed", ask: asked.ask, result });
-      }
+      case "history":
+      case "changed":
       case "members": {
-        const { number, group, title, version, total, from, closed: isClosed } = frame.fields;
-        const asked = this.#asked.get(number);
-        if (asked?.do !== "members") return;
-        this.#asked.delete(number);
-        const members = frame.fields.members.map(memberOf);
-        const result: MembersPage = { group, title, isClosed, version, total, from, members };
-        return this.#act({ do: "members", ask: asked.ask, result });
+        const answer = this.#asked.answered(frame, account);
+        return answer && this.#act(answer);
       }
       case "pong":
         return;
@@ -366,12 +340,11 @@ export class Machine {
 
   #failed(now: number, fields: { number: number; fault: number; word: string }): void {
     const { error, asksAgain } = faultOf(fields.fault, fields.word);
-    const asked = this.#asked.get(fields.number);
+    const told = this.#asked.refused(fields.number, error);
     if (fields.number === PULL_NUMBER) {
       this.#session?.follower.pullFailed(now);
-    } else if (asked !== undefined) {
-      this.#asked.delete(fields.number);
-      this.#act({ do: asked.do, ask: asked.ask, result: error });
+    } else if (told !== undefined) {
+      this.#act(told);
     } else if (asksAgain) {
       this.outbox.refused(now, fields.number);
     } else {
@@ -489,10 +462,7 @@ export class Machine {
     this.#due = Infinity;
     this.outbox.disconnected();
     const code = error.code === "closed" ? "closed" : "disconnected";
-    for (const { do: what, ask } of this.#asked.values()) {
-      this.#act({ do: what, ask, result: new ImError(code) });
-    }
-    this.#asked.clear();
+    this.#asked.lost(new ImError(code)).forEach((told) => this.#act(told));
     if (isOpen) this.#act({ do: "drop" });
   }
 
@@ -520,10 +490,6 @@ export class Machine {
   #act(action: Action): void {
     this.#actions.push(action);
   }
-}
-
-function memberOf({ address, role, muted: isMuted }: MemberFields): Member {
-  return { address, role: roleOf(role), isMuted };
 }
 
 function placed(fields: EntryFields, account: string): Placed<Message> {

@@ -44,6 +44,8 @@ pub(crate) struct StoreWait {
     pub(crate) group: Option<Box<AccountAddress>>,
 }
 
+const _: () = assert!(size_of::<StoreWait>() <= 32, "of each message that is on its way");
+
 impl Sending {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {

@@ -65,6 +65,15 @@ class Groups(Case):
             self.assertEqual((content.text, content.extra.count(b" ")), ("lunch", 3))
         return people, made
 
+    def command(self, command, verb, user, *words):
+        """What `holdline im` prints to somebody."""
+        host, port = self.server.ports["any"]
+        verb = [verb] if verb else []
+        answer = run("im", command, *verb, "--host", host, "--port", str(port), "--user", user,
+                     *words)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return answer.stdout
+
     def word(self, answer):
         return getattr(answer, "word", "done")
 
@@ -193,7 +202,8 @@ class Groups(Case):
         group, order = made.group, uuid.uuid4().bytes
         ann.send(group, "before")
         self.assertEqual(self.word(ann.order("promote", group, ["bob"])), "done")
-        removed = ann.order("remove", group, ["carol"], client_id=order)
+        ann.order("remove", group, ["carol"], client_id=order)
+        self.command("groups", "rename", "ann", group, "dinner")
         self.server.kill()
         self.server.start()
         ann, bob, carol = (self.person(name) for name in ("ann", "bob", "carol"))
@@ -207,10 +217,17 @@ class Groups(Case):
         self.assertEqual((self.word(again), again.number > 0), ("unchanged", True))
         roles = {one.address: one.role for one in bob.members(group).members}
         self.assertEqual(roles, {"ann@localhost": 3, "bob@localhost": 2})
-        self.assertEqual(bob.members(group).version, removed.id)
+        told = self.command("groups", "members", "bob", group).splitlines()
+        self.assertEqual(sorted(told), ["ann@localhost owner", "bob@localhost admin"])
+        told = self.command("history", None, "ann", group).splitlines()
+        self.assertEqual([line.split(" ", 2)[2] for line in told],
+                         ["ann made the group \"lunch\" with bob, carol", "ann: before",
+                          "ann made bob admin", "ann removed carol",
+                          "ann called the group \"dinner\""])
+        self.command("send", None, "ann", group, "by command")
         self.assertEqual(self.word(bob.send(group, "after")), "done")
         self.assertEqual([text for _, text in ann.pull_all()],
-                         ["lunch", "before", "", "", "after"])
+                         ["lunch", "before", "", "", "dinner", "by command", "after"])
         self.assertEqual(self.word(bob.order("add", group, ["carol"])), "done", "an admin may")
         since = [said.content.text for said in carol.history(group).messages]
         self.assertEqual(since, [""], "what was before she does not read")

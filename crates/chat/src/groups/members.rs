@@ -123,7 +123,7 @@ impl Chat {
 
 impl GroupState {
     /// The page that a member asks for.
-    pub(crate) fn page(&self, asked: &MembersAsked) -> Listed {
+    pub(crate) fn page(&mut self, asked: &MembersAsked) -> Listed {
         self.member(asked.reader)?;
         let is_present = asked.version == self.last_id;
         let from = if is_present { asked.from.min(self.len() as u32) } else { 0 };
@@ -135,7 +135,7 @@ impl GroupState {
             closed: self.is_closed(),
             total: self.len() as u32,
             from,
-            members: self.some(from as usize, asked.count.into()).collect(),
+            members: self.some(from as usize, asked.count.into()),
         }))
     }
 }

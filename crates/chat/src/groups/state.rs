@@ -69,9 +69,16 @@ impl GroupState {
     }
 
     /// So many members, behind the first `from`, in an order that stays while nothing changes.
-    pub(crate) fn some(&self, from: usize, count: usize) -> impl Iterator<Item = MemberStatus> {
-        let these = self.members.values().skip(from).take(count);
-        these.map(|it| MemberStatus { member: it.member.clone(), role: it.role, muted: it.muted })
+    pub(crate) fn some(&mut self, from: usize, count: usize) -> Vec<MemberStatus> {
+        let inboxes = self.inboxes();
+        let these = inboxes.iter().skip(from).take(count);
+        let these = these.filter_map(|inbox| self.members.get(inbox));
+        let of = |it: &Membership| MemberStatus {
+            member: it.member.clone(),
+            role: it.role,
+            muted: it.muted,
+        };
+        these.map(of).collect()
     }
 
     /// An account's membership, by its inbox.

@@ -4,7 +4,7 @@
 //! change. Pages of one version are parts of one list. Invariant: whoever goes on with a list that
 //! is no longer the group's is told so, by a page of the present one from its beginning on.
 
-use super::GroupMember;
+use super::{ChatDelivery, ChatRequest, GroupMember};
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
 
@@ -105,6 +105,9 @@ pub struct GroupChanged {
     /// It was asked for before with this id: this is the first answer.
     pub again: bool,
 }
+
+// What is large is behind a pointer: these wait in queues.
+const _: () = assert!(size_of::<ChatRequest>() <= 40 && size_of::<ChatDelivery>() <= 40);
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,7 @@ pub(super) fn files() -> Vec<StaticFile> {
         file!("/chat/talk.js", SCRIPT),
         file!("/chat/words.js", SCRIPT),
         file!("/chat/im/actions.js", SCRIPT),
+        file!("/chat/im/asks.js", SCRIPT),
         file!("/chat/im/backoff.js", SCRIPT),
         file!("/chat/im/client.js", SCRIPT),
         file!("/chat/im/follower.js", SCRIPT),

@@ -12,10 +12,11 @@
  * Invariants: each message of the inbox is told once and in order; each message that was said stays
  * in the queue, under one client id, until the server has answered it for good.
  */
+import { Asks, failed } from "./asks.js";
 import { Backoff } from "./backoff.js";
 import { Follower } from "./follower.js";
 import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX, } from "./frames.js";
-import { MEMBERS_PAGE, roleOf, verbNumber } from "./group.js";
+import { MEMBERS_PAGE, verbNumber } from "./group.js";
 import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
@@ -35,7 +36,7 @@ export class Machine {
     outbox;
     #backoff;
     #actions = [];
-    #asked = new Map();
+    #asked = new Asks();
     /** Client ids of own messages that were told when they were stored. */
     #ownTold = new Set();
     #state = { name: "idle" };
@@ -137,11 +138,11 @@ export class Machine {
     /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
     #asks(asked) {
         if (this.#session === undefined) {
-            this.#act({ do: asked.do, ask: asked.ask, result: new ImError("disconnected") });
+            this.#act(failed(asked, new ImError("disconnected")));
             return undefined;
         }
         const number = this.#takeNumber();
-        this.#asked.set(number, asked);
+        this.#asked.asked(number, asked);
         return number;
     }
     // ---- what happens outside
@@ -243,35 +244,11 @@ export class Machine {
                 const all = entries.map((entry) => placed(entry, account));
                 return this.#tell(follower.page(now, all, exact(upto), exact(head)));
             }
-            case "history": {
-                const asked = this.#asked.get(frame.fields.number);
-                if (asked?.do !== "history")
-                    return;
-                this.#asked.delete(frame.fields.number);
-                const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
-                if (asked.asked.after === undefined)
-                    messages.reverse();
-                const result = { messages, hasMore: frame.fields.more };
-                return this.#act({ do: "history", ask: asked.ask, result });
-            }
-            case "changed": {
-                const { number, group, id } = frame.fields;
-                const asked = this.#asked.get(number);
-                if (asked?.do !== "changed")
-                    return;
-                this.#asked.delete(number);
-                const result = { group, id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
-                return this.#act({ do: "changed", ask: asked.ask, result });
-            }
+            case "history":
+            case "changed":
             case "members": {
-                const { number, group, title, version, total, from, closed: isClosed } = frame.fields;
-                const asked = this.#asked.get(number);
-                if (asked?.do !== "members")
-                    return;
-                this.#asked.delete(number);
-                const members = frame.fields.members.map(memberOf);
-                const result = { group, title, isClosed, version, total, from, members };
-                return this.#act({ do: "members", ask: asked.ask, result });
+                const answer = this.#asked.answered(frame, account);
+                return answer && this.#act(answer);
             }
             case "pong":
                 return;
@@ -345,13 +322,12 @@ export class Machine {
     }
     #failed(now, fields) {
         const { error, asksAgain } = faultOf(fields.fault, fields.word);
-        const asked = this.#asked.get(fields.number);
+        const told = this.#asked.refused(fields.number, error);
         if (fields.number === PULL_NUMBER) {
             this.#session?.follower.pullFailed(now);
         }
-        else if (asked !== undefined) {
-            this.#asked.delete(fields.number);
-            this.#act({ do: asked.do, ask: asked.ask, result: error });
+        else if (told !== undefined) {
+            this.#act(told);
         }
         else if (asksAgain) {
             this.outbox.refused(now, fields.number);
@@ -468,10 +444,7 @@ export class Machine {
         this.#due = Infinity;
         this.outbox.disconnected();
         const code = error.code === "closed" ? "closed" : "disconnected";
-        for (const { do: what, ask } of this.#asked.values()) {
-            this.#act({ do: what, ask, result: new ImError(code) });
-        }
-        this.#asked.clear();
+        this.#asked.lost(new ImError(code)).forEach((told) => this.#act(told));
         if (isOpen)
             this.#act({ do: "drop" });
     }
@@ -495,9 +468,6 @@ export class Machine {
     #act(action) {
         this.#actions.push(action);
     }
-}
-function memberOf({ address, role, muted: isMuted }) {
-    return { address, role: roleOf(role), isMuted };
 }
 function placed(fields, account) {
     if (fields.message === undefined)

@@ -1,0 +1,69 @@
+/**
+ * Requests that are answered to whoever asked: parts of conversations, orders to groups, lists of
+ * their members.
+ *
+ * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
+ * none.
+ */
+import { roleOf } from "./group.js";
+import { exact, messageOf } from "./message.js";
+/** What was asked for and is not answered, by the numbers of the requests. */
+export class Asks {
+    #asked = new Map();
+    get size() {
+        return this.#asked.size;
+    }
+    /** It was asked for under this number. */
+    asked(number, asked) {
+        this.#asked.set(number, asked);
+    }
+    /** The server has answered; `undefined`: nobody asked. */
+    answered(frame, account) {
+        const { number } = frame.fields;
+        const asked = this.#asked.get(number);
+        if (asked?.do !== frame.kind)
+            return undefined;
+        this.#asked.delete(number);
+        return resultOf(asked, frame, account);
+    }
+    /** The server has refused it; `undefined`: nobody asked. */
+    refused(number, error) {
+        const asked = this.#asked.get(number);
+        this.#asked.delete(number);
+        return asked && failed(asked, error);
+    }
+    /** Nobody is there to answer any of them. */
+    lost(error) {
+        const all = [...this.#asked.values()].map((asked) => failed(asked, error));
+        this.#asked.clear();
+        return all;
+    }
+}
+/** What is told of something that was not done. */
+export function failed({ do: what, ask }, result) {
+    return { do: what, ask, result };
+}
+function resultOf(asked, frame, account) {
+    const { ask } = asked;
+    switch (frame.kind) {
+        case "history": {
+            const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
+            if (asked.do === "history" && asked.asked.after === undefined)
+                messages.reverse();
+            return { do: "history", ask, result: { messages, hasMore: frame.fields.more } };
+        }
+        case "changed": {
+            const { group, id, seq, at_ms } = frame.fields;
+            return { do: "changed", ask, result: { group, id, seq: exact(seq), at: exact(at_ms) } };
+        }
+        case "members": {
+            const { group, title, version, total, from, closed: isClosed } = frame.fields;
+            const members = frame.fields.members.map(memberOf);
+            const result = { group, title, isClosed, version, total, from, members };
+            return { do: "members", ask, result };
+        }
+    }
+}
+function memberOf({ address, role, muted: isMuted }) {
+    return { address, role: roleOf(role), isMuted };
+}

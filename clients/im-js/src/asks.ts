@@ -1,0 +1,90 @@
+/**
+ * Requests that are answered to whoever asked: parts of conversations, orders to groups, lists of
+ * their members.
+ *
+ * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
+ * none.
+ */
+
+import type { Action, HistoryAsk } from "./actions.js";
+import type { MemberFields, ServerFrame } from "./frames.js";
+import { roleOf } from "./group.js";
+import type { Member } from "./group.js";
+import { exact, messageOf } from "./message.js";
+import type { ImError } from "./words.js";
+
+/** Something that was asked for and is not answered. */
+export type Asked =
+  | { readonly do: "history"; readonly ask: number; readonly asked: HistoryAsk }
+  | { readonly do: "changed"; readonly ask: number }
+  | { readonly do: "members"; readonly ask: number };
+
+/** A frame that answers one. */
+export type AskedFrame = Extract<ServerFrame, { kind: Asked["do"] }>;
+
+/** What was asked for and is not answered, by the numbers of the requests. */
+export class Asks {
+  readonly #asked = new Map<number, Asked>();
+
+  get size(): number {
+    return this.#asked.size;
+  }
+
+  /** It was asked for under this number. */
+  asked(number: number, asked: Asked): void {
+    this.#asked.set(number, asked);
+  }
+
+  /** The server has answered; `undefined`: nobody asked. */
+  answered(frame: AskedFrame, account: string): Action | undefined {
+    const { number } = frame.fields;
+    const asked = this.#asked.get(number);
+    if (asked?.do !== frame.kind) return undefined;
+    this.#asked.delete(number);
+    return resultOf(asked, frame, account);
+  }
+
+  /** The server has refused it; `undefined`: nobody asked. */
+  refused(number: number, error: ImError): Action | undefined {
+    const asked = this.#asked.get(number);
+    this.#asked.delete(number);
+    return asked && failed(asked, error);
+  }
+
+  /** Nobody is there to answer any of them. */
+  lost(error: ImError): Action[] {
+    const all = [...this.#asked.values()].map((asked) => failed(asked, error));
+    this.#asked.clear();
+    return all;
+  }
+}
+
+/** What is told of something that was not done. */
+export function failed({ do: what, ask }: Asked, result: ImError): Action {
+  return { do: what, ask, result };
+}
+
+function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
+  const { ask } = asked;
+  switch (frame.kind) {
+    case "history": {
+      const messages = frame.fields.messages.map((fields) => messageOf(fields, account));
+      if (asked.do === "history" && asked.asked.after === undefined) messages.reverse();
+      return { do: "history", ask, result: { messages, hasMore: frame.fields.more } };
+    }
+    case "changed": {
+      const { group, id, seq, at_ms } = frame.fields;
+      return { do: "changed", ask, result: { group, id, seq: exact(seq), at: exact(at_ms) } };
+    }
+    case "members": {
+      const { group, title, version, total, from, closed: isClosed } = frame.fields;
+      const members = frame.fields.members.map(memberOf);
+      const result = { group, title, isClosed, version, total, from, members };
+      return { do: "members", ask, result };
+    }
+  }
+}
+
+function memberOf({ address, role, muted: isMuted }: MemberFields): Member {
+  return { address, role: roleOf(role), isMuted };
+}
