@@ -314,10 +314,14 @@ class Browsers(Case):
                     "a sentence")
         bob.run("document.getElementById('quit').click()")
         ann.until("/bob left/.test(document.getElementById('rows').textContent)", "he left")
+        ann.type("#add-names", "carol")
+        ann.key("Enter", "#add-names")
+        # What was there while she was not in it she does not have, nor what was before.
+        carol.shows(["change: ann added carol", "own: why?"])
         ann.open()
         ann.until("!document.getElementById('room').hidden", "Ann is in again by herself")
         ann.choose("Lunch <b>")
-        ann.until("document.querySelectorAll('#rows li').length === 5", "all of it is there")
+        ann.until("document.querySelectorAll('#rows li').length === 6", "all of it is there")
         self.calm(ann, bob, carol)
 
     def members(self, page, expected, opens=True):
