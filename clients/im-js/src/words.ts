@@ -46,6 +46,8 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   10: ["muted", false],
   11: ["group_full", false],
   12: ["unchanged", false],
+  13: ["unknown_message", false],
+  14: ["too_late", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -94,6 +96,8 @@ const MEANINGS: Readonly<Record<string, string>> = {
   muted: "you are muted, or the group is closed",
   group_full: "the group has no room for so many members",
   unchanged: "it is so already",
+  unknown_message: "there is no such message of yours",
+  too_late: "the message is too old to be called back",
   invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 

@@ -36,6 +36,10 @@ pub(crate) enum Waiter {
     Group(u64),
     /// Whoever reads what was said with it.
     History(Box<crate::reads::HistoryAsked>),
+    /// Whoever asks something of the conversation with it.
+    Conversation(Box<crate::conversations::changes::Asked>),
+    /// Whoever calls back what it said to it.
+    Recall(Box<crate::recalls::RecallAsked>),
     /// Another shard, with its question's number.
     Peer(ShardId, u64),
     /// A command, by its number.
@@ -360,6 +364,12 @@ impl Chat {
             }
             Waiter::History(asked) => {
                 self.partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Conversation(asked) => {
+                self.other_found(now, *asked, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Recall(asked) => {
+                self.recall_partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));

@@ -5,11 +5,13 @@
 //! `done` everything of a shard is in its inbox; a parcel is handed to the log once, unless that
 //! has refused it.
 
+use crate::entry::Entry;
+use crate::envelope::time_of;
 use crate::log::{Answered, PendingCall};
-use crate::word::{ChatWord, Parcel};
+use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::ChatMessage;
+use model::chat::InboxEvent;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Call, Done, Write};
@@ -22,7 +24,8 @@ pub(crate) struct Placing {
     from: ShardId,
     number: u64,
     inboxes: Arc<[TimelineId]>,
-    message: Arc<ChatMessage>,
+    entry: Entry,
+    cargo: Cargo,
 }
 
 /// How far the parcels of one shard have come.
@@ -114,13 +117,17 @@ impl Chat {
         if parcel.number != arrivals.taken + 1 || !may_ask || !arrivals.takes(parcel.number) {
             return;
         }
-        let Parcel { number, inboxes, pointer, message } = parcel;
-        // By the time of its place an inbox is gone through after a start (`left.rs`).
-        let at_s = now.unix_s().max((message.at_ms / 1_000) as u32);
-        let (label, body) = (pointer.encode(), Box::default());
-        let reference = Arc::new(Message { id: message.id, at_s, label, body });
-        let append = Append { message: reference, to: inboxes.to_vec(), once: None };
-        let placing = Box::new(Placing { from, number, inboxes, message });
+        let Parcel { number, inboxes, conversation, own, cargo } = parcel;
+        // By the time of its place an inbox is gone through after a start (`outbox/left.rs`).
+        let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
+        let entry = match &cargo {
+            Cargo::Message(message) => Entry::of_message(conversation, own, message),
+            Cargo::Event(_, event) => Entry::Event(conversation, InboxEvent::clone(event)),
+        };
+        let (label, body) = entry.encode();
+        let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
+        let append = Append { message, to: inboxes.to_vec(), once: None };
+        let placing = Box::new(Placing { from, number, inboxes, entry, cargo });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }
 
@@ -132,7 +139,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Placing { from, number, inboxes, message } = placing;
+        let Placing { from, number, inboxes, entry, cargo } = placing;
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         let Ok(Done::Appended(done)) = result else {
             return arrivals.refused(number);
@@ -140,7 +147,8 @@ impl Chat {
         arrivals.placed(number);
         fx.counters.count_by(ChatCounter::Distributed, done.seqs.len() as u64);
         for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
-            self.deliver(now, (inbox, seq), &message, fx);
+            self.has_entry((inbox, seq), &entry, fx);
+            self.deliver(now, (inbox, seq), &cargo, fx);
         }
         if from == self.settings.shard {
             let upto = self.inboxes.0[usize::from(from.0)].done;

@@ -1,21 +1,36 @@
 //! Labels: what is known of a message without its body.
 //!
 //! ```text
-//! in a conversation and an outbox   version u8 | from 16 | to 16 | conversation 16
-//! likewise, said to a group          group u8   | from 16 | conversation 16
-//! in an inbox                       version u8 | conversation 16 | seq u64 | own u8 | bytes u32
+//! in a conversation and an outbox   MESSAGE u8 | from 16 | to 16 | conversation 16
+//! likewise, said to a group           GROUP u8 | from 16 | conversation 16
+//! in an inbox, and in the outbox       READ u8 | from 16 | to 16 | conversation 16 | upto u64
+//!   likewise, if nobody is to know  READ_ALONE | from 16 | conversation 16 | upto u64
+//! in an inbox                    REFERENCE u8 | conversation 16 | seq u64 | flags u8 | bytes u32
+//!                                              | the message that it calls back u64, if it does
+//!                                PEER_READ u8 | conversation 16 | upto u64
+//!                                      SET u8 | conversation 16 | what u8
 //! ```
-//! `from` and `to` are inboxes. Numbers are little-endian. A label in an inbox is a reference: the
-//! message stands in the conversation, at that place, and costs so many bytes in memory.
+//! `from` and `to` are inboxes. Numbers are little-endian. A reference says that the message stands
+//! in the conversation, at that place, and costs so many bytes in memory. What the bodies of
+//! entries of inboxes are is in `entry.rs`.
 
 use base::bytes::ByteReader;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-const VERSION: u8 = 2;
-
-/// The first byte of what is said to a group.
+/// First bytes.
+const MESSAGE: u8 = 2;
 const GROUP: u8 = 3;
+const REFERENCE: u8 = 4;
+const READ: u8 = 5;
+const READ_ALONE: u8 = 6;
+const PEER_READ: u8 = 7;
+const SET: u8 = 8;
+
+/// Flags of a reference.
+const OWN: u8 = 1;
+const COUNTS: u8 = 2;
+const RECALLS: u8 = 4;
 
 /// Which way a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +41,8 @@ pub(crate) struct Route {
     pub to: Option<TimelineId>,
     /// Where it stands.
     pub conversation: TimelineId,
+    /// It is no message, but says that `from` has read up to here. It stands in that inbox alone.
+    pub read: Option<Seq>,
 }
 
 /// Where a message stands that concerns an account.
@@ -35,47 +52,135 @@ pub(crate) struct Pointer {
     pub seq: Seq,
     /// The account said it itself.
     pub own: bool,
+    /// It counts as unread.
+    pub counts: bool,
+    /// It calls the message at this place back.
+    pub recalls: Option<Seq>,
     /// What the message costs in memory, bytes, roughly.
     pub bytes: u32,
 }
 
+/// Which kind of entry of an inbox a label is of, and what it says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntryLabel {
+    Reference(Pointer),
+    Read(TimelineId, Seq),
+    PeerRead(TimelineId, Seq),
+    /// What is set is the owner's: 0 to 7.
+    Set(TimelineId, u8),
+}
+
 impl Route {
+    /// Which way it goes that an account has read something; `to` is to know it.
+    pub(crate) fn of_read(
+        from: TimelineId,
+        to: Option<TimelineId>,
+        (conversation, upto): (TimelineId, Seq),
+    ) -> Route {
+        Route { from, to, conversation, read: Some(upto) }
+    }
+
     pub(crate) fn encode(&self) -> Box<[u8]> {
         let (from, conversation) = (self.from.to_bytes(), self.conversation.to_bytes());
-        match self.to.map(TimelineId::to_bytes) {
-            Some(to) => [&[VERSION][..], &from, &to, &conversation].concat().into(),
-            None => [&[GROUP][..], &from, &conversation].concat().into(),
+        let first = match (self.to, self.read) {
+            (Some(_), None) => MESSAGE,
+            (None, None) => GROUP,
+            (Some(_), Some(_)) => READ,
+            (None, Some(_)) => READ_ALONE,
+        };
+        let mut label = [&[first][..], &from].concat();
+        if let Some(to) = self.to {
+            label.extend_from_slice(&to.to_bytes());
         }
+        label.extend_from_slice(&conversation);
+        if let Some(upto) = self.read {
+            label.extend_from_slice(&upto.to_le_bytes());
+        }
+        label.into()
     }
 
     pub(crate) fn decode(label: &[u8]) -> Option<Route> {
-        let is_to_group = label.first() == Some(&GROUP);
-        let mut bytes = ByteReader::of(if is_to_group { GROUP } else { VERSION }, label)?;
+        let first = *label.first()?;
+        let (has_to, is_read) = match first {
+            MESSAGE => (true, false),
+            GROUP => (false, false),
+            READ => (true, true),
+            READ_ALONE => (false, true),
+            _ => return None,
+        };
+        let mut bytes = ByteReader::of(first, label)?;
         let from = timeline(&mut bytes)?;
-        let to = if is_to_group { None } else { Some(timeline(&mut bytes)?) };
+        let to = if has_to { Some(timeline(&mut bytes)?) } else { None };
         let conversation = timeline(&mut bytes)?;
-        bytes.ends(Route { from, to, conversation })
+        let read = if is_read { Some(bytes.u64()?) } else { None };
+        bytes.ends(Route { from, to, conversation, read })
     }
 
-    /// The inboxes of two whom it concerns, each once.
+    /// The inboxes that it is put into, each once: of a message, those of the two whom it concerns.
     pub(crate) fn inboxes(&self) -> Arc<[TimelineId]> {
         let other = self.to.filter(|to| *to != self.from);
-        [Some(self.from), other].into_iter().flatten().collect()
+        let own = Some(self.from).filter(|_| self.read.is_none());
+        [own, other].into_iter().flatten().collect()
+    }
+}
+
+impl EntryLabel {
+    pub(crate) fn encode(&self) -> Box<[u8]> {
+        match self {
+            EntryLabel::Reference(pointer) => pointer.encode(),
+            EntryLabel::Read(of, upto) | EntryLabel::PeerRead(of, upto) => {
+                [&[PEER_READ][..], &of.to_bytes(), &upto.to_le_bytes()].concat().into()
+            }
+            EntryLabel::Set(of, what) => [&[SET][..], &of.to_bytes(), &[*what]].concat().into(),
+        }
+    }
+
+    pub(crate) fn decode(label: &[u8]) -> Option<EntryLabel> {
+        let first = *label.first()?;
+        match first {
+            REFERENCE => Pointer::decode(label).map(EntryLabel::Reference),
+            READ | READ_ALONE => {
+                let route = Route::decode(label)?;
+                Some(EntryLabel::Read(route.conversation, route.read?))
+            }
+            PEER_READ | SET => {
+                let mut bytes = ByteReader::of(first, label)?;
+                let of = timeline(&mut bytes)?;
+                match first {
+                    SET => {
+                        let what = bytes.flags(7)?;
+                        bytes.ends(EntryLabel::Set(of, what))
+                    }
+                    _ => {
+                        let upto = bytes.u64()?;
+                        bytes.ends(EntryLabel::PeerRead(of, upto))
+                    }
+                }
+            }
+            _ => None,
+        }
     }
 }
 
 impl Pointer {
-    pub(crate) fn encode(&self) -> Box<[u8]> {
+    fn encode(&self) -> Box<[u8]> {
+        let flag = |is: bool, bit: u8| if is { bit } else { 0 };
+        let recalls = self.recalls.map(Seq::to_le_bytes);
+        let flags =
+            flag(self.own, OWN) | flag(self.counts, COUNTS) | flag(recalls.is_some(), RECALLS);
         let (conversation, seq) = (self.conversation.to_bytes(), self.seq.to_le_bytes());
-        let (own, bytes) = ([u8::from(self.own)], self.bytes.to_le_bytes());
-        [&[VERSION][..], &conversation, &seq, &own, &bytes].concat().into()
+        let (bytes, target) = (self.bytes.to_le_bytes(), recalls.as_ref().map_or(&[][..], |it| it));
+        [&[REFERENCE][..], &conversation, &seq, &[flags], &bytes, target].concat().into()
     }
 
-    pub(crate) fn decode(label: &[u8]) -> Option<Pointer> {
-        let mut bytes = ByteReader::of(VERSION, label)?;
+    fn decode(label: &[u8]) -> Option<Pointer> {
+        let mut bytes = ByteReader::of(REFERENCE, label)?;
         let (conversation, seq) = (timeline(&mut bytes)?, bytes.u64()?);
-        let (own, size) = (bytes.flags(1)? == 1, bytes.u32()?);
-        bytes.ends(Pointer { conversation, seq, own, bytes: size })
+        let flags = bytes.flags(OWN | COUNTS | RECALLS)?;
+        let size = bytes.u32()?;
+        let recalls = if flags & RECALLS != 0 { Some(bytes.u64()?) } else { None };
+        let (own, counts) = (flags & OWN != 0, flags & COUNTS != 0);
+        bytes.ends(Pointer { conversation, seq, own, counts, recalls, bytes: size })
     }
 }
 
@@ -89,31 +194,52 @@ mod tests {
     use base::hash::HashKey;
     use model::timeline::{Message, Space};
 
-    #[test]
-    fn labels_say_what_was_put_into_them() {
+    fn names() -> [TimelineId; 3] {
         let home = HashKey::new(1, 2);
         let [from, to] = [&b"a"[..], b"b"].map(|name| TimelineId::of(Space::Inbox, home, &[name]));
-        let conversation = TimelineId::of(Space::Conversation, home, &[b"ab"]);
-        let route = Route { from, to: Some(to), conversation };
-        assert_eq!(Route::decode(&route.encode()), Some(route));
+        [from, to, TimelineId::of(Space::Conversation, home, &[b"ab"])]
+    }
+
+    #[test]
+    fn routes_say_what_was_put_into_them() {
+        let [from, to, conversation] = names();
+        let route = Route { from, to: Some(to), conversation, read: None };
+        let read = Route::of_read(from, Some(to), (conversation, 1 << 40));
+        let all = [route, Route { to: None, ..route }, read, Route { to: None, ..read }];
+        for route in all {
+            let label = route.encode();
+            assert_eq!(Route::decode(&label), Some(route));
+            assert!(label.len() <= Message::LABEL_BYTES_MAX);
+            assert!((0..label.len()).all(|end| Route::decode(&label[..end]).is_none()));
+            let of = EntryLabel::decode(&label);
+            assert_eq!(of, route.read.map(|upto| EntryLabel::Read(conversation, upto)));
+        }
         assert_eq!(*route.inboxes(), [from, to]);
         assert_eq!(*Route { to: Some(from), ..route }.inboxes(), [from]);
-        let group = Route { to: None, ..route };
-        assert_eq!(Route::decode(&group.encode()), Some(group));
-        assert!(Route::decode(&group.encode()[1..]).is_none());
-        for own in [false, true] {
-            let pointer = Pointer { conversation, seq: 1 << 40, own, bytes: 1 << 20 };
-            assert_eq!(Pointer::decode(&pointer.encode()), Some(pointer));
+        assert_eq!(*read.inboxes(), [to], "one's own has it already");
+        assert!(Route { to: None, ..read }.inboxes().is_empty());
+    }
+
+    #[test]
+    fn entries_say_what_was_put_into_them() {
+        let [_, _, conversation] = names();
+        let pointer = |own, counts, recalls| {
+            let bytes = 1 << 20;
+            let pointer = Pointer { conversation, seq: 1 << 40, own, counts, recalls, bytes };
+            EntryLabel::Reference(pointer)
+        };
+        let all = [
+            pointer(true, false, None),
+            pointer(false, true, None),
+            pointer(true, false, Some(7)),
+            EntryLabel::PeerRead(conversation, 1 << 40),
+            EntryLabel::Set(conversation, 7),
+        ];
+        for entry in all {
+            let label = entry.encode();
+            assert_eq!(EntryLabel::decode(&label), Some(entry));
+            assert!((0..label.len()).all(|end| EntryLabel::decode(&label[..end]).is_none()));
+            assert!(Route::decode(&label).is_none());
         }
-        let pointer = Pointer { conversation, seq: 1, own: false, bytes: 0 };
-        let (route, pointer) = (route.encode(), pointer.encode());
-        assert!(route.len() <= Message::LABEL_BYTES_MAX);
-        for end in 0..route.len() {
-            assert!(Route::decode(&route[..end]).is_none());
-        }
-        for end in 0..pointer.len() {
-            assert!(Pointer::decode(&pointer[..end]).is_none());
-        }
-        assert!(Pointer::decode(&route).is_none() && Route::decode(&pointer).is_none());
     }
 }

@@ -14,49 +14,57 @@
 //! - Nothing waits in memory for a device that does not read.
 //! - What is said in a group is for those who are members there at that place, and for nobody
 //!   else.
+//! - What an account knows of its conversations is the sum of its inbox; a read cursor never falls.
+//! - What was called back is in no page that is asked for afterwards.
 //!
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
-//! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many; `login` and
-//! `accounts` say who is here.
+//! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, `conversations` what
+//! an account knows of its own, [`recalls`] take back; `login` and `accounts` say who is here.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
 //! [`inboxes`]: crate::inboxes
 //! [`reads`]: crate::reads
+//! [`recalls`]: crate::recalls
 
 mod accounts;
 mod commands;
+mod conversations;
+mod entry;
 mod envelope;
-mod following;
 mod groups;
 mod inboxes;
 mod label;
-mod left;
 mod log;
 mod login;
 mod outbox;
 mod reads;
-mod rights;
+mod recalls;
 mod send;
 mod service;
 mod sessions;
+mod tombstones;
 mod waits;
 mod word;
 
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
-pub use word::{ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
+pub use recalls::RecallOrder;
+pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;
 use crate::commands::Commands;
+use crate::conversations::Conversations;
 use crate::groups::Groups;
 use crate::groups::orders::Orders;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::login::Logins;
 use crate::outbox::Outbox;
-use crate::reads::{Fetching, Reading};
+use crate::reads::Reading;
+use crate::reads::fetching::Fetching;
+use crate::recalls::Recalls;
 use crate::send::StoreWait;
 use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
@@ -90,7 +98,7 @@ pub struct Settings {
 
 impl Settings {
     /// The shard where a timeline is at home.
-    fn shard_at(&self, timeline: TimelineId) -> ShardId {
+    pub(crate) fn shard_at(&self, timeline: TimelineId) -> ShardId {
         ShardId(home(timeline.home_hash(), self.shards.max(1)))
     }
 
@@ -133,9 +141,11 @@ pub struct Chat {
     sends: Waits<StoreWait>,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
+    conversations: Conversations,
     groups: Groups,
     orders: Orders,
     listings: Waits<Requester>,
+    recalls: Recalls,
     outbox: Outbox,
     inboxes: Inboxes,
     log: LogCalls,
@@ -157,9 +167,11 @@ impl Chat {
             sends: Waits::default(),
             readings: Waits::default(),
             fetchings: Waits::default(),
+            conversations: Conversations::default(),
             groups: Groups::default(),
             orders: Orders::default(),
             listings: Waits::default(),
+            recalls: Recalls::default(),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
             log: LogCalls::default(),

@@ -6,9 +6,9 @@
 use crate::accounts::AccountRow;
 use crate::commands::Look;
 use crate::inboxes::Placing;
-use crate::left::Sought;
 use crate::login::LetIn;
 use crate::outbox::Storing;
+use crate::outbox::left::Sought;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountId;
@@ -37,12 +37,24 @@ pub(crate) enum PendingCall {
     Placed(Box<Placing>),
     /// A page of an inbox, for a reading.
     Inbox(u64),
+    /// The row of what an account knows of its conversations, by its inbox.
+    State(TimelineId),
+    /// A page of an inbox, for what its account knows.
+    Knowledge(TimelineId),
+    /// A change of what an account knows stands in its inbox.
+    Changed(TimelineId),
     /// A page of what happened to a group, by its conversation.
     Group(TimelineId),
     /// A page of what had happened to the group of a message of the outbox.
     Concerned(u64),
     /// One of the ranges of a fetching, by its place.
     Range(u64, u16),
+    /// What was called back of such a range.
+    Tombstones(u64, u16),
+    /// A step of a recall, by its number.
+    Recall(u64),
+    /// What was called back of the conversation of a message of the outbox.
+    Buried(u64),
     /// A message that was not distributed before a start, by its place in the outbox.
     Undistributed(u64),
     /// A page of an inbox that is gone through for a shard.
@@ -124,9 +136,15 @@ impl Chat {
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
+            PendingCall::State(inbox) => self.state_read(inbox, result, fx),
+            PendingCall::Knowledge(inbox) => self.knowledge_read(now, inbox, result, fx),
+            PendingCall::Changed(inbox) => self.changed(now, inbox, result, fx),
             PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
+            PendingCall::Tombstones(number, at) => self.tombstones_read(number, at, result, fx),
+            PendingCall::Recall(number) => self.recall_goes_on(now, number, result, fx),
+            PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),
             PendingCall::Retry(write) => {

@@ -14,12 +14,12 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::Storing;
 use crate::sessions::{Asker, Requester};
-use crate::word::{ChatWord, StoreOrder, StoredMessage};
+use crate::word::{Cargo, ChatWord, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, Content, GroupChange, NewMessage};
+use model::chat::{ChatDelivery, ChatFault, GroupChange, NewMessage};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
 use model::ports::log::{Append, Call, Done, OnceKey, Write};
@@ -73,7 +73,7 @@ impl Chat {
         let to = message.to.within(asker.address.domain());
         if to.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &to);
-            let route = Route { from: asker.inbox, to: None, conversation };
+            let route = Route { from: asker.inbox, to: None, conversation, read: None };
             return self.order_storing(now, (wait, &asker), route, (&to, &message), fx);
         }
         let sending = Box::new(Sending { wait, asker, message });
@@ -83,8 +83,7 @@ impl Chat {
     fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {
         let (content, limits) = (&message.content, &self.settings.limits.chat);
         let is_empty = content.text.is_empty() && content.extra.is_empty();
-        // What happens in a group is told by the service alone.
-        if is_empty || content.kind == Content::GROUP {
+        if is_empty || content.is_reserved() {
             Some(ChatFault::Invalid)
         } else if content.text.len() > limits.text_bytes_max as usize
             || content.extra.len() > limits.extra_bytes_max as usize
@@ -112,7 +111,7 @@ impl Chat {
         };
         let to = receiver.inbox(self.settings.home, id);
         let conversation = conversation_of(self.settings.home, asker.inbox, to);
-        let route = Route { from: asker.inbox, to: Some(to), conversation };
+        let route = Route { from: asker.inbox, to: Some(to), conversation, read: None };
         self.order_storing(now, (wait, &asker), route, (receiver, &message), fx);
     }
 
@@ -202,7 +201,8 @@ impl Chat {
                     && let Some(message) = envelope::decode(message.id, seq, &message.body)
                 {
                     let place = (self.outbox.timeline(), place);
-                    self.distribute(now, place, (route, &receivers), &Arc::new(message), fx);
+                    let cargo = Cargo::Message(Arc::new(message));
+                    self.distribute(now, place, (route, &receivers), &cargo, fx);
                 }
                 Ok(StoredMessage { id: done.id, seq, again: !done.new })
             }
@@ -272,7 +272,7 @@ impl Chat {
     }
 
     /// A number for a message, by the time.
-    fn next_id(&mut self, now: Now) -> u64 {
+    pub(crate) fn next_id(&mut self, now: Now) -> u64 {
         self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.node).0;
         self.last_id
     }

@@ -1,5 +1,6 @@
 //! Chat as a service of its shard.
 
+use crate::conversations::changes::Wish;
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now};
 use model::chat::{ChatDelivery, ChatRequest};
@@ -64,6 +65,21 @@ impl Service for Chat {
             ChatRequest::History { session, number, range } => {
                 self.history(now, from, (session, number), range, fx);
             }
+            ChatRequest::Read { session, number, with, upto } => {
+                self.wish(now, from, (session, number), (&with, Wish::Read(upto)), fx);
+            }
+            ChatRequest::Set { session, number, with, change } => {
+                self.wish(now, from, (session, number), (&with, Wish::Set(*change)), fx);
+            }
+            ChatRequest::Conversation { session, number, with } => {
+                self.wish(now, from, (session, number), (&with, Wish::Look), fx);
+            }
+            ChatRequest::Conversations { session, number, before, count } => {
+                self.conversations(now, from, (session, number), (before, count), fx);
+            }
+            ChatRequest::Recall { session, number, with, seq } => {
+                self.recall(now, from, (session, number), (&with, seq), fx);
+            }
             ChatRequest::Acknowledge { session, upto } => {
                 self.acknowledge(now, from, session, upto);
             }
@@ -93,6 +109,7 @@ impl Service for Chat {
             }
             ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
             ChatWord::Store(order) => self.store(now, from, *order, fx),
+            ChatWord::Recall(order) => self.recall_here(now, from, *order, fx),
             ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
             ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto),
@@ -163,5 +180,6 @@ impl Service for Chat {
     fn audit(&self) {
         self.sessions.audit();
         self.outbox.audit();
+        self.conversations.audit();
     }
 }

@@ -6,10 +6,11 @@
 use crate::accounts::AccountRow;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
-use crate::label::{Pointer, Route};
-use crate::left::Sought;
+use crate::label::Route;
+use crate::outbox::left::Sought;
+use crate::recalls::RecallOrder;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ChatMessage};
+use model::chat::{ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent};
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub enum ChatWord {
         /// The answer.
         result: Result<StoredMessage, ChatFault>,
     },
+    /// Call a message back. Answered by `Stored`, of the message that says so.
+    Recall(Box<RecallOrder>),
     /// Put this into inboxes. Answered by `Placed`, sooner or later, for all up to a number.
     Place(Parcel),
     /// Everything up to this number is in its inbox.
@@ -109,14 +112,25 @@ pub struct StoredMessage {
     pub(crate) again: bool,
 }
 
-/// A message on its way into inboxes of one shard. Those from one shard to another are numbered,
+/// Something on its way into inboxes of one shard. Those from one shard to another are numbered,
 /// from 1 on.
 #[derive(Clone, Debug)]
 pub struct Parcel {
     pub(crate) number: u64,
     pub(crate) inboxes: Arc<[TimelineId]>,
-    pub(crate) pointer: Pointer,
-    pub(crate) message: Arc<ChatMessage>,
+    pub(crate) conversation: TimelineId,
+    /// Those whose inboxes they are have said it themselves.
+    pub(crate) own: bool,
+    pub(crate) cargo: Cargo,
+}
+
+/// What is put into inboxes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cargo {
+    /// A message, by reference.
+    Message(Arc<ChatMessage>),
+    /// Something else, and the number of the entry that it comes from.
+    Event(u64, Arc<InboxEvent>),
 }
 
 /// Part of a conversation.
@@ -129,6 +143,21 @@ pub struct Range {
     pub(crate) count: u16,
     /// Exactly so many neighbours are wanted, as far as they are there; else as many as there are.
     pub(crate) is_run: bool,
+    /// The beginnings of the messages are enough.
+    pub(crate) is_excerpt: bool,
+}
+
+impl Range {
+    /// Neighbours, from the one behind this place on.
+    pub(crate) fn run(conversation: TimelineId, from: Seq) -> Range {
+        let (backwards, count, is_run, is_excerpt) = (false, 1, true, false);
+        Range { conversation, from, backwards, count, is_run, is_excerpt }
+    }
+
+    /// The beginning of the message behind a place.
+    pub(crate) fn excerpt(conversation: TimelineId, from: Seq) -> Range {
+        Range { is_excerpt: true, ..Range::run(conversation, from) }
+    }
 }
 
 /// What was read of conversations.
@@ -136,6 +165,8 @@ pub struct Range {
 pub struct Fetched {
     /// Messages with their conversations, in the order of the ranges and within them.
     pub(crate) messages: Vec<(TimelineId, Arc<ChatMessage>)>,
+    /// Beginnings of messages, with their conversations.
+    pub(crate) excerpts: Vec<(TimelineId, Excerpt)>,
     /// Conversations of which not all was read, and from which place on: there was too much.
     pub(crate) unread: Vec<(TimelineId, Seq)>,
     /// There are more behind the last range.
@@ -149,9 +180,14 @@ impl Weigh for ChatWord {
             ChatWord::Place(parcel) => parcel.weight(),
             ChatWord::Fetch { ranges, .. } => size_of_val(&**ranges),
             ChatWord::Fetched { result: Ok(fetched), .. } => {
-                fetched.messages.iter().map(|(_, message)| weight(message)).sum()
+                let of =
+                    |it: &Excerpt| size_of::<Excerpt>() + it.from.as_str().len() + it.text.len();
+                let excerpts: usize = fetched.excerpts.iter().map(|(_, it)| of(it)).sum();
+                let messages: usize = fetched.messages.iter().map(|(_, it)| weight(it)).sum();
+                messages + excerpts
             }
             ChatWord::Find { address, .. } => address.as_str().len(),
+            ChatWord::Recall(_) => size_of::<RecallOrder>(),
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
@@ -176,7 +212,36 @@ impl StoreOrder {
 impl Parcel {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
-        size_of::<Parcel>() + size_of_val(&*self.inboxes) + weight(&self.message)
+        size_of::<Parcel>() + size_of_val(&*self.inboxes) + self.cargo.weight()
+    }
+}
+
+impl Cargo {
+    /// The number by which the outbox knows it.
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            Cargo::Message(message) => message.id,
+            Cargo::Event(id, _) => *id,
+        }
+    }
+
+    /// The place in the conversation that it is about.
+    pub(crate) fn seq(&self) -> Seq {
+        match self {
+            Cargo::Message(message) => message.seq,
+            Cargo::Event(_, event) => match event.what {
+                InboxChange::Read(upto) | InboxChange::PeerRead(upto) => upto,
+                InboxChange::Set(_) => 0,
+            },
+        }
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Cargo::Message(message) => weight(message),
+            Cargo::Event(_, event) => size_of::<InboxEvent>() + event.with.as_str().len(),
+        }
     }
 }
 

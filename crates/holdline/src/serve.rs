@@ -61,8 +61,8 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
         Err(error) => return refuse(&format!("signals: {error}")),
     };
     let again = Arc::clone(&read);
-    let load: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
-    let around = Surroundings { inherited, load: Some(load), ..Surroundings::default() };
+    let load_again: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
+    let around = Surroundings { inherited, load: Some(load_again), ..Surroundings::default() };
     let running = match server::start::start_with(config, around) {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),

@@ -180,7 +180,7 @@ counters! {
         LoginsRefused "chat_logins_refused_total" "Logins refused, for whatever reason.";
         Sent "chat_sent_total" "Messages stored.";
         SentAgain "chat_sent_again_total" "Messages that were sent once more, and are there once.";
-        SendsFailed "chat_sends_failed_total" "Sends that were refused, for whatever reason.";
+        SendsFailed "chat_sends_failed_total" "Sends, group changes, recalls refused.";
         Distributed "chat_distributed_total" "Places that messages took in inboxes.";
         Redistributed "chat_redistributed_total" "Inboxes asked once more to take a message.";
         Delivered "chat_delivered_total" "Messages handed to connections.";
@@ -190,6 +190,13 @@ counters! {
         HistoryRead "chat_history_total" "Messages read from conversations.";
         MembersRead "chat_members_total" "Members of groups told in lists of them.";
         Invalid "chat_invalid_total" "Requests that a protocol's machine found to make no sense.";
+        CursorsMoved "chat_cursors_moved_total" "Times an account had read further than before.";
+        ConversationsSet "chat_conversations_set_total" "Changes of how conversations are kept.";
+        ConversationsListed "chat_conversations_listed_total" "Conversations told to devices.";
+        ConversationsLoaded "chat_conversations_loaded_total" "Accounts read into memory.";
+        ConversationsForgotten "chat_conversations_forgotten_total" "Rows lost to new ones.";
+        Recalled "chat_recalled_total" "Messages called back.";
+        ChangesFailed "chat_changes_failed_total" "Changes of cursors and settings refused.";
     }
 }
 

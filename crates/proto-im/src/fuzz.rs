@@ -103,7 +103,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         },
         ChatRequest::Pull { number, .. } => {
             let messages = vec![(1, message())];
-            let page = InboxPage { number: *number, messages, upto: 1, head: 1 };
+            let page = InboxPage { number: *number, messages, events: vec![], upto: 1, head: 1 };
             ChatDelivery::Page(Box::new(page))
         }
         ChatRequest::History { number, .. } => {
@@ -127,9 +127,13 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
         }
         ChatRequest::Members { number, .. } => ChatDelivery::Members(Box::new(members(*number))),
-        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } => {
-            unreachable!("a device of IM has its name with its Login")
-        }
+        ChatRequest::Bind { .. }
+        | ChatRequest::Standing { .. }
+        | ChatRequest::Read { .. }
+        | ChatRequest::Set { .. }
+        | ChatRequest::Conversations { .. }
+        | ChatRequest::Conversation { .. }
+        | ChatRequest::Recall { .. } => unreachable!("IM has no frame for it"),
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
     })
 }

@@ -66,7 +66,13 @@ impl Diary {
                 let behind = self.said.iter().skip(after as usize).take(usize::from(count));
                 let messages: Vec<_> = behind.map(|m| (m.seq, m.clone())).collect();
                 let upto = messages.last().map_or(after, |(seq, _)| *seq);
-                vec![Down::Page(Box::new(InboxPage { number, messages, upto, head }))]
+                vec![Down::Page(Box::new(InboxPage {
+                    number,
+                    messages,
+                    events: vec![],
+                    upto,
+                    head,
+                }))]
             }
             Up::History { number, range, .. } => {
                 let all = self.said.iter().filter(|m| range.backwards || m.seq > range.from);
@@ -80,7 +86,13 @@ impl Diary {
             }
             Up::Group { number, order, .. } => self.change(number, *order),
             Up::Members { number, range, .. } => vec![self.list(number, &range)],
-            Up::Bind { .. } | Up::Standing { .. } => panic!("a device of IM does not ask it"),
+            Up::Bind { .. }
+            | Up::Standing { .. }
+            | Up::Read { .. }
+            | Up::Set { .. }
+            | Up::Conversations { .. }
+            | Up::Conversation { .. }
+            | Up::Recall { .. } => panic!("a device of IM does not ask it"),
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]

@@ -114,7 +114,9 @@ impl StanzaFault {
             | ChatFault::Forbidden
             | ChatFault::Muted
             | ChatFault::GroupFull
-            | ChatFault::Unchanged => StanzaFault::ServiceUnavailable,
+            | ChatFault::Unchanged
+            | ChatFault::UnknownMessage
+            | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
             ChatFault::Conflict => StanzaFault::Conflict,
             ChatFault::TooLarge => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,

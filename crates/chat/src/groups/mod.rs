@@ -19,6 +19,7 @@ use crate::accounts::fault_of;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::recalls::RecallOrder;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
@@ -44,6 +45,7 @@ const RECALL_BYTES_MAX: usize = 256 * 1024;
 /// What somebody wants of a group that is at home here.
 pub(crate) enum GroupTask {
     Store(ShardId, StoreOrder),
+    Recall(ShardId, RecallOrder),
     Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
     List(ShardId, Box<MembersAsked>),
 }
@@ -193,6 +195,9 @@ impl Chat {
             GroupTask::Store(from, order) => {
                 self.tell_stored(from, order.number, Err(fault), fx);
             }
+            GroupTask::Recall(from, order) => {
+                self.tell_stored(from, order.number, Err(fault), fx);
+            }
             GroupTask::Read { from, number, .. } => {
                 self.tell_fetched((from, number), Err(fault), fx);
             }
@@ -213,6 +218,10 @@ impl Chat {
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
                 }
+                GroupTask::Recall(from, order) => match group.state.may_speak(order.route.from) {
+                    Ok(()) => self.look_at_recalled(from, order, fx),
+                    Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
+                },
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
                         Ok(since) => self.fetch_since((from, number), ranges, since, fx),
@@ -301,6 +310,6 @@ fn body_of(asked: ChangeAsked, change: &GroupChange) -> Box<[u8]> {
 impl Route {
     /// Whether it is said to a group.
     pub(crate) fn is_to_group(&self) -> bool {
-        self.to.is_none()
+        self.to.is_none() && self.read.is_none()
     }
 }

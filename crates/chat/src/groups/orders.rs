@@ -146,7 +146,7 @@ impl Chat {
             return;
         };
         let conversation = conversation_of(self.settings.home, &group);
-        let route = Route { from: asker.inbox, to: None, conversation };
+        let route = Route { from: asker.inbox, to: None, conversation, read: None };
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });

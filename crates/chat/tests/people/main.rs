@@ -2,5 +2,6 @@
 
 mod groups;
 mod histories;
+mod knowledge;
 mod names;
 mod world;

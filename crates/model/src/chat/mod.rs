@@ -11,9 +11,14 @@
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 
+mod conversation;
 mod group;
 mod members;
 
+pub use conversation::{
+    Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
+    Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
+};
 pub use group::{
     GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
     GroupOrder, GroupVerb,
@@ -121,6 +126,63 @@ pub enum ChatRequest {
         /// Which part of which conversation.
         range: Box<HistoryRange>,
     },
+    /// The account has read a conversation up to a place that its inbox has. Answered by `Read` or
+    /// `Failed`.
+    Read {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// With whom.
+        with: Box<Addressee>,
+        /// The place in the conversation.
+        upto: Seq,
+    },
+    /// The account wants a conversation kept otherwise. Answered by `Set` or `Failed`.
+    Set {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// With whom.
+        with: Box<Addressee>,
+        /// How.
+        change: Box<ConversationChange>,
+    },
+    /// The account's conversations that are not hidden, the newest first. Answered by
+    /// `Conversations` or `Failed`.
+    Conversations {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// Those whose [`Conversation::place`] is before this one ([`Seq::MAX`]: all).
+        before: Seq,
+        /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
+        count: u16,
+    },
+    /// One conversation of the account, hidden or not. Answered by `Conversations`, of one or none,
+    /// or `Failed`.
+    Conversation {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// With whom.
+        with: Box<Addressee>,
+    },
+    /// Call a message of the account back. Answered by `Sent`, of the message that tells of it, or
+    /// `Failed`. Asked again, it is there once.
+    Recall {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// The conversation.
+        with: Box<Addressee>,
+        /// The message's place there.
+        seq: Seq,
+    },
     /// The device has everything in the inbox up to this place. It never goes back.
     Acknowledge {
         /// Session that asks.
@@ -209,6 +271,18 @@ impl Content {
     /// The kind of a message that tells of a change of its group: [`GroupChange`]. Only the service
     /// itself says such.
     pub const GROUP: u16 = 3;
+
+    /// The kind of a message that calls another one back: [`Recall`]. Only the service itself says
+    /// such.
+    pub const RECALL: u16 = 4;
+
+    /// The kind that a message has which was called back: it says nothing any more.
+    pub const RECALLED: u16 = 5;
+
+    /// Whether only the service itself says such.
+    pub const fn is_reserved(&self) -> bool {
+        matches!(self.kind, Content::GROUP | Content::RECALL | Content::RECALLED)
+    }
 
     /// A plain text, which counts.
     pub fn text(text: &str) -> Content {
@@ -306,6 +380,27 @@ pub enum ChatDelivery {
         /// The message.
         message: Arc<ChatMessage>,
     },
+    /// The next of the account's inbox is no message.
+    Event {
+        /// Its place there.
+        seq: Seq,
+        /// What happened.
+        event: Arc<InboxEvent>,
+    },
+    /// The account has read a conversation up to here.
+    Read {
+        /// The request's.
+        number: u32,
+        /// The place: that which was asked for, or one beyond, of before.
+        upto: Seq,
+    },
+    /// A conversation is kept as it was wanted.
+    Set {
+        /// The request's.
+        number: u32,
+    },
+    /// Conversations of the account.
+    Conversations(Box<ConversationsPage>),
     /// There is more in the inbox, up to this place: to be pulled.
     Notify {
         /// The last place.
@@ -365,6 +460,8 @@ pub struct InboxPage {
     pub number: u32,
     /// Messages with their places.
     pub messages: Vec<(Seq, Arc<ChatMessage>)>,
+    /// What else happened, with its places, which are others than those.
+    pub events: Vec<(Seq, Arc<InboxEvent>)>,
     /// The place up to which this is everything: where to go on.
     pub upto: Seq,
     /// The last place there is.
@@ -410,10 +507,12 @@ faults! {
     StoreFull "store_full" "The log has no room.";
     StoreFailed "store_failed" "The log takes nothing until a restart.";
     NotMember "not_member" "There is no such group, or the account is no member of it.";
-    Forbidden "forbidden" "A member of this role may not do that.";
+    Forbidden "forbidden" "A member of this role may not do that; or the message is another's.";
     Muted "muted" "The member is muted, or the group is closed.";
     GroupFull "group_full" "The group may not have so many members.";
     Unchanged "unchanged" "It is so already.";
+    UnknownMessage "unknown_message" "There is no such message of the account.";
+    TooLate "too_late" "The message is too old to be called back.";
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! The limits of accounts and conversations: keys of `[chat]`.
 
-use crate::chat::{EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX, TEXT_BYTES_MAX};
+use crate::chat::{
+    DRAFT_BYTES_MAX, EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX, TEXT_BYTES_MAX,
+};
 use base::section;
 use base::setting::whole;
 
 const TEXT: u64 = TEXT_BYTES_MAX as u64;
 const EXTRA: u64 = EXTRA_BYTES_MAX as u64;
 const MEMBERS: u64 = GROUP_MEMBERS_HARD_MAX as u64;
+const DRAFT: u64 = DRAFT_BYTES_MAX as u64;
 const PAGE: u64 = PAGE_MESSAGES_MAX as u64;
 
 section! {
@@ -36,6 +39,21 @@ section! {
         /// Members of groups that are remembered, a shard. The others are read when they are
         /// wanted.
         group_members_known_max: u32 = 1 << 20, whole(1_024..=1 << 30, "members");
+        /// Conversations of one account of which it is remembered how far it has read them, and how
+        /// it wants them kept. With one more the one in which nothing happened for longest is
+        /// forgotten, of those that are not pinned: it is there anew when something is said.
+        conversations_an_account_max: u32 = 2_000, whole(16..=100_000, "conversations");
+        /// Conversations, with what accounts know of them, in memory, a shard. The others are read
+        /// when they are wanted.
+        conversations_known_max: u32 = 1 << 18, whole(1_024..=1 << 30, "conversations");
+        /// Entries of an account's inbox after which what it knows of its conversations is stored,
+        /// so that no more of the inbox is read for it; or as many as it has conversations, if
+        /// those are more.
+        conversations_stored_after: u32 = 256, whole(16..=65_536, "entries");
+        /// Bytes of a draft. A longer one is refused.
+        draft_bytes_max: u32 = 1_024, whole(0..=DRAFT, "bytes");
+        /// How long a message may be called back. Later that is refused.
+        recall_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
         /// Bytes of messages on their way to one shard from the others, and of those that are
         /// stored and not yet in every inbox, or wait for their receiver's number. Beyond, sending
         /// is answered as busy.

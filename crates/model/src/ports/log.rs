@@ -269,13 +269,17 @@ pub enum Table {
     Rosters = 12,
     /// Accounts of chat, by address.
     ChatAccounts = 13,
+    /// What an account knows of its conversations as of a place of its inbox, by that inbox.
+    ChatStates = 14,
+    /// What is left of messages that were called back, by conversation and place.
+    ChatRecalled = 15,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 14] = [
+    pub const ALL: [Table; 16] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -289,6 +293,8 @@ impl Table {
         Table::ApiTokens,
         Table::Rosters,
         Table::ChatAccounts,
+        Table::ChatStates,
+        Table::ChatRecalled,
         Table::Other,
     ];
 
@@ -300,7 +306,10 @@ impl Table {
     /// Whether a log gives its rows back at the start. Those of others are read when they are
     /// wanted.
     pub const fn is_restored(self) -> bool {
-        !matches!(self, Table::Rosters | Table::ChatAccounts)
+        !matches!(
+            self,
+            Table::Rosters | Table::ChatAccounts | Table::ChatStates | Table::ChatRecalled
+        )
     }
 
     /// The service whose rows are here; absent: the process's own.
@@ -314,7 +323,9 @@ impl Table {
             | Table::Retained
             | Table::Wills
             | Table::Delayed => Some(ServiceKind::Topics),
-            Table::ChatAccounts => Some(ServiceKind::Chat),
+            Table::ChatAccounts | Table::ChatStates | Table::ChatRecalled => {
+                Some(ServiceKind::Chat)
+            }
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

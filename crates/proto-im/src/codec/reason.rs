@@ -115,6 +115,8 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::Muted => 10,
         ChatFault::GroupFull => 11,
         ChatFault::Unchanged => 12,
+        ChatFault::UnknownMessage => 13,
+        ChatFault::TooLate => 14,
     }
 }
 

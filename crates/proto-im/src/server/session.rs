@@ -158,7 +158,13 @@ impl Session {
             ChatDelivery::LoggedIn(_) | ChatDelivery::Challenge(_) | ChatDelivery::Refused(_) => {
                 return Err(unexpected("an answer to a login within a session"));
             }
-            ChatDelivery::Bound { .. } | ChatDelivery::Standing { .. } => {
+            // It has no frame: the device goes on behind its place.
+            ChatDelivery::Event { .. } => {}
+            ChatDelivery::Bound { .. }
+            | ChatDelivery::Standing { .. }
+            | ChatDelivery::Read { .. }
+            | ChatDelivery::Set { .. }
+            | ChatDelivery::Conversations(_) => {
                 return Err(unexpected("an answer to what a device of IM does not ask"));
             }
         }

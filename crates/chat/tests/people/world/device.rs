@@ -23,6 +23,19 @@ pub struct Device {
     /// Its place, and all that it has.
     place: Seq,
     pub has: BTreeMap<Seq, Arc<ChatMessage>>,
+    /// What else stands in its inbox.
+    pub events: BTreeMap<Seq, Arc<InboxEvent>>,
+    /// Whom it asked with which request what has been read of, or how it is kept.
+    pub changing: BTreeMap<u32, AccountAddress>,
+    /// How far the account had read, as it was answered: with whom, and up to where.
+    pub cursors: Vec<(AccountAddress, Seq)>,
+    /// Messages that it called back, by request.
+    pub recalling: BTreeMap<u32, (AccountAddress, Seq)>,
+    /// How much had been called back when it asked for what.
+    pub asked: BTreeMap<u32, usize>,
+    /// Lists that it got, and whom it asked for with each, unless that was all before a place.
+    pub lists: Vec<(Looked, ConversationsPage)>,
+    looking: BTreeMap<u32, Looked>,
     /// It knows that there is more, or does not know that there is not.
     is_behind: bool,
     pulling: Option<(u32, Seq)>,
@@ -31,6 +44,8 @@ pub struct Device {
     /// Why its last request was not carried out.
     pub failed: Option<ChatFault>,
     reading: BTreeMap<u32, HistoryRange>,
+    /// The last part of a conversation that it read.
+    pub last_read: Vec<Arc<ChatMessage>>,
     /// Groups that it has heard of.
     pub groups: BTreeSet<AccountAddress>,
     /// Messages of groups that it has read in their conversations: group and place.
@@ -39,6 +54,34 @@ pub struct Device {
     /// All pages of members that it was ever told.
     pub pages: Vec<MembersPage>,
     pub(super) begun_anew: usize,
+}
+
+/// Which conversations a device wants to know of.
+#[derive(Clone, Debug)]
+pub enum Looked {
+    At(AccountAddress),
+    Before(Seq, u16),
+}
+
+/// What is said by a text: some texts do not count as unread.
+pub fn content_of(text: &str) -> Content {
+    Content { counts: !text.ends_with(['3', '7']), ..Content::text(text) }
+}
+
+/// A message is at a place, where there is no other; called back, it says nothing any more.
+pub fn put(has: &mut BTreeMap<Seq, Arc<ChatMessage>>, seq: Seq, message: Arc<ChatMessage>) {
+    let gone = |it: &ChatMessage| it.content.kind == Content::RECALLED;
+    let Some(before) = has.get(&seq) else {
+        has.insert(seq, message);
+        return;
+    };
+    let named = |it: &ChatMessage| (it.id, it.seq, it.from.clone(), it.to.clone(), it.client_id);
+    assert_eq!(named(before), named(&message), "one message at a place");
+    if gone(&message) {
+        has.insert(seq, message);
+    } else {
+        assert!(gone(before) || before.content == message.content, "one message at a place");
+    }
 }
 
 impl Device {
@@ -53,11 +96,19 @@ impl Device {
             said: BTreeSet::new(),
             place: 0,
             has: BTreeMap::new(),
+            events: BTreeMap::new(),
+            changing: BTreeMap::new(),
+            cursors: Vec::new(),
+            recalling: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            lists: Vec::new(),
+            looking: BTreeMap::new(),
             is_behind: true,
             pulling: None,
             is_ahead: false,
             failed: None,
             reading: BTreeMap::new(),
+            last_read: Vec::new(),
             groups: BTreeSet::new(),
             read: BTreeSet::new(),
             listing: BTreeMap::new(),
@@ -102,6 +153,10 @@ impl Device {
         self.waiting.clear();
         self.reading.clear();
         self.listing.clear();
+        self.changing.clear();
+        self.looking.clear();
+        self.recalling.clear();
+        self.asked.clear();
     }
 
     pub fn is_here(&self) -> bool {
@@ -113,6 +168,7 @@ impl Device {
         if self.pulling.is_none() {
             (self.place, self.is_behind) = (0, true);
             self.has.clear();
+            self.events.clear();
         }
     }
 
@@ -138,7 +194,7 @@ impl Device {
     pub fn says(&mut self, said: Said, to: AccountAddress, text: String) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
-        let (client_id, content) = (said.1, Content::text(&text));
+        let (client_id, content) = (said.1, content_of(&text));
         self.waiting.insert(number, (said, text));
         let message = Box::new(NewMessage { to: to.into(), client_id, content });
         Some(ChatRequest::Send { session, number, message })
@@ -150,6 +206,16 @@ impl Device {
         let number = self.number();
         self.waiting.insert(number, (said, order.title.to_string()));
         Some(ChatRequest::Group { session, number, order: Box::new(order) })
+    }
+
+    /// It reads from one end of a conversation.
+    pub fn reads_all(&mut self, with: AccountAddress, backwards: bool) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        let from = if backwards { Seq::MAX } else { 0 };
+        let range = HistoryRange { with: with.into(), from, backwards, count: 5 };
+        self.reading.insert(number, range.clone());
+        Some(ChatRequest::History { session, number, range: Box::new(range) })
     }
 
     pub fn reads(
@@ -169,6 +235,50 @@ impl Device {
         Some(ChatRequest::History { session, number, range: Box::new(range) })
     }
 
+    /// Its account has read something.
+    pub fn has_read(&mut self, with: AccountAddress, upto: Seq) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        self.changing.insert(number, with.clone());
+        Some(ChatRequest::Read { session, number, with: Box::new(with.into()), upto })
+    }
+
+    /// It calls a message back.
+    pub fn recalls(&mut self, with: AccountAddress, seq: Seq) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        self.recalling.insert(number, (with.clone(), seq));
+        Some(ChatRequest::Recall { session, number, with: Box::new(with.into()), seq })
+    }
+
+    /// It wants a conversation kept otherwise.
+    pub fn sets(
+        &mut self,
+        with: AccountAddress,
+        change: ConversationChange,
+    ) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        self.changing.insert(number, with.clone());
+        let (with, change) = (Box::new(with.into()), Box::new(change));
+        Some(ChatRequest::Set { session, number, with, change })
+    }
+
+    /// It wants to know what its account knows.
+    pub fn looks(&mut self, looked: Looked) -> Option<ChatRequest> {
+        let session = self.session?;
+        let number = self.number();
+        self.looking.insert(number, looked.clone());
+        Some(match looked {
+            Looked::At(with) => {
+                ChatRequest::Conversation { session, number, with: Box::new(with.into()) }
+            }
+            Looked::Before(before, count) => {
+                ChatRequest::Conversations { session, number, before, count }
+            }
+        })
+    }
+
     pub fn hears(&mut self, delivery: ChatDelivery) {
         match delivery {
             ChatDelivery::LoggedIn(logged_in) => {
@@ -184,6 +294,24 @@ impl Device {
                     self.place = seq;
                 }
             }
+            ChatDelivery::Event { seq, event } => {
+                assert!(seq > self.place || self.pulling.is_some() || self.is_behind);
+                self.take_event(seq, event);
+                if !self.is_behind && self.pulling.is_none() {
+                    self.place = seq;
+                }
+            }
+            ChatDelivery::Read { number, upto } => {
+                let with = self.changing.remove(&number).expect("it asked");
+                self.cursors.push((with, upto));
+            }
+            ChatDelivery::Set { number } => {
+                self.changing.remove(&number).expect("it asked");
+            }
+            ChatDelivery::Conversations(page) => {
+                let looked = self.looking.remove(&page.number).expect("it asked");
+                self.lists.push((looked, *page));
+            }
             ChatDelivery::Notify { .. } => self.is_behind = true,
             ChatDelivery::Page(page) => self.page(*page),
             ChatDelivery::History(page) => self.history(*page),
@@ -192,6 +320,9 @@ impl Device {
                 self.waiting.remove(&number);
                 self.reading.remove(&number);
                 self.listing.remove(&number);
+                self.changing.remove(&number);
+                self.looking.remove(&number);
+                self.recalling.remove(&number);
                 if self.pulling.is_some_and(|(pulling, _)| pulling == number) {
                     self.pulling = None;
                 }
@@ -214,8 +345,12 @@ impl Device {
             self.groups.insert(message.to.clone());
         }
         assert!(is_mine, "{} got {message:?}", self.account);
-        let before = self.has.insert(seq, message.clone());
-        assert!(before.is_none_or(|before| before == message), "one message at a place");
+        put(&mut self.has, seq, message);
+    }
+
+    fn take_event(&mut self, seq: Seq, event: Arc<InboxEvent>) {
+        let before = self.events.insert(seq, event.clone());
+        assert!(before.is_none_or(|before| before == event), "one event at a place");
     }
 
     fn page(&mut self, page: InboxPage) {
@@ -226,12 +361,17 @@ impl Device {
             assert!((after + 1..=page.upto).contains(&seq));
             self.take(seq, message);
         }
+        for (seq, event) in page.events {
+            assert!((after + 1..=page.upto).contains(&seq));
+            self.take_event(seq, event);
+        }
         self.place = page.upto;
         self.is_behind = page.upto < page.head;
     }
 
     fn history(&mut self, page: HistoryPage) {
         let range = self.reading.remove(&page.number).expect("it asked");
+        self.last_read = page.messages.clone();
         assert!(page.messages.len() <= usize::from(range.count));
         let seqs: Vec<Seq> = page.messages.iter().map(|message| message.seq).collect();
         let first = seqs.first().copied().unwrap_or(0);

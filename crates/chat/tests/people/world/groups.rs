@@ -1,5 +1,6 @@
 //! Groups: who does what to them, and what everybody must have of them in the end.
 
+use super::device::put;
 use super::members::Then;
 use super::{Device, PEOPLE, Said, World, person, whole};
 use model::account::AccountAddress;
@@ -100,8 +101,7 @@ impl World {
         for message in inboxes.iter().flat_map(|(_, inbox)| inbox.values()) {
             if message.to.is_group() {
                 let group = all.entry(message.to.clone()).or_default();
-                let before = group.insert(message.seq, message.clone());
-                assert!(before.is_none_or(|before| before == *message), "one at a place");
+                put(group, message.seq, message.clone());
             }
         }
         for (group, conversation) in &all {

@@ -6,8 +6,10 @@
 
 mod device;
 mod groups;
+mod knowledge;
 mod members;
 mod names;
+mod recalls;
 mod shard;
 
 use base::hash::HashKey;
@@ -15,14 +17,17 @@ use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::{Chat, ChatWord};
-use device::Device;
+use device::{Device, put};
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, GroupOrder};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, GroupOrder,
+};
 use model::id::{ConnRef, ShardId};
 use model::ports::access::{Access, NameOwner};
 use model::service::Service;
 use model::timeline::Seq;
 pub use names::Names;
+use recalls::Recalled;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -51,6 +56,8 @@ pub struct World {
     tried: BTreeMap<Said, (AccountAddress, String)>,
     /// All that was wanted of groups.
     orders: BTreeMap<Said, GroupOrder>,
+    /// Recalls that were answered, in that order, and how.
+    recalled: Vec<(Recalled, (u64, Seq))>,
     calm: bool,
     /// Who has which name.
     pub names: Arc<Names>,
@@ -77,6 +84,7 @@ impl World {
             sent: BTreeMap::new(),
             tried: BTreeMap::new(),
             orders: BTreeMap::new(),
+            recalled: Vec::new(),
             calm: false,
             names,
         }
@@ -113,7 +121,7 @@ impl World {
         self.rng.below(self.shards.len() as u64) as usize
     }
 
-    fn pass_ms(&mut self, ms: u64) {
+    pub fn pass_ms(&mut self, ms: u64) {
         self.now = Now::new(self.now.after(Duration::from_millis(ms)), self.now.wall_ms + ms);
     }
 
@@ -139,6 +147,12 @@ impl World {
             return self.undelivered(conn, delivery);
         };
         let device = &mut self.devices[at];
+        if let ChatDelivery::Sent { number, id, seq, .. } = &delivery
+            && let Some((with, target)) = device.recalling.remove(number)
+        {
+            let account = device.account.clone();
+            return self.recall_answered(&account, &with, target, (*id, *seq));
+        }
         let stored = match &delivery {
             ChatDelivery::Sent { number, id, seq, again, .. } => Some((number, id, seq, again)),
             ChatDelivery::Changed(it) => Some((&it.number, &it.id, &it.seq, &it.again)),
@@ -153,7 +167,16 @@ impl World {
             }
             self.sent.insert(said, (*id, *seq, text));
         }
-        device.hears(delivery);
+        let asked = match &delivery {
+            ChatDelivery::Page(page) => device.asked.remove(&page.number),
+            ChatDelivery::History(page) => device.asked.remove(&page.number),
+            ChatDelivery::Conversations(page) => device.asked.remove(&page.number),
+            _ => None,
+        };
+        device.hears(delivery.clone());
+        if let Some(asked) = asked {
+            self.says_nothing_recalled(at, &delivery, asked);
+        }
     }
 
     fn undelivered(&mut self, conn: ConnRef, delivery: ChatDelivery) {
@@ -182,6 +205,13 @@ impl World {
     fn ask(&mut self, at: usize, request: ChatRequest) {
         let Some(conn) = self.devices[at].conn else { return };
         let shard = usize::from(conn.shard().0);
+        if let ChatRequest::Pull { number, .. }
+        | ChatRequest::History { number, .. }
+        | ChatRequest::Conversations { number, .. }
+        | ChatRequest::Conversation { number, .. } = &request
+        {
+            self.devices[at].asked.insert(*number, self.recalled.len());
+        }
         self.shards[shard].request(self.now, conn, request);
         self.collect(shard);
     }
@@ -194,7 +224,7 @@ impl World {
         if let Some(request) = self.devices[at].owes() {
             return self.ask(at, request);
         }
-        match self.rng.below(24) {
+        match self.rng.below(33) {
             0 => self.disconnect(at),
             1 if self.rng.one_in(4) => self.devices[at].forgets(),
             2..=4 => {
@@ -215,6 +245,10 @@ impl World {
                 let request = group.and_then(|it| self.devices[at].lists(&mut self.rng, it));
                 request.into_iter().for_each(|request| self.ask(at, request));
             }
+            24..=26 => self.reads_on(at),
+            27 => self.sets(at),
+            28..=30 => self.looks(at),
+            31..=32 => self.calls_back(at),
             _ => self.say(at),
         }
     }
@@ -269,6 +303,11 @@ impl World {
         let shard = usize::from(conn.shard().0);
         self.shards[shard].request(self.now, conn, request);
         self.collect(shard);
+    }
+
+    /// The process dies; everybody has to come back.
+    pub fn dies(&mut self) {
+        self.kill();
     }
 
     /// The process dies, and starts again from its logs.
@@ -374,6 +413,8 @@ impl World {
             }
         }
         self.check_groups();
+        self.check_knowledge();
+        self.check_recalls();
     }
 
     fn check_inbox(&self, person: &AccountAddress, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {
@@ -385,9 +426,11 @@ impl World {
             if self.orders.contains_key(&said) {
                 continue; // what happened in groups is looked at with them
             }
-            let (to, text) = &self.tried[&said];
-            assert_eq!((&message.to, &*message.content.text), (to, text.as_str()));
-            if to.is_group() {
+            if message.content.kind == Content::TEXT {
+                let (to, text) = &self.tried[&said];
+                assert_eq!((&message.to, &*message.content.text), (to, text.as_str()));
+            }
+            if message.to.is_group() {
                 continue;
             }
             let partner = if message.from == *person { &message.to } else { &message.from };
@@ -417,8 +460,7 @@ fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
     let mut inbox = BTreeMap::new();
     for device in devices {
         for (seq, message) in &device.has {
-            let before = inbox.insert(*seq, message.clone());
-            assert!(before.is_none_or(|before| before == *message), "one message at a place");
+            put(&mut inbox, *seq, message.clone());
         }
     }
     inbox

@@ -36,6 +36,8 @@ pub fn limits() -> Limits {
         accounts_known_max: 64,
         group_members_max: 3,
         group_members_known_max: 12,
+        conversations_known_max: 14,
+        conversations_stored_after: 3,
         ..ChatLimits::default()
     };
     Limits { chat, ..Limits::default() }

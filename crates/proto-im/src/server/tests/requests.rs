@@ -102,7 +102,13 @@ fn answers_are_told_with_their_numbers() {
     let mut side = in_session();
     let pulls = client(&ClientFrame::Pull(PullFields::default())).repeat(4);
     side.hear(now(), &pulls);
-    let page = InboxPage { number: 3, messages: vec![(13, message(1, 1))], upto: 13, head: 20 };
+    let page = InboxPage {
+        number: 3,
+        messages: vec![(13, message(1, 1))],
+        events: vec![],
+        upto: 13,
+        head: 20,
+    };
     let history = HistoryPage { number: 4, messages: vec![message(1, 1)], more: true };
     let text = "from: \"ann@a.example\" device: \"phone\" to: \"bob@a.example\" \
         client_id: \"0123456789abcdef\" content { kind: 1 text: \"x\" }";
@@ -171,7 +177,13 @@ fn a_device_that_does_not_read_is_told_that_there_is_more() {
     out.set_backlog(101, 100);
     let mut side = in_session();
     side.hear(now(), &client(&ClientFrame::Pull(PullFields::default())).repeat(2));
-    let page = InboxPage { number: 3, messages: vec![(13, message(1, 1))], upto: 13, head: 20 };
+    let page = InboxPage {
+        number: 3,
+        messages: vec![(13, message(1, 1))],
+        events: vec![],
+        upto: 13,
+        head: 20,
+    };
     let history = HistoryPage { number: 4, messages: vec![message(1, 1)], more: false };
     for (word, expected) in [
         (ChatDelivery::Message { seq: 14, message: message(1, 1) }, "notify { head: 14 }"),
@@ -196,7 +208,7 @@ fn a_page_ends_where_its_bytes_do_and_goes_on_from_there() {
     side.hear(now(), &client(&ClientFrame::Pull(PullFields::default())).repeat(2));
     let messages: Vec<_> = (1..=20).map(|seq| message(seq, 60_000)).collect();
     let entries = messages.iter().enumerate().map(|(at, m)| (50 + at as u64, m.clone())).collect();
-    let page = InboxPage { number: 3, messages: entries, upto: 900, head: 1_000 };
+    let page = InboxPage { number: 3, messages: entries, events: vec![], upto: 900, head: 1_000 };
     let sent = side.tell(now(), ChatDelivery::Page(Box::new(page)));
     assert!(sent.len() <= SERVER_BYTES_MAX && sent.len() > PAGE_BYTES_MAX);
     assert!(frames(&sent)[0].ends_with("upto: 54 head: 1000 }"), "five fit");

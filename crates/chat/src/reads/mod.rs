@@ -9,9 +9,12 @@
 //! ```
 //! Invariant: a page has everything up to its `upto` that is still there, and nothing twice.
 
+pub(crate) mod fetching;
+
 use crate::accounts::{Waiter, fault_of};
-use crate::envelope;
-use crate::groups::{self, GroupTask};
+use crate::conversations::lists::Listed;
+use crate::entry::Entry;
+use crate::groups;
 use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
@@ -21,8 +24,8 @@ use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, HistoryPage, HistoryRange, InboxPage, PAGE_BYTES_MAX,
-    PAGE_MESSAGES_MAX,
+    ChatDelivery, ChatFault, ChatMessage, ConversationsPage, HistoryPage, HistoryRange, InboxEvent,
+    InboxPage, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
@@ -33,7 +36,7 @@ use std::sync::Arc;
 
 /// Readings that may be under way, a shard, those for others included. One more is answered as
 /// busy.
-const READINGS_MAX: usize = 65_536;
+pub(crate) const READINGS_MAX: usize = 65_536;
 
 /// Pages that one device may have asked for and not got. One more is answered as busy.
 const READINGS_A_SESSION_MAX: u8 = 4;
@@ -54,23 +57,13 @@ pub(crate) struct Reading {
     fetched: Fetched,
 }
 
-enum Wanted {
-    /// A page of the inbox, behind this place. What is damaged is a place without a reference.
-    Inbox { after: Seq, pointers: Vec<(Seq, Option<Pointer>)> },
+pub(crate) enum Wanted {
+    /// A page of the inbox, behind this place. What is damaged is a place without an entry.
+    Inbox { after: Seq, entries: Vec<(Seq, Option<Entry>)> },
+    /// The beginnings of the last messages of these conversations.
+    Conversations(Listed),
     /// A part of a conversation.
     History,
-}
-
-/// Ranges that are being read for a shard.
-pub(crate) struct Fetching {
-    from: ShardId,
-    /// The asker's own.
-    number: u64,
-    ranges: Box<[Range]>,
-    pages: Vec<Option<Page>>,
-    left: u16,
-    /// Messages with lower numbers are not given.
-    since: u64,
 }
 
 impl Chat {
@@ -87,7 +80,7 @@ impl Chat {
         if let Some(fault) = self.may_not_read(reader, count) {
             return self.answer_session((from, session), failed(number, fault), fx);
         }
-        let what = Wanted::Inbox { after, pointers: Vec::new() };
+        let what = Wanted::Inbox { after, entries: Vec::new() };
         let reading = Reading { reader, what, left: 0, fetched: Fetched::default() };
         let number = self.readings.put(reading);
         self.sessions.pulls((from, session), number);
@@ -98,7 +91,7 @@ impl Chat {
     }
 
     /// Reason why a device may not read now; with none it has begun to.
-    fn may_not_read(&mut self, reader: Requester, count: u16) -> Option<ChatFault> {
+    pub(crate) fn may_not_read(&mut self, reader: Requester, count: u16) -> Option<ChatFault> {
         if !(1..=PAGE_MESSAGES_MAX).contains(&count) {
             return Some(ChatFault::Invalid);
         }
@@ -113,15 +106,16 @@ impl Chat {
     /// References of an inbox were read: their messages are fetched.
     pub(crate) fn inbox_read(&mut self, now: Now, number: u64, result: Answered, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
-        let Wanted::Inbox { pointers, .. } = &mut reading.what else { return };
+        let Wanted::Inbox { entries, .. } = &mut reading.what else { return };
         let page = match result {
             Ok(Done::Page(page)) => page,
             Ok(_) => return self.reading_fails(number, ChatFault::StoreFailed, fx),
             Err(error) => return self.reading_fails(number, fault_of(error), fx),
         };
-        *pointers = references(&page);
+        *entries = entries_of(&page);
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
-        let mut wanted: Vec<Pointer> = pointers.iter().filter_map(|(_, it)| *it).collect();
+        let pointer_of = |(_, entry): &(Seq, Option<Entry>)| entry.as_ref()?.pointer();
+        let mut wanted: Vec<Pointer> = entries.iter().filter_map(pointer_of).collect();
         wanted.sort_unstable();
         for range in ranges_of(&wanted) {
             let shard = self.settings.shard_at(range.conversation);
@@ -186,14 +180,27 @@ impl Chat {
         of_group: Option<TimelineId>,
         fx: &mut Effects,
     ) {
-        let what = Wanted::History;
-        let number =
-            self.readings.put(Reading { reader, what, left: 0, fetched: Fetched::default() });
         let count = range.count.min(self.settings.limits.chat.page_messages_max);
         let &HistoryRange { from, backwards, .. } = range;
-        let range = Range { conversation, from, backwards, count, is_run: false };
+        let (is_run, is_excerpt) = (false, false);
+        let range = Range { conversation, from, backwards, count, is_run, is_excerpt };
         let shard = self.settings.shard_at(conversation);
-        self.fetch_all(now, number, BTreeMap::from([(shard, vec![range])]), of_group, fx);
+        let by_shard = BTreeMap::from([(shard, vec![range])]);
+        self.read_for(now, reader, Wanted::History, (by_shard, of_group), fx);
+    }
+
+    /// Parts of conversations are read for a device that has begun to read.
+    pub(crate) fn read_for(
+        &mut self,
+        now: Now,
+        reader: Requester,
+        what: Wanted,
+        (by_shard, of_group): (BTreeMap<ShardId, Vec<Range>>, Option<TimelineId>),
+        fx: &mut Effects,
+    ) {
+        let number =
+            self.readings.put(Reading { reader, what, left: 0, fetched: Fetched::default() });
+        self.fetch_all(now, number, by_shard, of_group, fx);
     }
 
     fn fetch_all(
@@ -220,83 +227,6 @@ impl Chat {
         }
     }
 
-    /// Some shard wants parts of conversations that are at home here.
-    pub(crate) fn fetch(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        number: u64,
-        (ranges, reader): (Box<[Range]>, Option<TimelineId>),
-        fx: &mut Effects,
-    ) {
-        let group = ranges.first().map(|range| range.conversation);
-        if let (Some(reader), Some(group)) = (reader, group) {
-            let task = GroupTask::Read { from, number, ranges, reader };
-            return self.for_group(now, group, task, fx);
-        }
-        self.fetch_since((from, number), ranges, 0, fx);
-    }
-
-    /// Parts of conversations are read, but messages with lower numbers than `since`.
-    pub(crate) fn fetch_since(
-        &mut self,
-        (from, number): (ShardId, u64),
-        ranges: Box<[Range]>,
-        since: u64,
-        fx: &mut Effects,
-    ) {
-        if !self.log.may_ask() || self.fetchings.len() >= READINGS_MAX {
-            return self.tell_fetched((from, number), Err(ChatFault::Busy), fx);
-        }
-        let pages = ranges.iter().map(|_| None).collect();
-        let left = ranges.len() as u16;
-        let pulls: Vec<Pull> = ranges.iter().map(pull_of).collect();
-        let key = self.fetchings.put(Fetching { from, number, ranges, pages, left, since });
-        for (at, pull) in (0..).zip(pulls) {
-            self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
-        }
-    }
-
-    /// A range was read.
-    pub(crate) fn range_read(&mut self, key: u64, at: u16, result: Answered, fx: &mut Effects) {
-        let Some(fetching) = self.fetchings.at_mut(key) else { return };
-        let page = match result {
-            Ok(Done::Page(page)) => page,
-            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
-            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
-        };
-        if let Some(from) = fetching.nothing_before(&page) {
-            let pull = Pull { from, ..pull_of(&fetching.ranges[usize::from(at)]) };
-            return self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
-        }
-        fetching.pages[usize::from(at)] = Some(page);
-        fetching.left -= 1;
-        if fetching.left == 0
-            && let Some(fetching) = self.fetchings.take(key)
-        {
-            let whom = (fetching.from, fetching.number);
-            self.tell_fetched(whom, Ok(fetching.joined()), fx);
-        }
-    }
-
-    fn fetching_fails(&mut self, key: u64, fault: ChatFault, fx: &mut Effects) {
-        if let Some(fetching) = self.fetchings.take(key) {
-            self.tell_fetched((fetching.from, fetching.number), Err(fault), fx);
-        }
-    }
-
-    pub(crate) fn tell_fetched(
-        &mut self,
-        (to, number): (ShardId, u64),
-        result: Result<Fetched, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        if to == self.settings.shard {
-            return self.fetched(number, result, fx);
-        }
-        fx.peer_messages.push((to, ChatWord::Fetched { number, result }));
-    }
-
     /// A shard has answered.
     pub(crate) fn fetched(
         &mut self,
@@ -310,6 +240,7 @@ impl Chat {
             Err(fault) => return self.reading_fails(number, fault, fx),
         };
         reading.fetched.messages.extend(part.messages);
+        reading.fetched.excerpts.extend(part.excerpts);
         reading.fetched.unread.extend(part.unread);
         reading.fetched.more |= part.more;
         reading.left -= 1;
@@ -334,13 +265,22 @@ impl Chat {
                     more: fetched.more,
                 }))
             }
-            Wanted::Inbox { after, pointers } => {
-                let (messages, upto) = in_order(after, &pointers, fetched);
-                let place = (upto, pointers.is_empty());
+            Wanted::Conversations(listed) => {
+                let Listed { upto, more, .. } = listed;
+                let conversations = listed.with(fetched);
+                let count = conversations.len() as u64;
+                fx.counters.count_by(ChatCounter::ConversationsListed, count);
+                let page = ConversationsPage { number, upto, conversations, more };
+                ChatDelivery::Conversations(Box::new(page))
+            }
+            Wanted::Inbox { after, entries } => {
+                let is_empty = entries.is_empty();
+                let InOrder { messages, events, upto } = in_order(after, entries, fetched);
+                let place = (upto, is_empty);
                 let paged = self.paged((conn, session), key, place);
                 let Some((upto, head)) = paged else { return };
                 fx.counters.count_by(ChatCounter::Pulled, messages.len() as u64);
-                ChatDelivery::Page(Box::new(InboxPage { number, messages, upto, head }))
+                ChatDelivery::Page(Box::new(InboxPage { number, messages, events, upto, head }))
             }
         };
         self.answer_session((conn, session), delivery, fx);
@@ -352,7 +292,7 @@ impl Chat {
         }
     }
 
-    fn read_fails(&mut self, reader: Requester, why: ChatFault, fx: &mut Effects) {
+    pub(crate) fn read_fails(&mut self, reader: Requester, why: ChatFault, fx: &mut Effects) {
         let Requester { conn, session, number } = reader;
         self.sessions.ends_to_read((conn, session));
         self.answer_session((conn, session), failed(number, why), fx);
@@ -375,75 +315,17 @@ fn failed(number: u32, why: ChatFault) -> ChatDelivery {
     ChatDelivery::Failed { number, why }
 }
 
-impl Fetching {
-    /// A page forwards has nothing that may be given, and there is more: where that begins.
-    fn nothing_before(&self, page: &Page) -> Option<Seq> {
-        let is_forwards = self.ranges.first().is_some_and(|range| !range.backwards);
-        let last = page.messages.last().filter(|_| is_forwards && page.more)?;
-        (last.message.id < self.since).then_some(last.seq)
-    }
-
-    /// What its pages say together.
-    fn joined(self) -> Fetched {
-        let mut joined = Fetched::default();
-        for (range, page) in self.ranges.iter().zip(self.pages) {
-            let Some(page) = page else { continue };
-            let last = range.last();
-            joined.more = page.more;
-            let ends = page.messages.last().map(|placed| placed.seq);
-            let end = ends.max(page.damaged.last().copied());
-            if let (true, Some(end)) = (page.more, end)
-                && page.messages.len() + page.damaged.len() < usize::from(range.count)
-                && last.is_some_and(|last| end < last)
-            {
-                joined.unread.push((range.conversation, end + 1));
-            }
-            for placed in page.messages {
-                if last.is_some_and(|last| placed.seq > last) {
-                    break; // some of the range were erased
-                }
-                let (id, seq) = (placed.message.id, placed.seq);
-                if id < self.since {
-                    joined.more &= !range.backwards; // what comes is older still
-                    continue;
-                }
-                if let Some(message) = envelope::decode(id, seq, &placed.message.body) {
-                    joined.messages.push((range.conversation, Arc::new(message)));
-                }
-            }
-        }
-        joined
-    }
-}
-
-impl Range {
-    /// The last place that is wanted, of a run of references; a part of a history ends nowhere.
-    fn last(&self) -> Option<Seq> {
-        self.is_run.then(|| self.from + u64::from(self.count))
-    }
-}
-
-fn pull_of(range: &Range) -> Pull {
-    Pull {
-        timeline: range.conversation,
-        from: range.from,
-        backwards: range.backwards,
-        count_max: range.count.into(),
-        bytes_max: PAGE_BYTES_MAX,
-    }
-}
-
-/// The references of a page of an inbox, as many as go into one answer, and the places between them
+/// The entries of a page of an inbox, as many as go into one answer, and the places between them
 /// that are damaged.
-fn references(page: &Page) -> Vec<(Seq, Option<Pointer>)> {
-    let of = |placed: &Placed| (placed.seq, Pointer::decode(&placed.message.label));
+fn entries_of(page: &Page) -> Vec<(Seq, Option<Entry>)> {
+    let of = |placed: &Placed| (placed.seq, Entry::decode(&placed.message));
     let damaged = page.damaged.iter().map(|seq| (*seq, None));
     let mut all: Vec<_> = page.messages.iter().map(of).chain(damaged).collect();
     all.sort_unstable_by_key(|(seq, _)| *seq);
     let mut bytes = 0;
-    let fits = |(_, pointer): &&(Seq, Option<Pointer>)| {
+    let fits = |(_, entry): &&(Seq, Option<Entry>)| {
         let begins = bytes < PAGE_BYTES_MAX;
-        bytes += pointer.map_or(0, |pointer| pointer.bytes as usize);
+        bytes += entry.as_ref().map_or(0, Entry::weight);
         begins
     };
     let count = all.iter().take_while(fits).count();
@@ -459,44 +341,53 @@ fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
             Some(last) if last.from + u64::from(last.count) >= seq => {} // it is named twice
             Some(last) if last.from + u64::from(last.count) + 1 == seq => last.count += 1,
             _ => {
-                let from = seq.saturating_sub(1);
-                let is_run = true;
-                ranges.push(Range { conversation, from, backwards: false, count: 1, is_run });
+                ranges.push(Range::run(conversation, seq.saturating_sub(1)));
             }
         }
     }
     ranges
 }
 
-/// The messages that were fetched, in the order of the references; and the place up to which they
-/// are all.
-fn in_order(
-    after: Seq,
-    pointers: &[(Seq, Option<Pointer>)],
-    fetched: Fetched,
-) -> (Vec<(Seq, Arc<ChatMessage>)>, Seq) {
+/// What a page of an inbox says, in its order.
+struct InOrder {
+    messages: Vec<(Seq, Arc<ChatMessage>)>,
+    events: Vec<(Seq, Arc<InboxEvent>)>,
+    /// Up to here it is everything.
+    upto: Seq,
+}
+
+/// The messages that were fetched, in the order of the entries, and what else these say.
+fn in_order(after: Seq, entries: Vec<(Seq, Option<Entry>)>, fetched: Fetched) -> InOrder {
     let at = |(conversation, message): (TimelineId, Arc<ChatMessage>)| {
         ((conversation, message.seq), message)
     };
     let messages: BTreeMap<_, _> = fetched.messages.into_iter().map(at).collect();
-    let (mut page, mut upto, mut bytes) = (Vec::with_capacity(pointers.len()), after, 0);
-    for (seq, pointer) in pointers {
-        let Some(Pointer { conversation, seq: at, .. }) = *pointer else {
-            upto = *seq;
-            continue;
-        };
-        let is_unread = |(of, from): &(TimelineId, Seq)| *of == conversation && at >= *from;
-        if fetched.unread.iter().any(is_unread) {
+    let mut page = InOrder { messages: Vec::new(), events: Vec::new(), upto: after };
+    let mut bytes = 0;
+    for (seq, entry) in entries {
+        if bytes >= PAGE_BYTES_MAX {
             break;
         }
-        if let Some(message) = messages.get(&(conversation, at)) {
-            if bytes >= PAGE_BYTES_MAX {
-                break;
+        match entry {
+            Some(Entry::Message(Pointer { conversation, seq: at, .. }, _)) => {
+                let is_unread = |(of, from): &(TimelineId, Seq)| *of == conversation && at >= *from;
+                if fetched.unread.iter().any(is_unread) {
+                    break;
+                }
+                if let Some(message) = messages.get(&(conversation, at)) {
+                    bytes += weight(message);
+                    page.messages.push((seq, message.clone()));
+                }
             }
-            bytes += weight(message);
-            page.push((*seq, message.clone()));
+            Some(event @ Entry::Event(..)) => {
+                bytes += event.weight();
+                if let Entry::Event(_, event) = event {
+                    page.events.push((seq, Arc::new(event)));
+                }
+            }
+            None => {}
         }
-        upto = *seq;
+        page.upto = seq;
     }
-    (page, upto)
+    page
 }

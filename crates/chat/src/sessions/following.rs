@@ -11,6 +11,7 @@
 //! Invariant: a session in step knows all of its inbox up to the head.
 
 use crate::sessions::{Online, Session, Sessions, Step};
+use crate::word::Cargo;
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -20,7 +21,6 @@ use model::id::{ConnRef, SessionRef};
 use model::ports::log::Write;
 use model::timeline::{Seq, TimelineId};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a device's place is kept in memory before it is stored.
@@ -75,12 +75,12 @@ impl Session {
 }
 
 impl Chat {
-    /// A message has its place in an inbox: devices in step are sent it, the others told.
+    /// Something has its place in an inbox: devices in step are sent it, the others told.
     pub(crate) fn deliver(
         &mut self,
         now: Now,
         (inbox, seq): (TimelineId, Seq),
-        message: &Arc<ChatMessage>,
+        cargo: &Cargo,
         fx: &mut Effects,
     ) {
         let Sessions { slab, online, untold, unstored, .. } = &mut self.sessions;
@@ -88,14 +88,17 @@ impl Chat {
         online.head = online.head.max(seq);
         let most = u64::from(self.settings.limits.chat.inline_a_session_max);
         let Online { address, sessions, shared, .. } = online;
-        let is_own = message.from == *address;
+        let own = match cargo {
+            Cargo::Message(message) if message.from == *address => Some(message),
+            _ => None,
+        };
         for &key in &*sessions {
             let Some(session) = slab.at_mut(key) else { continue };
             if session.step == Step::Behind || session.known >= seq {
                 continue; // it pulls, or a page had this already
             }
             let has_all = session.acked >= session.known;
-            if is_own && session.said_here(message) {
+            if own.is_some_and(|message| session.said_here(message)) {
                 session.known = seq;
                 if has_all {
                     session.has_up_to(now, (key, seq), unstored);
@@ -103,9 +106,14 @@ impl Chat {
                 }
             } else if session.known.saturating_sub(session.acked) < most {
                 session.known = seq;
-                fx.counters.count(ChatCounter::Delivered);
-                let message = message.clone();
-                fx.deliveries.push((session.conn, ChatDelivery::Message { seq, message }));
+                let delivery = match cargo.clone() {
+                    Cargo::Message(message) => {
+                        fx.counters.count(ChatCounter::Delivered);
+                        ChatDelivery::Message { seq, message }
+                    }
+                    Cargo::Event(_, event) => ChatDelivery::Event { seq, event },
+                };
+                fx.deliveries.push((session.conn, delivery));
             } else {
                 session.step = Step::Behind;
                 untold.push(key);

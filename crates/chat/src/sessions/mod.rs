@@ -3,6 +3,8 @@
 //! Invariant: each session is of one account, and an account that has one is online.
 
 mod binding;
+mod following;
+mod rights;
 
 use crate::accounts::Owner;
 use crate::{Chat, Effects};

@@ -10,13 +10,16 @@
 //! start what had not been confirmed (`left.rs`). Invariant: a message is in the outbox until it is
 //! in every inbox.
 
-use crate::label::{Pointer, Route};
-use crate::left::Line;
-use crate::word::{ChatWord, Parcel, weight};
+pub(crate) mod left;
+
+use crate::label::Route;
+
+use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
 use base::time::{Instant, Now};
-use model::chat::{ChatMessage, GroupChange};
+use left::Line;
+use model::chat::GroupChange;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{REMOVE_SEQS_MAX, Write};
@@ -137,14 +140,14 @@ impl Chat {
         now: Now,
         place: OutboxPlace,
         (route, inboxes): (Route, &Arc<[TimelineId]>),
-        message: &Arc<ChatMessage>,
+        cargo: &Cargo,
         fx: &mut Effects,
     ) {
         if self.outbox.line.is_empty() {
-            return self.hand_out(now, place, (route, inboxes), message, fx);
+            return self.hand_out(now, place, (route, inboxes), cargo, fx);
         }
-        self.outbox.takes(weight(message));
-        self.outbox.line.stored_since(place, (route, inboxes), message);
+        self.outbox.takes(cargo.weight());
+        self.outbox.line.stored_since(place, (route, inboxes), cargo);
     }
 
     /// Parcels for these inboxes that a message concerns: one a shard and so many of its inboxes,
@@ -154,7 +157,7 @@ impl Chat {
         now: Now,
         place: OutboxPlace,
         (route, inboxes): (Route, &[TimelineId]),
-        message: &Arc<ChatMessage>,
+        cargo: &Cargo,
         fx: &mut Effects,
     ) {
         let due = now.after(self.again_after());
@@ -172,16 +175,14 @@ impl Chat {
             .iter()
             .flat_map(|(&way, all)| all.chunks(PARCEL_INBOXES_MAX).map(move |slice| (way, slice)));
         for ((to, own), slice) in slices {
-            let bytes = weight(message) as u32;
-            let pointer =
-                Pointer { conversation: route.conversation, seq: message.seq, own, bytes };
             let way = &mut self.outbox.ways[usize::from(to.0)];
             if way.unconfirmed.is_empty() {
                 way.due = due;
             }
             way.last += 1;
-            let (number, message) = (way.last, message.clone());
-            let parcel = Parcel { number, inboxes: slice.into(), pointer, message };
+            let (number, inboxes, cargo) = (way.last, slice.into(), cargo.clone());
+            let conversation = route.conversation;
+            let parcel = Parcel { number, inboxes, conversation, own, cargo };
             way.unconfirmed.push_back((parcel.clone(), place));
             self.outbox.bytes += parcel.weight() as u64;
             self.hand_over(now, to, parcel, fx);

@@ -9,19 +9,21 @@
 //! order. An inbox is gone through as far back as the message is old. Invariant: what waits is
 //! distributed in the order of its places, and put into no inbox that has it.
 
+use crate::entry;
 use crate::envelope::{self, time_of};
 use crate::groups;
 use crate::groups::state::GroupState;
-use crate::label::{Pointer, Route};
+use crate::label::{EntryLabel, Route};
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
-use crate::word::{ChatWord, weight};
+use crate::tombstones::{self, Tombstone};
+use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::chat::{ChatMessage, GroupChange};
 use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
-use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
+use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read, StoreError};
 use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ struct Waiting {
 enum Found {
     NotYet,
     /// These inboxes do not have it.
-    Here(Arc<ChatMessage>, Vec<TimelineId>),
+    Here(Cargo, Vec<TimelineId>),
     /// It was erased; or cannot be read, and the next start tries again.
     Nowhere,
 }
@@ -70,25 +72,24 @@ enum Look {
     Conversation { damaged: bool },
     /// The log was too busy; it is asked again then.
     Refused { due: Instant },
+    /// Not there: was it called back?
+    Tombstone,
     /// In the group that it was said to: who was a member then?
     Group { message: Arc<ChatMessage>, state: Box<GroupState> },
     /// In inboxes: in which it is not yet known to be or not, and those that do not have it. These
     /// are asked again then.
-    Inboxes {
-        message: Arc<ChatMessage>,
-        open: Vec<TimelineId>,
-        lack: Vec<TimelineId>,
-        due: Instant,
-    },
+    Inboxes { cargo: Cargo, open: Vec<TimelineId>, lack: Vec<TimelineId>, due: Instant },
 }
 
-/// An inbox that is gone through, for whoever asked: has it this reference?
+/// An inbox that is gone through, for whoever asked: has it this entry?
 #[derive(Clone, Copy, Debug)]
 pub struct Sought {
     pub(crate) number: u64,
     pub(crate) inbox: TimelineId,
     pub(crate) conversation: TimelineId,
     pub(crate) seq: Seq,
+    /// Not a reference, but that the other has read up to there.
+    pub(crate) peer_read: bool,
     /// When its message was taken, Unix seconds.
     pub(crate) at_s: u32,
 }
@@ -110,10 +111,10 @@ impl Line {
         &mut self,
         place: OutboxPlace,
         (route, inboxes): (Route, &Arc<[TimelineId]>),
-        message: &Arc<ChatMessage>,
+        cargo: &Cargo,
     ) {
-        let found = Found::Here(message.clone(), inboxes.to_vec());
-        self.put(Waiting { place, id: message.id, route, found });
+        let found = Found::Here(cargo.clone(), inboxes.to_vec());
+        self.put(Waiting { place, id: cargo.id(), route, found });
     }
 
     fn put(&mut self, waiting: Waiting) {
@@ -128,15 +129,27 @@ impl Chat {
         while self.outbox.line.looking.len() < LOOKING_MAX
             && let Some(waiting) = self.outbox.line.all.get(&self.outbox.line.next)
         {
-            let (number, conversation) = (self.outbox.line.next, waiting.route.conversation);
+            let (number, way) = (self.outbox.line.next, (waiting.route, waiting.place));
             let is_sought = matches!(waiting.found, Found::NotYet);
             self.outbox.line.next += 1;
             if is_sought {
                 let look = Look::Conversation { damaged: false };
                 self.outbox.line.looking.insert(number, look);
-                self.look_back(PendingCall::Undistributed(number), conversation, Seq::MAX, fx);
+                self.look_for(number, way, fx);
             }
         }
+    }
+
+    /// Looks for a message in its conversation, from the end; whatever else it is stands in the
+    /// outbox whole.
+    fn look_for(&mut self, number: u64, (route, place): (Route, OutboxPlace), fx: &mut Effects) {
+        let pending = PendingCall::Undistributed(number);
+        if route.read.is_none() {
+            return self.look_back(pending, route.conversation, Seq::MAX, fx);
+        }
+        let (timeline, from, bytes_max) = (place.0, place.1 - 1, LOOK_BYTES_MAX);
+        let pull = Pull { timeline, from, backwards: false, count_max: 1, bytes_max };
+        self.log.ask(pending, Call::Read(Read::Pull(pull)), fx);
     }
 
     fn look_back(
@@ -173,17 +186,20 @@ impl Chat {
             _ => return self.found(now, number, Found::Nowhere, fx),
         };
         let route = waiting.route;
+        if let Some(upto) = route.read {
+            let placed = page.messages.first().filter(|placed| placed.seq == waiting.place.1);
+            let by = placed.and_then(|placed| entry::read_by(&placed.message.body));
+            let Some((by, _)) = by else { return self.found(now, number, Found::Nowhere, fx) };
+            let cargo = Cargo::Event(waiting.id, Arc::new(entry::peer_read(by, upto)));
+            return self.look_in_inboxes(now, number, (cargo, &route.inboxes()), fx);
+        }
         let found = page.messages.iter().find(|placed| placed.message.id == waiting.id);
         if let Some(placed) = found {
             let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body);
             let Some(message) = message.map(Arc::new) else {
                 return self.found(now, number, Found::Nowhere, fx);
             };
-            if route.is_to_group() {
-                *look = Look::Group { message, state: Box::default() };
-                return self.look_at_group(number, (route, 0), fx);
-            }
-            return self.look_in_inboxes(now, number, (message, &route.inboxes()), fx);
+            return self.message_found(now, number, (route, message), fx);
         }
         let Look::Conversation { damaged } = look else { return };
         *damaged |= !page.damaged.is_empty();
@@ -192,10 +208,75 @@ impl Chat {
             return self.look_back(pending, route.conversation, from, fx);
         }
         if !*damaged {
-            let place = waiting.place; // it was erased meanwhile
-            self.leaves(place);
+            *look = Look::Tombstone;
+            return self.look_for_tombstone(number, (route.conversation, 1), fx);
         }
         self.found(now, number, Found::Nowhere, fx);
+    }
+
+    fn look_for_tombstone(
+        &mut self,
+        number: u64,
+        (conversation, first): (TimelineId, Seq),
+        fx: &mut Effects,
+    ) {
+        let read = tombstones::read(conversation, first, ROWS_MAX as u64);
+        self.log.ask(PendingCall::Buried(number), Call::Read(read), fx);
+    }
+
+    /// Some of what was called back in the conversation of something that was left.
+    pub(crate) fn buried_read(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let line = &mut self.outbox.line;
+        let (Some(waiting), Some(look)) = (line.all.get(&number), line.looking.get_mut(&number))
+        else {
+            return;
+        };
+        let rows = match result {
+            Ok(Done::Rows(rows)) => rows,
+            Err(StoreError::Busy) => {
+                *look = Look::Refused { due: now.after(RETRY_PAUSE) };
+                return;
+            }
+            _ => return self.found(now, number, Found::Nowhere, fx),
+        };
+        let (route, place, id) = (waiting.route, waiting.place, waiting.id);
+        let read = rows.iter().filter_map(|(key, value)| Tombstone::decode((key, value)));
+        let read: Vec<_> = read.map(|it| it.message).collect();
+        if let Some(message) = read.iter().find(|message| message.id == id) {
+            return self.message_found(now, number, (route, message.clone()), fx);
+        }
+        match read.last().filter(|_| rows.len() == ROWS_MAX).map(|last| last.seq + 1) {
+            Some(first) => {
+                self.look_for_tombstone(number, (route.conversation, first), fx);
+            }
+            None => {
+                self.leaves(place); // it was erased meanwhile
+                self.found(now, number, Found::Nowhere, fx);
+            }
+        }
+    }
+
+    /// A message that was left is found, or what is left of it: whom does it concern?
+    fn message_found(
+        &mut self,
+        now: Now,
+        number: u64,
+        (route, message): (Route, Arc<ChatMessage>),
+        fx: &mut Effects,
+    ) {
+        if route.is_to_group() {
+            let look = Look::Group { message, state: Box::default() };
+            self.outbox.line.looking.insert(number, look);
+            return self.look_at_group(number, (route, 0), fx);
+        }
+        let cargo = Cargo::Message(message);
+        self.look_in_inboxes(now, number, (cargo, &route.inboxes()), fx);
     }
 
     fn look_at_group(&mut self, number: u64, (route, from): (Route, Seq), fx: &mut Effects) {
@@ -247,18 +328,18 @@ impl Chat {
             Some(change) => state.apply(home, message.id, &change),
             None => state.inboxes(),
         };
-        self.look_in_inboxes(now, number, (message, &inboxes), fx);
+        self.look_in_inboxes(now, number, (Cargo::Message(message), &inboxes), fx);
     }
 
     fn look_in_inboxes(
         &mut self,
         now: Now,
         number: u64,
-        (message, inboxes): (Arc<ChatMessage>, &[TimelineId]),
+        (cargo, inboxes): (Cargo, &[TimelineId]),
         fx: &mut Effects,
     ) {
         let (open, lack, due) = (inboxes.to_vec(), Vec::new(), now.mono);
-        self.outbox.line.looking.insert(number, Look::Inboxes { message, open, lack, due });
+        self.outbox.line.looking.insert(number, Look::Inboxes { cargo, open, lack, due });
         self.seek(now, number, fx);
     }
 
@@ -267,13 +348,14 @@ impl Chat {
         let again = now.after(self.again_after());
         let line = &mut self.outbox.line;
         let Some(waiting) = line.all.get(&number) else { return };
-        let Some(Look::Inboxes { message, open, due, .. }) = line.looking.get_mut(&number) else {
+        let Some(Look::Inboxes { cargo, open, due, .. }) = line.looking.get_mut(&number) else {
             return;
         };
         *due = again;
-        let (conversation, seq) = (waiting.route.conversation, message.seq);
-        let at_s = (time_of(message.id) / 1_000) as u32;
-        let of = |inbox: &TimelineId| Sought { number, inbox: *inbox, conversation, seq, at_s };
+        let (conversation, seq) = (waiting.route.conversation, cargo.seq());
+        let peer_read = waiting.route.read.is_some();
+        let at_s = (time_of(cargo.id()) / 1_000) as u32;
+        let of = |&inbox: &TimelineId| Sought { number, inbox, conversation, seq, peer_read, at_s };
         let all: Vec<Sought> = open.iter().map(of).collect();
         for sought in all {
             let shard = self.settings.shard_at(sought.inbox);
@@ -303,8 +385,12 @@ impl Chat {
     ) {
         let Ok(Done::Page(page)) = result else { return };
         let is_it = |label: &[u8]| {
-            let pointer = Pointer::decode(label);
-            pointer.is_some_and(|it| (it.conversation, it.seq) == (sought.conversation, sought.seq))
+            let (of, seq, peer_read) = match EntryLabel::decode(label) {
+                Some(EntryLabel::Reference(it)) => (it.conversation, it.seq, false),
+                Some(EntryLabel::PeerRead(of, upto)) => (of, upto, true),
+                _ => return false,
+            };
+            (of, seq, peer_read) == (sought.conversation, sought.seq, sought.peer_read)
         };
         let has = page.messages.iter().any(|placed| is_it(&placed.message.label));
         let until_s = sought.at_s.saturating_sub(CLOCK_SLACK_S);
@@ -329,16 +415,16 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let look = self.outbox.line.looking.get_mut(&number);
-        let Some(Look::Inboxes { message, open, lack, .. }) = look else { return };
+        let Some(Look::Inboxes { cargo, open, lack, .. }) = look else { return };
         let Some(at) = open.iter().position(|other| *other == inbox) else { return };
         open.remove(at);
         if !has {
             lack.push(inbox);
         }
         if open.is_empty() {
-            let (message, lack) = (message.clone(), std::mem::take(lack));
-            self.outbox.takes(weight(&message));
-            self.found(now, number, Found::Here(message, lack), fx);
+            let (cargo, lack) = (cargo.clone(), std::mem::take(lack));
+            self.outbox.takes(cargo.weight());
+            self.found(now, number, Found::Here(cargo, lack), fx);
         }
     }
 
@@ -359,11 +445,11 @@ impl Chat {
             && !matches!(first.get().found, Found::NotYet)
         {
             let Waiting { place, route, found, .. } = first.remove();
-            let Found::Here(message, lack) = found else { continue };
-            self.outbox.gives(weight(&message));
+            let Found::Here(cargo, lack) = found else { continue };
+            self.outbox.gives(cargo.weight());
             match lack.is_empty() {
                 true => self.leaves(place),
-                false => self.hand_out(now, place, (route, &lack), &message, fx),
+                false => self.hand_out(now, place, (route, &lack), &cargo, fx),
             }
         }
     }
@@ -378,10 +464,9 @@ impl Chat {
             let (Some(waiting), Some(look)) = (waiting, look) else { continue };
             match look {
                 Look::Refused { due } if *due <= now.mono => {
-                    let conversation = waiting.route.conversation;
+                    let way = (waiting.route, waiting.place);
                     *look = Look::Conversation { damaged: false };
-                    let pending = PendingCall::Undistributed(number);
-                    self.look_back(pending, conversation, Seq::MAX, fx);
+                    self.look_for(number, way, fx);
                 }
                 Look::Inboxes { due, .. } if *due <= now.mono => self.seek(now, number, fx),
                 _ => {}

@@ -1,0 +1,300 @@
+//! Read cursors and settings: changes of what an account knows, each a place in its inbox.
+//!
+//! ```text
+//! Read ─► the conversation ─► in line ─► is it further? ─► inbox (and outbox) ─► answered
+//!                                         │ no                        └─► the other's inbox
+//!                                         └─► answered with where the cursor is
+//! ```
+//! The other of two hears how far one has read by the way of messages: the outbox has it until it
+//! stands in the other's inbox. Invariant: a cursor is answered when it is on stable storage, and
+//! no place of an inbox says less than one before it.
+
+use crate::accounts::{Waiter, fault_of};
+use crate::conversations::Step;
+use crate::conversations::knowledge::Row;
+use crate::entry::{self, Entry};
+use crate::groups;
+use crate::label::Route;
+use crate::log::{Answered, PendingCall};
+use crate::send::conversation_of;
+use crate::sessions::{Asker, Requester};
+use crate::word::Cargo;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::{AccountAddress, AccountId, Addressee};
+use model::chat::{ChatDelivery, ChatFault, ConversationChange, InboxChange, InboxEvent};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef};
+use model::ports::log::{Append, Call, Done, Write};
+use model::pressure::Pressure;
+use model::timeline::{Message, Seq, TimelineId};
+use std::sync::Arc;
+
+/// Something that a device asks of a conversation whose partner is being found.
+pub(crate) struct Asked {
+    wait: Requester,
+    asker: Asker,
+    wish: Wish,
+}
+
+/// What somebody wants of what an account knows.
+pub(crate) struct Task {
+    pub(super) wait: Requester,
+    pub(super) wish: Wish,
+    pub(super) what: Subject,
+}
+
+/// What is wanted.
+#[derive(Clone)]
+pub(crate) enum Wish {
+    Read(Seq),
+    Set(ConversationChange),
+    /// The conversation itself.
+    Look,
+    /// So many before a place.
+    List {
+        before: Seq,
+        count: u16,
+    },
+}
+
+/// Of which conversation; a list is of none.
+#[derive(Clone)]
+pub(crate) enum Subject {
+    All,
+    One {
+        conversation: TimelineId,
+        by: AccountAddress,
+        with: AccountAddress,
+        /// The inbox of the other, of two.
+        peer: Option<TimelineId>,
+    },
+}
+
+/// A change that is with the log.
+pub(crate) struct Changing {
+    wait: Requester,
+    entry: Entry,
+    route: Route,
+    id: u64,
+    by: AccountAddress,
+}
+
+impl Chat {
+    /// A device asks something of one conversation.
+    pub(crate) fn wish(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        (with, wish): (&Addressee, Wish),
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        if matches!(wish, Wish::Look)
+            && let Some(fault) = self.may_not_read(wait, 1)
+        {
+            return self.read_is_refused(wait, fault, fx);
+        }
+        let fault = match &wish {
+            Wish::Set(ConversationChange::Draft(draft))
+                if draft.len() > self.settings.limits.chat.draft_bytes_max as usize =>
+            {
+                Some(ChatFault::TooLarge)
+            }
+            Wish::Read(_) | Wish::Set(_) if self.pressure >= Pressure::Stores => {
+                Some(ChatFault::Busy)
+            }
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return self.wish_fails(wait, &wish, fault, fx);
+        }
+        let with = with.within(asker.address.domain());
+        if !with.is_group() {
+            let asked = Box::new(Asked { wait, asker, wish });
+            return self.find_account(now, &with, None, Waiter::Conversation(asked), fx);
+        }
+        let conversation = groups::conversation_of(self.settings.home, &with);
+        let Asker { inbox, address: by, .. } = asker;
+        let what = Subject::One { conversation, by, with, peer: None };
+        self.for_account(now, inbox, Task { wait, wish, what }, fx);
+    }
+
+    /// The other of a conversation is known, or why not.
+    pub(crate) fn other_found(
+        &mut self,
+        now: Now,
+        asked: Asked,
+        (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let Asked { wait, asker, wish } = asked;
+        let home = self.settings.home;
+        let peer = match id {
+            Ok(id) => with.inbox(home, id),
+            Err(fault) => return self.wish_fails(wait, &wish, fault, fx),
+        };
+        let Asker { inbox, address: by, .. } = asker;
+        let conversation = conversation_of(home, inbox, peer);
+        let (with, peer) = (with.clone(), Some(peer).filter(|peer| *peer != inbox));
+        let what = Subject::One { conversation, by, with, peer };
+        self.for_account(now, inbox, Task { wait, wish, what }, fx);
+    }
+
+    /// Its turn has come: what is known is whole.
+    pub(super) fn grant_wish(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
+        let Task { wait, wish, what } = task;
+        let (of, change) = match (what, &wish) {
+            (Subject::All, Wish::List { before, count }) => {
+                return self.list_conversations(now, (inbox, wait), (*before, *count), fx);
+            }
+            (Subject::One { conversation, .. }, Wish::Look) => {
+                return self.look_at(now, (inbox, wait), conversation, fx);
+            }
+            (Subject::One { conversation, by, with, peer }, Wish::Read(upto)) => {
+                ((conversation, by, with, peer), InboxChange::Read(*upto))
+            }
+            (Subject::One { conversation, by, with, .. }, Wish::Set(change)) => {
+                ((conversation, by, with, None), InboxChange::Set(change.clone()))
+            }
+            _ => return self.wish_fails(wait, &wish, ChatFault::Invalid, fx),
+        };
+        let (conversation, by, with, peer) = of;
+        let account = self.conversations.known.get(&inbox);
+        let row = account.and_then(|account| account.knowledge.row(conversation));
+        match judge(row, &with, &change) {
+            Err(fault) => self.wish_fails(wait, &wish, fault, fx),
+            Ok(Some(answer)) => self.wish_granted(wait, answer, fx),
+            Ok(None) => {
+                let route = match &change {
+                    InboxChange::Read(upto) => Route::of_read(inbox, peer, (conversation, *upto)),
+                    _ => Route { from: inbox, to: None, conversation, read: None },
+                };
+                let entry = Entry::Event(conversation, InboxEvent { with, what: change });
+                self.change(now, Changing { wait, entry, route, id: 0, by }, &wish, fx);
+            }
+        }
+    }
+
+    /// A change is handed to the log; who else is to know it stands in the outbox.
+    fn change(&mut self, now: Now, mut changing: Changing, wish: &Wish, fx: &mut Effects) {
+        let Changing { wait, entry, route, by, .. } = &changing;
+        let (wait, inbox) = (*wait, route.from);
+        let is_told = route.read.is_some() && route.to.is_some();
+        let is_full = is_told && self.outbox.bytes() >= self.settings.undistributed_max();
+        if is_full || !self.log.may_ask() {
+            return self.wish_fails(wait, wish, ChatFault::Busy, fx);
+        }
+        let (label, body) = match (entry, route.read) {
+            (Entry::Event(_, event), Some(_)) => entry::own_read(*route, by, &event.with),
+            _ => entry.encode(),
+        };
+        let mut to = vec![inbox];
+        if is_told {
+            to.push(self.outbox.timeline());
+        }
+        changing.id = self.next_id(now);
+        let message = Arc::new(Message { id: changing.id, at_s: now.unix_s(), label, body });
+        let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
+        account.step = Step::Changing(Box::new(changing));
+        let append = Append { message, to, once: None };
+        self.log.ask(PendingCall::Changed(inbox), Call::Write(Write::Append(append)), fx);
+    }
+
+    /// The log has taken a change, or not.
+    pub(crate) fn changed(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
+        let Step::Changing(changing) = std::mem::replace(&mut account.step, Step::Ready) else {
+            return;
+        };
+        let Changing { wait, entry, route, id, by } = *changing;
+        match result {
+            Ok(Done::Appended(done)) if !done.seqs.is_empty() => {
+                self.has_entry((inbox, done.seqs[0]), &entry, fx);
+                if let Entry::Event(_, event) = entry {
+                    let answer = answer_of(&event.what);
+                    let cargo = Cargo::Event(id, Arc::new(event));
+                    self.deliver(now, (inbox, done.seqs[0]), &cargo, fx);
+                    self.wish_granted(wait, answer, fx);
+                }
+                if let (Some(&place), Some(upto)) = (done.seqs.get(1), route.read) {
+                    let cargo = Cargo::Event(id, Arc::new(entry::peer_read(by, upto)));
+                    let place = (self.outbox.timeline(), place);
+                    self.distribute(now, place, (route, &route.inboxes()), &cargo, fx);
+                }
+            }
+            Ok(_) => self.change_fails(wait, ChatFault::StoreFailed, fx),
+            Err(error) => self.change_fails(wait, fault_of(error), fx),
+        }
+        self.advance_account(now, inbox, fx);
+    }
+
+    fn wish_granted(&mut self, wait: Requester, answer: Answer, fx: &mut Effects) {
+        let Requester { conn, session, number } = wait;
+        let (counter, delivery) = match answer {
+            Answer::Read(upto) => (ChatCounter::CursorsMoved, ChatDelivery::Read { number, upto }),
+            Answer::Set => (ChatCounter::ConversationsSet, ChatDelivery::Set { number }),
+        };
+        fx.counters.count(counter);
+        self.answer_session((conn, session), delivery, fx);
+    }
+
+    pub(super) fn refuse_wish(&mut self, task: Task, fault: ChatFault, fx: &mut Effects) {
+        self.wish_fails(task.wait, &task.wish, fault, fx);
+    }
+
+    fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
+        match wish {
+            Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
+            Wish::Look | Wish::List { .. } => self.read_fails(wait, fault, fx),
+        }
+    }
+
+    fn change_fails(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
+        let Requester { conn, session, number } = wait;
+        fx.counters.count(ChatCounter::ChangesFailed);
+        self.answer_session((conn, session), ChatDelivery::Failed { number, why }, fx);
+    }
+}
+
+/// What whoever wanted a change is told.
+enum Answer {
+    Read(Seq),
+    Set,
+}
+
+fn answer_of(change: &InboxChange) -> Answer {
+    match change {
+        InboxChange::Read(upto) | InboxChange::PeerRead(upto) => Answer::Read(*upto),
+        InboxChange::Set(_) => Answer::Set,
+    }
+}
+
+/// Whether a change may be; with an answer it is so already.
+fn judge(
+    row: Option<&Row>,
+    with: &AccountAddress,
+    change: &InboxChange,
+) -> Result<Option<Answer>, ChatFault> {
+    // Whoever was never told of a group knows nothing of it; one may begin to write to anybody.
+    let nothing = if with.is_group() { ChatFault::NotMember } else { ChatFault::Invalid };
+    match (change, row) {
+        (InboxChange::Set(_), None) if !with.is_group() => Ok(None),
+        (_, None) => Err(nothing),
+        (InboxChange::Set(change), Some(row)) => Ok(row.is_set(change).then_some(Answer::Set)),
+        (InboxChange::Read(upto) | InboxChange::PeerRead(upto), Some(row)) => {
+            match *upto > row.last_seq {
+                true => Err(ChatFault::Invalid),
+                false => Ok((*upto <= row.read).then_some(Answer::Read(row.read))),
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Lists of conversations: what an account knows of each, and the beginning of its last message,
+//! which is read where the conversation is at home.
+//!
+//! Invariant: what a list says of a conversation is the sum of the inbox at one moment; no body is
+//! kept for it, so none that was called back is in it.
+
+use super::knowledge::Row;
+use crate::conversations::changes::{Subject, Task, Wish};
+use crate::reads::Wanted;
+use crate::sessions::Requester;
+use crate::word::{Fetched, Range};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::chat::{ChatDelivery, ChatFault, ChatMessage, Conversation, EXCERPT_BYTES_MAX, Excerpt};
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::timeline::{Seq, TimelineId};
+use std::collections::{BTreeMap, HashMap};
+
+/// Conversations of a list whose last messages are being read.
+pub(crate) struct Listed {
+    /// The place of the inbox up to which they are known.
+    pub(crate) upto: Seq,
+    pub(crate) rows: Vec<(TimelineId, Conversation)>,
+    pub(crate) more: bool,
+}
+
+impl Chat {
+    /// A device wants a part of its account's list.
+    pub(crate) fn conversations(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        (before, count): (Seq, u16),
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        let wish = Wish::List { before, count };
+        if let Some(fault) = self.may_not_read(wait, count) {
+            return self.read_is_refused(wait, fault, fx);
+        }
+        self.for_account(now, asker.inbox, Task { wait, wish, what: Subject::All }, fx);
+    }
+
+    pub(super) fn list_conversations(
+        &mut self,
+        now: Now,
+        (inbox, wait): (TimelineId, Requester),
+        (before, count): (Seq, u16),
+        fx: &mut Effects,
+    ) {
+        let count = usize::from(count.min(self.settings.limits.chat.page_messages_max));
+        let Some(account) = self.conversations.known.get(&inbox) else { return };
+        let mut all = account.knowledge.before(before);
+        let rows = all.by_ref().take(count).map(|(of, row)| (of, told(row))).collect();
+        let more = all.next().is_some();
+        drop(all);
+        let upto = account.knowledge.upto;
+        self.read_last(now, wait, Listed { upto, rows, more }, fx);
+    }
+
+    pub(super) fn look_at(
+        &mut self,
+        now: Now,
+        (inbox, wait): (TimelineId, Requester),
+        conversation: TimelineId,
+        fx: &mut Effects,
+    ) {
+        let Some(account) = self.conversations.known.get(&inbox) else { return };
+        let row = account.knowledge.row(conversation);
+        let rows = row.map(|row| (conversation, told(row))).into_iter().collect();
+        let upto = account.knowledge.upto;
+        self.read_last(now, wait, Listed { upto, rows, more: false }, fx);
+    }
+
+    /// Reads the last message of each of these.
+    fn read_last(&mut self, now: Now, wait: Requester, listed: Listed, fx: &mut Effects) {
+        let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
+        for (conversation, row) in listed.rows.iter().filter(|(_, row)| row.last_seq > 0) {
+            let (conversation, from) = (*conversation, row.last_seq - 1);
+            let shard = self.settings.shard_at(conversation);
+            by_shard.entry(shard).or_default().push(Range::excerpt(conversation, from));
+        }
+        self.read_for(now, wait, Wanted::Conversations(listed), (by_shard, None), fx);
+    }
+
+    pub(super) fn read_is_refused(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
+        let Requester { conn, session, number } = wait;
+        let failed = ChatDelivery::Failed { number, why };
+        self.answer_session((conn, session), failed, fx);
+    }
+}
+
+impl Listed {
+    /// The conversations, with what was read of them.
+    pub(crate) fn with(self, fetched: Fetched) -> Vec<Conversation> {
+        let mut last: HashMap<TimelineId, Excerpt> = fetched.excerpts.into_iter().collect();
+        let complete = |(of, row)| Conversation { last: last.remove(&of), ..row };
+        self.rows.into_iter().map(complete).collect()
+    }
+}
+
+/// What is told of a conversation before its last message was read.
+fn told(row: &Row) -> Conversation {
+    Conversation {
+        with: row.with.clone(),
+        place: row.place,
+        last_seq: row.last_seq,
+        last: None,
+        read: row.read,
+        peer_read: row.peer_read,
+        unread: row.unread(),
+        pinned: row.pinned,
+        muted: row.muted,
+        hidden: row.hidden,
+        draft: row.draft.clone(),
+    }
+}
+
+/// The beginning of a message.
+pub(crate) fn excerpt_of(message: &ChatMessage) -> Excerpt {
+    let content = &message.content;
+    let text = &content.text[..content.text.floor_char_boundary(EXCERPT_BYTES_MAX)];
+    Excerpt {
+        id: message.id,
+        at_ms: message.at_ms,
+        from: message.from.clone(),
+        kind: content.kind,
+        text: text.into(),
+        whole: text.len() == content.text.len() && content.extra.is_empty(),
+    }
+}

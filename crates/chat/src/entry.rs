@@ -1,0 +1,236 @@
+//! What stands in an inbox: references to messages, and what else happened to the account's
+//! conversations.
+//!
+//! ```text
+//! label              body
+//! reference, PEER_READ   whom the conversation is with
+//! READ                   whose inbox it is u16 bytes | whom it is with
+//! SET                    whom it is with u16 bytes | the draft, if that is set
+//! ```
+//! The labels are in `label.rs`. Invariant: what is encoded is decoded as it was.
+
+use crate::label::{EntryLabel, Pointer, Route};
+use crate::word::weight;
+use model::account::AccountAddress;
+use model::chat::{ChatMessage, ConversationChange, InboxChange, InboxEvent, Recall};
+use model::timeline::{Message, Seq, TimelineId};
+
+/// What stands at a place of an inbox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// A message, and whom its conversation is with.
+    Message(Pointer, AccountAddress),
+    /// Something else, in this conversation.
+    Event(TimelineId, InboxEvent),
+}
+
+/// Label and body of an entry.
+pub(crate) type Encoded = (Box<[u8]>, Box<[u8]>);
+
+/// How a setting stands in its label: what it is, and whether it is on.
+const PIN: u8 = 0;
+const MUTE: u8 = 2;
+const HIDE: u8 = 4;
+const DRAFT: u8 = 6;
+
+impl Entry {
+    /// The entry of a message in inboxes to which it is their `own`, or not.
+    pub(crate) fn of_message(conversation: TimelineId, own: bool, message: &ChatMessage) -> Entry {
+        let pointer = Pointer {
+            conversation,
+            seq: message.seq,
+            own,
+            counts: message.content.counts,
+            recalls: Recall::of(&message.content).map(|recall| recall.seq),
+            bytes: weight(message) as u32,
+        };
+        let with = if own || message.to.is_group() { &message.to } else { &message.from };
+        Entry::Message(pointer, with.clone())
+    }
+
+    /// Where its message stands, if it is one.
+    pub(crate) fn pointer(&self) -> Option<Pointer> {
+        match self {
+            Entry::Message(pointer, _) => Some(*pointer),
+            Entry::Event(..) => None,
+        }
+    }
+
+    /// What it, or its message, costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Entry::Message(pointer, _) => pointer.bytes as usize,
+            Entry::Event(_, event) => {
+                let draft = match &event.what {
+                    InboxChange::Set(ConversationChange::Draft(draft)) => draft.len(),
+                    _ => 0,
+                };
+                size_of::<InboxEvent>() + event.with.as_str().len() + draft
+            }
+        }
+    }
+
+    /// Label and body. Where an account's own cursor stands is encoded by [`own_read`].
+    pub(crate) fn encode(&self) -> Encoded {
+        match self {
+            Entry::Message(pointer, with) => {
+                (EntryLabel::Reference(*pointer).encode(), with.as_str().as_bytes().into())
+            }
+            Entry::Event(conversation, InboxEvent { with, what }) => match what {
+                InboxChange::Read(upto) | InboxChange::PeerRead(upto) => {
+                    let label = EntryLabel::PeerRead(*conversation, *upto);
+                    (label.encode(), with.as_str().as_bytes().into())
+                }
+                InboxChange::Set(change) => {
+                    let (what, draft) = match change {
+                        ConversationChange::Pin(on) => (PIN | u8::from(*on), ""),
+                        ConversationChange::Mute(on) => (MUTE | u8::from(*on), ""),
+                        ConversationChange::Hide(on) => (HIDE | u8::from(*on), ""),
+                        ConversationChange::Draft(draft) => (DRAFT, &**draft),
+                    };
+                    let body = [&text(with)[..], draft.as_bytes()].concat();
+                    (EntryLabel::Set(*conversation, what).encode(), body.into())
+                }
+            },
+        }
+    }
+
+    pub(crate) fn decode(message: &Message) -> Option<Entry> {
+        let body = &*message.body;
+        let event = |of, with, what| Some(Entry::Event(of, InboxEvent { with, what }));
+        match EntryLabel::decode(&message.label)? {
+            EntryLabel::Reference(pointer) => Some(Entry::Message(pointer, address(body)?)),
+            EntryLabel::Read(of, upto) => event(of, read_by(body)?.1, InboxChange::Read(upto)),
+            EntryLabel::PeerRead(of, upto) => {
+                event(of, address(body)?, InboxChange::PeerRead(upto))
+            }
+            EntryLabel::Set(of, what) => {
+                let (with, draft) = first(body)?;
+                let on = what & 1 == 1;
+                let change = match what & !1 {
+                    PIN => ConversationChange::Pin(on),
+                    MUTE => ConversationChange::Mute(on),
+                    HIDE => ConversationChange::Hide(on),
+                    _ => ConversationChange::Draft(std::str::from_utf8(draft).ok()?.into()),
+                };
+                event(of, with, InboxChange::Set(change))
+            }
+        }
+    }
+}
+
+/// Label and body by which it stands that `by` has read what it has with somebody: in its inbox,
+/// and in the outbox.
+pub(crate) fn own_read(route: Route, by: &AccountAddress, with: &AccountAddress) -> Encoded {
+    let body = [&text(by)[..], with.as_str().as_bytes()].concat();
+    (route.encode(), body.into())
+}
+
+/// Who has read what, as the body of such an entry says: the reader, and with whom.
+pub(crate) fn read_by(body: &[u8]) -> Option<(AccountAddress, AccountAddress)> {
+    let (by, with) = first(body)?;
+    Some((by, address(with)?))
+}
+
+/// What the one who is told of it has of that.
+pub(crate) fn peer_read(by: AccountAddress, upto: Seq) -> InboxEvent {
+    InboxEvent { with: by, what: InboxChange::PeerRead(upto) }
+}
+
+fn text(address: &AccountAddress) -> Vec<u8> {
+    let text = address.as_str().as_bytes();
+    [&(text.len() as u16).to_le_bytes()[..], text].concat()
+}
+
+fn first(body: &[u8]) -> Option<(AccountAddress, &[u8])> {
+    let length = body.first_chunk().map(|length| u16::from_le_bytes(*length))?;
+    let (first, rest) = body[2..].split_at_checked(length.into())?;
+    Some((address(first)?, rest))
+}
+
+fn address(bytes: &[u8]) -> Option<AccountAddress> {
+    AccountAddress::parse(std::str::from_utf8(bytes).ok()?, "").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::chat::Content;
+    use model::timeline::Space;
+
+    fn name(text: &str) -> AccountAddress {
+        AccountAddress::parse(text, "a.example").expect("right")
+    }
+
+    fn conversation() -> TimelineId {
+        TimelineId::of(Space::Conversation, HashKey::new(1, 2), &[b"ab"])
+    }
+
+    fn stored((label, body): Encoded) -> Message {
+        Message { id: 1, at_s: 1, label, body }
+    }
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        let (of, with) = (conversation(), name("bob"));
+        let set = [
+            ConversationChange::Pin(true),
+            ConversationChange::Mute(false),
+            ConversationChange::Hide(true),
+            ConversationChange::Draft("Über us".into()),
+            ConversationChange::Draft("".into()),
+        ];
+        let all = set.map(InboxChange::Set).into_iter().chain([InboxChange::PeerRead(1 << 40)]);
+        for what in all {
+            let entry = Entry::Event(of, InboxEvent { with: with.clone(), what });
+            let message = stored(entry.encode());
+            assert_eq!(Entry::decode(&message), Some(entry));
+            for end in 0..5.min(message.body.len()) {
+                let body = message.body[..end].into();
+                assert_eq!(Entry::decode(&Message { body, ..message.clone() }), None, "{end}");
+            }
+        }
+        let inbox = TimelineId::of(Space::Inbox, HashKey::new(1, 2), &[b"a"]);
+        let route = Route::of_read(inbox, None, (of, 9));
+        let message = stored(own_read(route, &name("ann"), &with));
+        let what = InboxChange::Read(9);
+        assert_eq!(
+            Entry::decode(&message),
+            Some(Entry::Event(of, InboxEvent { with: with.clone(), what }))
+        );
+        assert_eq!(read_by(&message.body), Some((name("ann"), with)));
+    }
+
+    #[test]
+    fn a_reference_says_with_whom_its_conversation_is() {
+        let group = AccountAddress::of_group(7, "a.example").expect("right");
+        let message = |to: &AccountAddress, content| ChatMessage {
+            id: 1,
+            seq: 5,
+            at_ms: 0,
+            from: name("ann"),
+            device: "".into(),
+            to: to.clone(),
+            client_id: model::chat::ClientMessageId([0; 16]),
+            content,
+        };
+        let recall = Recall { seq: 3, id: 4 }.content();
+        for (own, to, with) in [
+            (true, name("bob"), name("bob")),
+            (false, name("bob"), name("ann")),
+            (true, group.clone(), group.clone()),
+            (false, group.clone(), group.clone()),
+        ] {
+            for (content, counts, recalls) in
+                [(Content::text("a"), true, None), (recall.clone(), false, Some(3))]
+            {
+                let entry = Entry::of_message(conversation(), own, &message(&to, content));
+                let Entry::Message(pointer, of) = &entry else { panic!("{entry:?}") };
+                assert_eq!((of, pointer.own), (&with, own));
+                assert_eq!((pointer.seq, pointer.counts, pointer.recalls), (5, counts, recalls));
+                assert_eq!(Entry::decode(&stored(entry.encode())), Some(entry));
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Parts of conversations of this shard, for whoever reads them on whichever shard.
+//!
+//! ```text
+//! Fetch ─► may it? (of a group) ─► each range by one call ─► Fetched
+//!                                        └─► over a gap: what was called back there ─┘
+//! ```
+//! Invariant: what is given is as the log has it, each place once; of what was called back, what is
+//! left.
+
+use crate::accounts::fault_of;
+use crate::conversations::lists::excerpt_of;
+use crate::envelope;
+use crate::groups::GroupTask;
+use crate::log::{Answered, PendingCall};
+use crate::reads::READINGS_MAX;
+use crate::tombstones::{self, Tombstone};
+use crate::word::{ChatWord, Fetched, Range};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::chat::{ChatFault, ChatMessage, PAGE_BYTES_MAX};
+use model::id::ShardId;
+use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read};
+use model::timeline::{Seq, TimelineId};
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Ranges that are being read for a shard.
+pub(crate) struct Fetching {
+    from: ShardId,
+    /// The asker's own.
+    number: u64,
+    ranges: Box<[Range]>,
+    parts: Vec<Part>,
+    left: u16,
+    /// Messages with lower numbers are not given.
+    since: u64,
+}
+
+/// What was read of a range.
+#[derive(Default)]
+struct Part {
+    page: Option<Page>,
+    /// What is left of messages that are not there.
+    recalled: Vec<Arc<ChatMessage>>,
+}
+
+impl Chat {
+    /// Some shard wants parts of conversations that are at home here.
+    pub(crate) fn fetch(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        number: u64,
+        (ranges, reader): (Box<[Range]>, Option<TimelineId>),
+        fx: &mut Effects,
+    ) {
+        let group = ranges.first().map(|range| range.conversation);
+        if let (Some(reader), Some(group)) = (reader, group) {
+            let task = GroupTask::Read { from, number, ranges, reader };
+            return self.for_group(now, group, task, fx);
+        }
+        self.fetch_since((from, number), ranges, 0, fx);
+    }
+
+    /// Parts of conversations are read, but messages with lower numbers than `since`.
+    pub(crate) fn fetch_since(
+        &mut self,
+        (from, number): (ShardId, u64),
+        ranges: Box<[Range]>,
+        since: u64,
+        fx: &mut Effects,
+    ) {
+        if !self.log.may_ask() || self.fetchings.len() >= READINGS_MAX {
+            return self.tell_fetched((from, number), Err(ChatFault::Busy), fx);
+        }
+        let parts = ranges.iter().map(|_| Part::default()).collect();
+        let left = ranges.len() as u16;
+        let pulls: Vec<Pull> = ranges.iter().map(pull_of).collect();
+        let key = self.fetchings.put(Fetching { from, number, ranges, parts, left, since });
+        for (at, pull) in (0..).zip(pulls) {
+            self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
+        }
+    }
+
+    /// A range was read.
+    pub(crate) fn range_read(&mut self, key: u64, at: u16, result: Answered, fx: &mut Effects) {
+        let Some(fetching) = self.fetchings.at_mut(key) else { return };
+        let page = match result {
+            Ok(Done::Page(page)) => page,
+            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
+            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
+        };
+        let range = fetching.ranges[usize::from(at)];
+        if let Some(from) = fetching.nothing_before(&page) {
+            let pull = Pull { from, ..pull_of(&range) };
+            return self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
+        }
+        let gap = range.gap(&page, fetching.since > 0);
+        fetching.parts[usize::from(at)].page = Some(page);
+        if let Some((first, last)) = gap {
+            let read = tombstones::read(range.conversation, first, last - first + 1);
+            return self.log.ask(PendingCall::Tombstones(key, at), Call::Read(read), fx);
+        }
+        self.range_is_whole(key, fx);
+    }
+
+    /// What was called back in the gap of a range was read.
+    pub(crate) fn tombstones_read(
+        &mut self,
+        key: u64,
+        at: u16,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(fetching) = self.fetchings.at_mut(key) else { return };
+        let rows = match result {
+            Ok(Done::Rows(rows)) => rows,
+            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
+            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
+        };
+        let read = rows.iter().filter_map(|(key, value)| Tombstone::decode((key, value)));
+        fetching.parts[usize::from(at)].recalled = read.map(|it| it.message).collect();
+        self.range_is_whole(key, fx);
+    }
+
+    fn range_is_whole(&mut self, key: u64, fx: &mut Effects) {
+        let Some(fetching) = self.fetchings.at_mut(key) else { return };
+        fetching.left -= 1;
+        if fetching.left == 0
+            && let Some(fetching) = self.fetchings.take(key)
+        {
+            let whom = (fetching.from, fetching.number);
+            self.tell_fetched(whom, Ok(fetching.joined()), fx);
+        }
+    }
+
+    fn fetching_fails(&mut self, key: u64, fault: ChatFault, fx: &mut Effects) {
+        if let Some(fetching) = self.fetchings.take(key) {
+            self.tell_fetched((fetching.from, fetching.number), Err(fault), fx);
+        }
+    }
+
+    pub(crate) fn tell_fetched(
+        &mut self,
+        (to, number): (ShardId, u64),
+        result: Result<Fetched, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if to == self.settings.shard {
+            return self.fetched(number, result, fx);
+        }
+        fx.peer_messages.push((to, ChatWord::Fetched { number, result }));
+    }
+}
+
+impl Fetching {
+    /// A page forwards has nothing that may be given, and there is more: where that begins.
+    fn nothing_before(&self, page: &Page) -> Option<Seq> {
+        let is_forwards = self.ranges.first().is_some_and(|range| !range.backwards);
+        let last = page.messages.last().filter(|_| is_forwards && page.more)?;
+        (last.message.id < self.since).then_some(last.seq)
+    }
+
+    /// What its parts say together.
+    fn joined(self) -> Fetched {
+        let mut joined = Fetched::default();
+        for (range, part) in self.ranges.iter().zip(self.parts) {
+            let Some(page) = &part.page else { continue };
+            joined.more = page.more;
+            joined.unread.extend(range.cut(page).map(|from| (range.conversation, from)));
+            let messages = part.in_order(range);
+            let is_cut = !range.is_run && messages.len() > usize::from(range.count);
+            joined.more |= is_cut;
+            let count = if is_cut { range.count.into() } else { messages.len() };
+            for message in messages.into_iter().take(count) {
+                if message.id < self.since {
+                    joined.more &= !range.backwards; // what comes is older still
+                    continue;
+                }
+                match range.is_excerpt {
+                    true => joined.excerpts.push((range.conversation, excerpt_of(&message))),
+                    false => joined.messages.push((range.conversation, message)),
+                }
+            }
+        }
+        joined
+    }
+}
+
+impl Part {
+    /// Messages of the range, with those that were called back among them.
+    fn in_order(self, range: &Range) -> Vec<Arc<ChatMessage>> {
+        let page = self.page.into_iter().flat_map(|page| page.messages);
+        let read = page.filter_map(|placed| {
+            envelope::decode(placed.message.id, placed.seq, &placed.message.body).map(Arc::new)
+        });
+        let mut all: Vec<_> = read.collect();
+        if !self.recalled.is_empty() {
+            // A page that was cut ends with a message; what was called back behind it comes then.
+            let has: HashSet<Seq> = all.iter().map(|message| message.seq).collect();
+            all.extend(self.recalled.into_iter().filter(|it| !has.contains(&it.seq)));
+            match range.backwards {
+                true => all.sort_by_key(|message| Reverse(message.seq)),
+                false => all.sort_by_key(|message| message.seq),
+            }
+        }
+        // Some of the range may have been erased: then what is behind it was read, too.
+        let last = range.last().unwrap_or(Seq::MAX);
+        all.retain(|message| message.seq <= last);
+        all
+    }
+}
+
+impl Range {
+    /// The last place that is wanted, of a run of references; a part of a history ends nowhere.
+    fn last(&self) -> Option<Seq> {
+        self.is_run.then(|| self.from + u64::from(self.count))
+    }
+
+    /// The place from which on a run was not read, since that would have been too much.
+    fn cut(&self, page: &Page) -> Option<Seq> {
+        let ends = page.messages.last().map(|placed| placed.seq);
+        let end = ends.max(page.damaged.last().copied())?;
+        let is_short = page.messages.len() + page.damaged.len() < usize::from(self.count);
+        (page.more && is_short && end < self.last()?).then_some(end + 1)
+    }
+
+    /// The first and the last of the places that should be on a page and are not, and at most so
+    /// many as may be asked for; `of_group`: it may begin behind places that nobody is told of.
+    fn gap(&self, page: &Page, of_group: bool) -> Option<(Seq, Seq)> {
+        let read = page.messages.iter().map(|placed| placed.seq);
+        let mut has: Vec<Seq> = read.chain(page.damaged.iter().copied()).collect();
+        has.sort_unstable();
+        let (lowest, highest) = (has.first().copied(), has.last().copied());
+        let rows = ROWS_MAX as u64;
+        let (first, last) = if self.backwards {
+            // Far behind the end there is nothing.
+            let before = self.from.checked_sub(1)?;
+            let end = match highest {
+                Some(highest) if before - highest > rows => highest,
+                None if self.from == Seq::MAX => return None,
+                _ => before,
+            };
+            let first = if page.more { lowest? } else { 1 };
+            (first.max((end + 1).saturating_sub(rows)), end)
+        } else {
+            let end = match (self.last(), self.cut(page)) {
+                (Some(_), Some(cut)) => cut - 1,
+                (Some(last), None) => last,
+                (None, _) => highest?,
+            };
+            let skipped = lowest.filter(|_| of_group).map_or(0, |at| at.saturating_sub(rows));
+            (self.from.max(skipped).saturating_add(1), end)
+        };
+        let is_missing = |seq: &Seq| has.binary_search(seq).is_err();
+        let missing_first = (first..=last).find(is_missing)?;
+        let missing_last = (first..=last).rev().find(is_missing)?;
+        Some((missing_first, missing_last.min(missing_first + rows - 1)))
+    }
+}
+
+fn pull_of(range: &Range) -> Pull {
+    Pull {
+        timeline: range.conversation,
+        from: range.from,
+        backwards: range.backwards,
+        count_max: range.count.into(),
+        bytes_max: PAGE_BYTES_MAX,
+    }
+}

@@ -1,0 +1,330 @@
+//! What accounts know of their conversations: devices that read, set and look, and a count of it
+//! all, anew, from what stands in the inboxes.
+
+use super::device::Looked;
+use super::{Device, PEOPLE, World, person, whole};
+use model::account::AccountAddress;
+use model::chat::*;
+use model::timeline::Seq;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// An inbox: what stands at which place.
+type Inbox = BTreeMap<Seq, Thing>;
+
+#[derive(Clone, Debug)]
+pub enum Thing {
+    Message(Arc<ChatMessage>),
+    Event(Arc<InboxEvent>),
+}
+
+impl World {
+    /// A device says how far its account has read something that it has.
+    pub(super) fn reads_on(&mut self, at: usize) {
+        let device = &self.devices[at];
+        let all: Vec<_> = device.has.values().map(|it| (other(device, it), it.seq)).collect();
+        if all.is_empty() {
+            return;
+        }
+        let (with, seq) = all[self.rng.below(all.len() as u64) as usize].clone();
+        let upto = if self.rng.one_in(20) { seq + 1_000 } else { seq };
+        self.has_read_this(at, with, upto);
+    }
+
+    fn has_read_this(&mut self, at: usize, with: AccountAddress, upto: Seq) {
+        if let Some(request) = self.devices[at].has_read(with, upto) {
+            self.ask(at, request);
+        }
+    }
+
+    fn anybody(&mut self) -> AccountAddress {
+        let group = if self.rng.one_in(2) { self.a_group() } else { None };
+        group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32))
+    }
+
+    /// A device wants some conversation kept otherwise.
+    pub(super) fn sets(&mut self, at: usize) {
+        let (with, on) = (self.anybody(), self.rng.one_in(2));
+        let change = match self.rng.below(4) {
+            0 => ConversationChange::Pin(on),
+            1 => ConversationChange::Mute(on),
+            2 => ConversationChange::Hide(on),
+            _ => ConversationChange::Draft(format!("draft {}", self.rng.below(100)).into()),
+        };
+        self.sets_this(at, with, change);
+    }
+
+    fn sets_this(&mut self, at: usize, with: AccountAddress, change: ConversationChange) {
+        if let Some(request) = self.devices[at].sets(with, change) {
+            self.ask(at, request);
+        }
+    }
+
+    /// A device wants to know of some conversations.
+    pub(super) fn looks(&mut self, at: usize) {
+        let looked = match self.rng.below(4) {
+            0 => Looked::At(self.anybody()),
+            1 => Looked::Before(self.rng.below(60), 2),
+            _ => Looked::Before(Seq::MAX, 1 + self.rng.below(8) as u16),
+        };
+        self.looks_for(at, looked);
+    }
+
+    fn looks_for(&mut self, at: usize, looked: Looked) {
+        if let Some(request) = self.devices[at].looks(looked) {
+            self.ask(at, request);
+        }
+    }
+
+    /// A device has read something; the answer, when everything is at rest.
+    pub fn has_read(
+        &mut self,
+        at: usize,
+        with: &AccountAddress,
+        upto: Seq,
+    ) -> Result<Seq, ChatFault> {
+        self.has_read_this(at, with.clone(), upto);
+        self.rest();
+        let answer = self.devices[at].cursors.last().map(|(_, upto)| *upto);
+        let fault = self.devices[at].failed.take();
+        fault.map_or_else(|| Ok(answer.expect("answered")), Err)
+    }
+
+    /// A device wants a conversation kept otherwise; the answer, when everything is at rest.
+    pub fn keeps(
+        &mut self,
+        at: usize,
+        with: &AccountAddress,
+        change: ConversationChange,
+    ) -> Result<(), ChatFault> {
+        self.sets_this(at, with.clone(), change);
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
+    }
+
+    /// What an account knows of a conversation.
+    pub fn knows(&mut self, at: usize, with: &AccountAddress) -> Option<Conversation> {
+        self.looks_for(at, Looked::At(with.clone()));
+        self.rest();
+        self.devices[at].lists.last().expect("answered").1.conversations.first().cloned()
+    }
+
+    /// A part of the list of an account's conversations.
+    pub fn list(
+        &mut self,
+        at: usize,
+        before: Seq,
+        count: u16,
+    ) -> Result<ConversationsPage, ChatFault> {
+        self.looks_for(at, Looked::Before(before, count));
+        self.rest();
+        let fault = self.devices[at].failed.take();
+        fault.map_or_else(|| Ok(self.devices[at].lists.last().expect("answered").1.clone()), Err)
+    }
+
+    /// Whatever anybody was told of what is known is what the inboxes say.
+    pub(super) fn check_knowledge(&mut self) {
+        for at in 0..self.devices.len() {
+            let heads = self.devices[at].lists.len();
+            self.looks_for(at, Looked::Before(Seq::MAX, 5));
+            self.rest();
+            assert!(self.devices[at].lists.len() > heads, "whoever looks is told");
+        }
+        let inboxes: Vec<_> = (0..PEOPLE).map(|n| (person(n), self.all_of(n))).collect();
+        for (account, inbox) in &inboxes {
+            let last = inbox.keys().next_back().copied().unwrap_or(0);
+            let at_the_end = recount(account, inbox, Seq::MAX);
+            check_events(account, inbox, &inboxes);
+            for device in self.devices.iter().filter(|device| device.account == *account) {
+                assert_eq!(device.lists.last().expect("it looked").1.upto, last);
+                check_cursors(device, &at_the_end);
+                for (looked, page) in &device.lists {
+                    check_list(account, inbox, looked, page);
+                }
+            }
+            for row in at_the_end.values().filter(|row| !row.with.is_group()) {
+                let (_, inbox) = inboxes.iter().find(|(of, _)| *of == row.with).expect("a person");
+                let peer = recount(&row.with, inbox, Seq::MAX);
+                let read = peer.get(account).filter(|_| row.with != *account).map(|it| it.read);
+                assert_eq!(row.peer_read, read.unwrap_or(0), "{account} knows of {}", row.with);
+            }
+        }
+    }
+
+    fn all_of(&self, n: u32) -> Inbox {
+        let of: Vec<&Device> =
+            self.devices.iter().filter(|device| device.account == person(n)).collect();
+        let messages = whole(&of).into_iter().map(|(seq, it)| (seq, Thing::Message(it)));
+        let mut inbox: Inbox = messages.collect();
+        for (seq, event) in of.iter().flat_map(|device| &device.events) {
+            match inbox.insert(*seq, Thing::Event(event.clone())) {
+                Some(Thing::Message(message)) => panic!("{message:?} is where {event:?} is"),
+                Some(Thing::Event(before)) => assert_eq!(before, *event),
+                None => {}
+            }
+        }
+        inbox
+    }
+}
+
+/// With whom the conversation of a message is that a device has.
+fn other(device: &Device, message: &ChatMessage) -> AccountAddress {
+    other_of(&device.account, message)
+}
+
+fn other_of(account: &AccountAddress, message: &ChatMessage) -> AccountAddress {
+    let is_mine = message.from == *account || message.to.is_group();
+    if is_mine { message.to.clone() } else { message.from.clone() }
+}
+
+/// All that an inbox says up to a place, counted by whom it is with.
+fn recount(
+    account: &AccountAddress,
+    inbox: &Inbox,
+    upto: Seq,
+) -> BTreeMap<AccountAddress, Conversation> {
+    let mut by = BTreeMap::<AccountAddress, Vec<(Seq, &Thing)>>::new();
+    for (&place, thing) in inbox.range(..=upto) {
+        let with = match thing {
+            Thing::Message(message) => other_of(account, message),
+            Thing::Event(event) => event.with.clone(),
+        };
+        by.entry(with).or_default().push((place, thing));
+    }
+    by.into_iter().map(|(with, all)| (with.clone(), recount_one(account, with, &all))).collect()
+}
+
+fn recount_one(
+    account: &AccountAddress,
+    with: AccountAddress,
+    all: &[(Seq, &Thing)],
+) -> Conversation {
+    let messages = all.iter().filter_map(|(place, thing)| match thing {
+        Thing::Message(message) => Some((*place, message)),
+        Thing::Event(_) => None,
+    });
+    let messages: Vec<_> = messages.collect();
+    let events = all.iter().filter_map(|(place, thing)| match thing {
+        Thing::Message(_) => None,
+        Thing::Event(event) => Some((*place, &event.what)),
+    });
+    let events: Vec<_> = events.collect();
+    let reads = |own: bool| {
+        let all = events.iter().filter_map(move |(_, what)| match what {
+            InboxChange::Read(upto) if own => Some(*upto),
+            InboxChange::PeerRead(upto) if !own => Some(*upto),
+            _ => None,
+        });
+        all.max().unwrap_or(0)
+    };
+    let set = |of: fn(&ConversationChange) -> Option<bool>| {
+        let all = events.iter().filter_map(|(place, what)| match what {
+            InboxChange::Set(change) => of(change).map(|on| (*place, on)),
+            _ => None,
+        });
+        all.last().unwrap_or((0, false))
+    };
+    let draft = events.iter().rev().find_map(|(_, what)| match what {
+        InboxChange::Set(ConversationChange::Draft(draft)) => Some(draft.clone()),
+        _ => None,
+    });
+    let pinned = set(|change| match change {
+        ConversationChange::Pin(on) => Some(*on),
+        _ => None,
+    });
+    let muted = set(|change| match change {
+        ConversationChange::Mute(on) => Some(*on),
+        _ => None,
+    });
+    let hidden = set(|change| match change {
+        ConversationChange::Hide(on) => Some(*on),
+        _ => None,
+    });
+    let recalled: BTreeSet<Seq> =
+        messages.iter().filter_map(|(_, it)| Recall::of(&it.content)).map(|it| it.seq).collect();
+    let read = reads(true);
+    let unread = messages.iter().filter(|(_, it)| {
+        it.content.counts && it.from != *account && it.seq > read && !recalled.contains(&it.seq)
+    });
+    let last = messages.last();
+    let place = last.map_or_else(|| events.last().map_or(0, |it| it.0), |it| it.0);
+    Conversation {
+        with,
+        place,
+        last_seq: last.map_or(0, |(_, it)| it.seq),
+        last: None,
+        read,
+        peer_read: reads(false),
+        unread: unread.count() as u16,
+        pinned: pinned.1,
+        muted: muted.1,
+        hidden: hidden.1 && last.is_none_or(|last| last.0 < hidden.0),
+        draft: draft.unwrap_or_default(),
+    }
+}
+
+fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &ConversationsPage) {
+    let all = recount(account, inbox, page.upto);
+    let (expected, more): (Vec<_>, bool) = match looked {
+        Looked::At(with) => (all.get(with).into_iter().collect(), false),
+        Looked::Before(before, count) => {
+            let mut rows: Vec<_> =
+                all.values().filter(|it| it.place < *before && !it.hidden).collect();
+            rows.sort_by_key(|row| std::cmp::Reverse(row.place));
+            let count = usize::from(*count).min(5); // the limit of tests
+            let more = rows.len() > count;
+            rows.truncate(count);
+            (rows, more)
+        }
+    };
+    let told: Vec<_> =
+        page.conversations.iter().map(|it| Conversation { last: None, ..it.clone() }).collect();
+    let expected: Vec<_> = expected.into_iter().cloned().collect();
+    assert_eq!(told, expected, "{account}, {looked:?}, as of {}", page.upto);
+    assert_eq!(page.more, more);
+    for row in &page.conversations {
+        let message = inbox.get(&row.place).and_then(|thing| match thing {
+            Thing::Message(message) => Some(message),
+            Thing::Event(_) => None,
+        });
+        assert_eq!(row.last.is_some(), message.is_some(), "{row:?}");
+        let (Some(last), Some(message)) = (&row.last, message) else { continue };
+        assert_eq!((last.id, &last.from), (message.id, &message.from));
+        let is_same = last.text == message.content.text && last.kind == message.content.kind;
+        let is_gone = [last.kind, message.content.kind].contains(&Content::RECALLED);
+        assert!(is_same || is_gone, "{row:?}: {message:?}");
+    }
+}
+
+/// What was answered of cursors holds, and none has fallen.
+fn check_cursors(device: &Device, rows: &BTreeMap<AccountAddress, Conversation>) {
+    let mut last = BTreeMap::<&AccountAddress, Seq>::new();
+    for (with, upto) in &device.cursors {
+        let before = last.insert(with, *upto).unwrap_or(0);
+        assert!(before <= *upto, "{} had read {before} of {with}, now {upto}", device.account);
+    }
+    for (with, upto) in last {
+        assert!(rows[with].read >= upto, "{} has read {upto} of {with}", device.account);
+    }
+}
+
+/// Events of an inbox say what happened, each once and in order.
+fn check_events(account: &AccountAddress, inbox: &Inbox, all: &[(AccountAddress, Inbox)]) {
+    let mut last = BTreeMap::<(&AccountAddress, bool), Seq>::new();
+    for thing in inbox.values() {
+        let Thing::Event(event) = thing else { continue };
+        let (own, upto) = match event.what {
+            InboxChange::Read(upto) => (true, upto),
+            InboxChange::PeerRead(upto) => (false, upto),
+            InboxChange::Set(_) => continue,
+        };
+        let before = last.insert((&event.with, own), upto).unwrap_or(0);
+        assert!(before < upto, "{account}: {event:?} behind {before}");
+        if !own {
+            let (_, theirs) = all.iter().find(|(of, _)| *of == event.with).expect("a person");
+            let read = InboxEvent { with: account.clone(), what: InboxChange::Read(upto) };
+            let has = theirs.values().any(|it| matches!(it, Thing::Event(it) if **it == read));
+            assert!(has, "{account} was told {event:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What an account knows of its conversations: how far it has read, what is unread, and how it
+//! wants each of them kept; and messages that are called back.
+//!
+//! Of an account and a conversation there is one **read cursor**, whichever device moves it: a
+//! place of the conversation up to which the account has read. It never falls. What changes here
+//! takes a place in the account's inbox, as messages do, so that all devices hear of it in one
+//! order.
+
+use super::Content;
+use crate::account::AccountAddress;
+use crate::timeline::Seq;
+
+/// Places at the end of a conversation among which it is counted what is unread.
+pub const UNREAD_PLACES_MAX: u64 = 1_024;
+
+/// Longest beginning of a message's text in a list of conversations, bytes.
+pub const EXCERPT_BYTES_MAX: usize = 256;
+
+/// Longest draft, bytes.
+pub const DRAFT_BYTES_MAX: usize = 8 * 1024;
+
+/// What an account changes about one of its conversations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ConversationChange {
+    /// It is to be shown before the others, or not.
+    Pin(bool),
+    /// Its messages are to make no noise, or some again.
+    Mute(bool),
+    /// It is to be shown no more until something is said there, or is shown again.
+    Hide(bool),
+    /// What somebody began to write there; empty: nothing. At most [`DRAFT_BYTES_MAX`].
+    Draft(Box<str>),
+}
+
+/// Something other than a message that has a place in an inbox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InboxEvent {
+    /// The conversation, by whom it is with: an account or a group.
+    pub with: AccountAddress,
+    /// What happened.
+    pub what: InboxChange,
+}
+
+/// What happened to a conversation of an account, beside messages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InboxChange {
+    /// The account has read up to this place.
+    Read(Seq),
+    /// The other of the two has read up to this place.
+    PeerRead(Seq),
+    /// It is kept otherwise.
+    Set(ConversationChange),
+}
+
+/// A conversation as an account has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conversation {
+    /// With whom: an account or a group.
+    pub with: AccountAddress,
+    /// The place in the inbox of the last that was said; of a conversation in which nothing was,
+    /// that of its last change. By this they are in order.
+    pub place: Seq,
+    /// The place in the conversation of the last that was said, as far as the inbox has it.
+    pub last_seq: Seq,
+    /// That; absent, if nothing was said or it is not there any more.
+    pub last: Option<Excerpt>,
+    /// The account has read up to here.
+    pub read: Seq,
+    /// The other of the two has read up to here; 0 in a group.
+    pub peer_read: Seq,
+    /// Messages behind `read` that count and are others', among the last [`UNREAD_PLACES_MAX`]
+    /// places.
+    pub unread: u16,
+    /// It is to be shown before the others.
+    pub pinned: bool,
+    /// It makes no noise.
+    pub muted: bool,
+    /// It is not to be shown.
+    pub hidden: bool,
+    /// What somebody began to write there.
+    pub draft: Box<str>,
+}
+
+/// The beginning of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excerpt {
+    /// The server's number for the message.
+    pub id: u64,
+    /// When it was taken, Unix milliseconds.
+    pub at_ms: u64,
+    /// Who said it.
+    pub from: AccountAddress,
+    /// What it is, as [`Content::kind`].
+    pub kind: u16,
+    /// The beginning of its text, at most [`EXCERPT_BYTES_MAX`].
+    pub text: Box<str>,
+    /// That is all of it, and there is nothing beside.
+    pub whole: bool,
+}
+
+/// Part of an account's list of conversations, the newest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConversationsPage {
+    /// The request's.
+    pub number: u32,
+    /// It is what the inbox says up to this place: from there on, entries say what changed.
+    pub upto: Seq,
+    /// Conversations.
+    pub conversations: Vec<Conversation>,
+    /// There are older ones.
+    pub more: bool,
+}
+
+/// A message is called back: what the message says that tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recall {
+    /// The place of the message in their conversation.
+    pub seq: Seq,
+    /// The server's number for it.
+    pub id: u64,
+}
+
+impl Recall {
+    /// What a message says that tells of it: `extra` is ASCII, place and number.
+    pub fn content(self) -> Content {
+        let extra = format!("{} {}", self.seq, self.id).into_bytes().into();
+        Content { kind: Content::RECALL, text: "".into(), extra, counts: false }
+    }
+
+    /// What a message tells of; `None`: of no recall.
+    pub fn of(content: &Content) -> Option<Recall> {
+        let extra = std::str::from_utf8(&content.extra).ok();
+        let (seq, id) = extra.filter(|_| content.kind == Content::RECALL)?.split_once(' ')?;
+        Some(Recall { seq: seq.parse().ok()?, id: id.parse().ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recall_is_read_as_it_was_written_and_what_is_none_is_not_guessed_at() {
+        let recall = Recall { seq: 1 << 40, id: u64::MAX };
+        assert_eq!(Recall::of(&recall.content()), Some(recall));
+        let of = |kind, extra: &str| {
+            Recall::of(&Content { kind, extra: extra.as_bytes().into(), ..Content::text("") })
+        };
+        assert!(of(Content::RECALL, "1 2").is_some());
+        assert_eq!(of(Content::TEXT, "1 2"), None);
+        for extra in ["", "1", "1 ", "1 x", "-1 2", "1 2 3"] {
+            assert_eq!(of(Content::RECALL, extra), None, "{extra}");
+        }
+    }
+}
