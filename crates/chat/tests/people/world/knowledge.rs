@@ -218,11 +218,11 @@ fn recount_one(
         all.max().unwrap_or(0)
     };
     let set = |of: fn(&ConversationChange) -> Option<bool>| {
-        let all = events.iter().filter_map(|(place, what)| match what {
+        let mut all = events.iter().filter_map(|(place, what)| match what {
             InboxChange::Set(change) => of(change).map(|on| (*place, on)),
             _ => None,
         });
-        all.last().unwrap_or((0, false))
+        all.next_back().unwrap_or((0, false))
     };
     let draft = events.iter().rev().find_map(|(_, what)| match what {
         InboxChange::Set(ConversationChange::Draft(draft)) => Some(draft.clone()),

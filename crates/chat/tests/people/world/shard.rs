@@ -23,6 +23,8 @@ pub struct Shard {
     calls: VecDeque<(Ticket, Call)>,
     /// Reads that are carried out later than what came behind them.
     reads: Vec<(Ticket, Read)>,
+    /// Answers of reads that come later than those of what was carried out behind them.
+    late: Vec<Completion>,
     done: VecDeque<Completion>,
 }
 
@@ -54,6 +56,7 @@ impl Shard {
             log: MemoryLog::new(LogOptions::default()),
             calls: VecDeque::new(),
             reads: Vec::new(),
+            late: Vec::new(),
             done: VecDeque::new(),
         }
     }
@@ -75,14 +78,27 @@ impl Shard {
     }
 
     pub fn is_busy(&self) -> bool {
-        !(self.calls.is_empty() && self.reads.is_empty() && self.done.is_empty())
+        !(self.calls.is_empty()
+            && self.reads.is_empty()
+            && self.late.is_empty()
+            && self.done.is_empty())
     }
 
     /// The log carries out a call.
     pub fn log_works(&mut self, rng: &mut Prng) {
+        let is_idle = self.calls.is_empty() && self.reads.is_empty();
+        if !self.late.is_empty() && (is_idle || rng.one_in(4)) {
+            let at = rng.below(self.late.len() as u64) as usize;
+            return self.done.push_back(self.late.remove(at));
+        }
         if !self.reads.is_empty() && (self.calls.is_empty() || rng.one_in(3)) {
             let (ticket, read) = self.reads.remove(rng.below(self.reads.len() as u64) as usize);
-            return self.done.push_back((ticket, self.log.answer(&Call::Read(read))));
+            let answer = (ticket, self.log.answer(&Call::Read(read)));
+            match rng.one_in(3) {
+                true => self.late.push(answer),
+                false => self.done.push_back(answer),
+            }
+            return;
         }
         let Some((ticket, call)) = self.calls.pop_front() else { return };
         match call {
@@ -119,7 +135,7 @@ impl Shard {
                 let _ = self.log.answer(&call);
             }
         }
-        (self.calls, self.done, self.reads) = Default::default();
+        (self.calls, self.done, self.reads, self.late) = Default::default();
         (self.chat, self.fx) = (service(self.id, self.shards, &self.names), Effects::default());
         self.log.restoration().each(|restored| {
             assert!(Service::restore(&mut self.chat, now, restored), "it is its own");
