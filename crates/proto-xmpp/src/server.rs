@@ -30,7 +30,7 @@ use model::link::{Link, StartTlsRefusal};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::Refusal;
 use model::service::{Delivery, Request};
-use opening::Opening;
+use opening::{Opening, Stage};
 use state::{Packed, Phase};
 use std::sync::Arc;
 
@@ -121,6 +121,8 @@ impl Phase {
 
     fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         match self {
+            // The handshake has a time of its own, and another begins behind it.
+            Phase::Opening(opening) if opening.stage == Stage::Tls => Ok(()),
             Phase::Opening(opening) if now.mono < opening.due => {
                 out.wake(opening.due);
                 Ok(())

@@ -51,7 +51,8 @@ impl Session {
         self.place = self.place.max(cursor);
         self.knows_of(head);
         // What others had meanwhile brings it in step, if that is all.
-        out.say(ChatRequest::Acknowledge { session: self.session, upto: self.place });
+        let upto = if self.is_acknowledged() { self.place } else { cursor };
+        out.say(ChatRequest::Acknowledge { session: self.session, upto });
         self.pull_again(out);
     }
 

@@ -121,6 +121,18 @@ fn what_is_no_stanza_is_had_with_what_was_before_it() {
 }
 
 #[test]
+fn to_come_back_acknowledges_nothing_that_the_client_has_not() {
+    let mut side = enabled();
+    comes(&mut side, 13);
+    says(&mut side, "<presence type='unavailable'/><presence/>");
+    side.take_words();
+    told(&mut side, ChatDelivery::Standing { number: 0, cursor: 12, head: 13 });
+    assert_eq!(acknowledged(&mut side), [12]);
+    side.drain(now());
+    assert_eq!(acknowledged(&mut side), [0; 0]);
+}
+
+#[test]
 fn more_than_was_sent_is_had_by_nobody() {
     for h in ["1", "4294967295", "x", "-1", ""] {
         let mut side = enabled();

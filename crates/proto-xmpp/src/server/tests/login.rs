@@ -72,7 +72,10 @@ fn tls_begins_within_the_stream_and_another_stream_behind_it() {
     let starttls = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
     assert_eq!(says(&mut side, starttls), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
     let mut out = Out::new(base::hash::HashKey::new(1, 2));
-    side.machine.tls_started(now(), Ok(&encrypted()), &mut out).expect("it stands");
+    let late = Now::new(now().after(std::time::Duration::from_secs(60)), 0);
+    assert_eq!(side.machine.wake(late, &mut out), Ok(()), "the handshake has its own time");
+    side.machine.tls_started(late, Ok(&encrypted()), &mut out).expect("it stands");
+    assert_eq!(out.take_wake(), Some(late.after(std::time::Duration::from_secs(10))));
     let mut again = over(encrypted());
     std::mem::swap(&mut again.machine, &mut side.machine);
     assert!(says(&mut again, HEADER).contains(PLAIN), "features behind TLS");
