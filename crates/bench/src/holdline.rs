@@ -38,6 +38,8 @@ pub struct Setup {
     pub small_pages: bool,
     /// Shortest and longest heartbeat of its products, seconds.
     pub heartbeat_s: (u16, u16),
+    /// Members that a group of its chat may have.
+    pub group_members: u32,
 }
 
 impl Default for Setup {
@@ -52,6 +54,7 @@ impl Default for Setup {
             tls,
             small_pages,
             heartbeat_s,
+            group_members: 500,
         }
     }
 }
@@ -107,6 +110,7 @@ impl Setup {
         let [devices, mqtt, api] = ports;
         let tls = if self.tls { certificate(folder)? } else { String::new() };
         let Setup { shards, connections, bind_ms, heartbeat_s: (shortest, longest), .. } = self;
+        let members = self.group_members;
         let pin = self.core.is_none();
         let product = |key: &str, app_id: u32| {
             format!(
@@ -120,6 +124,7 @@ impl Setup {
              [listen.any]\naddress = \"{devices}\"\nprotocol = \"any\"\nwebsocket = \"/miop\"\n\n\
              [listen.mqtt]\naddress = \"{mqtt}\"\nprotocol = \"mqtt\"\n\n\
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
+             [chat]\ngroup_members_max = {members}\n\n\
              [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\
              binds_per_s = 10000000\n\
              devices_max = {}\naccepts_per_turn = 256\n\n{}{}",

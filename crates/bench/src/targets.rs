@@ -49,6 +49,10 @@ pub const ALL: &[Target] = &[
     target("im-w1-pipelined", "sends a second a core", 30_000.0, 61_350.0),
     target("im-w2", "sends a second a core", 20_000.0, 43_450.0),
     target("im-w2-pipelined", "sends a second a core", 20_000.0, 43_450.0),
+    // Fifty times what Wildfire reports of groups of a thousand; twice that is the aim.
+    target("im-w3", "distributions a second a core", 437_500.0, 875_000.0),
+    target("im-w4", "distributions a second a core", 437_500.0, 875_000.0),
+    target("im-w5", "distributions a second a core", 437_500.0, 875_000.0),
     // Ten and fifty times 2,978 messages a second a core.
     target("log-pull", "hot tail, forwards, engine: CPU", 33.6, 6.7),
     target("log-pull", "page cache, forwards, engine: CPU", 33.6, 6.7),

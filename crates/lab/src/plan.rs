@@ -4,8 +4,12 @@
 //! Every rate is for the whole group, a second. Every load is bounded: a stage has a length, and a
 //! group a number of clients.
 
+mod conversation;
+mod fault;
 mod span;
 
+pub use conversation::Conversation;
+pub use fault::{Fault, FaultKind, Network};
 pub use span::Span;
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +34,9 @@ pub struct Plan {
     /// Groups of clients that are alike.
     #[serde(rename = "group", default)]
     pub groups: Vec<Group>,
+    /// Conversations of many, that stages make and groups of clients send to (IM).
+    #[serde(rename = "conversation", default, skip_serializing_if = "Vec::is_empty")]
+    pub conversations: Vec<Conversation>,
     /// What happens, in order.
     #[serde(rename = "stage", default)]
     pub stages: Vec<Stage>,
@@ -163,6 +170,9 @@ pub struct Group {
     /// acknowledged (IM; `audit.*` in rules).
     #[serde(default)]
     pub audits: bool,
+    /// Whether its clients only send: what is for them they neither pull nor acknowledge (IM).
+    #[serde(default)]
+    pub lite: bool,
     /// Whether its clients call through the built-in fault proxy, which network faults work on.
     /// Where no group says so and a stage has such a fault, all do.
     #[serde(default)]
@@ -216,9 +226,12 @@ pub enum Arrival {
 pub struct Traffic {
     /// What.
     pub what: What,
-    /// Topic (MQTT) or account (IM) that it is for, with `%i`.
+    /// Topic (MQTT) or account (IM) that it is for, with `%i`; or the name of conversations (IM).
     #[serde(default)]
     pub topic: Option<String>,
+    /// What the topic's numbers stand for, from 0 on: of conversations the run puts it in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// The topic's number is drawn anew for each message, below this: any of so many.
     #[serde(default)]
     pub among: Option<u32>,
@@ -305,6 +318,9 @@ pub struct Stage {
     /// The stage goes on when all are there, or after this time.
     #[serde(default = "default::arrive_max")]
     pub arrive_max: Span,
+    /// Conversations that are made once its clients are there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub makes: Vec<String>,
     /// What groups send in it; a group that is not named goes on as before.
     #[serde(default)]
     pub traffic: BTreeMap<String, Vec<Traffic>>,
@@ -320,79 +336,6 @@ pub struct Stage {
     /// Whether the run ends when it has not passed.
     #[serde(default)]
     pub stop_on_failure: bool,
-}
-
-/// Something broken on purpose.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// When, from the beginning of the stage's hold.
-    #[serde(default)]
-    pub at: Span,
-    /// How long; zero: until the stage's end, or once for what happens once.
-    #[serde(default, rename = "for")]
-    pub lasts: Span,
-    /// What: `"target_killed"`, `{ flap = { share_per_s = 0.1 } }` and so on.
-    pub what: FaultKind,
-}
-
-/// What can be broken.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum FaultKind {
-    /// A share of the clients a second leaves and comes back.
-    Flap {
-        /// 0 to 1.
-        share_per_s: f64,
-    },
-    /// A share of the clients is cut at once (a herd comes back).
-    Cut {
-        /// 0 to 1.
-        share: f64,
-        /// How.
-        how: crate::order::Cut,
-    },
-    /// The target is killed and started again by its `start` command.
-    TargetKilled,
-    /// The target is stopped for a while (SIGSTOP, SIGCONT).
-    TargetPaused,
-    /// The target may open so many descriptors more, and no further.
-    DescriptorsStarved {
-        /// Descriptors.
-        spare: u64,
-    },
-    /// The built-in proxy does this to the connections that go through it.
-    Network {
-        /// What.
-        how: Network,
-        /// Share of the connections, 0 to 1.
-        #[serde(default = "default::all")]
-        share: f64,
-    },
-    /// Redis is stopped for a while.
-    RedisPaused,
-    /// Redis is killed and started again.
-    RedisKilled,
-    /// Redis forgets everything.
-    RedisFlushed,
-}
-
-/// What the fault proxy does.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// Nothing passes any more, and nobody is told.
-    Silence,
-    /// All connections are reset.
-    Reset,
-    /// New connections are refused.
-    Refuse,
-    /// Everything is so much later.
-    Delay(Span),
-    /// So many bytes a second a connection.
-    Throttle(u32),
-    /// Connections are closed after half of what is next to pass.
-    Truncate,
 }
 
 /// A rule that must hold, as text: `FIGURE OPERATOR VALUE`, e.g. `errors == 0`,

@@ -13,6 +13,7 @@ pub mod coolpy7;
 pub mod exporter;
 pub mod fault;
 pub mod fleet;
+pub mod founder;
 pub mod http;
 pub mod local;
 pub mod run;

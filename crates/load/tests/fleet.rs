@@ -160,6 +160,7 @@ fn traffic(what: What, pace: Pace) -> Traffic {
     Traffic {
         what,
         topic: None,
+        addresses: Vec::new(),
         among: None,
         loops: None,
         qos: 0,

@@ -108,15 +108,19 @@ named! {
         MessagesTailMs "messages.tail_ms"
             "Milliseconds from the target's last answer to a message until the last message was \
              received, by looks of 100 ms; of several stages the sum.";
-        AuditMissing "audit.missing"
-            "Messages that the target had acknowledged and that do not stand in their receivers' \
-             inboxes: by the clients that audit, in the whole run so far.";
+        AuditExpected "audit.expected"
+            "Entries that the messages which the target had acknowledged should have in inboxes: \
+             one for a message between two, and of what is said to a group one for each member, \
+             its sender too, whose inbox is audited; in the whole run so far.";
+        AuditEntries "audit.entries"
+            "Those that stand there, each once: by what the clients that audit have pulled.";
+        AuditMissing "audit.missing" "Those that are expected and do not stand there.";
         AuditUnacknowledged "audit.unacknowledged"
-            "Messages that stand there and that were never acknowledged.";
+            "Those that stand there and are not expected: their messages were never acknowledged.";
         AuditDiffers "audit.differs"
             "1 when as many stand there as were acknowledged, and not the same ones, by the sums \
              of their marks.";
-        AuditRepeated "audit.repeated" "Messages that stand there more than once.";
+        AuditRepeated "audit.repeated" "Messages that stand in an inbox more than once.";
         AuditReordered "audit.reordered"
             "Messages that stand behind a later one of the same conversation.";
         AuditChanged "audit.changed"
@@ -494,6 +498,8 @@ fn plain_value(plain: Plain, scope: &Scope) -> Result<f64, String> {
         Plain::Accounts if counts.accounts.is_empty() => Err("no sums were kept".to_owned()),
         Plain::MessagesOwed
         | Plain::MessagesTailMs
+        | Plain::AuditExpected
+        | Plain::AuditEntries
         | Plain::AuditMissing
         | Plain::AuditUnacknowledged
         | Plain::AuditDiffers

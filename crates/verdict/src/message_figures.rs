@@ -18,13 +18,17 @@ pub const TAILS: &str = "messages.tails";
 pub const TAIL_MS: &str = "messages.tail_ms";
 /// Audits that were made.
 pub const AUDITS: &str = "audit.made";
-/// Messages acknowledged and not found.
+/// Entries of inboxes that acknowledged messages should have.
+pub const EXPECTED: &str = "audit.expected";
+/// Entries found, each once.
+pub const ENTRIES: &str = "audit.entries";
+/// Entries that acknowledged messages should have, and that were not found.
 pub const MISSING: &str = "audit.missing";
-/// Messages found and never acknowledged.
+/// Entries found of messages that were never acknowledged.
 pub const UNACKNOWLEDGED: &str = "audit.unacknowledged";
 /// As many as were acknowledged, and not the same.
 pub const DIFFERS: &str = "audit.differs";
-/// Messages found once more.
+/// Entries found once more.
 pub const REPEATED: &str = "audit.repeated";
 /// Messages found behind a later one.
 pub const REORDERED: &str = "audit.reordered";
@@ -70,6 +74,8 @@ mod tests {
         for rule in [
             "messages.owed == 0",
             "messages.tail_ms == 300",
+            "audit.expected == 0",
+            "audit.entries == 0",
             "audit.missing == 0",
             "audit.unacknowledged == 0",
             "audit.differs == 0",

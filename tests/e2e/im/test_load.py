@@ -72,12 +72,12 @@ class Load(Case):
         with open(files[0], encoding="utf-8") as file:
             return json.load(file)
 
-    def small(self, name, *more, **parameters):
+    def small(self, name, *more, server=None, **parameters):
         """A run of a plan that comes along, between people of its own."""
         own = {"SendUserPrefix": f"{self.name[:30]}.u", "ReceiveUserPrefix": f"{self.name[:30]}.ru",
                **parameters}
         words = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
-        return self.load(name, *words, *more, "--set", "stage.connect.hold=1s")
+        return self.load(name, *words, *more, "--set", "stage.connect.hold=1s", server=server)
 
     def held(self, made, but=OF_THE_MACHINE):
         """The rules of a run that did not hold, but for these."""
@@ -168,7 +168,70 @@ class Load(Case):
                          "--set", "stage.connect.arrive_max=2s")
         self.assertEqual(made["stages"][0]["counts"]["codes"], {"refused 1": 4})
 
+    GROUPS = {"SendUserCount": 4, "ReceiveUserCount": 5, "GroupCount": 3, "Loop": 4}
+
+    def of_groups(self, made, messages, watchers=1):
+        """What a run of groups counted: four senders and five receivers in each."""
+        counted = self.held(made, (*OF_THE_MACHINE, "errors == 0"))
+        self.assertEqual(counted["messages.taken"], messages)
+        # Each message stands in nine inboxes, its sender's too, and each member's pull has it.
+        self.assertEqual((counted["audit.expected"], counted["audit.entries"]), (9 * messages,) * 2)
+        audit = made["stages"][-1]["counts"]["figures"]
+        self.assertEqual(audit["messages.pulled"], 9 * messages)
+        # Senders are lite: only who watches has heard it, too.
+        self.assertEqual(counted["messages.received"], (9 + watchers) * messages)
+        return counted
+
+    def test_w3_is_exact_in_every_members_inbox(self):
+        made = self.small("im-w3", **self.GROUPS)
+        self.of_groups(made, 4 * 3 * 4)
+        notes = " ".join(note["text"] for note in made["notes"])
+        self.assertIn("groups: 3 conversations of 9 are made", notes)
+
+    def test_w4_pipelined_with_all_receivers_online(self):
+        made = self.small("im-w4", **{**self.GROUPS, "Loop": 30, "Window": 64, "WatchUserCount": 5})
+        self.of_groups(made, 4 * 3 * 30, watchers=5)
+
+    def test_senders_that_are_not_lite_hear_each_other(self):
+        made = self.small("im-w5", "--set", "group.senders.lite=false", **self.GROUPS)
+        # Each of 48 messages is heard by the three others who send, and by the one who watches.
+        self.assertEqual(self.of_groups(made, 48, watchers=4)["messages.repeated"], 0)
+
+    def test_groups_are_exact_though_the_server_is_killed(self):
+        server = self.start()
+        host, port = server.ports["any"]
+        server.configure({"listen.any": {"address": f"{host}:{port}"}})
+        folder = tempfile.TemporaryDirectory(prefix="holdline-load-")
+        self.addCleanup(folder.cleanup)
+        plan = os.path.join(folder.name, "killed.toml")
+        text = run("load", "plan", "im-w3").stdout
+        text = text.replace('pace = { window = "$Window" }', 'pace = { every = "40ms" }\n'
+                            '[[stage.fault]]\nat = "300ms"\nwhat = "target_killed"\n'
+                            'for = "200ms"')
+        self.assertIn("target_killed", text)
+        with open(plan, "w", encoding="utf-8") as file:
+            file.write(text)
+        started = f"{BINARY} serve --config {server.file} --data {server.data}"
+        soon = ("--set", "group.*.back_after=20ms", "--set", "group.*.back_max=200ms")
+        made = self.small(plan, *soon, "--pid", str(server.pid), "--start", started,
+                          server=server, **{**self.GROUPS, "Loop": 10})
+        notes = " ".join(note["text"] for note in made["notes"])
+        again = re.search(r"started again, as process (\d+)", notes)
+        self.assertTrue(again, notes)
+        os.kill(int(again.group(1)), signal.SIGKILL)
+        server.process.wait()
+        counted = self.of_groups(made, 4 * 3 * 10)
+        self.assertGreater(counted["reconnects"], 0)
+
+    def test_a_group_that_may_not_be_so_large_is_told(self):
+        server = self.start({"chat": {"group_members_max": 8}})
+        made = self.small("im-w5", server=server, **self.GROUPS)
+        self.assertFalse(made["finished"])
+        notes = " ".join(note["text"] for note in made["notes"])
+        self.assertIn("group_members_max = 9", notes)
+        self.assertEqual([stage["name"] for stage in made["stages"]][-1], "groups")
+
     def test_what_cannot_be_spoken_yet_is_told(self):
-        answer = run("load", "run", "im-w3", url(self.server))
+        answer = run("load", "run", "im-w6", url(self.server))
         self.assertEqual(answer.returncode, 2)
-        self.assertIn("groups and rooms are carried and checked", answer.stderr + answer.stdout)
+        self.assertIn("Rooms are carried and checked", answer.stderr + answer.stdout)

@@ -174,6 +174,11 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
         let rules = [
             (paced, "its rate, window or time must be above zero"),
             (one.among != Some(0), "`among` must be at least 1"),
+            (
+                one.addresses.is_empty()
+                    || one.among.map(|it| it as usize) == Some(one.addresses.len()),
+                "`addresses` are as many as `among` says",
+            ),
             (one.qos <= 2, "`qos` is 0, 1 or 2"),
             (
                 one.what != What::Publish

@@ -138,7 +138,8 @@ pub struct Sign {
     pub topic: u32,
     /// Of the sender's group.
     pub tag: u8,
-    /// What it is among what the group sends; [`UNORDERED`]: several send it at once.
+    /// What it is among what the group sends, with [`TO_MANY`] or without; [`UNORDERED`]: several
+    /// send it at once.
     pub stream: u8,
     /// Rises from one message of the publisher to the next, modulo 2^48.
     pub number: u64,
@@ -162,6 +163,8 @@ impl Sign {
 
 /// A topic without a number.
 pub const NO_TOPIC: u32 = u32::MAX;
+/// On top of a stream: the topic is a conversation of many, and no client's own.
+pub const TO_MANY: u8 = 1 << 6;
 /// A stream that has no order.
 pub const UNORDERED: u8 = u8::MAX;
 /// The stream of answers.

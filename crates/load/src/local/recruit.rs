@@ -192,6 +192,8 @@ fn im_profile(group: &Group, url: &Url) -> Result<im::ImProfile, String> {
         password: password.map(|password| password.as_str().into()),
         is_scram: group.scram,
         silence_s: keep_alive_s(group)?,
+        is_lite: group.lite,
+        audits: group.audits,
         nobody: Arc::new(proto_im::client::Profile::new("", "")),
     })
 }

@@ -4,6 +4,7 @@
 //! mended silently. The invariant: a plan that passes here is bounded: in clients, in stages, in
 //! time and in what it sends.
 
+mod conversation;
 mod part;
 
 use crate::target::{self, Url};
@@ -18,6 +19,10 @@ pub const STAGES_MAX: usize = 256;
 pub const GROUPS_MAX: usize = 64;
 /// Clients of all groups, at most.
 pub const CLIENTS_MAX: u64 = 100_000_000;
+/// Names of conversations of a plan, at most.
+pub const CONVERSATIONS_MAX: usize = 16;
+/// Conversations of one name, at most: their addresses fit a line to an agent.
+pub const CONVERSATIONS_A_NAME_MAX: u32 = 1_000;
 /// Rules of a stage or a plan, at most.
 pub const RULES_MAX: usize = 64;
 /// Faults of a stage, at most.
@@ -121,6 +126,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
         at.key("name").must(fresh, &group.name, "two groups have this name; rename one")?;
         part::group(&at, plan, group)?;
     }
+    conversation::all(&root.key("conversation"), plan)?;
     let stages = root.key("stage");
     let count = plan.stages.len();
     stages.must(count > 0, "", "a plan has at least one [[stage]]: add one")?;
@@ -132,6 +138,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
         let fresh = named.insert(stage.name.as_str());
         at.key("name").must(fresh, &stage.name, "two stages have this name; rename one")?;
         part::stage(&at, plan, stage)?;
+        conversation::stage(&at, plan, number)?;
     }
     rules(&root.key("pass"), &plan.pass)
 }
@@ -210,13 +217,25 @@ fn accounts(plan: &Plan) -> Result<(), String> {
             let name = &group.name;
             return Err(format!("group {name} goes rounds (`loops`): people do so, over im://"));
         }
+        let is_spoken = target::is_chat(urls);
+        let mut members = plan.conversations.iter();
+        let is_member = |name: &String| *name == group.name;
+        let is_in =
+            members.find(|known| is_member(&known.owner) || known.members.keys().any(is_member));
+        if let Some(known) = is_in.filter(|_| !is_spoken) {
+            let (name, known) = (&group.name, &known.name);
+            return Err(format!(
+                "group {name} is in the conversations `{known}`: people talk over im://"
+            ));
+        }
         let topics = sent.filter_map(|traffic| traffic.topic.as_deref());
-        for topic in topics.filter(|_| target::is_chat(urls)) {
+        let is_one = |topic: &&str| !plan.conversations.iter().any(|known| known.name == **topic);
+        for topic in topics.filter(|_| is_spoken).filter(is_one) {
             let one = topic.replace("%i", "0");
             AccountAddress::parse(&one, "localhost").map_err(|why| {
                 format!(
-                    "group {} sends to `{topic}`, which is no account: {why}. People talk over \
-                     im://; groups and rooms are carried and checked, and cannot be spoken yet",
+                    "group {} sends to `{topic}`, which is no account and no [[conversation]]: \
+                     {why}. Rooms are carried and checked, and cannot be spoken yet",
                     group.name
                 )
             })?;

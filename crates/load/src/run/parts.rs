@@ -6,7 +6,7 @@
 
 use lab::generator::LoadGenerator;
 use lab::host::{Environment, HostRow};
-use lab::plan::{FaultKind, Traffic};
+use lab::plan::{FaultKind, Group, Traffic};
 use lab::run::Counts;
 use lab::series::Reading;
 use std::collections::BTreeMap;
@@ -93,6 +93,28 @@ pub struct Audited {
     pub lag_ms: u64,
 }
 
+/// Who makes conversations of many.
+pub trait Founder {
+    /// Has it begin.
+    fn begin(&mut self, wanted: WantedConversations);
+
+    /// Their addresses, once all are made, or why they are not; `None`: that is not known yet.
+    fn take(&mut self) -> Option<Result<Vec<String>, String>>;
+}
+
+/// Conversations that are to be made, all alike.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WantedConversations {
+    /// Their name in the plan.
+    pub name: String,
+    /// How many.
+    pub count: u32,
+    /// Clients like the one that makes them; it is the first of them.
+    pub owner: Group,
+    /// The other members' accounts.
+    pub members: Vec<String>,
+}
+
 /// Everything that a run is made with.
 pub struct Parts<'a> {
     /// Who makes the load.
@@ -107,6 +129,8 @@ pub struct Parts<'a> {
     pub pushes: &'a mut dyn Pushes,
     /// The audits.
     pub auditor: &'a mut dyn Auditor,
+    /// The conversations.
+    pub founder: &'a mut dyn Founder,
     /// Who looks on.
     pub watch: &'a mut dyn super::Watch,
 }
@@ -164,6 +188,17 @@ impl Pushes for Pushless {
 
     fn look(&mut self) -> BTreeMap<String, Counts> {
         BTreeMap::new()
+    }
+}
+
+/// Makes no conversation.
+pub struct Unfounded;
+
+impl Founder for Unfounded {
+    fn begin(&mut self, _wanted: WantedConversations) {}
+
+    fn take(&mut self) -> Option<Result<Vec<String>, String>> {
+        Some(Err("nobody makes conversations here".to_owned()))
     }
 }
 

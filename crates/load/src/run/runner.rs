@@ -8,8 +8,10 @@
 //!        → settle (nothing sent, answers come in) → [audits] → checks → next, or the end
 //! ```
 
+mod audience;
 mod audit;
 mod excuse;
+mod founding;
 mod heard;
 mod ledger;
 mod look;
@@ -99,6 +101,8 @@ struct Runner<'a> {
     total: Counts,
     /// Totals of the last row.
     row_total: Counts,
+    /// Addresses of conversations that were made, by their name in the plan.
+    addresses: BTreeMap<String, Vec<String>>,
     /// What groups send when they may.
     traffic: BTreeMap<String, Vec<Traffic>>,
     /// What groups sent in this stage, whether or not they do now.
@@ -167,6 +171,7 @@ impl<'a> Runner<'a> {
             groups: BTreeMap::new(),
             total: Counts::default(),
             row_total: Counts::default(),
+            addresses: BTreeMap::new(),
             traffic: BTreeMap::new(),
             spoken: BTreeMap::new(),
             summed: heard::Sums::new(),

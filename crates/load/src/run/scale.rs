@@ -2,10 +2,10 @@
 //!
 //! Clients, clients a step, rates of arrivals and messages, counted messages and spare descriptors
 //! are multiplied; times, windows, sizes of bodies and shares stay. What counts *all clients of a
-//! group* (`hears`, `among`) stays equal to them. The invariant: nothing that was above zero
-//! becomes zero.
+//! group* (`hears`, `among`, members of conversations) stays equal to them; how many conversations
+//! there are stays. The invariant: nothing that was above zero becomes zero.
 
-use lab::plan::{Arrival, FaultKind, Pace, Plan, Stage};
+use lab::plan::{Arrival, FaultKind, Pace, Plan, Stage, Traffic};
 use std::collections::BTreeSet;
 
 /// Factors that make sense: a thousandth of a thousandth, and a thousand.
@@ -25,8 +25,16 @@ pub fn scale(plan: &mut Plan, factor: f64) -> Result<(), String> {
             }
         }
     }
+    let talks = &mut plan.conversations;
+    for members in talks.iter_mut().flat_map(|known| known.members.values_mut()) {
+        *members = count(*members, factor);
+    }
+    let is_of_many = |topic: &str| talks.iter().any(|known| known.name == topic);
     for stage in &mut plan.stages {
-        scale_stage(stage, factor, &|count: u32| all_of(f64::from(count)));
+        let all_of = |traffic: &Traffic, count: u32| {
+            all_of(f64::from(count)) && !traffic.topic.as_deref().is_some_and(is_of_many)
+        };
+        scale_stage(stage, factor, &all_of);
     }
     Ok(())
 }
@@ -36,7 +44,7 @@ fn sizes(plan: &Plan) -> BTreeSet<u32> {
     plan.stages.iter().flat_map(|stage| stage.clients.values().copied()).collect()
 }
 
-fn scale_stage(stage: &mut Stage, factor: f64, all_of: &dyn Fn(u32) -> bool) {
+fn scale_stage(stage: &mut Stage, factor: f64, all_of: &dyn Fn(&Traffic, u32) -> bool) {
     stage.clients.values_mut().for_each(|clients| *clients = count(*clients, factor));
     match &mut stage.arrive {
         Arrival::Rate { per_s } | Arrival::Poisson { per_s } => *per_s *= factor,
@@ -52,10 +60,8 @@ fn scale_stage(stage: &mut Stage, factor: f64, all_of: &dyn Fn(u32) -> bool) {
             }
             Pace::Window(_) | Pace::Every(_) => {}
         }
-        if let Some(among) = &mut traffic.among
-            && all_of(*among)
-        {
-            *among = count(*among, factor);
+        if let Some(among) = traffic.among.filter(|among| all_of(traffic, *among)) {
+            traffic.among = Some(count(among, factor));
         }
         if let Some(messages) = &mut traffic.messages {
             *messages = ((*messages as f64 * factor).round() as u64).max(1);
@@ -78,6 +84,36 @@ fn count(of: u32, factor: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_shrink_as_their_clients_do_and_conversations_stay() {
+        let text = r#"
+            name = "t"
+            [[group]]
+            name = "s"
+            [[conversation]]
+            name = "g"
+            count = 100
+            owner = "s"
+            members = { s = 100 }
+            [[stage]]
+            name = "all"
+            clients = { s = 100 }
+            makes = ["g"]
+            [[stage.traffic.s]]
+            what = "publish"
+            topic = "g"
+            among = 100
+            loops = 3
+            pace = { window = 1 }
+        "#;
+        let mut plan = super::super::file::read("t", text, &[]).expect("a plan");
+        scale(&mut plan, 0.1).expect("a factor");
+        let (known, stage) = (&plan.conversations[0], &plan.stages[0]);
+        assert_eq!((known.members["s"], stage.clients["s"]), (10, 10));
+        let sent = &stage.traffic["s"][0];
+        assert_eq!((known.count, sent.among, sent.loops), (100, Some(100), Some(3)));
+    }
 
     #[test]
     fn counts_and_rates_shrink_together_and_never_vanish() {

@@ -10,6 +10,7 @@ use super::presence_api::{Audits, PresenceApi};
 use super::push::PushApi;
 use super::real::{Clock, Observers};
 use super::{Watch, runner};
+use crate::founder::Founding;
 use crate::scenario::ReadyPlan;
 use crate::target::{Speech, Url};
 use lab::generator::LoadGenerator;
@@ -99,6 +100,7 @@ pub fn whole(
             breaker: &mut hand,
             pushes: &mut *pushes,
             auditor: &mut *auditor,
+            founder: &mut Founding::default(),
             watch,
         },
     )

@@ -16,7 +16,15 @@ fn page() -> String {
 
 /// The keys of a plan with what they mean: the documentation of `lab::plan`'s fields.
 fn keys() -> String {
-    let source = include_str!("../../../lab/src/plan.rs");
+    let sources = [
+        include_str!("../../../lab/src/plan.rs"),
+        include_str!("../../../lab/src/plan/conversation.rs"),
+        include_str!("../../../lab/src/plan/fault.rs"),
+    ];
+    sources.map(keys_of).concat()
+}
+
+fn keys_of(source: &str) -> String {
     let mut out = String::new();
     let (mut docs, mut rename): (Vec<&str>, Option<&str>) = (Vec::new(), None);
     let mut skipping = 0;
@@ -65,6 +73,7 @@ fn heading(name: &str) -> &str {
         "Group" => "`[[group]]`.",
         "Stage" => "`[[stage]]`.",
         "Arrival" => "`stage.arrive`, `{ shape = \"…\", … }`.",
+        "Conversation" => "`[[conversation]]`.",
         "Traffic" => "`[[stage.traffic.GROUP]]`.",
         "What" => "`what` of traffic.",
         "Pace" => "`pace` of traffic.",

@@ -1,13 +1,15 @@
 //! A server of instant messaging of few words that lies as it is told, over `testkit`'s faulty
 //! server, and counts what it did: the known truth.
 //!
-//! It knows Login without a proof, Send, Pull, Acknowledge, Ping and Goodbye. Every account that
-//! is named is there; an inbox has references to nothing but itself.
+//! It knows Login without a proof, Send, Pull, Acknowledge, Ping and Goodbye, and groups that are
+//! made and added to. Every account that is named is there; an inbox has references to nothing but
+//! itself. In a group a lie concerns one member's inbox.
 
 use crate::broker::{EACH, Truth, TruthTeller};
 use proto_im::codec::client_frame::{ClientFrame, LoginFields, SendFields};
 use proto_im::codec::content::{ContentFields, EntryFields, MessageFields};
 use proto_im::codec::frame::{PREFACE, split};
+use proto_im::codec::group::{ChangedFields, GroupFields};
 use proto_im::codec::server_frame::{
     EndFields, FailedFields, LoggedInFields, PageFields, SentFields, ServerFrame,
 };
@@ -41,12 +43,24 @@ pub enum Lie {
     Busy,
     /// Every second login, with this reason.
     Refuse(u32),
+    /// Said to a group, and not in the inbox of who said it.
+    KeepOwn,
 }
+
+/// The member of groups whom lies concern.
+const ONE: &str = "r1";
+/// The device that makes groups, of which the laboratory counts nothing.
+const FOUNDER: &str = "founder";
+/// What devices are called that look at whole inboxes.
+const AUDITS: &str = "auditors";
 
 /// What stands in an inbox.
 #[derive(Clone)]
 struct Entry {
     from: String,
+    /// The group; empty: whose inbox it is.
+    to: String,
+    kind: u32,
     client_id: Vec<u8>,
     text: String,
     extra: Vec<u8>,
@@ -58,6 +72,8 @@ struct State {
     heard: BTreeMap<u64, bool>,
     logins: u64,
     accounts: BTreeMap<u64, String>,
+    devices: BTreeMap<u64, String>,
+    groups: BTreeMap<String, Vec<String>>,
     inboxes: BTreeMap<String, Vec<Entry>>,
     /// Connections that are sent what comes.
     in_step: BTreeSet<u64>,
@@ -121,9 +137,10 @@ fn whole(name: &str) -> String {
 }
 
 /// What is said, with its place and whom it is for.
-fn fields<'a>(seq: u64, to: &'a str, entry: &'a Entry) -> EntryFields<'a> {
-    let content =
-        ContentFields { kind: 1, text: &entry.text, extra: &entry.extra, uncounted: false };
+fn fields<'a>(seq: u64, own: &'a str, entry: &'a Entry) -> EntryFields<'a> {
+    let Entry { kind, text, extra, .. } = entry;
+    let content = ContentFields { kind: *kind, text, extra, uncounted: false };
+    let to = if entry.to.is_empty() { own } else { &entry.to };
     let message = MessageFields {
         id: seq,
         seq,
@@ -156,10 +173,42 @@ impl State {
                 let page = PageFields { number: pull.number, entries, upto, head };
                 say(from, &ServerFrame::Page(page), out);
             }
+            ClientFrame::Group(order) => self.group(from, &order, out),
             ClientFrame::Ping => say(from, &ServerFrame::Pong, out),
-            ClientFrame::Goodbye => self.truth.owed -= self.owed.remove(&from).unwrap_or(0),
+            ClientFrame::Goodbye => {
+                self.truth.owed -= self.owed.remove(&from).unwrap_or(0);
+                self.accounts.remove(&from);
+            }
             _ => {}
         }
+    }
+
+    /// Makes a group, or adds to one; its members are told.
+    fn group(&mut self, from: u64, order: &GroupFields<'_>, out: &mut Out) {
+        let own = self.accounts[&from].clone();
+        let (number, again) = (self.groups.len(), false);
+        let (group, first) = match order.group {
+            "" => (format!("g{number}@conference.localhost"), Some(own.clone())),
+            known => (known.to_owned(), None),
+        };
+        let members = self.groups.entry(group.clone()).or_default();
+        members.extend(first.into_iter().chain(order.members.iter().map(|it| (*it).to_owned())));
+        let (client_id, text) = (order.client_id.to_vec(), order.title.to_owned());
+        let (from_, extra) = (whole(&own), b"create".to_vec());
+        let entry = Entry { from: from_, to: group.clone(), kind: 3, client_id, text, extra };
+        for member in self.groups[&group].clone() {
+            self.place(&member, entry.clone(), out);
+        }
+        let (number, id, seq, at_ms) = (order.number, 1, 1, 1);
+        let changed = ChangedFields { number, group: &group, id, seq, at_ms, again };
+        say(from, &ServerFrame::Changed(changed), out);
+    }
+
+    /// Whether the laboratory counts an entry that this connection is sent.
+    fn counts(&self, conn: u64, entry: &Entry) -> bool {
+        let (own, device) = (whole(&self.accounts[&conn]), &self.devices[&conn]);
+        let is_others = entry.from != own || device.contains(AUDITS) && !entry.to.is_empty();
+        device != FOUNDER && entry.kind == 1 && is_others
     }
 
     fn login(&mut self, lie: Lie, from: u64, login: &LoginFields<'_>, out: &mut Out) {
@@ -171,13 +220,14 @@ impl State {
             let end = EndFields { reason, word: "no", retry_after_ms: 0 };
             return say(from, &ServerFrame::Refused(end), out);
         }
-        self.truth.accepted += 1;
+        self.truth.accepted += u64::from(login.device != FOUNDER);
         self.accounts.insert(from, login.name.to_owned());
-        let (inbox, own) = (self.inboxes.get(login.name), whole(login.name));
+        self.devices.insert(from, login.device.to_owned());
+        let inbox = self.inboxes.get(login.name);
         let head = inbox.map_or(0, Vec::len) as u64;
         // It will pull all of them.
-        let others = inbox.into_iter().flatten().filter(|entry| entry.from != own);
-        self.truth.sent += others.count() as u64;
+        let counted = inbox.into_iter().flatten().filter(|entry| self.counts(from, entry));
+        self.truth.sent += counted.count() as u64;
         if head == 0 {
             self.in_step.insert(from);
         }
@@ -221,11 +271,17 @@ impl State {
         }
         let mut entry = Entry {
             from: whole(&self.accounts[&from]),
+            to: String::new(),
+            kind: 1,
             client_id: send.client_id.to_vec(),
             text: send.content.text.to_owned(),
             extra: send.content.extra.to_vec(),
         };
         let mut to = send.to.to_owned();
+        if self.groups.contains_key(&to) {
+            entry.to = to;
+            return self.tell_members(lie, concerned, &entry, out);
+        }
         match lie {
             _ if !concerned => {}
             Lie::Drop => return,
@@ -251,6 +307,28 @@ impl State {
         }
     }
 
+    /// Puts something into the inboxes of a group's members, and lies about one of them.
+    fn tell_members(&mut self, lie: Lie, concerned: bool, entry: &Entry, out: &mut Out) {
+        for member in self.groups[&entry.to].clone() {
+            let is_own = whole(&member) == entry.from;
+            match lie {
+                _ if !concerned => {}
+                Lie::KeepOwn if is_own => continue,
+                Lie::Drop if member == ONE => continue,
+                Lie::StoreTwice if member == ONE => self.place(&member, entry.clone(), out),
+                Lie::Swap if member == ONE => {
+                    self.waits = Some((member, entry.clone()));
+                    continue;
+                }
+                _ => {}
+            }
+            self.place(&member, entry.clone(), out);
+        }
+        if let Some((member, entry)) = self.waits.take_if(|_| !concerned) {
+            self.place(&member, entry, out);
+        }
+    }
+
     /// Puts something into an inbox, and sends it to who is there.
     fn place(&mut self, to: &str, entry: Entry, out: &mut Out) {
         let inbox = self.inboxes.entry(to.to_owned()).or_default();
@@ -263,7 +341,7 @@ impl State {
         let there = self.accounts.iter().filter(|(_, name)| *name == to);
         let there: Vec<u64> = there.map(|(conn, _)| *conn).collect();
         for conn in there.into_iter().filter(|conn| self.in_step.contains(conn)) {
-            self.truth.sent += 1;
+            self.truth.sent += u64::from(self.counts(conn, entry));
             say(conn, &ServerFrame::Message(fields(seq, &whole(to), entry)), out);
         }
     }

@@ -10,7 +10,10 @@ use lab::run::{Counts, Run};
 use lab::series::{Column, Reading, Unit};
 use lab::timing::Timings;
 use load::LocalGenerator;
-use load::run::parts::{Eyes, FaultInjector, Harmless, Pushless, RunClock, Unaudited};
+use load::founder;
+use load::run::parts::{
+    Eyes, FaultInjector, Founder, Harmless, Pushless, RunClock, Unaudited, WantedConversations,
+};
 use load::run::{Before, Nobody, Parts};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -151,6 +154,20 @@ fn is_settled(total: &Counts, truth: &Truth) -> bool {
     answered && waits && pairs.iter().all(|(counted, was)| counted == was)
 }
 
+/// Makes conversations while the clock stands still.
+#[derive(Default)]
+struct AtOnce(Option<Result<Vec<String>, String>>);
+
+impl Founder for AtOnce {
+    fn begin(&mut self, wanted: WantedConversations) {
+        self.0 = Some(founder::make(&wanted, &AtomicBool::new(false)));
+    }
+
+    fn take(&mut self) -> Option<Result<Vec<String>, String>> {
+        self.0.take()
+    }
+}
+
 struct Shows(Rc<RefCell<Shared>>, Shown);
 
 impl Eyes for Shows {
@@ -194,6 +211,7 @@ pub fn run(plan: &str, url: &str, around: Around<'_>) -> Run {
             breaker: &mut *breaker,
             pushes: &mut Pushless,
             auditor: &mut Unaudited,
+            founder: &mut AtOnce::default(),
             watch: &mut Nobody,
         },
     )

@@ -1,9 +1,11 @@
-//! Wildfire's single chats, W1 and W2, as the shipped plans have them, scaled to two cores.
+//! Wildfire's single chats, W1 and W2, and its groups, W3 to W5, as the shipped plans have them,
+//! scaled to two cores.
 //!
 //! The server has one core, with its log and all its threads; `holdline load` has the other. CPU is
 //! the server's process's, from the first send until it is at rest, the log's included. A figure is
-//! only given where the plan's audit held: acknowledged = stored = observed. What Wildfire reports
-//! is divided by all cores of its server and its database.
+//! only given where the plan's audit held: acknowledged = stored = observed. A distribution of a
+//! group is an entry that the audit has pulled from a member's inbox. What Wildfire reports is
+//! divided by all cores of its server and its database.
 
 use crate::child::Child;
 use crate::holdline::{self, Setup};
@@ -18,6 +20,8 @@ use std::process::Command;
 
 /// Rounds of each sender over 1,000 receivers, of the 50 that Wildfire went.
 const LOOPS: u32 = 2;
+/// Groups of W3 to W5, of the 100 that Wildfire had: a fifth of its messages and less.
+const GROUPS: u32 = 20;
 /// Messages without an answer that a pipelined sender has.
 const WINDOW: u32 = 64;
 /// Rules whose end depends on the machine: they are told with the figures.
@@ -26,33 +30,72 @@ const OF_THE_MACHINE: [&str; 3] =
 
 /// Send only, one message at a time.
 pub fn w1(scale: Scale) -> io::Result<Outcome> {
-    run(scale, ("im-w1", 1_227.0), 1)
+    single(scale, ("im-w1", 1_227.0), 1)
 }
 
 /// Send only, pipelined.
 pub fn w1_pipelined(scale: Scale) -> io::Result<Outcome> {
-    run(scale, ("im-w1", 1_227.0), WINDOW)
+    single(scale, ("im-w1", 1_227.0), WINDOW)
 }
 
 /// Send and receive, one message at a time.
 pub fn w2(scale: Scale) -> io::Result<Outcome> {
-    run(scale, ("im-w2", 869.0), 1)
+    single(scale, ("im-w2", 869.0), 1)
 }
 
 /// Send and receive, pipelined.
 pub fn w2_pipelined(scale: Scale) -> io::Result<Outcome> {
-    run(scale, ("im-w2", 869.0), WINDOW)
+    single(scale, ("im-w2", 869.0), WINDOW)
 }
 
-fn run(scale: Scale, (plan, wildfire): (&str, f64), window: u32) -> io::Result<Outcome> {
-    let receivers = scale.of(1_000);
-    let server = Setup { shards: 1, core: Some(SERVER_CORE), ..Setup::default() }.start()?;
-    let folder = tempfile::tempdir()?;
-    let sets = [
+/// Groups of 100, of whom half send.
+pub fn w3(scale: Scale) -> io::Result<Outcome> {
+    groups(scale, ("im-w3", 8_375.0), (50, 10))
+}
+
+/// Groups of 200, of whom half send.
+pub fn w4(scale: Scale) -> io::Result<Outcome> {
+    groups(scale, ("im-w4", 8_573.0), (100, 3))
+}
+
+/// Groups of 1,000, of whom a hundred send.
+pub fn w5(scale: Scale) -> io::Result<Outcome> {
+    groups(scale, ("im-w5", 8_750.0), (900, 1))
+}
+
+/// Groups with so many receivers and all senders, and rounds of each sender over a part of the
+/// hundred groups; pipelined, as what a distribution costs is asked.
+fn groups(scale: Scale, what: (&str, f64), (receivers, loops): (u32, u32)) -> io::Result<Outcome> {
+    let sets = vec![
         format!("ReceiveUserCount={receivers}"),
+        format!("GroupCount={}", scale.of(GROUPS)),
+        format!("Loop={loops}"),
+        format!("Window={WINDOW}"),
+    ];
+    run(what, sets, Of::Groups)
+}
+
+/// Send and receive between two.
+fn single(scale: Scale, what: (&str, f64), window: u32) -> io::Result<Outcome> {
+    let sets = vec![
+        format!("ReceiveUserCount={}", scale.of(1_000)),
         format!("Loop={LOOPS}"),
         format!("Window={window}"),
     ];
+    run(what, sets, Of::Two)
+}
+
+/// Between whom messages go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Two,
+    Groups,
+}
+
+fn run((plan, wildfire): (&str, f64), sets: Vec<String>, of: Of) -> io::Result<Outcome> {
+    let (core, group_members) = (Some(SERVER_CORE), 1_000);
+    let server = Setup { shards: 1, core, group_members, ..Setup::default() }.start()?;
+    let folder = tempfile::tempdir()?;
     let url = format!("im://{}", server.address);
     let mut command = Command::new(holdline::binary()?);
     command.args(["load", "run", plan, &url, "--quiet", "--out"]).arg(folder.path());
@@ -65,7 +108,7 @@ fn run(scale: Scale, (plan, wildfire): (&str, f64), window: u32) -> io::Result<O
         "cpu": "the server's process, its log included, from the first send until it is at rest",
         "cores": "the server on one, holdline load on the other",
     }));
-    tell(&made, wildfire, &mut outcome)?;
+    tell(&made, wildfire, of, &mut outcome)?;
     Ok(outcome)
 }
 
@@ -82,7 +125,7 @@ fn stage<'a>(made: &'a Run, name: &str) -> io::Result<&'a StageRun> {
     found.ok_or_else(|| io::Error::other(format!("no stage `{name}`: {:?}", made.notes)))
 }
 
-fn tell(made: &Run, wildfire: f64, outcome: &mut Outcome) -> io::Result<()> {
+fn tell(made: &Run, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::Result<()> {
     let (send, quiet) = (stage(made, "send")?, stage(made, "quiet")?);
     let rules = made.stages.iter().flat_map(|stage| &stage.checks).chain(&made.checks);
     let mut of_the_machine = Vec::new();
@@ -98,9 +141,16 @@ fn tell(made: &Run, wildfire: f64, outcome: &mut Outcome) -> io::Result<()> {
     let of = |name: &str| send.counts.figure(name);
     let (taken, received) = (of("messages.taken"), of("messages.received"));
     let a_core = taken / cpu_s;
+    let entries = match kind {
+        // Of what two say the audit looks at one's inbox; it stands in both.
+        Of::Two => 2.0 * taken,
+        Of::Groups => stage(made, "audit")?.counts.figure("audit.entries"),
+    };
+    let distributed = entries / cpu_s;
+    let compared = if kind == Of::Two { a_core } else { distributed };
     outcome.figure("sends a second a core", a_core, "a second");
-    outcome.figure("against Wildfire's", a_core / wildfire, "times");
-    outcome.figure("distributions a second a core", 2.0 * a_core, "a second");
+    outcome.figure("against Wildfire's", compared / wildfire, "times");
+    outcome.figure("distributions a second a core", distributed, "a second");
     outcome.figure("deliveries a second a core", received / cpu_s, "a second");
     outcome.figure("CPU", 1e6 * cpu_s / taken, "µs a send");
     let sent = sending_s(made, send).unwrap_or(f64::NAN);

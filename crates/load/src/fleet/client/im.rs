@@ -9,15 +9,18 @@
 //! In step it acknowledges what comes, many at once; else it pulls up to the head. What it sends it
 //! keeps until that is answered, and sends it again with the same id on the next connection, or
 //! where the server was too busy: so each message is said once, whatever breaks. What it hands on
-//! of a message is what a body of any other protocol is: `extra`, and the text behind it.
+//! of a message is what a body of any other protocol is: `extra`, and the text behind it. A client
+//! that is *lite* only sends: what is for it it leaves where it is.
 //!
 //! The invariant: each place of the inbox is handed on once, unless the server itself says it
-//! twice; one's own messages never are.
+//! twice; what happened in a group never is, and what its own account says only to groups, and
+//! only where an inbox is audited: there it is one member's entry like any other's.
 
 use base::time::Now;
 use client::scram::{self, ScramProof};
 use client::{Formula, Scram};
-use model::chat::PAGE_MESSAGES_MAX;
+use model::account::AccountAddress;
+use model::chat::{Content, PAGE_MESSAGES_MAX};
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
 use model::ports::virtual_client::{Action, HEAD_BYTES, Observation};
@@ -43,6 +46,10 @@ pub struct ImProfile {
     pub is_scram: bool,
     /// The longest silence they wish, seconds; 0: the server's.
     pub silence_s: u16,
+    /// They only send.
+    pub is_lite: bool,
+    /// They look at whole inboxes: what their own account says to groups is theirs, too.
+    pub audits: bool,
     /// How nobody logs in: what a machine has while it need not know who it is.
     pub nobody: Arc<Profile>,
 }
@@ -260,6 +267,7 @@ impl Client {
                 }
             }
             ServerFrame::Failed(failed) => self.failed(now, (failed.number, failed.fault), out),
+            ServerFrame::Message(_) | ServerFrame::Notify(_) if self.profile.is_lite => {}
             ServerFrame::Message(entry) => self.message(now, entry, out),
             ServerFrame::Notify(head) => {
                 self.head = self.head.max(*head);
@@ -277,10 +285,11 @@ impl Client {
         let resumed = cursor > 0;
         self.has = self.has.max(cursor);
         (self.head, self.paged, self.acknowledged) = (head.max(self.has), self.has, cursor);
-        let behind = self.head - self.has.min(self.head);
+        let is_lite = self.profile.is_lite;
+        let behind = if is_lite { 0 } else { self.head - self.has.min(self.head) };
         let offline_count = u32::try_from(behind).unwrap_or(u32::MAX);
         // Who begins elsewhere than at its cursor pulls, too (IM 5.2).
-        let pulls = cursor < head || self.has < head;
+        let pulls = !is_lite && (cursor < head || self.has < head);
         let offline_count = offline_count.max(u32::from(pulls));
         out.say(Observation::Bound { resumed, heartbeat_s, offline_count });
         self.rest();
@@ -350,7 +359,7 @@ impl Client {
             // A page will have it.
         } else if entry.seq == self.has + 1 {
             self.has = entry.seq;
-            if !is_of(entry.message.from, &self.profile.account.of(self.number)) {
+            if self.is_heard(entry, &self.profile.account.of(self.number)) {
                 self.hand_on(entry, false, out);
             }
             if self.has - self.acknowledged >= ACKNOWLEDGED_AT_ONCE {
@@ -367,7 +376,7 @@ impl Client {
         let own = self.profile.account.of(self.number).into_owned();
         let mut messages = 0;
         for entry in &page.entries {
-            if !is_of(entry.message.from, &own) {
+            if self.is_heard(entry, &own) {
                 messages += 1;
                 self.hand_on(entry, entry.seq <= self.has, out);
             }
@@ -392,6 +401,13 @@ impl Client {
         }
     }
 
+    /// Whether an entry is something that was said, and that this client is to hear.
+    fn is_heard(&self, entry: &EntryFields<'_>, own: &str) -> bool {
+        let message = &entry.message;
+        let is_said = message.content.kind != u32::from(Content::GROUP);
+        is_said && (!is_of(message.from, own) || self.profile.audits && is_group(message.to))
+    }
+
     fn hand_on(&self, entry: &EntryFields<'_>, again: bool, out: &mut Out) {
         let ContentFields { text, extra, .. } = entry.message.content;
         let mut head = [0; HEAD_BYTES];
@@ -409,6 +425,11 @@ impl Client {
 fn is_of(address: &str, account: &str) -> bool {
     let rest = address.strip_prefix(account);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
+}
+
+/// Whether a whole address is a group's (IM 10).
+fn is_group(address: &str) -> bool {
+    AccountAddress::parse(address, "").is_ok_and(|address| address.is_group())
 }
 
 fn write(say: &ChatSay, out: &mut Out) {

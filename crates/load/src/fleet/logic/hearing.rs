@@ -11,7 +11,7 @@ use super::traffic::topic_of;
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::{ClientAct, FleetProfile, TopicMessage};
 use crate::fleet::stamp::{
-    self, ANSWERS, From, NO_TOPIC, ROW_END, Sign, StampHead, StampProof, UNORDERED,
+    self, ANSWERS, From, NO_TOPIC, ROW_END, Sign, StampHead, StampProof, TO_MANY, UNORDERED,
 };
 use base::time::{Instant, Now};
 use lab::timing::Timing;
@@ -171,7 +171,9 @@ impl FleetLogic {
 
     /// Whether a message came to a client that has not subscribed to its topic.
     fn is_astray(&self, virtual_client: u32, sign: &Sign) -> bool {
+        let is_to_many = sign.stream < ANSWERS && sign.stream & TO_MANY != 0;
         self.pool.plan.hearing.hears_own
+            && !is_to_many
             && sign.topic != NO_TOPIC
             && sign.topic != self.pool.number(virtual_client)
     }

@@ -1,4 +1,4 @@
-//! Numbers from one person to another: each conversation begins at 1 and has no gap, so that what
+//! Numbers from one person to another, or to a group: each begins at 1 and has no gap, so that what
 //! came twice, late or not at all is known exactly, however long ago it was sent.
 //!
 //! It remembers the last number of each pair and the numbers that were passed over, and no message.
@@ -8,13 +8,15 @@ use super::lately::{Rank, key};
 use crate::fleet::stamp::Sign;
 use std::collections::{HashMap, HashSet};
 
-/// Pairs of a sender and a receiver that are remembered, a thread: some 100 MB when all are there.
-const PAIRS_MAX: usize = 1 << 22;
+/// Pairs of a sender and a receiver, in each group of both, that are remembered, a thread: some
+/// 900 MB when all are there. A hundred senders in a hundred groups of a thousand are ten million.
+const PAIRS_MAX: usize = 1 << 24;
 /// Numbers that were passed over and are remembered, a thread.
 const PASSED_MAX: usize = 1 << 20;
 
-/// Who speaks to whom: the receiver's place on this thread, and the sender's tag and number.
-pub(super) type Pair = (u32, u64);
+/// Who speaks to whom and where: the receiver's place on this thread, the topic's number, and the
+/// sender's tag and number.
+pub(super) type Pair = (u32, u32, u64);
 
 /// What came so far.
 #[derive(Default)]
@@ -57,7 +59,7 @@ impl Pairs {
 
 /// The pair of a message that came to this client.
 pub(super) fn pair_of(virtual_client: u32, sign: &Sign) -> Pair {
-    (virtual_client, u64::from(sign.tag) << 32 | u64::from(sign.publisher))
+    (virtual_client, sign.topic, u64::from(sign.tag) << 32 | u64::from(sign.publisher))
 }
 
 /// A checksum of which message one is, of 24 bits: the sums of a hundred million of them are exact
@@ -75,18 +77,20 @@ mod tests {
     #[test]
     fn each_pair_has_numbers_of_its_own_and_each_number_its_rank() {
         let mut pairs = Pairs::default();
-        let (ann, bob) = ((1, 7), (1, 8));
+        let (ann, bob) = ((1, 0, 7), (1, 0, 8));
         let ranks = [1, 2, 2, 5, 3, 3, 4, 5, 6, 1].map(|number| pairs.rank(ann, number));
         let right = [New, New, Repeated, New, Late, Repeated, Late, Repeated, New, Repeated];
         assert_eq!(ranks, right);
         assert_eq!([2, 1, 2].map(|number| pairs.rank(bob, number)), [New, Late, Repeated]);
+        // Ann's numbers in a group are not those to this one alone, nor those in another group.
+        assert_eq!([1, 2].map(|topic| pairs.rank((1, topic, 7), 1)), [New; 2]);
     }
 
     #[test]
     fn what_there_is_no_room_for_is_not_known() {
         let mut pairs = Pairs::default();
-        assert_eq!(pairs.rank((0, 0), PASSED_MAX as u32 + 2), Unknown);
-        assert_eq!(pairs.rank((0, 0), 1), New);
+        assert_eq!(pairs.rank((0, 0, 0), PASSED_MAX as u32 + 2), Unknown);
+        assert_eq!(pairs.rank((0, 0, 0), 1), New);
     }
 
     #[test]

@@ -428,7 +428,7 @@ impl FleetLogic {
         let own = self.pool.number(virtual_client);
         let (late_us, planned_us) = (micros(now.mono - at), self.wall_us(at));
         let stream = &self.streams.all[place];
-        let Traffic { among, loops, topic, .. } = &stream.traffic;
+        let Traffic { among, loops, topic, addresses, .. } = &stream.traffic;
         let tag = self.pool.plan.tag;
         let (number, from) = match (among, loops) {
             (Some(among), Some(_)) => {
@@ -447,11 +447,14 @@ impl FleetLogic {
             }
         };
         let formula = topic.as_deref().unwrap_or_default();
-        let to = topic_of(formula, number, own);
-        let told = if formula.contains("%i") { number } else { NO_TOPIC };
+        let address = addresses.get(number as usize);
+        let to = address.map_or_else(|| topic_of(formula, number, own), |it| it.as_str().into());
+        let is_told = address.is_some() || formula.contains("%i");
+        let told = if is_told { number } else { NO_TOPIC };
+        let kind = place as u8 | if address.is_some() { stamp::TO_MANY } else { 0 };
         let (body, rest, text) = (stream.body.clone(), stream.rest, stream.text.clone());
         let head = stamp::head(planned_us, late_us, from);
-        let sign = self.sign(own, told, place as u8);
+        let sign = self.sign(own, told, kind);
         let front: Box<[u8]> = match rest {
             Some(rest) => Box::new(stamp::prove(&head, &sign, rest)),
             None => with_front(&body, &head),

@@ -85,7 +85,7 @@ pub(super) fn stage(at: &At, plan: &Plan, stage: &Stage) -> Result<(), PlanProbl
     rules(&at.key("pass"), &stage.pass)
 }
 
-fn known(at: &At, plan: &Plan, group: &str) -> Result<(), PlanProblem> {
+pub(super) fn known(at: &At, plan: &Plan, group: &str) -> Result<(), PlanProblem> {
     if plan.groups.iter().any(|known| known.name == group) {
         return Ok(());
     }

@@ -7,7 +7,7 @@
 //! invariant: a message is missing once, however that is known; what should have arrived and
 //! cannot be said is counted as untracked.
 
-use super::Runner;
+use super::{Runner, audience};
 use crate::local::recruit;
 use crate::target;
 use lab::plan::{Group, Traffic, What};
@@ -92,6 +92,9 @@ impl Runner<'_> {
 
     /// What the clients of a group hear: topics, or what is said to them.
     fn ears(&self, group: &Group) -> Vec<String> {
+        if group.lite {
+            return Vec::new();
+        }
         let urls = if group.url.is_empty() { &self.plan.target.url } else { &group.url };
         match target::is_chat(urls) {
             true => vec![recruit::account(group)],
@@ -126,6 +129,11 @@ impl Runner<'_> {
         let rounds = spoken.iter().any(|traffic| traffic.loops.is_some());
         let ears = self.ears(receiver);
         let each = of_topics.chain(of_answers).map(|(topic, among)| {
+            if let Some(to) = self.conversation(topic) {
+                let there = [sender, receiver].map(|group| clients(group) as u32);
+                let (by, who) = ((sender, there[0]), (receiver, there[1]));
+                return audience::hears(self.plan, to, by, who).map(|all| all as f64);
+            }
             let numbers = among.map_or(clients(sender), f64::from);
             let are_plain = [sender, receiver].iter().all(|group| group.first == 0);
             let has_all = are_plain && numbers <= clients(receiver);
@@ -210,7 +218,7 @@ fn meets(filter: &str, topic: &str) -> Met {
 }
 
 /// Whether two formulas can have a name in common.
-fn may_be(one: &str, other: &str) -> bool {
+pub(super) fn may_be(one: &str, other: &str) -> bool {
     let front = |formula: &str| formula.split("%i").next().unwrap_or_default().to_owned();
     let (a, b) = (front(one), front(other));
     (one.contains("%i") || other.contains("%i")) && (a.starts_with(&b) || b.starts_with(&a))

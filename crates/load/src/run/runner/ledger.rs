@@ -1,11 +1,13 @@
 //! The audit of inboxes: whether what the target acknowledged is what its accounts have.
 //!
 //! Groups that audit have pulled all that their accounts were ever sent. What they found is held
-//! against what every sender of the run had acknowledged: as many, and by the sums of their marks
-//! the same. The invariant: where something is not known (a message without an end, an auditor that
-//! has not read everything) the audit has no result, and says why in a note.
+//! against what every sender of the run had acknowledged, once for a message to one, and for one to
+//! a group once for each member that audits: as many entries, and by the sums of their marks the
+//! same. The invariant: where something is not known (a message without an end, an auditor that has
+//! not read everything) the audit has no result, and says why in a note.
 
-use super::Runner;
+use super::{Runner, audience};
+use lab::plan::{Group, Traffic, What};
 use lab::run::Counts;
 use verdict::message_figures as figures;
 
@@ -41,26 +43,34 @@ impl Runner<'_> {
             let counts = self.groups.get(group);
             counts.into_iter().for_each(|counts| found.add(counts));
         }
-        if let Some(why) = self.unknown() {
-            return self.note(format!("{}{why}", figures::NOT_AUDITED));
-        }
+        let expected = self.unknown().map_or_else(|| self.expected(), Err);
+        let (expected, marks) = match expected {
+            Ok(expected) => expected,
+            Err(why) => return self.note(format!("{}{why}", figures::NOT_AUDITED)),
+        };
         let taken = self.total.figure("messages.taken");
         let of = |name: &str| found.figure(name);
         let twice = of("messages.repeated") + of("messages.astray");
         let bent = of("messages.unjudged");
         let kept = of("messages.received") - twice - bent;
-        let marks = self.total.figure("marks.taken") - of("marks.received");
-        let differs = f64::from(u8::from(taken == kept && marks != 0.0));
+        let differs = expected == kept && marks != of("marks.received");
+        let differs = f64::from(u8::from(differs));
         let (repeated, reordered) = (of("messages.repeated"), of("messages.reordered"));
+        let of_many = match expected == taken {
+            true => String::new(),
+            false => format!(", for {expected} entries"),
+        };
         self.note(format!(
-            "the audit: {taken} messages were acknowledged, {kept} stand in the inboxes; \
+            "the audit: {taken} messages were acknowledged{of_many}, {kept} stand in the inboxes; \
              {repeated} stand there again, {reordered} after a later one, {bent} are not as they \
              were sent"
         ));
         for (name, value) in [
             (figures::AUDITS, 1.0),
-            (figures::MISSING, (taken - kept).max(0.0)),
-            (figures::UNACKNOWLEDGED, (kept - taken).max(0.0)),
+            (figures::EXPECTED, expected),
+            (figures::ENTRIES, kept),
+            (figures::MISSING, (expected - kept).max(0.0)),
+            (figures::UNACKNOWLEDGED, (kept - expected).max(0.0)),
             (figures::DIFFERS, differs),
             (figures::REPEATED, repeated),
             (figures::REORDERED, reordered),
@@ -68,6 +78,41 @@ impl Runner<'_> {
         ] {
             self.count_once(name, value);
         }
+    }
+
+    /// Entries that inboxes should have of what was acknowledged, and the sum of their marks.
+    fn expected(&self) -> Result<(f64, f64), String> {
+        let mut all = (0.0, 0.0);
+        for (name, counts) in &self.groups {
+            let taken = counts.figure("messages.taken");
+            if taken == 0.0 {
+                continue;
+            }
+            let group = self.plan.groups.iter().find(|group| group.name == *name);
+            let entries = group.and_then(|group| self.entries(group)).ok_or_else(|| {
+                format!("{name} has sent messages of which nobody knows in how many they stand")
+            })?;
+            all = (all.0 + taken * entries, all.1 + counts.figure("marks.taken") * entries);
+        }
+        Ok(all)
+    }
+
+    /// Inboxes that audit and that each message of a group stands in; `None`: not each in as many,
+    /// or nobody knows.
+    fn entries(&self, sender: &Group) -> Option<f64> {
+        let sent = self.plan.stages.iter().filter_map(|stage| stage.traffic.get(&sender.name));
+        let said = sent.flatten().filter(|traffic| traffic.what == What::Publish);
+        let to = |traffic: &Traffic| {
+            let topic = traffic.topic.as_deref().unwrap_or_default();
+            // Whoever is spoken to alone has it; whether somebody looks is the plan's to see to.
+            let Some(to) = self.conversation(topic) else { return Some(1) };
+            let auditors = self.plan.groups.iter().filter(|group| group.audits);
+            let there = |group: &Group| self.wanted.get(&group.name).copied().unwrap_or(0);
+            auditors.map(|group| audience::inboxes(self.plan, to, (group, there(group)))).sum()
+        };
+        let mut each = said.map(to);
+        let first: Option<u64> = each.next().unwrap_or(Some(1));
+        each.all(|other| other == first).then_some(first?).map(|entries| entries as f64)
     }
 
     /// Why an audit would say nothing.

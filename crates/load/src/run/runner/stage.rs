@@ -45,6 +45,7 @@ impl Runner<'_> {
             return Ok(());
         }
         let arrived_ms = self.now_ms();
+        self.make_conversations();
         self.hold();
         if self.settle() {
             self.miss(&groups);
@@ -166,7 +167,7 @@ impl Runner<'_> {
             if traffic.is_empty() {
                 self.send(group, &[]);
             }
-            self.traffic.insert(group.clone(), traffic.clone());
+            self.traffic.insert(group.clone(), self.addressed(traffic));
         }
         if self.end.is_some() {
             return;

@@ -1,7 +1,9 @@
 //! The runner under a told clock, with a load generator that exists on paper.
 
 use super::*;
-use crate::run::parts::{Audited, Auditor, Blind, FaultInjector, Pushless, RunClock};
+use crate::run::parts::{
+    Audited, Auditor, Blind, FaultInjector, Founder, Pushless, RunClock, WantedConversations,
+};
 use crate::run::{RunTick, StagePart, Watch, file};
 use lab::cause::{Cause, Phase};
 use lab::generator::{LoadGenerator, Look};
@@ -69,7 +71,9 @@ impl LoadGenerator for Paper {
             }
             Order::Traffic { group, traffic } => {
                 self.sending.insert(group.clone(), !traffic.is_empty());
-                format!("traffic {group} {}", traffic.len())
+                let to: Vec<_> = traffic.iter().flat_map(|sent| &sent.addresses).collect();
+                let to = if to.is_empty() { String::new() } else { format!(" to {to:?}") };
+                format!("traffic {group} {}{to}", traffic.len())
             }
             Order::Cut { share, how, .. } => format!("cut {share} {how:?}"),
             Order::Flap { share_per_s, .. } => format!("flap {share_per_s}"),
@@ -163,6 +167,27 @@ impl Auditor for Slow {
     }
 }
 
+/// Makes conversations in 700 ms, but for those called `full`; `never` are waited for.
+struct Founds {
+    clock: Clock,
+    begun: Option<(u64, WantedConversations)>,
+}
+
+impl Founder for Founds {
+    fn begin(&mut self, wanted: WantedConversations) {
+        self.begun = Some((self.clock.get(), wanted));
+    }
+
+    fn take(&mut self) -> Option<Result<Vec<String>, String>> {
+        let (since, wanted) = self.begun.as_ref().expect("nobody takes what was not begun");
+        let is_ready = self.clock.get() >= since + 700 && wanted.name != "never";
+        is_ready.then(|| match wanted.name.as_str() {
+            "full" => Err("group_full".to_owned()),
+            name => Ok((0..wanted.count).map(|number| format!("{name}{number}")).collect()),
+        })
+    }
+}
+
 #[derive(Default)]
 struct Eyewitness {
     wishes: Vec<(u64, OnlookerRequest)>,
@@ -225,7 +250,8 @@ fn audited(
             eyes: &mut Blind,
             breaker: &mut Hand(orders.clone(), clock.clone()),
             pushes: &mut Pushless,
-            auditor: &mut Slow { clock, takes_ms, answer, begun: None },
+            auditor: &mut Slow { clock: clock.clone(), takes_ms, answer, begun: None },
+            founder: &mut Founds { clock, begun: None },
             watch: &mut watch,
         },
     );
@@ -419,6 +445,52 @@ traffic = { a = [{ what = "publish", topic = "t", messages = 30, pace = { window
     let held = run.stages[0].to_ms - run.stages[0].arrived_ms;
     assert!((3_000..10_000).contains(&held), "{held}");
     assert!(run.notes.iter().any(|note| note.text == "a has sent all its messages"));
+}
+
+/// Two groups of two, made and sent to.
+const TALK: &str = r#"
+[[conversation]]
+name = "g"
+count = 2
+owner = "a"
+members = { a = 2 }
+[[stage]]
+name = "make"
+clients = { a = 10 }
+makes = ["g"]
+hold = "1s"
+[[stage]]
+name = "send"
+hold = "60s"
+traffic = { a = [{ what = "publish", topic = "g", among = 2, loops = 3, pace = { window = 1 } }] }
+"#;
+
+#[test]
+fn conversations_are_made_before_the_hold_and_their_addresses_go_to_who_sends() {
+    let made = made(TALK, |_, _, _| {});
+    let run = made.run.expect("it could be run");
+    let make = &run.stages[0];
+    let took = make.to_ms - make.arrived_ms;
+    assert!((1_700..2_200).contains(&took), "they are waited for: {took}");
+    assert_eq!(at(&made.orders, "traffic a 1 to [\"g0\", \"g1\"]").len(), 1, "{:?}", made.orders);
+    assert_eq!(at(&made.orders, "traffic a 1").len(), 0);
+    assert!(run.notes.iter().any(|note| note.text == "g: 2 conversations of 2 are made"));
+    assert!(run.notes.iter().any(|note| note.text == "a has sent all its messages"));
+}
+
+#[test]
+fn conversations_that_cannot_be_made_end_the_run_before_anybody_sends() {
+    for (name, why, least_ms) in
+        [("full", "group_full", 700), ("never", "they were not all made in time", 600_000)]
+    {
+        let made = made(&TALK.replace("\"g\"", &format!("\"{name}\"")), |_, _, _| {});
+        let run = made.run.expect("it could be run");
+        assert!(!run.finished && run.took_ms >= least_ms, "{}", run.took_ms);
+        let told = format!("{name}: not made: {why}");
+        assert!(run.notes.iter().any(|note| note.text == told), "{:?}", run.notes);
+        assert_eq!(run.skipped.len(), 1, "{:?}", run.skipped);
+        assert!(made.orders.iter().all(|(_, word)| !word.starts_with("traffic a 1")));
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ struct Wrong {
 }
 
 const RECEIVED: &[&str] = &["messages.received"];
+const EXPECTED: &[&str] = &["audit.expected"];
 
 const WRONGS: [Wrong; 13] = [
     Wrong {
@@ -75,19 +76,19 @@ const WRONGS: [Wrong; 13] = [
     },
     Wrong {
         figure: "audit.missing",
-        of: &["messages.taken"],
-        what: "messages were acknowledged and stand in no inbox",
+        of: EXPECTED,
+        what: "entries are missing in inboxes, of messages that were acknowledged",
         remedy: "What is acknowledged is stored (IM 4.2): look at the server's log and its disk.",
     },
     Wrong {
         figure: "audit.repeated",
-        of: &["messages.taken"],
+        of: EXPECTED,
         what: "messages stand in an inbox more than once",
         remedy: "A message is said once by its id (IM 4.2), and has one place in an inbox (5.1).",
     },
     Wrong {
         figure: "audit.reordered",
-        of: &["messages.taken"],
+        of: EXPECTED,
         what: "messages stand in an inbox behind a later one of their conversation",
         remedy: "An inbox has each conversation in its order (IM 5.1).",
     },

@@ -19,14 +19,22 @@ struct Device {
 
 impl Device {
     fn new(password: Option<&str>, is_scram: bool) -> Device {
-        let profile = ImProfile {
+        Device::with(password, is_scram, |_| {})
+    }
+
+    /// One that is told apart from the others.
+    fn with(password: Option<&str>, is_scram: bool, change: impl FnOnce(&mut ImProfile)) -> Device {
+        let mut profile = ImProfile {
             account: Formula::new("bob%i"),
             device: Formula::new("d%i"),
             password: password.map(Box::from),
             is_scram,
             silence_s: 60,
+            is_lite: false,
+            audits: false,
             nobody: Arc::new(Profile::new("", "")),
         };
+        change(&mut profile);
         let client = Client::new(Arc::new(profile), 7);
         let now = Now::new(Instant::default(), 1);
         Device { client, out: Outbox::new(HashKey::new(1, 2)), now }
@@ -105,6 +113,14 @@ fn entry(seq: Seq, from: &str) -> EntryFields<'_> {
     let (id, client_id) = (seq, &[0; 16]);
     let message =
         MessageFields { id, seq, at_ms: 1, from, device: "p", to: "bob7@h", client_id, content };
+    EntryFields { seq, message }
+}
+
+/// An entry of a group, in Bob's inbox.
+fn of_group(seq: Seq, from: &str, kind: u32) -> EntryFields<'_> {
+    let EntryFields { mut message, .. } = entry(seq, from);
+    message.to = "mabcdefghijkl@conference.h";
+    message.content.kind = kind;
     EntryFields { seq, message }
 }
 
@@ -220,4 +236,48 @@ fn a_password_is_shown_or_proved() {
 fn an_address_is_of_its_account_whatever_begins_like_it() {
     assert!(is_of("bob@h", "bob") && is_of("bob@h", "bob@h"));
     assert!(!is_of("bobby@h", "bob") && !is_of("bob@h2", "bob@h") && !is_of("ann@h", "bob"));
+}
+
+#[test]
+fn what_happens_in_a_group_is_a_place_and_nothing_that_was_said() {
+    let mut bob = Device::new(None, false);
+    bob.come(0, 0);
+    let (told, _) = bob.hear(&ServerFrame::Message(of_group(1, "ann@h", 3)));
+    assert_eq!(told, []);
+    let (told, _) = bob.hear(&ServerFrame::Message(of_group(2, "ann@h", 1)));
+    assert_eq!(told, [heard(false)]);
+    // What another of his devices says to the group is a place, too.
+    let (told, wire) = bob.hear(&ServerFrame::Message(of_group(3, "bob7@h", 1)));
+    assert_eq!((told, wire), (vec![], vec![]));
+    let (told, _) = bob.message(4);
+    assert_eq!(told, [heard(false)]);
+}
+
+#[test]
+fn who_audits_has_what_its_account_said_to_groups_and_to_nobody_else() {
+    let mut bob = Device::with(None, false, |profile| profile.audits = true);
+    bob.come(0, 4);
+    let entries = vec![
+        of_group(1, "bob7@h", 3),
+        of_group(2, "bob7@h", 1),
+        entry(3, "bob7@h"),
+        of_group(4, "ann@h", 1),
+    ];
+    let page = PageFields { number: PULL, entries, upto: 4, head: 4 };
+    let (told, _) = bob.hear(&ServerFrame::Page(page));
+    let fetched = Observation::Fetched { messages: 2, behind: 0 };
+    assert_eq!(told, [heard(false), heard(false), fetched]);
+}
+
+#[test]
+fn who_is_lite_takes_nothing_and_sends() {
+    let mut bob = Device::with(None, false, |profile| profile.is_lite = true);
+    let (told, wire) = bob.come(2, 9);
+    let bound = Observation::Bound { resumed: true, heartbeat_s: 60, offline_count: 0 };
+    assert_eq!((told, wire), (vec![bound], vec![]));
+    assert_eq!(bob.message(10), (vec![], vec![]));
+    assert_eq!(bob.hear(&ServerFrame::Notify(11)), (vec![], vec![]));
+    bob.client.say(say(1), &mut bob.out);
+    assert_eq!(bob.wire(), ["send 1 ann"]);
+    assert_eq!(bob.wake(), [""; 0]);
 }
