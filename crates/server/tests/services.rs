@@ -35,11 +35,19 @@ fn stop(server: RunningServer) {
 fn a_further_service_runs_in_a_server_and_keeps_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards))];
-    let server = start_with(config(folder.path()), Surroundings { further: &echo, ..Surroundings::default() }).expect("starts");
+    let server = start_with(
+        config(folder.path()),
+        Surroundings { further: &echo, ..Surroundings::default() },
+    )
+    .expect("starts");
     assert_eq!(say(&server, "a"), Answer::Echo(Echo("a 1".into())));
     assert_eq!(say(&server, "b"), Answer::Echo(Echo("b 2".into())));
     stop(server);
-    let server = start_with(config(folder.path()), Surroundings { further: &echo, ..Surroundings::default() }).expect("starts");
+    let server = start_with(
+        config(folder.path()),
+        Surroundings { further: &echo, ..Surroundings::default() },
+    )
+    .expect("starts");
     assert_eq!(say(&server, "c"), Answer::Echo(Echo("c 3".into())), "its row came back");
     stop(server);
 }

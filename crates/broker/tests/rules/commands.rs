@@ -1,7 +1,7 @@
 //! What the API asks.
 
 use crate::harness::{BrokerHarness, connect, durable, message, wish};
-use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::ports::topics::{ClientFilter, TopicAnswer, TopicCommand};
 use model::session::{Denial, SessionDelivery};
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -38,8 +38,7 @@ fn clients_and_their_subscriptions_are_told() {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let (online, user, prefix, count) = (None, None, None, 2);
-        let command = TopicCommand::Clients { online, user, prefix, after, count };
+        let command = TopicCommand::Clients { of: ClientFilter::default(), after, count: 2 };
         let TopicAnswer::Clients { clients, next } = world.command(0, command) else {
             panic!("a page")
         };

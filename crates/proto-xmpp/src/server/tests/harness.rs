@@ -168,7 +168,7 @@ pub(crate) fn page(after: u64, texts: &[&str], head: u64) -> ChatDelivery {
         .map(|(at, text)| (after + 1 + at as u64, message("bob", "phone", "ann", text)))
         .collect();
     let upto = after + texts.len() as u64;
-    ChatDelivery::Page(Box::new(InboxPage { number: 0, messages, upto, head }))
+    ChatDelivery::Page(Box::new(InboxPage { number: 0, messages, events: Vec::new(), upto, head }))
 }
 
 /// Bodies of what was sent, with a `+` where it says that it waited; all of it is XML.
