@@ -97,6 +97,8 @@ forms! {
     Place { "type": "string", "pattern": "^[0-9]{1,18}$" }
     /// Number of a webhook, in a path.
     Number { "type": "string", "pattern": "^[0-9]{1,9}$" }
+    /// Address of a host.
+    IpText { "type": "string", "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }
     /// Name of a file of the console.
     FileName { "type": "string", "pattern": "^[a-z]+[.](css|html|js|svg)$" }
     /// Version of a transition.

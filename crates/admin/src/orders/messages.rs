@@ -9,8 +9,8 @@ use super::properties::{Properties, encode};
 use crate::fault::Fault;
 use crate::feed::topic;
 use crate::texts::{
-    Base64, ClientName, KnownFilter, PageLimit, Pair, Place, QosNumber, RetainedTopic, TopicFilter,
-    TopicName,
+    Base64, ClientName, IpText, KnownFilter, PageLimit, Pair, Place, QosNumber, RetainedTopic,
+    TopicFilter, TopicName,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -292,6 +292,7 @@ pub(crate) struct ClientsQuery {
     /// Only those whose identifier begins so.
     pub(crate) prefix: Option<String>,
     /// Only those that are online from this address.
+    #[schemars(with = "Option<IpText>")]
     pub(crate) address: Option<IpAddr>,
     /// Only those for whom so many messages wait, at least.
     pub(crate) queued_min: Option<u32>,
