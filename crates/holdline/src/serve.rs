@@ -5,7 +5,7 @@ use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
-use server::start::{CHAT_PATH, Inherited, LoadConfig, RunningServer, Surroundings, gives_page};
+use server::start::{CHAT_PATH, Inherited, LoadConfig, RunningServer, StartOptions, gives_page};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
     };
     let again = Arc::clone(&read);
     let load_again: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
-    let around = Surroundings { inherited, load: Some(load_again), ..Surroundings::default() };
+    let around = StartOptions { inherited, load: Some(load_again), ..StartOptions::default() };
     let running = match server::start::start_with(config, around) {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),

@@ -14,7 +14,6 @@ pub mod config;
 pub mod log;
 pub mod machines;
 pub mod outside;
-mod recent_log;
 pub mod shard_logic;
 pub mod signals;
 pub mod start;

@@ -129,7 +129,7 @@ pub type FurtherServices<'a> = &'a dyn Fn(ShardId, u16) -> ShardServices;
 pub type Started = Result<RunningServer, StartError>;
 
 /// What a server is started with beside its configuration.
-pub struct Surroundings<'a> {
+pub struct StartOptions<'a> {
     /// What a supervisor hands over.
     pub inherited: Inherited,
     /// How the configuration is read again, for the API to tell what that would change.
@@ -138,21 +138,21 @@ pub struct Surroundings<'a> {
     pub further: FurtherServices<'a>,
 }
 
-impl Default for Surroundings<'_> {
+impl Default for StartOptions<'_> {
     fn default() -> Self {
-        Surroundings { inherited: Inherited::default(), load: None, further: &|_, _| Vec::new() }
+        StartOptions { inherited: Inherited::default(), load: None, further: &|_, _| Vec::new() }
     }
 }
 
 /// Starts a server.
 pub fn start(config: Config) -> Started {
-    start_with(config, Surroundings::default())
+    start_with(config, StartOptions::default())
 }
 
 /// The same with what surrounds it.
 pub fn start_with(
     mut config: Config,
-    Surroundings { inherited, load, further }: Surroundings<'_>,
+    StartOptions { inherited, load, further }: StartOptions<'_>,
 ) -> Started {
     let asked = config.clone();
     let shown = ShownConfig::new(asked.clone(), load);

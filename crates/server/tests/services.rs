@@ -5,7 +5,7 @@ use model::ports::control::{Answer, Command, Control};
 use model::service::Echo;
 use server::config::Config;
 use server::shard_logic::RunningService;
-use server::start::{RunningServer, Surroundings, start, start_with};
+use server::start::{RunningServer, StartOptions, start, start_with};
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use testkit::echo::EchoService;
@@ -37,7 +37,7 @@ fn a_further_service_runs_in_a_server_and_keeps_its_rows() {
     let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards))];
     let server = start_with(
         config(folder.path()),
-        Surroundings { further: &echo, ..Surroundings::default() },
+        StartOptions { further: &echo, ..StartOptions::default() },
     )
     .expect("starts");
     assert_eq!(say(&server, "a"), Answer::Echo(Echo("a 1".into())));
@@ -45,7 +45,7 @@ fn a_further_service_runs_in_a_server_and_keeps_its_rows() {
     stop(server);
     let server = start_with(
         config(folder.path()),
-        Surroundings { further: &echo, ..Surroundings::default() },
+        StartOptions { further: &echo, ..StartOptions::default() },
     )
     .expect("starts");
     assert_eq!(say(&server, "c"), Answer::Echo(Echo("c 3".into())), "its row came back");

@@ -6,7 +6,7 @@ use model::service::Echo;
 use net::listen::KeptSocket;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use server::config::Config;
-use server::start::{Inherited, RunningServer, Supervisor, Surroundings, start_with};
+use server::start::{Inherited, RunningServer, StartOptions, Supervisor, start_with};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ impl TestSupervisor {
         let supervisor = Supervisor::at(Some(&address), watchdog);
         let config = config(&self.folder.path().join("data"), listeners);
         let inherited = Inherited { supervisor, sockets };
-        start_with(config, Surroundings { inherited, ..Surroundings::default() }).expect("starts")
+        start_with(config, StartOptions { inherited, ..StartOptions::default() }).expect("starts")
     }
 
     /// What it is told next, and the socket that comes along. Nothing: it is told nothing in time.

@@ -65,7 +65,8 @@ fn clients_are_told_and_kicked() {
         TopicCommand::DropSession(id) => TopicAnswer::Done(&**id != "x"),
         _ => TopicAnswer::Refused("not asked for"),
     });
-    let path = "/v1/clients?online=true&user=tills&prefix=a&address=192.0.2.7&queued_min=2&dropped_min=3&after=7&limit=5";
+    let path = "/v1/clients?online=true&user=tills&prefix=a&address=192.0.2.7&queued_min=2\
+                &dropped_min=3&after=7&limit=5";
     let (status, told) = test_api.json("GET", path, "");
     assert_eq!((status, &told["next"]), (200, &json!("18446744073709551615")));
     check_answer("get", "/v1/clients", &told);

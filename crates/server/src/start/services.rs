@@ -79,7 +79,7 @@ pub(super) fn start_api(
             logs: looked.sizes().iter().map(health).collect(),
         }),
         bridges,
-        log: Arc::new(crate::recent_log::lines),
+        log: Arc::new(crate::log::recent::lines),
         configuration: Arc::new(move || shown.show()),
         backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,

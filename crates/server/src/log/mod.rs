@@ -4,8 +4,9 @@
 //! written at once is lost and counted ([`lost`]). Invariant: nobody who logs waits for a reader,
 //! hears of an error, or ends by one.
 
+pub(crate) mod recent;
+
 use crate::config::{Config, LogFormat};
-use crate::recent_log;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -76,7 +77,7 @@ pub fn start(config: &Config) {
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
-    let recent = recent_log::keep(config.api.limits.log_lines_max as usize);
+    let recent = recent::keep(config.api.limits.log_lines_max as usize);
     let change: Change = match config.server.log_format {
         LogFormat::Text => {
             let builder = builder.with_filter_reloading();
