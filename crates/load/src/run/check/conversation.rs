@@ -120,7 +120,10 @@ mod tests {
             let why = read(from, to).err().unwrap_or_default();
             assert!(why.contains(key), "{to}: {why}");
         }
-        let two = "[[conversation]]\nname = \"g\"\nowner = \"s\"\nmembers = { s = 2 }\n[[stage]]\n        name = \"make\"";
+        let two = concat!(
+            "[[conversation]]\nname = \"g\"\nowner = \"s\"\nmembers = { s = 2 }\n",
+            "[[stage]]\n        name = \"make\"",
+        );
         let why = read("[[stage]]\n        name = \"make\"", two).err().unwrap_or_default();
         assert!(why.contains("two of them"), "{why}");
     }
