@@ -30,7 +30,8 @@ fn every_shipped_plan_can_be_run_against_mqtt_or_says_that_it_is_for_people_who_
             asked = to(MIOP);
             asked.target.api = Some("http://127.0.0.1:1".to_owned());
         }
-        let goes_rounds = ["im-w1", "im-w2"].contains(&scenario.name);
+        let for_people = ["im-w1", "im-w2", "im-w3", "im-w4", "im-w5"];
+        let goes_rounds = for_people.contains(&scenario.name);
         let ready = ready(scenario.name, scenario.text, &asked, true);
         match &ready {
             Err(why) if goes_rounds => assert!(why.contains("rounds"), "{why}"),
@@ -45,10 +46,10 @@ fn every_shipped_plan_can_be_run_against_mqtt_or_says_that_it_is_for_people_who_
 #[test]
 fn over_im_people_talk_and_a_plan_without_accounts_says_so() {
     let im = |name: &str| of(name, to("im://10.0.0.1"));
-    for name in ["im-w1", "im-w2", "link-limit"] {
+    for name in ["im-w1", "im-w2", "im-w3", "im-w4", "im-w5", "link-limit"] {
         assert!(im(name).is_ok(), "{name}: {:?}", im(name));
     }
-    for name in ["im-w3", "im-w4", "im-w5", "im-w6", "im-w7", "im-w8", "fan-in"] {
+    for name in ["im-w6", "im-w7", "im-w8", "fan-in"] {
         let why = im(name).expect_err("its topics are no accounts");
         assert!(why.contains("is no account"), "{name}: {why}");
     }
@@ -56,6 +57,12 @@ fn over_im_people_talk_and_a_plan_without_accounts_says_so() {
     let ready = of("im-w1", Asked { sets, ..to("im://10.0.0.1") }).expect("it can be run");
     let sent = &ready.plan.stages[2].traffic["senders"][0];
     assert_eq!((sent.rounds(200), sent.pace), (Some(200 * 7 * 3), Pace::Window(64)));
+    let sets = ["SendUserCount=5", "ReceiveUserCount=7", "GroupCount=4"].map(str::to_owned);
+    let ready = of("im-w5", Asked { sets: sets.to_vec(), ..to("im://10.0.0.1") });
+    let plan = ready.expect("it can be run").plan;
+    let groups = &plan.conversations[0];
+    assert_eq!((groups.count, groups.members.values().sum::<u32>()), (4, 12));
+    assert_eq!(plan.stages[3].traffic["senders"][0].rounds(5), Some(5 * 4 * 2));
 }
 
 #[test]
