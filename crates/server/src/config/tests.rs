@@ -483,6 +483,7 @@ fn a_reload_is_told_what_it_can_and_cannot_change() {
             "[listen.mqtt-ws]: present -> absent",
             "[listen.im]: present -> absent",
             "[listen.im-ws]: present -> absent",
+            "[listen.xmpp]: present -> absent",
             "[limits] drain_ms: 10000 -> 1",
             "[listen.x]: absent -> present",
         ]
