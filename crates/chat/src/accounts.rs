@@ -34,6 +34,8 @@ pub(crate) enum Waiter {
     Send(Box<crate::send::Sending>),
     /// Whoever makes it a member of a group, by the number of the order.
     Group(u64),
+    /// Whoever wants something of it as a contact.
+    Contact(Box<crate::people::Wanting>),
     /// Whoever reads what was said with it.
     History(Box<crate::reads::HistoryAsked>),
     /// Whoever asks something of the conversation with it.
@@ -169,6 +171,7 @@ impl Waiter {
     fn weight(&self) -> u64 {
         let beside = match self {
             Waiter::Send(sending) => sending.weight(),
+            Waiter::Contact(wanting) => wanting.weight(),
             _ => 256,
         };
         (size_of::<Waiter>() + beside) as u64
@@ -361,6 +364,9 @@ impl Chat {
             }
             Waiter::Group(order) => {
                 self.member_found(now, order, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Contact(wanting) => {
+                self.contact_found(now, *wanting, (address, row.map(|row| row.id)), fx);
             }
             Waiter::History(asked) => {
                 self.partner_found(now, *asked, (address, row.map(|row| row.id)), fx);

@@ -12,6 +12,8 @@
 //!   whatever dies in between; the messages of a conversation are there in its order.
 //! - A device that goes on from where it was gets everything behind that, in the inbox's order.
 //! - Nothing waits in memory for a device that does not read.
+//! - What two accounts are to each other is the same at the homes of both, sooner or later, and
+//!   presence goes to whom that lets see it, and to nobody else.
 //! - What is said in a group is for those who are members there at that place, and for nobody
 //!   else.
 //! - What an account knows of its conversations is the sum of its inbox; a read cursor never falls.
@@ -20,7 +22,8 @@
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, `conversations` what
-//! an account knows of its own, [`recalls`] take back; `login` and `accounts` say who is here.
+//! an account knows of its own, [`recalls`] take back; `people` says who knows and sees whom;
+//! `login` and `accounts` say who is here.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -39,6 +42,7 @@ mod label;
 mod log;
 mod login;
 mod outbox;
+mod people;
 mod reads;
 mod recalls;
 mod send;
@@ -50,6 +54,7 @@ mod word;
 
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
+pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
 pub use recalls::RecallOrder;
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
@@ -62,6 +67,7 @@ use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::login::Logins;
 use crate::outbox::Outbox;
+use crate::people::People;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
 use crate::recalls::Recalls;
@@ -146,6 +152,7 @@ pub struct Chat {
     orders: Orders,
     listings: Waits<Requester>,
     recalls: Recalls,
+    people: People,
     outbox: Outbox,
     inboxes: Inboxes,
     log: LogCalls,
@@ -172,6 +179,7 @@ impl Chat {
             orders: Orders::default(),
             listings: Waits::default(),
             recalls: Recalls::default(),
+            people: People::default(),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
             log: LogCalls::default(),

@@ -59,6 +59,8 @@ pub(crate) enum PendingCall {
     Undistributed(u64),
     /// A page of an inbox that is gone through for a shard.
     Sought(Box<(ShardId, Sought)>),
+    /// What an account of this shard waits for, of its contacts.
+    Person(TimelineId),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -147,6 +149,7 @@ impl Chat {
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),
+            PendingCall::Person(inbox) => self.person_done(now, inbox, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

@@ -13,6 +13,7 @@ use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::Storing;
+use crate::people::Task;
 use crate::sessions::{Asker, Requester};
 use crate::word::{Cargo, ChatWord, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
@@ -104,12 +105,31 @@ impl Chat {
         (receiver, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let Sending { wait, asker, message } = sending;
         let id = match id {
             Ok(id) => id,
-            Err(fault) => return self.answer_send(wait, Err(fault), fx),
+            Err(fault) => return self.refuse_send(sending, fault, fx),
         };
         let to = receiver.inbox(self.settings.home, id);
+        let (inbox, address) = (sending.asker.inbox, sending.asker.address.clone());
+        self.outbox.takes(sending.weight());
+        let task = Task::Send(Box::new(sending), Box::new((receiver.clone(), to)));
+        self.for_person(now, (inbox, &address), task, fx);
+    }
+
+    /// A message that waited to be sent is not.
+    pub(crate) fn refuse_send(&mut self, sending: Sending, fault: ChatFault, fx: &mut Effects) {
+        self.answer_send(sending.wait, Err(fault), fx);
+    }
+
+    /// Nothing stands between the sender of a message and its receiver.
+    pub(crate) fn send_to(
+        &mut self,
+        now: Now,
+        sending: Sending,
+        (receiver, to): (&AccountAddress, TimelineId),
+        fx: &mut Effects,
+    ) {
+        let Sending { wait, asker, message } = sending;
         let conversation = conversation_of(self.settings.home, asker.inbox, to);
         let route = Route { from: asker.inbox, to: Some(to), conversation, read: None };
         self.order_storing(now, (wait, &asker), route, (receiver, &message), fx);

@@ -8,7 +8,7 @@ use model::id::{ConnRef, ShardId};
 use model::ports::access::Admission;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
-use model::ports::log::{Completion, Restored};
+use model::ports::log::{Completion, Restored, Table};
 use model::ports::presence_queries::PresenceStatus;
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
@@ -31,6 +31,9 @@ impl Service for Chat {
             Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Outbox => {
                 self.last_id = self.last_id.max(id);
                 self.outbox.restore((timeline, seq), id, label)
+            }
+            Restored::Row { table: Table::ChatOwing, key, value } => {
+                self.people.restore(key, value)
             }
             Restored::Timeline { timeline, .. } => timeline.space() == Space::Outbox,
             _ => false,
@@ -83,6 +86,7 @@ impl Service for Chat {
             ChatRequest::Acknowledge { session, upto } => {
                 self.acknowledge(now, from, session, upto);
             }
+            ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }
@@ -123,6 +127,12 @@ impl Service for Chat {
             ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
+            ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
+            ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
+            ChatWord::Presence(told) => self.presence_told(from, &told, fx),
+            ChatWord::PresenceHeard { number } => self.walk_heard(number),
+            ChatWord::Probe(asked) => self.probe(now, from, &asked, fx),
+            ChatWord::Probed(probed) => self.probed(now, &probed, fx),
         }
     }
 
@@ -138,6 +148,7 @@ impl Service for Chat {
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_reads(now, fx),
+            self.turn_people(now, fx),
             self.turn_outbox(now, fx),
             self.turn_following(now, fx),
             self.turn_rights(now, fx),
@@ -181,5 +192,6 @@ impl Service for Chat {
         self.sessions.audit();
         self.outbox.audit();
         self.conversations.audit();
+        self.audit_people();
     }
 }

@@ -42,6 +42,13 @@ impl<T> Waits<T> {
         self.open.remove(&number).map(|(_, waits)| waits)
     }
 
+    /// Those that are so wait no longer.
+    pub(crate) fn take_all(&mut self, is_so: impl Fn(&T) -> bool) -> Vec<T> {
+        let all = self.open.iter().filter(|(_, (_, waits))| is_so(waits));
+        let all: Vec<u64> = all.map(|(number, _)| *number).collect();
+        all.into_iter().filter_map(|number| self.take(number)).collect()
+    }
+
     /// What has waited for so long, and at most half as long again, is given up. When to look
     /// again, if anything waits.
     pub(crate) fn overdue(&mut self, now: Now, ms_max: u32) -> (Vec<T>, Option<Instant>) {

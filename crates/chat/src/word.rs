@@ -8,6 +8,7 @@ use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::Route;
 use crate::outbox::left::Sought;
+use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
 use crate::recalls::RecallOrder;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent};
@@ -87,6 +88,21 @@ pub enum ChatWord {
         /// The answer.
         result: Listed,
     },
+    /// What an account is to another. Answered by `TieHeard`.
+    Tie(Box<TieTold>),
+    /// It was taken, or refused.
+    TieHeard(Box<TieReceipt>),
+    /// How an account is there, for those who see it. Answered by `PresenceHeard`.
+    Presence(Box<PresenceTold>),
+    /// They have heard it.
+    PresenceHeard {
+        /// The word's.
+        number: u64,
+    },
+    /// How are these accounts there? Answered by `Probed`.
+    Probe(Box<ProbeAsked>),
+    /// Like this.
+    Probed(Box<Probed>),
 }
 
 /// A message to be stored.
@@ -191,6 +207,16 @@ impl Weigh for ChatWord {
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
+            ChatWord::Tie(told) => told.weight(),
+            ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
+            ChatWord::Presence(told) => {
+                size_of::<PresenceTold>() + size_of_val(&*told.to) + weight_of(&told.states)
+            }
+            ChatWord::Probe(asked) => size_of::<ProbeAsked>() + size_of_val(&*asked.to),
+            ChatWord::Probed(probed) => {
+                let of = probed.found.iter().map(|(_, _, states)| 128 + weight_of(states));
+                size_of::<Probed>() + of.sum::<usize>()
+            }
             _ => 0,
         };
         size_of::<ChatWord>() + beside

@@ -197,6 +197,19 @@ counters! {
         ConversationsForgotten "chat_conversations_forgotten_total" "Rows lost to new ones.";
         Recalled "chat_recalled_total" "Messages called back.";
         ChangesFailed "chat_changes_failed_total" "Changes of cursors and settings refused.";
+        ContactChanges "chat_contact_changes_total" "Changes of contacts stored.";
+        ContactsFailed "chat_contacts_failed_total"
+            "Orders about contacts and presence that were refused, for whatever reason.";
+        ContactsTold "chat_contacts_told_total"
+            "Words about contacts said to the contact's home, those said again included.";
+        RequestsRefused "chat_requests_refused_total"
+            "Wishes to see an account refused, for it had too many that it had not answered.";
+        PresenceChanges "chat_presence_changes_total" "Times a session said how it is there.";
+        PresenceHeld "chat_presence_held_total" "Of these, told later: there were too many.";
+        PresenceWords "chat_presence_words_total"
+            "Words about presence between homes, a shard and so many contacts each.";
+        PresenceDelivered "chat_presence_delivered_total" "Presences handed to connections.";
+        BlockedSends "chat_blocked_sends_total" "Messages refused, for one has blocked the other.";
     }
 }
 

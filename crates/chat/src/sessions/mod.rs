@@ -296,6 +296,7 @@ impl Chat {
         self.store_place(key, fx);
         let Some(session) = self.sessions.slab.remove(key) else { return };
         self.sessions.ending.remove(&(session.until_s, key));
+        self.leaves_people(key, session.inbox, fx);
         if let Some(online) = self.sessions.online.get_mut(&session.inbox) {
             online.sessions.retain(|other| *other != key);
             if online.sessions.is_empty() && online.coming == 0 {

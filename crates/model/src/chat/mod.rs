@@ -14,6 +14,7 @@
 mod conversation;
 mod group;
 mod members;
+mod people;
 
 pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
@@ -25,6 +26,12 @@ pub use group::{
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
+};
+pub use people::{
+    Availability, CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX,
+    CONTACTS_HARD_MAX, Contact, ContactChange, ContactList, ContactOrder, ContactWish,
+    GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX, PeopleAsk, PeopleRequest, Presence,
+    STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
 };
 
 use crate::account::{AccountAddress, AccountId, Addressee};
@@ -190,6 +197,8 @@ pub enum ChatRequest {
         /// The place.
         upto: Seq,
     },
+    /// Something about contacts and presence.
+    People(Box<PeopleRequest>),
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -410,6 +419,17 @@ pub enum ChatDelivery {
     Page(Box<InboxPage>),
     /// A part of a conversation.
     History(Box<HistoryPage>),
+    /// An account's contacts, or those of them that changed.
+    Contacts(Box<ContactList>),
+    /// What was asked is done.
+    Done {
+        /// The request's.
+        number: u32,
+    },
+    /// A contact has changed, or said something.
+    Contact(Box<ContactChange>),
+    /// Somebody came, went or is there otherwise.
+    Presence(Box<Presence>),
     /// The server ends the session: say so and go.
     End(Box<SessionEnd>),
 }
@@ -513,6 +533,8 @@ faults! {
     Unchanged "unchanged" "It is so already.";
     UnknownMessage "unknown_message" "There is no such message of the account.";
     TooLate "too_late" "The message is too old to be called back.";
+    ContactsFull "contacts_full" "The account may not have so many contacts.";
+    Blocked "blocked" "The account has blocked whom it is for.";
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The limits of accounts and conversations: keys of `[chat]`.
 
 use crate::chat::{
-    DRAFT_BYTES_MAX, EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX, TEXT_BYTES_MAX,
+    CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX,
+    TEXT_BYTES_MAX,
 };
 use base::section;
 use base::setting::whole;
@@ -10,6 +11,7 @@ const TEXT: u64 = TEXT_BYTES_MAX as u64;
 const EXTRA: u64 = EXTRA_BYTES_MAX as u64;
 const MEMBERS: u64 = GROUP_MEMBERS_HARD_MAX as u64;
 const DRAFT: u64 = DRAFT_BYTES_MAX as u64;
+const CONTACTS: u64 = CONTACTS_HARD_MAX as u64;
 const PAGE: u64 = PAGE_MESSAGES_MAX as u64;
 
 section! {
@@ -54,6 +56,23 @@ section! {
         draft_bytes_max: u32 = 1_024, whole(0..=DRAFT, "bytes");
         /// How long a message may be called back. Later that is refused.
         recall_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
+        /// Contacts of an account that are in its list or blocked, or whom it lets see it. With one
+        /// more the order is refused; blocked by more, it is told of no further block.
+        contacts_an_account_max: u32 = 5_000, whole(1..=CONTACTS, "contacts");
+        /// Those who ask to see an account that does not have them in its list. One more is refused
+        /// in its name.
+        contact_requests_an_account_max: u32 = 256, whole(1..=CONTACTS, "requests");
+        /// Contacts that were removed and are remembered, so that a device hears of it. A device
+        /// that was away for more of them gets the whole list.
+        contacts_removed_max: u16 = 64, whole(1..=65_535, "contacts");
+        /// Contacts that are remembered, a shard. Those of accounts that nobody needs are read when
+        /// they are wanted.
+        contacts_known_max: u32 = 1 << 20, whole(1_024..=1 << 30, "contacts");
+        /// Changes of an account's presence in a minute that are told at once. Beyond, its last
+        /// state is told each so many seconds.
+        presence_changes_a_minute_max: u16 = 10, whole(1..=65_535, "changes");
+        /// Pause between what is told of an account whose presence changes too often.
+        presence_pause_ms: u32 = 10_000, whole(100..=600_000, "milliseconds");
         /// Bytes of messages on their way to one shard from the others, and of those that are
         /// stored and not yet in every inbox, or wait for their receiver's number. Beyond, sending
         /// is answered as busy.

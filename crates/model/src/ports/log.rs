@@ -273,6 +273,10 @@ pub enum Table {
     ChatStates = 14,
     /// What is left of messages that were called back, by conversation and place.
     ChatRecalled = 15,
+    /// Whom an account of chat knows, by its inbox and their addresses.
+    ChatContacts = 16,
+    /// Accounts of chat that have something to tell others' homes, by their inboxes.
+    ChatOwing = 17,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
@@ -295,6 +299,8 @@ impl Table {
         Table::ChatAccounts,
         Table::ChatStates,
         Table::ChatRecalled,
+        Table::ChatContacts,
+        Table::ChatOwing,
         Table::Other,
     ];
 
@@ -308,7 +314,11 @@ impl Table {
     pub const fn is_restored(self) -> bool {
         !matches!(
             self,
-            Table::Rosters | Table::ChatAccounts | Table::ChatStates | Table::ChatRecalled
+            Table::Rosters
+                | Table::ChatAccounts
+                | Table::ChatStates
+                | Table::ChatRecalled
+                | Table::ChatContacts
         )
     }
 
@@ -323,9 +333,11 @@ impl Table {
             | Table::Retained
             | Table::Wills
             | Table::Delayed => Some(ServiceKind::Topics),
-            Table::ChatAccounts | Table::ChatStates | Table::ChatRecalled => {
-                Some(ServiceKind::Chat)
-            }
+            Table::ChatAccounts
+            | Table::ChatStates
+            | Table::ChatRecalled
+            | Table::ChatContacts
+            | Table::ChatOwing => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

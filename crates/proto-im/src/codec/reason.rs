@@ -117,6 +117,8 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::Unchanged => 12,
         ChatFault::UnknownMessage => 13,
         ChatFault::TooLate => 14,
+        ChatFault::ContactsFull => 17,
+        ChatFault::Blocked => 18,
     }
 }
 

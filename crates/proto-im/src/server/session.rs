@@ -164,7 +164,11 @@ impl Session {
             | ChatDelivery::Standing { .. }
             | ChatDelivery::Read { .. }
             | ChatDelivery::Set { .. }
-            | ChatDelivery::Conversations(_) => {
+            | ChatDelivery::Conversations(_)
+            | ChatDelivery::Contacts(_)
+            | ChatDelivery::Done { .. }
+            | ChatDelivery::Contact(_)
+            | ChatDelivery::Presence(_) => {
                 return Err(unexpected("an answer to what a device of IM does not ask"));
             }
         }

@@ -331,7 +331,12 @@ impl Device {
             ChatDelivery::Sent { .. } => {}
             ChatDelivery::Changed(changed) => drop(self.groups.insert(changed.group)),
             ChatDelivery::Members(page) => self.listed(*page),
-            ChatDelivery::Bound { .. } | ChatDelivery::Standing { .. } => {
+            ChatDelivery::Bound { .. }
+            | ChatDelivery::Standing { .. }
+            | ChatDelivery::Contacts(_)
+            | ChatDelivery::Done { .. }
+            | ChatDelivery::Contact(_)
+            | ChatDelivery::Presence(_) => {
                 panic!("nobody asks for it")
             }
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),

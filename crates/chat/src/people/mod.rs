@@ -1,0 +1,321 @@
+//! People: whom each account of this shard knows, and who sees whom.
+//!
+//! ```text
+//!                          ┌ not here: its rows are read
+//! wish, word, list ─► line ┤
+//!                          └ one at a time ─► a row is written ─► applied ─► answered, told
+//!                                                                  └► what the other's home has
+//!                                                                     to know, until it does
+//! ```
+//! An account's ties are rows at its home, read when somebody needs them and kept while there is
+//! room. An account that owes another's home a word has a row that says so, written before, by
+//! which a start finds it. Invariants: a wish is answered when its row is on stable storage; a
+//! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
+
+mod orders;
+mod presence;
+mod store;
+mod subscription;
+mod tie;
+mod walks;
+mod words;
+
+pub(crate) use orders::Wanting;
+pub use tie::{TieVerb, TieWord};
+pub(crate) use words::weight_of;
+pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
+
+use crate::sessions::Requester;
+use crate::waits::Waits;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::timeline::TimelineId;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use store::Step;
+use tie::Tie;
+use walks::Walks;
+
+/// What may wait for one account. One more is answered as busy; what homes say is said again.
+const LINE_MAX: usize = 4_096;
+
+/// What an account costs as if it were contacts.
+const BESIDE_CONTACTS: usize = 4;
+
+/// Accounts that owed something at a start and are read in one turn.
+const LEFT_A_TURN_MAX: usize = 64;
+
+/// Accounts of this shard that somebody needs, by their inboxes.
+#[derive(Default)]
+pub(crate) struct People {
+    known: HashMap<TimelineId, Person>,
+    /// Contacts of all of them, and a few for each account itself.
+    contacts: usize,
+    /// Accounts that owed something at the start.
+    left: VecDeque<(TimelineId, AccountAddress)>,
+    /// When they are read, if the log could not lately.
+    left_due: Instant,
+    /// Words whose receipts are awaited: account and contact.
+    said: Waits<(TimelineId, AccountAddress)>,
+    /// Wishes that are answered when the contact's home knows.
+    blocking: Waits<Blocking>,
+    /// Words about presence whose receipts are awaited.
+    walking: Waits<(TimelineId, ShardId)>,
+    /// Accounts with something to say of presence.
+    ready: VecDeque<TimelineId>,
+    /// Accounts that have said too much of it, and when they may again.
+    held: BTreeSet<(Instant, TimelineId)>,
+    /// The last number given to a wish.
+    last: u64,
+}
+
+/// Who blocked whom and waits for it to be so everywhere.
+struct Blocking {
+    wait: Requester,
+    inbox: TimelineId,
+    contact: AccountAddress,
+}
+
+/// An account that somebody needs.
+pub(crate) struct Person {
+    address: AccountAddress,
+    step: Step,
+    line: VecDeque<Task>,
+    ties: BTreeMap<AccountAddress, Tie>,
+    /// Of the last change.
+    version: u64,
+    /// Of what was removed before is not known any more.
+    floor: u64,
+    /// A row says that it owes something.
+    is_marked: bool,
+    /// Something in the log may be more than is needed.
+    is_untidy: bool,
+    /// Its sessions that asked about people.
+    sessions: BTreeMap<Key, Here>,
+    walks: Walks,
+}
+
+/// A session that asked about people.
+struct Here {
+    conn: ConnRef,
+    device: Box<str>,
+    /// It is told of changes.
+    follows: bool,
+    /// What it says of itself.
+    present: Option<Arc<Availability>>,
+}
+
+/// What somebody wants of an account that is at home here.
+pub(crate) enum Task {
+    /// A session wants something of a contact, who is this account now.
+    Order(Requester, Box<(AccountAddress, ContactOrder)>, Option<TimelineId>),
+    /// A session wants the contacts, or those behind a version.
+    List(Requester, Option<u64>),
+    /// A session is there like this.
+    Present(Requester, Option<Arc<Availability>>),
+    /// A message may be sent to somebody, unless one has blocked the other.
+    Send(Box<crate::send::Sending>, Box<(AccountAddress, TimelineId)>),
+    /// Another's home says something.
+    Word(ShardId, Box<TieTold>),
+    /// Another's home has taken something.
+    Receipt(Box<TieReceipt>),
+    /// It owed something at the start.
+    Settle,
+}
+
+impl Person {
+    fn new(address: AccountAddress) -> Person {
+        Person {
+            address,
+            step: Step::default(),
+            line: VecDeque::new(),
+            ties: BTreeMap::new(),
+            version: 0,
+            floor: 0,
+            is_marked: false,
+            is_untidy: true,
+            sessions: BTreeMap::new(),
+            walks: Walks::default(),
+        }
+    }
+
+    /// Whether nobody needs it.
+    fn is_idle(&self) -> bool {
+        let is_quiet = self.line.is_empty() && self.sessions.is_empty() && self.walks.is_idle();
+        is_quiet && self.step.is_ready() && self.ties.values().all(|tie| tie.owes == 0)
+    }
+
+    fn weight(&self) -> usize {
+        self.ties.len() + BESIDE_CONTACTS
+    }
+}
+
+impl Chat {
+    /// Something is for an account of this shard.
+    pub(crate) fn for_person(
+        &mut self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        task: Task,
+        fx: &mut Effects,
+    ) {
+        let person = self.people.known.get(&inbox);
+        let is_new = person.is_none();
+        let is_full = person.is_some_and(|it| it.line.len() >= LINE_MAX)
+            || self.outbox.bytes() > self.settings.undistributed_max();
+        if is_full || (is_new && !self.log.may_ask()) {
+            return self.refuse_person(task, ChatFault::Busy, fx);
+        }
+        if is_new {
+            self.forget_idle_people();
+            self.people.contacts += BESIDE_CONTACTS;
+        }
+        let new = || Person::new(address.clone());
+        self.people.known.entry(inbox).or_insert_with(new).line.push_back(task);
+        if is_new {
+            return self.read_ties(inbox, None, fx);
+        }
+        self.advance_person(now, inbox, fx);
+    }
+
+    /// With too many contacts in memory, those of accounts that nobody needs are forgotten.
+    fn forget_idle_people(&mut self) {
+        let most = self.settings.limits.chat.contacts_known_max as usize;
+        if self.people.contacts >= most {
+            self.people.known.retain(|_, person| !person.is_idle());
+            self.people.contacts = self.people.known.values().map(Person::weight).sum();
+        }
+    }
+
+    /// Does what waits for an account, until one of it has to be written.
+    fn advance_person(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        while let Some(person) = self.people.known.get_mut(&inbox)
+            && person.step.is_ready()
+        {
+            let Some(task) = person.line.pop_front() else {
+                if !self.tidy_person(inbox, fx) {
+                    return;
+                }
+                continue;
+            };
+            match task {
+                Task::Order(wait, about, peer) => {
+                    self.order_tie(now, (inbox, wait), *about, peer, fx);
+                }
+                Task::List(wait, after) => self.list_contacts(inbox, wait, after, fx),
+                Task::Present(wait, availability) => {
+                    self.present(now, inbox, wait, availability, fx);
+                }
+                Task::Send(sending, to) => {
+                    self.outbox.gives(sending.weight());
+                    self.may_reach(now, inbox, (sending, *to), fx);
+                }
+                Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
+                Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
+                Task::Settle => {}
+            }
+        }
+    }
+
+    /// What is wanted of an account cannot be done now.
+    fn refuse_person(&mut self, task: Task, fault: ChatFault, fx: &mut Effects) {
+        match task {
+            Task::Order(wait, ..) | Task::List(wait, _) | Task::Present(wait, _) => {
+                self.answer_people(wait, Err(fault), fx);
+            }
+            Task::Send(sending, _) => {
+                self.outbox.gives(sending.weight());
+                self.refuse_send(*sending, fault, fx);
+            }
+            // They are said again.
+            Task::Word(..) | Task::Receipt(_) => {}
+            // Whoever is here has said what it owes.
+            Task::Settle => {}
+        }
+    }
+
+    /// The answer to what a session asked about people.
+    fn answer_people(&mut self, wait: Requester, result: Result<(), ChatFault>, fx: &mut Effects) {
+        let Requester { conn, session, number } = wait;
+        let answer = match result {
+            Ok(()) => ChatDelivery::Done { number },
+            Err(why) => {
+                fx.counters.count(ChatCounter::ContactsFailed);
+                ChatDelivery::Failed { number, why }
+            }
+        };
+        self.answer_session((conn, session), answer, fx);
+    }
+
+    /// The session of an account that asks about people, told of them from now on.
+    fn here(&mut self, inbox: TimelineId, wait: Requester) -> Option<(Key, &mut Here)> {
+        let key = self.sessions.bound(wait.conn, wait.session)?;
+        let session = self.sessions.slab.at(key).filter(|it| it.inbox == inbox)?;
+        let person = self.people.known.get_mut(&inbox)?;
+        let (conn, device) = (session.conn, session.device.clone());
+        let new = || Here { conn, device, follows: false, present: None };
+        Some((key, person.sessions.entry(key).or_insert_with(new)))
+    }
+
+    /// Goes on with what homes have not confirmed, with presence, and with what a start left; when
+    /// to come back.
+    pub(crate) fn turn_people(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let left = self.turn_left(now, fx);
+        let again_ms = self.settings.limits.chat.redistribute_ms;
+        let (unheard, words) = self.people.said.overdue(now, again_ms);
+        for (inbox, contact) in unheard {
+            self.say_again(now, inbox, &contact, fx);
+        }
+        let answer_ms = self.settings.limits.answer_ms_max;
+        let (over, blocks) = self.people.blocking.overdue(now, answer_ms);
+        for Blocking { wait, .. } in over {
+            self.answer_people(wait, Err(ChatFault::Busy), fx);
+        }
+        let walks = self.turn_walks(now, fx);
+        [left, words, blocks, walks].into_iter().flatten().min()
+    }
+
+    /// Accounts that owed something at the start say it, a few in each turn.
+    fn turn_left(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for _ in 0..LEFT_A_TURN_MAX {
+            if self.people.left.is_empty() || self.log.has_failed() {
+                return None;
+            }
+            if now.mono < self.people.left_due || !self.log.may_ask() {
+                return Some(self.people.left_due.max(now.mono));
+            }
+            let Some((inbox, address)) = self.people.left.pop_front() else { break };
+            self.for_person(now, (inbox, &address), Task::Settle, fx);
+        }
+        Some(now.mono)
+    }
+
+    /// A session of an account ends.
+    pub(crate) fn leaves_people(&mut self, key: Key, inbox: TimelineId, fx: &mut Effects) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        if let Some(Here { device, present: Some(_), .. }) = person.sessions.remove(&key) {
+            self.device_changed(inbox, device, None, fx);
+        }
+    }
+
+    pub(crate) fn audit_people(&self) {
+        let sum: usize = self.people.known.values().map(Person::weight).sum();
+        assert_eq!(sum, self.people.contacts, "all contacts are counted");
+        for (inbox, person) in &self.people.known {
+            for (key, here) in &person.sessions {
+                let session = self.sessions.slab.at(*key).expect("it is here");
+                assert!(session.inbox == *inbox && session.conn == here.conn);
+            }
+        }
+    }
+}
+
+/// A session as who waits for an answer of it.
+fn requester(conn: ConnRef, session: SessionRef, number: u32) -> Requester {
+    Requester { conn, session, number }
+}

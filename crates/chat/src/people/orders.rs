@@ -1,0 +1,248 @@
+//! What sessions want of contacts: the list, and changes of it.
+//!
+//! Invariant: each wish is answered once, by "done" when it is on stable storage or by why not.
+
+use super::store::{Change, Then};
+use super::tie::{OWES_BLOCK, Tie};
+use super::{Task, requester};
+use crate::accounts::Waiter;
+use crate::sessions::Requester;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::{AccountAddress, AccountId};
+use model::chat::*;
+use model::id::{ConnRef, MessageId};
+use model::pressure::Pressure;
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+/// A wish whose contact is being found.
+pub(crate) struct Wanting {
+    wait: Requester,
+    inbox: TimelineId,
+    address: AccountAddress,
+    order: ContactOrder,
+}
+
+impl Wanting {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Wanting>() + GREETING_BYTES_MAX
+    }
+}
+
+impl Chat {
+    /// A session asks about people.
+    pub(crate) fn ask_people(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        asked: PeopleRequest,
+        fx: &mut Effects,
+    ) {
+        let PeopleRequest { session, number, ask } = asked;
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = requester(from, session, number);
+        if let Some(fault) = self.may_not_ask(&ask) {
+            return self.answer_people(wait, Err(fault), fx);
+        }
+        let person = (asker.inbox, &asker.address);
+        match ask {
+            PeopleAsk::Contacts { after } => {
+                self.for_person(now, person, Task::List(wait, after), fx);
+            }
+            PeopleAsk::Present(availability) => {
+                let availability = availability.map(|it| Arc::from(*it));
+                self.for_person(now, person, Task::Present(wait, availability), fx);
+            }
+            PeopleAsk::Wish(wish) => {
+                let contact = wish.contact.within(asker.address.domain());
+                if contact.is_group() || contact == asker.address {
+                    return self.answer_people(wait, Err(ChatFault::Invalid), fx);
+                }
+                if !wants_account(&wish.order) {
+                    let about = Box::new((contact, wish.order));
+                    return self.for_person(now, person, Task::Order(wait, about, None), fx);
+                }
+                let (inbox, address, order) = (asker.inbox, asker.address, wish.order);
+                let wanting = Box::new(Wanting { wait, inbox, address, order });
+                self.find_account(now, &contact, None, Waiter::Contact(wanting), fx);
+            }
+        }
+    }
+
+    fn may_not_ask(&self, ask: &PeopleAsk) -> Option<ChatFault> {
+        let is_too_large = match ask {
+            PeopleAsk::Contacts { .. } | PeopleAsk::Present(None) => return None,
+            PeopleAsk::Present(Some(it)) => {
+                it.status.len() > STATUS_BYTES_MAX || it.extra.len() > PRESENCE_EXTRA_BYTES_MAX
+            }
+            PeopleAsk::Wish(wish) => match &wish.order {
+                ContactOrder::Set { name, groups } => {
+                    let is_long = |group: &str| group.len() > CONTACT_GROUP_BYTES_MAX;
+                    name.len() > CONTACT_NAME_BYTES_MAX
+                        || groups.len() > CONTACT_GROUPS_MAX
+                        || groups.iter().any(|group| is_long(group))
+                }
+                ContactOrder::Say(_, text) | ContactOrder::Befriend(text) => {
+                    text.len() > GREETING_BYTES_MAX
+                }
+                ContactOrder::Remove | ContactOrder::Block | ContactOrder::Unblock => false,
+            },
+        };
+        let is_busy = matches!(ask, PeopleAsk::Wish(_)) && self.pressure >= Pressure::Stores;
+        let large = is_too_large.then_some(ChatFault::TooLarge);
+        large.or(is_busy.then_some(ChatFault::Busy))
+    }
+
+    /// The contact of a wish is found, or not.
+    pub(crate) fn contact_found(
+        &mut self,
+        now: Now,
+        wanting: Wanting,
+        (contact, id): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let Wanting { wait, inbox, address, order } = wanting;
+        let peer = match id {
+            Ok(id) => Some(contact.inbox(self.settings.home, id)),
+            // Whoever is not there yet may be blocked beforehand.
+            Err(ChatFault::UnknownAccount) if order == ContactOrder::Block => None,
+            Err(fault) => return self.answer_people(wait, Err(fault), fx),
+        };
+        let about = Box::new((contact.clone(), order));
+        self.for_person(now, (inbox, &address), Task::Order(wait, about, peer), fx);
+    }
+
+    /// Does what a session wants of a contact.
+    pub(super) fn order_tie(
+        &mut self,
+        now: Now,
+        (inbox, wait): (TimelineId, Requester),
+        (contact, order): (AccountAddress, ContactOrder),
+        peer: Option<TimelineId>,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let known = person.ties.get(&contact);
+        let mut tie = known.cloned().unwrap_or_else(|| Tie::new(contact));
+        if let Some(peer) = peer {
+            tie.is_now(peer);
+        }
+        let last = self.people.last.max(tie.asked).max(tie.block);
+        let number = MessageId::after(last, now.wall_ms, self.settings.node).0;
+        let is_block = matches!(order, ContactOrder::Block | ContactOrder::Unblock);
+        let mut result = wish(&mut tie, order, number);
+        let most = self.settings.limits.chat.contacts_an_account_max as usize;
+        let is_more = tie.counts() && !known.is_some_and(Tie::counts);
+        if is_more && person.ties.values().filter(|tie| tie.counts()).count() >= most {
+            result = Err(ChatFault::ContactsFull);
+        }
+        if let Err(fault) = result {
+            return self.answer_people(wait, Err(fault), fx);
+        }
+        self.people.last = number;
+        let then = if is_block { Then::AnswerLater(wait) } else { Then::Answer(wait) };
+        self.change_tie(now, inbox, Box::new(Change { tie, said: None, then }), fx);
+    }
+
+    /// The contacts of an account, or those that changed behind a version.
+    pub(super) fn list_contacts(
+        &mut self,
+        inbox: TimelineId,
+        wait: Requester,
+        after: Option<u64>,
+        fx: &mut Effects,
+    ) {
+        let Some((_, here)) = self.here(inbox, wait) else { return };
+        here.follows = true;
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let after = after.filter(|after| (person.floor..=person.version).contains(after));
+        let all = person.ties.values().map(|tie| &tie.contact);
+        let mut contacts: Vec<Arc<Contact>> = match after {
+            Some(after) => all.filter(|contact| contact.version > after).cloned().collect(),
+            None => all.filter(|contact| !contact.is_gone()).cloned().collect(),
+        };
+        if after.is_some() {
+            contacts.sort_by_key(|contact| contact.version);
+        }
+        let Requester { conn, session, number } = wait;
+        let (version, is_whole) = (person.version, after.is_none());
+        let list = ContactList { number, is_whole, version, contacts };
+        let list = ChatDelivery::Contacts(Box::new(list));
+        self.answer_session((conn, session), list, fx);
+    }
+}
+
+/// Whether it has to be known who the contact is now.
+fn wants_account(order: &ContactOrder) -> bool {
+    let is_asking =
+        |verb| matches!(verb, SubscriptionVerb::Subscribe | SubscriptionVerb::Subscribed);
+    match order {
+        ContactOrder::Say(verb, _) => is_asking(*verb),
+        ContactOrder::Befriend(_) | ContactOrder::Block => true,
+        ContactOrder::Set { .. } | ContactOrder::Remove | ContactOrder::Unblock => false,
+    }
+}
+
+/// Makes a tie what is wanted of it; `number` is one that no wish had before.
+fn wish(tie: &mut Tie, order: ContactOrder, number: u64) -> Result<(), ChatFault> {
+    use SubscriptionVerb::{Subscribe, Subscribed, Unsubscribe, Unsubscribed};
+    if tie.contact.is_blocked
+        && matches!(order, ContactOrder::Befriend(_) | ContactOrder::Say(Subscribe, _))
+    {
+        return Err(ChatFault::Blocked);
+    }
+    match order {
+        ContactOrder::Set { name, groups } => {
+            let contact = Arc::make_mut(&mut tie.contact);
+            let mut groups = Vec::from(groups);
+            groups.sort_unstable();
+            groups.dedup();
+            (contact.is_listed, contact.name, contact.groups) = (true, name, groups.into());
+        }
+        ContactOrder::Remove => {
+            let Subscription { to, .. } = tie.subscription();
+            if to != Half::None {
+                tie.says(Unsubscribe, number);
+            }
+            tie.says(Unsubscribed, number);
+            let contact = Arc::make_mut(&mut tie.contact);
+            contact.is_listed = false;
+            (contact.name, contact.groups) = Default::default();
+        }
+        ContactOrder::Say(verb, greeting) => say(tie, (verb, greeting), number),
+        ContactOrder::Befriend(greeting) => {
+            say(tie, (Subscribed, Box::default()), number);
+            say(tie, (Subscribe, greeting), number);
+        }
+        ContactOrder::Block | ContactOrder::Unblock => {
+            let is_blocked = order == ContactOrder::Block;
+            if tie.contact.is_blocked != is_blocked {
+                Arc::make_mut(&mut tie.contact).is_blocked = is_blocked;
+                tie.block = number;
+                if tie.peer.is_some() {
+                    tie.owes |= OWES_BLOCK;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn say(tie: &mut Tie, (verb, greeting): (SubscriptionVerb, Box<str>), number: u64) {
+    let lists = matches!(verb, SubscriptionVerb::Subscribe | SubscriptionVerb::Subscribed);
+    if lists && !tie.contact.is_listed {
+        Arc::make_mut(&mut tie.contact).is_listed = true;
+    }
+    if verb == SubscriptionVerb::Subscribe && tie.subscription().to != Half::Subscribed {
+        tie.greeting = greeting;
+    }
+    if verb == SubscriptionVerb::Unsubscribe {
+        tie.greeting = Box::default();
+        if tie.subscription().to == Half::None {
+            return; // the contact's home knows
+        }
+    }
+    tie.says(verb, number);
+}

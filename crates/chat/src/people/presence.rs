@@ -1,0 +1,195 @@
+//! Presence of people: what sessions say of themselves, and what they are told of others.
+//!
+//! Nothing of it is stored, and nothing is kept of contacts: whoever comes asks their homes. What a
+//! home says is how it is when it says it, and what homes say comes in order; so the newest wins.
+//! Invariant: a session is told of its own account, and of whom that sees.
+
+use super::words::{DeviceState, PresenceTold, ProbeAsked, Probed};
+use super::{Here, requester};
+use crate::sessions::Requester;
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{Availability, ChatDelivery, ContactChange, Half, Presence, SubscriptionVerb};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, ShardId};
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+impl Chat {
+    /// A session is there like this, or not any more.
+    pub(super) fn present(
+        &mut self,
+        _: Now,
+        inbox: TimelineId,
+        wait: Requester,
+        availability: Option<Arc<Availability>>,
+        fx: &mut Effects,
+    ) {
+        let Some((key, here)) = self.here(inbox, wait) else { return };
+        let before = std::mem::replace(&mut here.present, availability.clone());
+        let (conn, device) = (here.conn, here.device.clone());
+        let Requester { session, number, .. } = requester(conn, wait.session, wait.number);
+        let is_other = before != availability;
+        let (comes, goes) = (before.is_none() && is_other, availability.is_none() && is_other);
+        if is_other {
+            fx.counters.count(ChatCounter::PresenceChanges);
+            self.device_changed(inbox, device.clone(), availability, fx);
+        }
+        if comes {
+            self.tell_who_waits(inbox, (conn, &device), fx);
+            self.look_for(inbox, None, Some(key));
+        }
+        if goes && let Some(person) = self.people.known.get_mut(&inbox) {
+            person.walks.forget(key);
+        }
+        self.answer_session((conn, session), ChatDelivery::Done { number }, fx);
+    }
+
+    /// Whoever comes is told of its account's other devices, and of wishes that wait.
+    fn tell_who_waits(
+        &mut self,
+        inbox: TimelineId,
+        (conn, device): (ConnRef, &str),
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        for here in person.sessions.values().filter(|here| *here.device != *device) {
+            if here.present.is_some() {
+                let state = (here.device.clone(), here.present.clone());
+                tell(conn, &person.address, state, fx);
+            }
+        }
+        for tie in person.ties.values() {
+            if tie.subscription().from == Half::Pending && !tie.contact.is_blocked {
+                let said = Some(SubscriptionVerb::Subscribe);
+                let contact = tie.contact.clone();
+                let change = ContactChange { contact, said, is_news: false };
+                fx.deliveries.push((conn, ChatDelivery::Contact(Box::new(change))));
+            }
+        }
+    }
+
+    /// A device of an account is there otherwise: the account's own hear of it at once (RFC 6121
+    /// 4.2.2), those who see it in a while.
+    pub(super) fn device_changed(
+        &mut self,
+        inbox: TimelineId,
+        device: Box<str>,
+        availability: Option<Arc<Availability>>,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        for here in person.sessions.values().filter(|here| here.present.is_some()) {
+            tell(here.conn, &person.address, (device.clone(), availability.clone()), fx);
+        }
+        if person.walks.device_changed(device) {
+            self.people.ready.push_back(inbox);
+        }
+    }
+
+    /// The account sees a contact no longer: it is on no device any more.
+    pub(super) fn contact_is_hidden(
+        &mut self,
+        inbox: TimelineId,
+        contact: &AccountAddress,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        for here in person.sessions.values().filter(|here| here.present.is_some()) {
+            fx.counters.count(ChatCounter::PresenceDelivered);
+            let from = contact.clone();
+            let presence = Presence { from, device: None, availability: None };
+            fx.deliveries.push((here.conn, ChatDelivery::Presence(Box::new(presence))));
+        }
+    }
+
+    /// The home of somebody says how that is there.
+    pub(crate) fn presence_told(&mut self, from: ShardId, told: &PresenceTold, fx: &mut Effects) {
+        for &inbox in &told.to {
+            self.show(inbox, (&told.from, told.by), &told.states, None, fx);
+        }
+        if from == self.settings.shard {
+            self.walk_heard(told.number);
+        } else {
+            fx.peer_messages.push((from, ChatWord::PresenceHeard { number: told.number }));
+        }
+    }
+
+    /// Sessions of an account, or one of them, are told how a contact is there, if the account
+    /// sees it.
+    fn show(
+        &mut self,
+        inbox: TimelineId,
+        (contact, by): (&AccountAddress, TimelineId),
+        states: &[DeviceState],
+        only: Option<Key>,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let sees = |tie: &super::Tie| tie.sees() && tie.peer == Some(by);
+        if !person.ties.get(contact).is_some_and(sees) {
+            return;
+        }
+        for (key, here) in &person.sessions {
+            if here.present.is_some() && only.is_none_or(|only| only == *key) {
+                states.iter().for_each(|state| tell(here.conn, contact, state.clone(), fx));
+            }
+        }
+    }
+
+    /// The home of somebody asks how accounts of this shard are there.
+    pub(crate) fn probe(&mut self, now: Now, from: ShardId, asked: &ProbeAsked, fx: &mut Effects) {
+        let found = asked.to.iter().filter_map(|inbox| {
+            let person = self.people.known.get(inbox)?;
+            let tie = person.ties.get(&asked.from)?;
+            let is_seen = tie.is_seen() && tie.peer == Some(asked.by);
+            let states = person.states().filter(|_| is_seen)?;
+            Some((person.address.clone(), *inbox, states))
+        });
+        let probed = Box::new(Probed { number: asked.number, found: found.collect() });
+        if from == self.settings.shard {
+            self.probed(now, &probed, fx);
+        } else {
+            fx.peer_messages.push((from, ChatWord::Probed(probed)));
+        }
+    }
+
+    /// Contacts are there like this.
+    pub(crate) fn probed(&mut self, _: Now, probed: &Probed, fx: &mut Effects) {
+        let Some((inbox, only)) = self.walk_asks(probed.number) else { return };
+        for (address, by, states) in &probed.found {
+            self.show(inbox, (address, *by), states, only, fx);
+        }
+        self.walk_heard(probed.number);
+    }
+}
+
+impl super::Person {
+    /// How its devices are there, if any is.
+    fn states(&self) -> Option<Arc<[DeviceState]>> {
+        let here = self.sessions.values().filter(|here| here.present.is_some());
+        let states: Vec<DeviceState> =
+            here.map(|Here { device, present, .. }| (device.clone(), present.clone())).collect();
+        (!states.is_empty()).then(|| states.into())
+    }
+
+    /// How a device is there.
+    pub(super) fn state_of(&self, device: &str) -> Option<Arc<Availability>> {
+        let mut here = self.sessions.values().filter(|here| *here.device == *device);
+        here.find_map(|here| here.present.clone())
+    }
+}
+
+fn tell(
+    conn: ConnRef,
+    from: &AccountAddress,
+    (device, availability): DeviceState,
+    fx: &mut Effects,
+) {
+    fx.counters.count(ChatCounter::PresenceDelivered);
+    let presence = Presence { from: from.clone(), device: Some(device), availability };
+    fx.deliveries.push((conn, ChatDelivery::Presence(Box::new(presence))));
+}

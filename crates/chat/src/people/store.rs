@@ -1,0 +1,347 @@
+//! Ties in the log: read when an account is needed, written before anybody is answered.
+//!
+//! An account has one call under way, so what is written is written in order, and memory is never
+//! ahead of the disk. Keys: the account's inbox, and behind it the contact's address; the row with
+//! none has the floor of what is remembered of removed contacts.
+
+use super::tie::Tie;
+use super::words::TieTold;
+use super::{People, Person, Task};
+use crate::accounts::fault_of;
+use crate::log::{Answered, PendingCall};
+use crate::sessions::Requester;
+use crate::{Chat, Effects};
+use base::bytes::ByteReader;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{ChatDelivery, ChatFault, Contact, ContactChange, SubscriptionVerb};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::ports::calls::RETRY_PAUSE;
+use model::ports::log::{Call, Done, ROWS_MAX, Read, Row, RowHome, Table, Write};
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+
+/// What an account waits for.
+#[derive(Default)]
+pub(super) enum Step {
+    /// Its rows are being read.
+    #[default]
+    Unread,
+    Ready,
+    /// The row that says that it owes something, before that of a tie.
+    Marking(Box<Change>),
+    /// The row of a tie.
+    Changing(Box<Change>),
+    /// It owes nothing any more, and no row says so.
+    Unmarking,
+    /// The floor is to rise to that of a contact that was removed.
+    Rising(AccountAddress),
+    /// That contact's row goes.
+    Dropping(AccountAddress),
+}
+
+/// A tie as it is to be, and whom to tell.
+pub(super) struct Change {
+    pub tie: Tie,
+    /// What the contact said.
+    pub said: Option<SubscriptionVerb>,
+    pub then: Then,
+}
+
+/// Who waits for a change.
+pub(super) enum Then {
+    Answer(Requester),
+    /// Likewise, when the contact's home knows it, too.
+    AnswerLater(Requester),
+    /// The contact's home.
+    Confirm(ShardId, Box<TieTold>),
+    Nobody,
+}
+
+impl Step {
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Step::Ready)
+    }
+}
+
+impl People {
+    /// The log had this when the shard started: an account that owes something.
+    pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let inbox = RowHome::rest(key).and_then(|inbox| inbox.try_into().ok());
+        let inbox = inbox.and_then(TimelineId::from_bytes);
+        let address = ByteReader::of(VERSION, value).map(ByteReader::rest);
+        let address = address.and_then(|text| address_of(text));
+        let (Some(inbox), Some(address)) = (inbox, address) else { return false };
+        self.left.push_back((inbox, address));
+        true
+    }
+}
+
+impl Chat {
+    /// Reads an account's ties behind a key.
+    pub(super) fn read_ties(
+        &mut self,
+        inbox: TimelineId,
+        after: Option<Box<[u8]>>,
+        fx: &mut Effects,
+    ) {
+        let (table, prefix) = (Table::ChatContacts, key_of(inbox, ""));
+        let read = Read::Rows { table, prefix, after, count: ROWS_MAX };
+        self.log.ask(PendingCall::Person(inbox), Call::Read(read), fx);
+    }
+
+    /// The log has answered what an account waited for.
+    pub(crate) fn person_done(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        match (std::mem::replace(&mut person.step, Step::Ready), result) {
+            (Step::Unread, Ok(Done::Rows(rows))) => return self.ties_read(now, inbox, rows, fx),
+            (Step::Unread, result) => {
+                let fault = result.map_or_else(fault_of, |_| ChatFault::StoreFailed);
+                return self.give_person_up(now, inbox, fault, fx);
+            }
+            (Step::Ready, _) => {}
+            (Step::Marking(change), Ok(_)) => {
+                person.is_marked = true;
+                return self.write_tie(inbox, change, fx);
+            }
+            (Step::Changing(change), Ok(_)) => self.apply(now, inbox, *change, fx),
+            (Step::Marking(change) | Step::Changing(change), Err(error)) => {
+                self.change_failed(*change, fault_of(error), fx);
+            }
+            (Step::Unmarking, Ok(_)) => person.is_marked = false,
+            (Step::Rising(contact), Ok(_)) => {
+                let version = person.ties.get(&contact).map_or(0, |tie| tie.contact.version);
+                person.floor = person.floor.max(version);
+                person.step = Step::Dropping(contact.clone());
+                let key = key_of(inbox, contact.as_str());
+                let write = Write::Delete { table: Table::ChatContacts, key };
+                return self.log.ask(PendingCall::Person(inbox), Call::Write(write), fx);
+            }
+            (Step::Dropping(contact), Ok(_)) => {
+                self.people.contacts -= usize::from(person.ties.remove(&contact).is_some());
+            }
+            // It stays as it is until something changes.
+            (Step::Unmarking | Step::Rising(_) | Step::Dropping(_), Err(_)) => {
+                person.is_untidy = false;
+            }
+        }
+        self.advance_person(now, inbox, fx);
+    }
+
+    /// Some of an account's ties are read.
+    fn ties_read(&mut self, now: Now, inbox: TimelineId, rows: Vec<Row>, fx: &mut Effects) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let last = rows.last().filter(|_| rows.len() >= ROWS_MAX).map(|(key, _)| key.clone());
+        let before = person.ties.len();
+        let is_whole = rows.iter().all(|(key, value)| person.recall(inbox, key, value));
+        self.people.contacts += person.ties.len() - before;
+        if !is_whole {
+            return self.give_person_up(now, inbox, ChatFault::StoreFailed, fx);
+        }
+        if last.is_some() {
+            person.step = Step::Unread;
+            return self.read_ties(inbox, last, fx);
+        }
+        let owing: Vec<AccountAddress> = person.owing().cloned().collect();
+        let settles = person.line.iter().any(|task| matches!(task, Task::Settle));
+        person.is_marked = settles || !owing.is_empty();
+        for contact in owing {
+            self.say_again(now, inbox, &contact, fx);
+        }
+        self.advance_person(now, inbox, fx);
+    }
+
+    /// What an account is cannot be read now: whoever waits is told why.
+    fn give_person_up(&mut self, now: Now, inbox: TimelineId, fault: ChatFault, fx: &mut Effects) {
+        let Some(person) = self.people.known.remove(&inbox) else { return };
+        self.people.contacts -= person.weight();
+        for task in person.line {
+            if let Task::Settle = task {
+                self.people.left_due = now.after(RETRY_PAUSE);
+                self.people.left.push_back((inbox, person.address.clone()));
+            }
+            self.refuse_person(task, fault, fx);
+        }
+    }
+
+    /// Has a tie written that is other than before. Whoever waits is told when it is.
+    pub(super) fn change_tie(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        mut change: Box<Change>,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let before = person.ties.get(&change.tie.contact.address);
+        if before == Some(&change.tie) || (before.is_none() && change.tie.is_over()) {
+            return self.apply(now, inbox, *change, fx);
+        }
+        let is_news = before.is_none_or(|before| before.contact != change.tie.contact);
+        if is_news {
+            let version = now.wall_ms.max(person.version + 1);
+            Arc::make_mut(&mut change.tie.contact).version = version;
+        }
+        if change.tie.owes == 0 || person.is_marked {
+            return self.write_tie(inbox, change, fx);
+        }
+        let address = [&[VERSION][..], person.address.as_str().as_bytes()].concat().into();
+        person.step = Step::Marking(change);
+        let (table, key, value) = (Table::ChatOwing, key_of(inbox, ""), address);
+        let write = Write::Put { table, key, value };
+        self.log.ask(PendingCall::Person(inbox), Call::Write(write), fx);
+    }
+
+    fn write_tie(&mut self, inbox: TimelineId, change: Box<Change>, fx: &mut Effects) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let key = key_of(inbox, change.tie.contact.address.as_str());
+        let value = change.tie.encode();
+        person.step = Step::Changing(change);
+        let write = Write::Put { table: Table::ChatContacts, key, value };
+        self.log.ask(PendingCall::Person(inbox), Call::Write(write), fx);
+    }
+
+    /// A tie is as it was to be: whom it concerns is told.
+    fn apply(&mut self, now: Now, inbox: TimelineId, change: Change, fx: &mut Effects) {
+        let Change { tie, said, then } = change;
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let (address, contact) = (tie.contact.address.clone(), tie.contact.clone());
+        let before = person.ties.get(&address).cloned();
+        if before.is_none() && tie.is_over() {
+            return self.changed(now, inbox, (&address, then), fx);
+        }
+        let before = before.unwrap_or_else(|| {
+            self.people.contacts += 1;
+            Tie::new(address.clone())
+        });
+        let (saw, sees) = (before.sees(), tie.sees());
+        person.is_untidy = true;
+        person.version = person.version.max(contact.version);
+        let is_new_word = tie.words().any(|word| before.words().all(|other| other != word));
+        person.ties.insert(address.clone(), tie);
+        if before.contact != contact || said.is_some() {
+            fx.counters.count(ChatCounter::ContactChanges);
+            let is_news = shown(&before.contact) != shown(&contact);
+            let change = ContactChange { contact, said, is_news };
+            for here in person.sessions.values() {
+                if here.follows || here.present.is_some() {
+                    let change = ChatDelivery::Contact(Box::new(change.clone()));
+                    fx.deliveries.push((here.conn, change));
+                }
+            }
+        }
+        match (saw, sees) {
+            (true, false) => self.contact_is_hidden(inbox, &address, fx),
+            (false, true) => self.look_for(inbox, Some(&address), None),
+            _ => {}
+        }
+        if is_new_word {
+            self.say_again(now, inbox, &address, fx);
+        }
+        self.changed(now, inbox, (&address, then), fx);
+    }
+
+    /// A change is over: whoever waits is told.
+    fn changed(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        (contact, then): (&AccountAddress, Then),
+        fx: &mut Effects,
+    ) {
+        match then {
+            Then::Answer(wait) => self.answer_people(wait, Ok(()), fx),
+            Then::AnswerLater(wait) => self.answer_when_told(inbox, contact, wait, fx),
+            Then::Confirm(to, told) => self.confirm(now, to, (*told, false), fx),
+            Then::Nobody => {}
+        }
+    }
+
+    fn change_failed(&mut self, change: Change, fault: ChatFault, fx: &mut Effects) {
+        if let Then::Answer(wait) | Then::AnswerLater(wait) = change.then {
+            self.answer_people(wait, Err(fault), fx);
+        }
+    }
+
+    /// Takes out of the log what an account needs no longer, one thing at a time. False: there is
+    /// nothing.
+    pub(super) fn tidy_person(&mut self, inbox: TimelineId, fx: &mut Effects) -> bool {
+        let most = usize::from(self.settings.limits.chat.contacts_removed_max);
+        let Some(person) = self.people.known.get_mut(&inbox) else { return false };
+        if !person.is_untidy {
+            return false;
+        }
+        if person.is_marked && person.owing().next().is_none() {
+            person.step = Step::Unmarking;
+            let write = Write::Delete { table: Table::ChatOwing, key: key_of(inbox, "") };
+            self.log.ask(PendingCall::Person(inbox), Call::Write(write), fx);
+            return true;
+        }
+        let over = person.ties.values().filter(|tie| tie.is_over());
+        let oldest = over.clone().min_by_key(|tie| tie.contact.version);
+        let Some(oldest) = oldest.filter(|_| over.count() > most) else {
+            person.is_untidy = false;
+            return false;
+        };
+        let (contact, floor) = (oldest.contact.address.clone(), oldest.contact.version);
+        let value = [&[VERSION][..], &person.floor.max(floor).to_le_bytes()].concat().into();
+        person.step = Step::Rising(contact);
+        let write = Write::Put { table: Table::ChatContacts, key: key_of(inbox, ""), value };
+        self.log.ask(PendingCall::Person(inbox), Call::Write(write), fx);
+        true
+    }
+}
+
+impl Person {
+    /// A row of the log. False: it cannot be read.
+    fn recall(&mut self, inbox: TimelineId, key: &[u8], value: &[u8]) -> bool {
+        let name = RowHome::rest(key).and_then(|rest| rest.strip_prefix(&inbox.to_bytes()[..]));
+        let Some(name) = name else { return false };
+        if name.is_empty() {
+            let floor = ByteReader::of(VERSION, value).and_then(|mut floor| floor.u64());
+            self.floor = self.floor.max(floor.unwrap_or(0));
+            self.version = self.version.max(self.floor);
+            return floor.is_some();
+        }
+        let tie = address_of(name).and_then(|address| Tie::decode(address, value));
+        let Some(tie) = tie else { return false };
+        self.version = self.version.max(tie.contact.version);
+        self.ties.insert(tie.contact.address.clone(), tie);
+        true
+    }
+
+    /// Contacts whose homes have still to be told something.
+    fn owing(&self) -> impl Iterator<Item = &AccountAddress> {
+        self.ties.iter().filter(|(_, tie)| tie.owes != 0).map(|(address, _)| address)
+    }
+}
+
+/// What a list shows of a contact: whether it is there, and what of it.
+fn shown(contact: &Contact) -> Option<(&str, &[Box<str>], &'static str, [bool; 2])> {
+    let subscription = contact.subscription;
+    let asks = subscription.to == model::chat::Half::Pending;
+    contact.is_listed.then_some((
+        &*contact.name,
+        &*contact.groups,
+        subscription.word(),
+        [asks, subscription.approved],
+    ))
+}
+
+/// The key of the row of an account and a contact.
+fn key_of(inbox: TimelineId, contact: &str) -> Box<[u8]> {
+    RowHome::at(inbox.home_hash()).key(&[&inbox.to_bytes(), contact.as_bytes()])
+}
+
+fn address_of(text: &[u8]) -> Option<AccountAddress> {
+    AccountAddress::parse(std::str::from_utf8(text).ok()?, "").ok()
+}

@@ -1,0 +1,451 @@
+//! A tie: everything that an account's home keeps of the account and one other, and what it has
+//! still to tell the other's home.
+//!
+//! ```text
+//! version u8 | flags u8 | to u8 | from u8 | owes u8 | version u64 | asked u64 | asking u64
+//! block u64 | peer 16, if there is one | name, greetings of both u16 bytes each
+//! groups u8, each u8 bytes
+//! ```
+//! Numbers are little-endian. What one home has to tell the other is not a list of words: it
+//! follows from the state, and is said until the other has it. Each wish to see the other has a
+//! number, and what is said of it names that, so a word that comes late is known for what it is.
+//! Invariant: when neither home owes the other anything, a state of one is that of the other seen
+//! from there.
+
+use super::subscription;
+use base::bytes::ByteReader;
+use model::account::AccountAddress;
+use model::chat::{Contact, Half, Subscription, SubscriptionVerb};
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+
+const LISTED: u8 = 1;
+const BLOCKED: u8 = 2;
+const APPROVED: u8 = 4;
+const BARRED: u8 = 8;
+const PEER: u8 = 16;
+
+/// The home of the other has still to be told of the own half of the subscription.
+pub(crate) const OWES_WISH: u8 = 1;
+
+/// Likewise, of the answer to the other's.
+pub(crate) const OWES_ANSWER: u8 = 2;
+
+/// Likewise, whether the other is blocked.
+pub(crate) const OWES_BLOCK: u8 = 4;
+
+/// What an account's home keeps of it and one other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Tie {
+    pub contact: Arc<Contact>,
+    /// The inbox of the account that the contact was when the two last had to do with each other.
+    pub peer: Option<TimelineId>,
+    /// The number of the account's last wish to see the contact.
+    pub asked: u64,
+    /// The number of the contact's.
+    pub asking: u64,
+    /// The number of the last change of blocking.
+    pub block: u64,
+    /// The contact has blocked the account.
+    pub is_barred: bool,
+    /// What the account said with its wish.
+    pub greeting: Box<str>,
+    pub owes: u8,
+}
+
+/// What homes say to each other of two accounts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TieVerb {
+    /// Of who sees whom.
+    Subscription(SubscriptionVerb),
+    /// Nothing passes.
+    Block,
+    /// It does again.
+    Unblock,
+}
+
+/// One such word: what, and the number of the wish or the change that it is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TieWord {
+    pub(crate) verb: TieVerb,
+    pub(crate) number: u64,
+    pub(crate) greeting: Box<str>,
+}
+
+impl Tie {
+    pub(crate) fn new(address: AccountAddress) -> Tie {
+        Tie {
+            contact: Arc::new(Contact::nobody(address)),
+            peer: None,
+            asked: 0,
+            asking: 0,
+            block: 0,
+            is_barred: false,
+            greeting: Box::default(),
+            owes: 0,
+        }
+    }
+
+    pub(crate) fn subscription(&self) -> Subscription {
+        self.contact.subscription
+    }
+
+    /// Whether the account sees the contact's presence.
+    pub(crate) fn sees(&self) -> bool {
+        let is_open = !self.contact.is_blocked && !self.is_barred && self.peer.is_some();
+        is_open && self.subscription().to == Half::Subscribed
+    }
+
+    /// Whether the contact sees the account's, unless it has blocked the account: its home knows.
+    pub(crate) fn is_seen(&self) -> bool {
+        let is_open = !self.contact.is_blocked && self.peer.is_some();
+        is_open && self.subscription().from == Half::Subscribed
+    }
+
+    /// Whether it counts among the contacts that an account may have.
+    pub(crate) fn counts(&self) -> bool {
+        let Subscription { to, from, approved } = self.subscription();
+        let is_kept = to != Half::None || from == Half::Subscribed || approved;
+        self.contact.is_listed || self.contact.is_blocked || is_kept
+    }
+
+    /// Whether nothing of it matters any more, but that devices hear that it is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.contact.is_gone() && !self.is_barred && self.owes == 0
+    }
+
+    /// The account of this name is this one. If it was another one before, nothing of that holds
+    /// for it but what the account itself calls the name, and that it has blocked it.
+    pub(crate) fn is_now(&mut self, peer: TimelineId) {
+        if self.peer == Some(peer) {
+            return;
+        }
+        if self.peer.is_some() {
+            let contact = Arc::make_mut(&mut self.contact);
+            (contact.subscription, contact.greeting) = Default::default();
+            (self.asking, self.is_barred, self.owes) = (0, false, 0);
+        }
+        self.peer = Some(peer);
+        if self.contact.is_blocked {
+            self.owes |= OWES_BLOCK;
+        }
+    }
+
+    /// The account says this of the contact; `number` is one that no wish had before.
+    pub(crate) fn says(&mut self, verb: SubscriptionVerb, number: u64) {
+        let before = self.subscription();
+        let step = subscription::says(before, verb);
+        self.put(step.after);
+        if !step.passes || self.peer.is_none() {
+            return;
+        }
+        match verb {
+            SubscriptionVerb::Subscribe | SubscriptionVerb::Unsubscribe => {
+                if before.to == Half::None && step.after.to == Half::Pending {
+                    self.asked = number;
+                }
+                self.owes |= OWES_WISH;
+            }
+            _ => self.owes |= OWES_ANSWER,
+        }
+    }
+
+    /// The contact has said this of the account. Whether sessions hear of it.
+    pub(crate) fn hears(&mut self, verb: SubscriptionVerb, word: &TieWord) -> bool {
+        let TieWord { number, greeting, .. } = word;
+        let before = self.subscription();
+        let is_of_now = match verb {
+            // One that was answered or taken back comes late.
+            SubscriptionVerb::Subscribe => {
+                let is_open = before.from != Half::None;
+                let is_new = *number > self.asking || *number == self.asking && is_open;
+                is_new && !self.contact.is_blocked
+            }
+            SubscriptionVerb::Unsubscribe => *number >= self.asking,
+            SubscriptionVerb::Subscribed => *number == self.asked,
+            SubscriptionVerb::Unsubscribed => *number >= self.asked,
+        };
+        if !is_of_now {
+            return false;
+        }
+        let step = subscription::is_told(before, verb);
+        self.put(step.after);
+        match verb {
+            SubscriptionVerb::Subscribe => {
+                self.asking = *number;
+                self.owes &= !OWES_ANSWER;
+                if step.is_granted {
+                    self.owes |= OWES_ANSWER;
+                } else if self.contact.greeting != *greeting {
+                    Arc::make_mut(&mut self.contact).greeting = greeting.clone();
+                }
+            }
+            SubscriptionVerb::Unsubscribe => self.owes &= !OWES_ANSWER,
+            // Whoever has taken its wish back has still to say so.
+            SubscriptionVerb::Subscribed if before.to == Half::None => {}
+            SubscriptionVerb::Subscribed | SubscriptionVerb::Unsubscribed => {
+                self.owes &= !OWES_WISH;
+            }
+        }
+        step.passes && !self.contact.is_blocked
+    }
+
+    /// The contact's home has taken a word.
+    pub(crate) fn is_heard(&mut self, verb: TieVerb, number: u64) {
+        let Subscription { to, from, .. } = self.subscription();
+        let settles = |is_so: bool, bit: u8| if is_so { bit } else { 0 };
+        let settled = match verb {
+            TieVerb::Subscription(SubscriptionVerb::Subscribe) => {
+                // It was taken after the wish had been given up here: it is taken back there.
+                if to == Half::None && number == self.asked {
+                    self.owes |= OWES_WISH;
+                }
+                settles(to != Half::None && number == self.asked, OWES_WISH)
+            }
+            TieVerb::Subscription(SubscriptionVerb::Unsubscribe) => {
+                settles(to == Half::None && number == self.asked, OWES_WISH)
+            }
+            TieVerb::Subscription(SubscriptionVerb::Subscribed) => {
+                settles(from == Half::Subscribed && number == self.asking, OWES_ANSWER)
+            }
+            TieVerb::Subscription(SubscriptionVerb::Unsubscribed) => {
+                settles(from == Half::None && number == self.asking, OWES_ANSWER)
+            }
+            TieVerb::Block => settles(self.contact.is_blocked && number == self.block, OWES_BLOCK),
+            TieVerb::Unblock => {
+                settles(!self.contact.is_blocked && number == self.block, OWES_BLOCK)
+            }
+        };
+        self.owes &= !settled;
+    }
+
+    /// What the contact's home has still to be told.
+    pub(crate) fn words(&self) -> impl Iterator<Item = TieWord> + use<> {
+        let Subscription { to, from, .. } = self.subscription();
+        let wish = match to {
+            Half::None => SubscriptionVerb::Unsubscribe,
+            _ => SubscriptionVerb::Subscribe,
+        };
+        let answer = match from {
+            Half::Subscribed => SubscriptionVerb::Subscribed,
+            _ => SubscriptionVerb::Unsubscribed,
+        };
+        let block = if self.contact.is_blocked { TieVerb::Block } else { TieVerb::Unblock };
+        let all = [
+            (OWES_WISH, TieVerb::Subscription(wish), self.asked),
+            (OWES_ANSWER, TieVerb::Subscription(answer), self.asking),
+            (OWES_BLOCK, block, self.block),
+        ];
+        let (owes, greeting) = (self.owes, self.greeting.clone());
+        all.into_iter().filter(move |(bit, ..)| owes & bit != 0).map(move |(_, verb, number)| {
+            let is_wish = verb == TieVerb::Subscription(SubscriptionVerb::Subscribe);
+            let greeting = if is_wish { greeting.clone() } else { Box::default() };
+            TieWord { verb, number, greeting }
+        })
+    }
+
+    fn put(&mut self, after: Subscription) {
+        if self.contact.subscription != after {
+            let contact = Arc::make_mut(&mut self.contact);
+            contact.subscription = after;
+            if after.from != Half::Pending {
+                contact.greeting = Box::default();
+            }
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Box<[u8]> {
+        let Contact { is_listed, name, groups, subscription, is_blocked, version, .. } =
+            &*self.contact;
+        let flags = [
+            (*is_listed, LISTED),
+            (*is_blocked, BLOCKED),
+            (subscription.approved, APPROVED),
+            (self.is_barred, BARRED),
+            (self.peer.is_some(), PEER),
+        ];
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();
+        let halves = [subscription.to, subscription.from].map(|half| half as u8);
+        let mut out = vec![VERSION, flags, halves[0], halves[1], self.owes];
+        for number in [*version, self.asked, self.asking, self.block] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend(self.peer.iter().flat_map(|peer| peer.to_bytes()));
+        for text in [&**name, &*self.contact.greeting, &*self.greeting] {
+            out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.push(groups.len() as u8);
+        for group in groups {
+            out.push(group.len() as u8);
+            out.extend_from_slice(group.as_bytes());
+        }
+        out.into()
+    }
+}
+
+impl Tie {
+    /// The tie with this contact; `None`: it cannot be read.
+    pub(crate) fn decode(address: AccountAddress, value: &[u8]) -> Option<Tie> {
+        let mut bytes = ByteReader::of(VERSION, value)?;
+        let flags = bytes.flags(LISTED | BLOCKED | APPROVED | BARRED | PEER)?;
+        let is = |flag: u8| flags & flag != 0;
+        let (to, from) = (half(bytes.byte()?)?, half(bytes.byte()?)?);
+        let owes = bytes.flags(OWES_WISH | OWES_ANSWER | OWES_BLOCK)?;
+        let (version, asked, asking, block) =
+            (bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        let peer = match is(PEER) {
+            true => Some(TimelineId::from_bytes(bytes.take(16)?.try_into().ok()?)?),
+            false => None,
+        };
+        let (name, told, greeting) = (bytes.text()?, bytes.text()?, bytes.text()?);
+        let (name, told, greeting) = (name.into(), told.into(), greeting.into());
+        let count = bytes.byte()?;
+        let groups = (0..count).map(|_| bytes.short_text().map(Box::from));
+        let groups = groups.collect::<Option<Vec<_>>>()?.into();
+        let contact = Contact {
+            address,
+            is_listed: is(LISTED),
+            name,
+            groups,
+            subscription: Subscription { to, from, approved: is(APPROVED) },
+            greeting: told,
+            is_blocked: is(BLOCKED),
+            version,
+        };
+        let (contact, is_barred) = (Arc::new(contact), is(BARRED));
+        bytes.ends(Tie { contact, peer, asked, asking, block, is_barred, greeting, owes })
+    }
+}
+
+fn half(byte: u8) -> Option<Half> {
+    [Half::None, Half::Pending, Half::Subscribed].into_iter().find(|half| *half as u8 == byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::account::AccountId;
+
+    const HOME: HashKey = HashKey::new(1, 2);
+
+    fn address(name: &str) -> AccountAddress {
+        AccountAddress::parse(name, "a.example").expect("right")
+    }
+
+    fn tie(name: &str, id: u64) -> Tie {
+        let mut tie = Tie::new(address(name));
+        tie.is_now(address(name).inbox(HOME, AccountId(id)));
+        tie
+    }
+
+    /// All that one owes is told to the other, which may have been told before.
+    fn pass(from: &mut Tie, to: &mut Tie) {
+        for word in from.words().collect::<Vec<_>>() {
+            if let TieVerb::Subscription(verb) = word.verb {
+                to.hears(verb, &word);
+            }
+            from.is_heard(word.verb, word.number);
+        }
+    }
+
+    #[test]
+    fn a_row_says_what_was_put_into_it() {
+        let mut all = tie("bob", 7);
+        all.says(SubscriptionVerb::Subscribe, 9);
+        (all.greeting, all.block, all.is_barred) = ("it is me".into(), 3, true);
+        let contact = Arc::make_mut(&mut all.contact);
+        (contact.name, contact.is_listed, contact.version) = ("Bob".into(), true, 1 << 40);
+        contact.groups = ["friends".into(), "work".into()].into();
+        contact.subscription.from = Half::Pending;
+        contact.greeting = "hello".into();
+        for tie in [all, Tie::new(address("bob"))] {
+            let row = tie.encode();
+            assert_eq!(Tie::decode(address("bob"), &row), Some(tie));
+            for end in 0..row.len() {
+                assert!(Tie::decode(address("bob"), &row[..end]).is_none(), "cut at {end}");
+            }
+            assert!(Tie::decode(address("bob"), &[&*row, b"x"].concat()).is_none());
+        }
+    }
+
+    #[test]
+    fn one_wish_and_one_answer_of_the_same_kind_make_friends() {
+        let (mut ann, mut bob) = (tie("bob", 2), tie("ann", 1));
+        let befriends = |tie: &mut Tie, number| {
+            tie.says(SubscriptionVerb::Subscribed, number);
+            tie.says(SubscriptionVerb::Subscribe, number);
+        };
+        befriends(&mut ann, 1);
+        pass(&mut ann, &mut bob);
+        assert_eq!(bob.subscription().from, Half::Pending);
+        befriends(&mut bob, 2);
+        for _ in 0..3 {
+            pass(&mut bob, &mut ann);
+            pass(&mut ann, &mut bob);
+        }
+        for tie in [&ann, &bob] {
+            assert_eq!((tie.subscription().word(), tie.owes), ("both", 0));
+            assert!(!tie.subscription().approved, "used up");
+        }
+    }
+
+    #[test]
+    fn a_wish_that_comes_late_is_taken_back() {
+        let (mut ann, mut bob) = (tie("bob", 2), tie("ann", 1));
+        ann.says(SubscriptionVerb::Subscribe, 5);
+        let late: Vec<_> = ann.words().collect();
+        pass(&mut ann, &mut bob);
+        bob.says(SubscriptionVerb::Unsubscribed, 0);
+        pass(&mut bob, &mut ann);
+        assert_eq!(ann.subscription().to, Half::None);
+        bob.hears(SubscriptionVerb::Subscribe, &late[0]);
+        assert_eq!(bob.subscription().from, Half::None, "it has been answered");
+        // The row of whoever was refused may have gone since.
+        bob = tie("ann", 1);
+        bob.hears(SubscriptionVerb::Subscribe, &late[0]);
+        assert_eq!(bob.subscription().from, Half::Pending);
+        ann.is_heard(late[0].verb, late[0].number);
+        pass(&mut ann, &mut bob);
+        assert_eq!((bob.subscription(), ann.owes), (Subscription::default(), 0));
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_wish_is_none_to_the_next() {
+        let (mut ann, mut bob) = (tie("bob", 2), tie("ann", 1));
+        ann.says(SubscriptionVerb::Subscribe, 5);
+        pass(&mut ann, &mut bob);
+        bob.says(SubscriptionVerb::Subscribed, 0);
+        let late: Vec<_> = bob.words().collect();
+        ann.says(SubscriptionVerb::Unsubscribe, 0);
+        pass(&mut ann, &mut bob);
+        ann.says(SubscriptionVerb::Subscribe, 6);
+        assert!(!ann.hears(SubscriptionVerb::Subscribed, &late[0]));
+        assert_eq!(ann.subscription().to, Half::Pending);
+        pass(&mut ann, &mut bob);
+        assert_eq!(bob.subscription().from, Half::Pending);
+    }
+
+    #[test]
+    fn whoever_has_the_name_later_has_nothing_of_it_but_that_it_is_blocked() {
+        let mut bob = tie("ann", 1);
+        bob.hears(
+            SubscriptionVerb::Subscribe,
+            &TieWord {
+                verb: TieVerb::Subscription(SubscriptionVerb::Subscribe),
+                number: 5,
+                greeting: "hello".into(),
+            },
+        );
+        bob.says(SubscriptionVerb::Subscribed, 0);
+        assert!(bob.is_seen());
+        let contact = Arc::make_mut(&mut bob.contact);
+        (contact.is_listed, contact.is_blocked, contact.name) = (true, true, "Ann".into());
+        bob.is_now(address("ann").inbox(HOME, AccountId(8)));
+        assert_eq!((bob.subscription(), bob.owes), (Subscription::default(), OWES_BLOCK));
+        assert!(bob.contact.is_blocked && &*bob.contact.name == "Ann" && !bob.is_seen());
+    }
+}

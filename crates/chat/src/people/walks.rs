@@ -1,0 +1,286 @@
+//! Walks: an account's contacts are told how it is there, or asked how they are, so many at a time.
+//!
+//! ```text
+//! changed ─► ready ─► a slice of the contacts, a word a shard ─► heard by all ─► the next slice
+//!              ▲                                                                  │ no more
+//!              └── changed meanwhile, and not too often ──────────────────────────┘
+//! ```
+//! A word that is not heard in time is said again, as things are then. So what an account costs is
+//! bounded by its contacts, however often it comes and goes. Invariant: an account has one walk at
+//! a time; what changed while it went is told by the next.
+
+use super::Person;
+use super::words::{PresenceTold, ProbeAsked};
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::timeline::TimelineId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Contacts of one slice.
+const SLICE_MAX: usize = 1_024;
+
+/// Slices in one turn, of whatever accounts.
+const SLICES_A_TURN_MAX: usize = 16;
+
+/// In which changes are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What an account has to say of presence.
+#[derive(Default)]
+pub(super) struct Walks {
+    /// Devices that are there otherwise than was told.
+    changed: BTreeSet<Box<str>>,
+    /// What is to be asked next.
+    asks: VecDeque<Question>,
+    going: Option<Walk>,
+    /// It is among those that are ready, or held.
+    is_queued: bool,
+    /// Since when tellings are counted, how many there were, and when the last one was.
+    since: Instant,
+    told: u16,
+    last: Instant,
+}
+
+/// How are contacts there?
+#[derive(Clone, PartialEq, Eq)]
+struct Question {
+    /// All of them, or this one.
+    contact: Option<AccountAddress>,
+    /// Who wants to know: a session, or all.
+    session: Option<Key>,
+}
+
+/// A walk over an account's contacts.
+struct Walk {
+    what: What,
+    /// The last contact of the slices so far.
+    after: Option<AccountAddress>,
+    /// Words that are not heard: their numbers, shards and whom they are about.
+    open: Vec<(u64, ShardId, Vec<AccountAddress>)>,
+}
+
+#[derive(Clone)]
+enum What {
+    /// How these devices are there is told.
+    Tell(Arc<[Box<str>]>),
+    Ask(Question),
+}
+
+impl Walks {
+    pub(super) fn is_idle(&self) -> bool {
+        self.changed.is_empty() && self.asks.is_empty() && self.going.is_none() && !self.is_queued
+    }
+
+    /// A device is there otherwise. Whether the account is ready to tell, and was not.
+    pub(super) fn device_changed(&mut self, device: Box<str>) -> bool {
+        self.changed.insert(device);
+        self.queue()
+    }
+
+    /// A session wants to know no longer.
+    pub(super) fn forget(&mut self, session: Key) {
+        self.asks.retain(|ask| ask.session != Some(session));
+    }
+
+    fn queue(&mut self) -> bool {
+        self.going.is_none() && !std::mem::replace(&mut self.is_queued, true)
+    }
+
+    /// The next walk, if it may begin; else when it may.
+    fn next(&mut self, now: Now, most: u16, pause: Duration) -> Result<Option<Walk>, Instant> {
+        let walk = |what| Some(Walk { what, after: None, open: Vec::new() });
+        if let Some(question) = self.asks.pop_front() {
+            return Ok(walk(What::Ask(question)));
+        }
+        if self.changed.is_empty() {
+            return Ok(None);
+        }
+        if now.mono >= self.since + MINUTE {
+            (self.since, self.told) = (now.mono, 0);
+        }
+        if self.told >= most && now.mono < self.last + pause {
+            return Err(self.last + pause);
+        }
+        self.told = self.told.saturating_add(1);
+        self.last = now.mono;
+        Ok(walk(What::Tell(std::mem::take(&mut self.changed).into_iter().collect())))
+    }
+}
+
+impl Chat {
+    /// How a contact is there, or all are, is asked for a session or for all.
+    pub(super) fn look_for(
+        &mut self,
+        inbox: TimelineId,
+        contact: Option<&AccountAddress>,
+        session: Option<Key>,
+    ) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        if session.is_none() && person.sessions.values().all(|here| here.present.is_none()) {
+            return;
+        }
+        let question = Question { contact: contact.cloned(), session };
+        if !person.walks.asks.contains(&question) {
+            person.walks.asks.push_back(question);
+        }
+        if person.walks.queue() {
+            self.people.ready.push_back(inbox);
+        }
+    }
+
+    /// Goes on with presence, a few slices; when to come back.
+    pub(super) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let again_ms = self.settings.limits.chat.redistribute_ms;
+        let (unheard, waits) = self.people.walking.overdue(now, again_ms);
+        for (inbox, shard) in unheard {
+            self.say_slice_again(now, inbox, shard, fx);
+        }
+        while let Some(&(due, inbox)) = self.people.held.first()
+            && due <= now.mono
+        {
+            self.people.held.pop_first();
+            self.people.ready.push_back(inbox);
+        }
+        for _ in 0..self.people.ready.len().min(SLICES_A_TURN_MAX) {
+            let Some(inbox) = self.people.ready.pop_front() else { break };
+            self.walk_on(now, inbox, fx);
+        }
+        let ready = (!self.people.ready.is_empty()).then_some(now.mono);
+        let held = self.people.held.first().map(|(due, _)| *due);
+        [waits, ready, held].into_iter().flatten().min()
+    }
+
+    /// An account's walk goes on by a slice, or the next begins.
+    fn walk_on(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        let limits = &self.settings.limits.chat;
+        let most = limits.presence_changes_a_minute_max;
+        let pause = Duration::from_millis(limits.presence_pause_ms.into());
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        person.walks.is_queued = false;
+        let mut walk = match person.walks.going.take() {
+            Some(walk) => walk,
+            None => match person.walks.next(now, most, pause) {
+                Ok(Some(walk)) => walk,
+                Ok(None) => return,
+                Err(due) => {
+                    person.walks.is_queued = true;
+                    fx.counters.count(ChatCounter::PresenceHeld);
+                    self.people.held.insert((due, inbox));
+                    return;
+                }
+            },
+        };
+        let slice = person.slice(&walk);
+        let Some((last, _)) = slice.last() else {
+            // The walk is over.
+            let is_more = !person.walks.changed.is_empty() || !person.walks.asks.is_empty();
+            if is_more && person.walks.queue() {
+                self.people.ready.push_back(inbox);
+            }
+            return;
+        };
+        walk.after = Some(last.clone());
+        let mut shards = BTreeMap::<ShardId, Vec<AccountAddress>>::new();
+        for (contact, peer) in slice {
+            shards.entry(self.settings.shard_at(peer)).or_default().push(contact);
+        }
+        for (shard, contacts) in shards {
+            let number = self.people.walking.put((inbox, shard));
+            walk.open.push((number, shard, contacts));
+        }
+        let numbers: Vec<u64> = walk.open.iter().map(|(number, ..)| *number).collect();
+        person.walks.going = Some(walk);
+        numbers.into_iter().for_each(|number| self.say_slice(now, inbox, number, fx));
+    }
+
+    /// Says what a walk has to say to a shard, as things are now.
+    fn say_slice(&mut self, now: Now, inbox: TimelineId, number: u64, fx: &mut Effects) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let Some(walk) = &person.walks.going else { return };
+        let open = walk.open.iter().find(|(open, ..)| *open == number);
+        let Some((_, shard, contacts)) = open else { return };
+        let (shard, from, by) = (*shard, person.address.clone(), inbox);
+        let ties = contacts.iter().filter_map(|contact| person.ties.get(contact));
+        fx.counters.count(ChatCounter::PresenceWords);
+        let is_here = shard == self.settings.shard;
+        match &walk.what {
+            What::Tell(devices) => {
+                let of = |device: &Box<str>| (device.clone(), person.state_of(device));
+                let states = devices.iter().map(of).collect();
+                let to = ties.filter(|tie| tie.is_seen()).filter_map(|tie| tie.peer).collect();
+                let told = PresenceTold { number, from, by, states, to };
+                match is_here {
+                    true => self.presence_told(shard, &told, fx),
+                    false => fx.peer_messages.push((shard, ChatWord::Presence(Box::new(told)))),
+                }
+            }
+            What::Ask(_) => {
+                let to = ties.filter(|tie| tie.sees()).filter_map(|tie| tie.peer).collect();
+                let asked = ProbeAsked { number, from, by, to };
+                match is_here {
+                    true => self.probe(now, shard, &asked, fx),
+                    false => fx.peer_messages.push((shard, ChatWord::Probe(Box::new(asked)))),
+                }
+            }
+        }
+    }
+
+    /// A shard did not confirm in time what a walk said to it.
+    fn say_slice_again(&mut self, now: Now, inbox: TimelineId, shard: ShardId, fx: &mut Effects) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let Some(walk) = &mut person.walks.going else { return };
+        let Some(open) = walk.open.iter_mut().find(|(_, to, _)| *to == shard) else { return };
+        let number = self.people.walking.put((inbox, shard));
+        open.0 = number;
+        self.say_slice(now, inbox, number, fx);
+    }
+
+    /// Whose question has this number, and for which session of that it is.
+    pub(super) fn walk_asks(&mut self, number: u64) -> Option<(TimelineId, Option<Key>)> {
+        let (inbox, _) = *self.people.walking.at_mut(number)?;
+        match &self.people.known.get(&inbox)?.walks.going.as_ref()?.what {
+            What::Ask(question) => Some((inbox, question.session)),
+            What::Tell(_) => None,
+        }
+    }
+
+    /// A shard has heard what a walk had to say to it.
+    pub(crate) fn walk_heard(&mut self, number: u64) {
+        let Some((inbox, _)) = self.people.walking.take(number) else { return };
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let Some(walk) = &mut person.walks.going else { return };
+        walk.open.retain(|(open, ..)| *open != number);
+        if walk.open.is_empty() && !std::mem::replace(&mut person.walks.is_queued, true) {
+            self.people.ready.push_back(inbox);
+        }
+    }
+}
+
+impl Person {
+    /// The next contacts that a walk is about, and who they are.
+    fn slice(&self, walk: &Walk) -> Vec<(AccountAddress, TimelineId)> {
+        let only = match &walk.what {
+            What::Ask(Question { contact: Some(contact), .. }) => Some(contact),
+            _ => None,
+        };
+        let from = match (only, &walk.after) {
+            (_, Some(after)) => Bound::Excluded(after),
+            (Some(only), None) => Bound::Included(only),
+            (None, None) => Bound::Unbounded,
+        };
+        let is_told = matches!(walk.what, What::Tell(_));
+        let ties = self.ties.range((from, Bound::Unbounded));
+        let ties = ties.take_while(|(contact, _)| only.is_none_or(|only| only == *contact));
+        let ties = ties.filter(|(_, tie)| if is_told { tie.is_seen() } else { tie.sees() });
+        let ties = ties.filter_map(|(contact, tie)| Some((contact.clone(), tie.peer?)));
+        ties.take(SLICE_MAX).collect()
+    }
+}

@@ -1,0 +1,264 @@
+//! What homes say to each other of two accounts, until it is heard.
+//!
+//! A home says what it owes; the other one writes what it makes of it, and gives a receipt. Words
+//! and receipts may be lost: what is owed is said again after a while, and after a start. Invariant:
+//! a receipt is given when what was said is on stable storage, or changes nothing.
+
+use super::store::{Change, Then};
+use super::tie::{OWES_BLOCK, Tie, TieVerb, TieWord};
+use super::{Blocking, Task};
+use crate::send::Sending;
+use crate::sessions::Requester;
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{Availability, ChatFault, Half, SubscriptionVerb};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+/// A word of one account's home to another's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TieTold {
+    /// Whose word it is.
+    pub(crate) from: AccountAddress,
+    pub(crate) by: TimelineId,
+    /// Whom it is for.
+    pub(crate) to: AccountAddress,
+    pub(crate) inbox: TimelineId,
+    pub(crate) word: TieWord,
+}
+
+/// It was taken, or refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TieReceipt {
+    pub(crate) told: TieTold,
+    pub(crate) is_refused: bool,
+}
+
+/// How somebody is there on one device; none: it went.
+pub(crate) type DeviceState = (Box<str>, Option<Arc<Availability>>);
+
+/// How an account is there, for those of a shard who see it.
+#[derive(Clone, Debug)]
+pub struct PresenceTold {
+    /// For the receipt.
+    pub(crate) number: u64,
+    pub(crate) from: AccountAddress,
+    pub(crate) by: TimelineId,
+    pub(crate) states: Arc<[DeviceState]>,
+    /// Inboxes of those who see it.
+    pub(crate) to: Box<[TimelineId]>,
+}
+
+/// How are these accounts of a shard there?
+#[derive(Clone, Debug)]
+pub struct ProbeAsked {
+    /// For the answer.
+    pub(crate) number: u64,
+    pub(crate) from: AccountAddress,
+    pub(crate) by: TimelineId,
+    /// Inboxes of those who are asked about.
+    pub(crate) to: Box<[TimelineId]>,
+}
+
+/// Those of them that are there and may be seen.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    /// The question's.
+    pub(crate) number: u64,
+    pub(crate) found: Vec<(AccountAddress, TimelineId, Arc<[DeviceState]>)>,
+}
+
+impl TieTold {
+    /// What it costs in memory beside itself, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let addresses = self.from.as_str().len() + self.to.as_str().len();
+        size_of::<TieTold>() + addresses + self.word.greeting.len()
+    }
+}
+
+/// What states of devices cost in memory, bytes, roughly.
+pub(crate) fn weight_of(states: &[DeviceState]) -> usize {
+    let of = |(device, state): &DeviceState| {
+        64 + device.len() + state.as_ref().map_or(0, |state| state.weight())
+    };
+    states.iter().map(of).sum()
+}
+
+impl Chat {
+    /// Says what an account's home owes a contact's, and again until it is heard.
+    pub(super) fn say_again(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        contact: &AccountAddress,
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let Some(tie) = person.ties.get(contact) else { return };
+        let Some(peer) = tie.peer.filter(|_| tie.owes != 0) else { return };
+        let (from, words) = (person.address.clone(), tie.words().collect::<Vec<_>>());
+        self.people.said.put((inbox, contact.clone()));
+        let owner = self.settings.shard_at(peer);
+        for word in words {
+            fx.counters.count(ChatCounter::ContactsTold);
+            let to = contact.clone();
+            let told = Box::new(TieTold { from: from.clone(), by: inbox, to, inbox: peer, word });
+            if owner == self.settings.shard {
+                self.tie_arrives(now, owner, told, fx);
+            } else {
+                fx.peer_messages.push((owner, ChatWord::Tie(told)));
+            }
+        }
+    }
+
+    /// Another's home says something.
+    pub(crate) fn tie_arrives(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        told: Box<TieTold>,
+        fx: &mut Effects,
+    ) {
+        let (inbox, address) = (told.inbox, told.to.clone());
+        self.for_person(now, (inbox, &address), Task::Word(from, told), fx);
+    }
+
+    /// Another's home has taken something.
+    pub(crate) fn receipt_arrives(&mut self, now: Now, receipt: Box<TieReceipt>, fx: &mut Effects) {
+        let (inbox, address) = (receipt.told.by, receipt.told.from.clone());
+        self.for_person(now, (inbox, &address), Task::Receipt(receipt), fx);
+    }
+
+    pub(super) fn confirm(
+        &mut self,
+        now: Now,
+        to: ShardId,
+        (told, is_refused): (TieTold, bool),
+        fx: &mut Effects,
+    ) {
+        let receipt = Box::new(TieReceipt { told, is_refused });
+        if to == self.settings.shard {
+            self.receipt_arrives(now, receipt, fx);
+        } else {
+            fx.peer_messages.push((to, ChatWord::TieHeard(receipt)));
+        }
+    }
+
+    /// A contact's home has said something of an account of this shard.
+    pub(super) fn tie_told(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        (from, told): (ShardId, TieTold),
+        fx: &mut Effects,
+    ) {
+        let limits = &self.settings.limits.chat;
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let known = person.ties.get(&told.from);
+        let mut tie = known.cloned().unwrap_or_else(|| Tie::new(told.from.clone()));
+        tie.is_now(told.by);
+        let mut said = None;
+        match told.word.verb {
+            TieVerb::Block => tie.is_barred = true,
+            TieVerb::Unblock => tie.is_barred = false,
+            TieVerb::Subscription(verb) => {
+                said = tie.hears(verb, &told.word).then_some(verb);
+            }
+        }
+        let waits = |tie: &&Tie| !tie.counts() && tie.subscription().from == Half::Pending;
+        let is_barred = |tie: &&Tie| !tie.counts() && tie.is_barred;
+        let new = |is: &dyn Fn(&&Tie) -> bool| is(&&tie) && !known.as_ref().is_some_and(is);
+        let is_full = |is: &dyn Fn(&&Tie) -> bool, most: u32| {
+            new(is) && person.ties.values().filter(is).count() >= most as usize
+        };
+        if is_full(&waits, limits.contact_requests_an_account_max)
+            || is_full(&is_barred, limits.contacts_an_account_max)
+        {
+            fx.counters.count(ChatCounter::RequestsRefused);
+            return self.confirm(now, from, (told, true), fx);
+        }
+        let then = Then::Confirm(from, Box::new(told));
+        self.change_tie(now, inbox, Box::new(Change { tie, said, then }), fx);
+    }
+
+    /// A contact's home has taken what an account's said, or refuses it.
+    pub(super) fn tie_heard(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        receipt: &TieReceipt,
+        fx: &mut Effects,
+    ) {
+        let TieReceipt { told: TieTold { to, inbox: peer, word, .. }, is_refused } = receipt;
+        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(to));
+        let Some(mut tie) = tie.filter(|tie| tie.peer == Some(*peer)).cloned() else { return };
+        tie.is_heard(word.verb, word.number);
+        let mut said = None;
+        if *is_refused && word.verb == TieVerb::Subscription(SubscriptionVerb::Subscribe) {
+            let verb = SubscriptionVerb::Unsubscribed;
+            said = tie.hears(verb, word).then_some(verb);
+        }
+        if tie.owes & OWES_BLOCK == 0 {
+            let fault = is_refused.then_some(ChatFault::ContactsFull);
+            self.blocking_over(inbox, to, fault, fx);
+        }
+        let change = Change { tie, said, then: Then::Nobody };
+        self.change_tie(now, inbox, Box::new(change), fx);
+    }
+
+    /// Whoever waits for a block is answered when the contact's home knows it.
+    pub(super) fn answer_when_told(
+        &mut self,
+        inbox: TimelineId,
+        contact: &AccountAddress,
+        wait: Requester,
+        fx: &mut Effects,
+    ) {
+        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(contact));
+        if tie.is_none_or(|tie| tie.owes & OWES_BLOCK == 0) {
+            return self.answer_people(wait, Ok(()), fx);
+        }
+        self.people.blocking.put(Blocking { wait, inbox, contact: contact.clone() });
+    }
+
+    fn blocking_over(
+        &mut self,
+        inbox: TimelineId,
+        contact: &AccountAddress,
+        fault: Option<ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let is_it = |it: &Blocking| it.inbox == inbox && it.contact == *contact;
+        for Blocking { wait, .. } in self.people.blocking.take_all(is_it) {
+            self.answer_people(wait, fault.map_or(Ok(()), Err), fx);
+        }
+    }
+
+    /// A message may be on its way to somebody, unless one of the two has blocked the other: who
+    /// is blocked hears what is heard of somebody whom there is not.
+    pub(super) fn may_reach(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        (sending, (address, to)): (Box<Sending>, (AccountAddress, TimelineId)),
+        fx: &mut Effects,
+    ) {
+        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(&address));
+        let fault = tie.and_then(|tie| {
+            let is_barred = tie.is_barred && tie.peer == Some(to);
+            let barred = is_barred.then_some(ChatFault::UnknownAccount);
+            tie.contact.is_blocked.then_some(ChatFault::Blocked).or(barred)
+        });
+        match fault {
+            Some(fault) => {
+                fx.counters.count(ChatCounter::BlockedSends);
+                self.refuse_send(*sending, fault, fx);
+            }
+            None => self.send_to(now, *sending, (&address, to), fx),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Random histories of people who make friends and part, with kills: in the end both homes agree,
+//! and presence is with those who are subscribed.
+
+use crate::world::World;
+
+fn history(seed: u64, shards: u16, steps: u32) {
+    println!("seed {seed}, {shards} shards");
+    let mut world = World::new(seed, shards, 4);
+    for _ in 0..steps {
+        world.step();
+    }
+    world.heal();
+    world.check();
+}
+
+#[test]
+fn whatever_happens_homes_agree_and_who_is_subscribed_sees_who_is_there() {
+    for seed in 0..60 {
+        history(seed, 1 + (seed % 4) as u16, 1_500);
+    }
+}
+
+#[test]
+#[ignore = "as many as one has time for: CHAT_SEEDS"]
+fn many_histories() {
+    let seeds = std::env::var("CHAT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    for seed in 1_000..1_000 + seeds {
+        history(seed, 1 + (seed % 4) as u16, 3_000);
+    }
+}

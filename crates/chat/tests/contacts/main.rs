@@ -1,0 +1,6 @@
+//! People who know each other, over shards and logs in memory: who sees whom.
+
+mod directed;
+mod histories;
+mod storm;
+mod world;

@@ -1,0 +1,454 @@
+//! A process of several shards over logs in memory, with people who make friends, come and go.
+//!
+//! Everything that takes time is a queue, and the seed says which goes on next. Messages between
+//! shards may be lost, logs refuse, and a kill drops all that the logs had not carried out.
+
+#[path = "device.rs"]
+mod device;
+#[path = "../people/world/names.rs"]
+mod names;
+#[path = "../people/world/shard.rs"]
+mod shard;
+
+use base::hash::HashKey;
+use base::prng::Prng;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::{Chat, ChatWord};
+pub use device::Device;
+use model::account::AccountAddress;
+use model::chat::*;
+use model::id::{ConnRef, ShardId};
+use model::limits::{ChatLimits, Limits};
+use model::ports::access::{Access, NameOwner};
+pub use names::Names;
+use shard::Shard;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DEVICES: u32 = 2;
+
+const HOME: HashKey = HashKey::new(11, 12);
+
+/// The process, and everybody who talks to it.
+pub struct World {
+    pub rng: Prng,
+    pub now: Now,
+    shards: Vec<Shard>,
+    /// Bags on their way, by from and to.
+    post: BTreeMap<(u16, u16), VecDeque<Vec<ChatWord>>>,
+    /// Two of each person.
+    pub devices: Vec<Device>,
+    by_conn: BTreeMap<ConnRef, usize>,
+    people: u32,
+    conns: u32,
+    calm: bool,
+    /// Who ever let whom see it, or would have.
+    granted: BTreeSet<(AccountAddress, AccountAddress)>,
+    /// Who ever blocked whom, in either order.
+    blocked: BTreeSet<(AccountAddress, AccountAddress)>,
+    pub names: Arc<Names>,
+    /// Words between shards that were last collected.
+    pub words: usize,
+}
+
+pub fn person(n: u32) -> AccountAddress {
+    AccountAddress::parse(&format!("p{n}"), "a.example").expect("right")
+}
+
+/// With so many shards there are as many contacts as usual.
+pub const SHARDS_OF_STORM: u16 = 6;
+
+/// Small ones, so that they are reached.
+fn limits(shards: u16) -> Limits {
+    let usual = ChatLimits::default().contacts_an_account_max;
+    let chat = ChatLimits {
+        contacts_an_account_max: if shards == SHARDS_OF_STORM { usual } else { 3 },
+        contact_requests_an_account_max: 2,
+        contacts_removed_max: 1,
+        contacts_known_max: 8,
+        presence_changes_a_minute_max: 3,
+        presence_pause_ms: 1_000,
+        accounts_known_max: 1 << 16,
+        redistribute_ms: 5_000,
+        ..shard::limits().chat
+    };
+    Limits { chat, ..shard::limits() }
+}
+
+/// The service of a shard.
+pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
+    Chat::new(chat::Settings {
+        shard,
+        shards,
+        node: model::id::NodeId::ALONE,
+        limits: Arc::new(limits(shards)),
+        home: HOME,
+        access: names.clone(),
+        domain: "a.example".into(),
+    })
+}
+
+impl World {
+    pub fn new(seed: u64, shards: u16, people: u32) -> World {
+        let now = Now::new(Instant::default(), 1_700_000_000_000);
+        let names = Arc::new(Names::default());
+        let devices = (0..people).flat_map(|one| (0..DEVICES).map(move |n| Device::new(one, n)));
+        World {
+            rng: Prng::new(seed),
+            now,
+            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, &names)).collect(),
+            post: BTreeMap::new(),
+            devices: devices.collect(),
+            by_conn: BTreeMap::new(),
+            people,
+            conns: 0,
+            calm: false,
+            granted: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+            names,
+            words: 0,
+        }
+    }
+
+    /// Something happens.
+    pub fn step(&mut self) {
+        match self.rng.below(100) {
+            0..=24 => self.device_acts(),
+            25..=49 => {
+                let shard = self.a_shard();
+                self.shards[shard].log_works(&mut self.rng);
+            }
+            50..=74 => {
+                let shard = self.a_shard();
+                self.shards[shard].completes(self.now);
+                self.collect(shard);
+            }
+            75..=89 => self.a_bag_arrives(),
+            90..=97 => {
+                let shard = self.a_shard();
+                let ms = self.rng.below(300);
+                self.pass_ms(ms);
+                self.turn(shard);
+            }
+            98 if self.rng.one_in(8) => self.pass_ms(40_000),
+            99 if self.rng.one_in(12) => self.kill(),
+            _ => {}
+        }
+    }
+
+    fn a_shard(&mut self) -> usize {
+        self.rng.below(self.shards.len() as u64) as usize
+    }
+
+    pub fn pass_ms(&mut self, ms: u64) {
+        self.now = Now::new(self.now.after(Duration::from_millis(ms)), self.now.wall_ms + ms);
+    }
+
+    fn turn(&mut self, shard: usize) {
+        self.shards[shard].turn(self.now);
+        self.collect(shard);
+    }
+
+    fn collect(&mut self, shard: usize) {
+        let is_full = !self.calm && self.rng.one_in(60);
+        let (deliveries, messages) = self.shards[shard].take(self.now, is_full);
+        self.words = messages.len();
+        let mut bags = BTreeMap::<u16, Vec<ChatWord>>::new();
+        for (to, message) in messages {
+            assert_ne!(usize::from(to.0), shard, "what is for itself is done at once");
+            bags.entry(to.0).or_default().push(message);
+        }
+        for (to, bag) in bags {
+            self.post.entry((shard as u16, to)).or_default().push_back(bag);
+        }
+        for (conn, delivery) in deliveries {
+            self.deliver(conn, delivery);
+        }
+    }
+
+    fn deliver(&mut self, conn: ConnRef, delivery: ChatDelivery) {
+        let is_its = |at: &&usize| self.devices[**at].conn == Some(conn);
+        let Some(&at) = self.by_conn.get(&conn).filter(is_its) else {
+            let shard = usize::from(conn.shard().0);
+            return self.shards[shard].undelivered(self.now, conn, delivery);
+        };
+        if let ChatDelivery::Presence(presence) = &delivery
+            && presence.availability.is_some()
+        {
+            let (from, to) = (presence.from.clone(), self.devices[at].account.clone());
+            let may = from == to || self.granted.contains(&(from.clone(), to.clone()));
+            assert!(may, "{to} is told of {from}, who never let it");
+        }
+        self.devices[at].hears(delivery);
+    }
+
+    fn a_bag_arrives(&mut self) {
+        let ways = self.post.iter().filter(|(_, bags)| !bags.is_empty());
+        let ways: Vec<(u16, u16)> = ways.map(|(way, _)| *way).collect();
+        if ways.is_empty() {
+            return;
+        }
+        let way = ways[self.rng.below(ways.len() as u64) as usize];
+        let Some(bag) = self.post.get_mut(&way).and_then(VecDeque::pop_front) else { return };
+        if !self.calm && self.rng.one_in(12) {
+            return; // the mailbox was full
+        }
+        let to = usize::from(way.1);
+        for message in bag {
+            self.shards[to].hears(self.now, ShardId(way.0), message);
+        }
+        self.collect(to);
+    }
+
+    fn ask(&mut self, at: usize, request: ChatRequest) {
+        let Some(conn) = self.devices[at].conn else { return };
+        let shard = usize::from(conn.shard().0);
+        self.shards[shard].request(self.now, conn, request);
+        self.collect(shard);
+    }
+
+    fn device_acts(&mut self) {
+        let at = self.rng.below(self.devices.len() as u64) as usize;
+        if self.devices[at].conn.is_none() {
+            return self.connect(at);
+        }
+        match self.rng.below(16) {
+            0 => self.disconnect(at),
+            1 => self.devices[at].forgets(),
+            2 => self.lists(at),
+            3..=6 => {
+                let priority = self.rng.below(4) as i8;
+                self.presents(at, (priority > 0).then_some(priority));
+            }
+            _ => {
+                let order = self.an_order();
+                let whom = self.rng.below(self.people.into()) as u32;
+                self.wants(at, whom, order);
+            }
+        }
+    }
+
+    fn an_order(&mut self) -> ContactOrder {
+        let text = |n: u64| format!("text {n}").into_boxed_str();
+        let n = self.rng.below(5);
+        match self.rng.below(12) {
+            0 | 1 => ContactOrder::Set { name: text(n), groups: [text(n)].into() },
+            2 => ContactOrder::Remove,
+            3 | 4 => ContactOrder::Befriend(text(n)),
+            5 if self.rng.one_in(3) => ContactOrder::Block,
+            6 => ContactOrder::Unblock,
+            _ => {
+                let verb = SubscriptionVerb::ALL[self.rng.below(4) as usize];
+                ContactOrder::Say(verb, text(n))
+            }
+        }
+    }
+
+    /// A device wants something of a contact.
+    pub fn wants(&mut self, at: usize, whom: u32, order: ContactOrder) {
+        let (own, contact) = (self.devices[at].account.clone(), person(whom));
+        if matches!(
+            order,
+            ContactOrder::Befriend(_) | ContactOrder::Say(SubscriptionVerb::Subscribed, _)
+        ) {
+            self.granted.insert((own.clone(), contact.clone()));
+        }
+        if order == ContactOrder::Block {
+            self.blocked.insert((own.clone(), contact.clone()));
+            self.blocked.insert((contact.clone(), own));
+        }
+        let ask = PeopleAsk::Wish(Box::new(ContactWish { contact: contact.into(), order }));
+        self.asks(at, ask);
+    }
+
+    /// A device wants something of a contact; the answer, when everything is at rest.
+    pub fn orders(&mut self, at: usize, whom: u32, order: ContactOrder) -> Result<(), ChatFault> {
+        self.wants(at, whom, order);
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
+    }
+
+    /// A device asks for what it does not have.
+    pub fn lists(&mut self, at: usize) {
+        let after = self.devices[at].version;
+        self.asks(at, PeopleAsk::Contacts { after });
+    }
+
+    /// A device is there like this.
+    pub fn presents(&mut self, at: usize, priority: Option<i8>) {
+        if !self.devices[at].is_here() {
+            return;
+        }
+        let availability = priority.map(|priority| Availability { priority, ..Default::default() });
+        self.devices[at].says = availability.clone();
+        self.asks(at, PeopleAsk::Present(availability.map(Box::new)));
+    }
+
+    fn asks(&mut self, at: usize, ask: PeopleAsk) {
+        if let Some(request) = self.devices[at].asks(ask) {
+            self.ask(at, request);
+        }
+    }
+
+    /// A device says something to somebody; the answer, when everything is at rest.
+    pub fn says(&mut self, at: usize, to: u32) -> Result<(), ChatFault> {
+        if let Some(request) = self.devices[at].sends(person(to)) {
+            self.ask(at, request);
+        }
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
+    }
+
+    pub fn connect(&mut self, at: usize) {
+        let device = &mut self.devices[at];
+        let proves = self.names.owner(device.account.name()) != NameOwner::Unknown;
+        let shard = base::hash::home(device.account.home_hash(HOME), self.shards.len() as u16);
+        self.conns += 1;
+        let key = Key { slot: self.conns, generation: 0 };
+        let conn = ConnRef::new(ShardId(shard), key);
+        self.by_conn.insert(conn, at);
+        let login = device.comes(conn, proves);
+        self.ask(at, login);
+    }
+
+    pub fn disconnect(&mut self, at: usize) {
+        let Some(conn) = self.devices[at].conn else { return };
+        let request = self.devices[at].goes();
+        let shard = usize::from(conn.shard().0);
+        self.shards[shard].request(self.now, conn, request);
+        self.collect(shard);
+    }
+
+    /// The process dies, and starts again from its logs.
+    pub fn kill(&mut self) {
+        self.post.clear();
+        self.devices.iter_mut().for_each(Device::is_cut);
+        for shard in &mut self.shards {
+            shard.restart(self.now, &mut self.rng);
+        }
+        for shard in 0..self.shards.len() {
+            self.collect(shard);
+        }
+    }
+
+    /// Nothing is lost or refused any more, everybody comes, and everything comes to rest.
+    pub fn heal(&mut self) {
+        self.calm = true;
+        for round in 0..60 {
+            self.round();
+            self.pass_ms(if round % 4 == 0 { 6_000 } else { 10 });
+            for at in 0..self.devices.len() {
+                if self.devices[at].conn.is_none() {
+                    self.connect(at);
+                } else if self.devices[at].is_here() && !self.devices[at].follows {
+                    self.lists(at);
+                } else if self.devices[at].is_here() && self.devices[at].says.is_none() {
+                    self.presents(at, Some(9));
+                }
+            }
+        }
+        self.shards.iter().for_each(Shard::audit);
+    }
+
+    /// Everything that is under way comes to its end; nothing is lost.
+    pub fn rest(&mut self) {
+        self.calm = true;
+        for _ in 0..12 {
+            self.round();
+            self.pass_ms(100);
+        }
+    }
+
+    fn round(&mut self) {
+        for shard in 0..self.shards.len() {
+            while self.shards[shard].is_busy() {
+                self.shards[shard].log_works(&mut self.rng);
+                self.shards[shard].completes(self.now);
+                self.collect(shard);
+            }
+            self.turn(shard);
+        }
+        while self.post.values().any(|bags| !bags.is_empty()) {
+            self.a_bag_arrives();
+        }
+    }
+
+    /// One turn of the shard where a device is; how many words it had for others.
+    pub fn one_turn(&mut self, at: usize) -> usize {
+        let Some(conn) = self.devices[at].conn else { return 0 };
+        self.turn(usize::from(conn.shard().0));
+        let words = self.words;
+        while self.post.values().any(|bags| !bags.is_empty()) {
+            self.a_bag_arrives();
+        }
+        words
+    }
+
+    /// How an account has another, as its devices have it.
+    pub fn contact(&self, of: u32, whom: u32) -> Contact {
+        let device = &self.devices[(of * DEVICES) as usize];
+        let nobody = || Arc::new(Contact::nobody(person(whom)));
+        let contact = device.contacts.get(&person(whom)).cloned().unwrap_or_else(nobody);
+        Contact { version: 0, ..(*contact).clone() }
+    }
+
+    /// What everybody has at the end.
+    pub fn check(&mut self) {
+        for shard in &self.shards {
+            assert_eq!(model::service::Service::unsettled(&shard.chat), 0, "nothing is left");
+        }
+        for one in 0..self.people {
+            let first = (one * DEVICES) as usize;
+            let both = &self.devices[first..first + DEVICES as usize];
+            assert_eq!(both[0].contacts, both[1].contacts, "devices of one account");
+            for other in (0..self.people).filter(|other| *other != one) {
+                self.check_pair(one, other);
+            }
+            both.iter().for_each(|device| self.check_presence(one, device));
+        }
+        self.check_lists();
+    }
+
+    /// Each half of a subscription is what the other's home has of it.
+    fn check_pair(&self, one: u32, other: u32) {
+        let (seen, by) = (self.contact(one, other), self.contact(other, one));
+        let (to, from) = (seen.subscription.to, by.subscription.from);
+        // Whoever is blocked has its wish, and the other nothing of it.
+        let is_unheard = (to, from) == (Half::Pending, Half::None);
+        let was_blocked = self.blocked.contains(&(person(one), person(other)));
+        assert!(
+            to == from || is_unheard && was_blocked,
+            "{one} has {:?}, {other} has {:?}",
+            seen.subscription,
+            by.subscription
+        );
+    }
+
+    /// A device knows of those whom its account sees how they are there, and of nobody else.
+    fn check_presence(&self, one: u32, device: &Device) {
+        let mut all = BTreeMap::new();
+        for other in &self.devices {
+            let n = other.person;
+            let is_open = !self.contact(one, n).is_blocked && !self.contact(n, one).is_blocked;
+            let sees = self.contact(one, n).subscription.to == Half::Subscribed && is_open;
+            if n == one || sees {
+                let says = other.says.clone().expect("all are here in the end");
+                all.insert((person(n), other.name.clone()), says);
+            }
+        }
+        assert_eq!(device.seen, all, "what {} {} knows", device.account, device.name);
+    }
+
+    /// Whoever asks for everything gets what the others had bit by bit.
+    fn check_lists(&mut self) {
+        for at in 0..self.devices.len() {
+            let before = self.devices[at].contacts.clone();
+            self.devices[at].forgets();
+            self.lists(at);
+            self.rest();
+            assert_eq!(self.devices[at].contacts, before);
+        }
+    }
+}

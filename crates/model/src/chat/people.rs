@@ -1,0 +1,319 @@
+//! People: whom an account knows, who sees whom, and who is there.
+//!
+//! An account's **contacts** are others with what it calls them, how presence goes between the two
+//! (RFC 6121 3 and appendix A), and whether it has blocked them. They stand at its home in one
+//! order of changes: a device that says how far it has come gets what is newer. **Presence** is
+//! what a session says of itself to those who are subscribed; nothing of it is stored.
+
+use crate::account::{AccountAddress, Addressee};
+use crate::id::SessionRef;
+use std::sync::Arc;
+
+/// Longest name of a contact, bytes.
+pub const CONTACT_NAME_BYTES_MAX: usize = 256;
+
+/// Groups that a contact is in.
+pub const CONTACT_GROUPS_MAX: usize = 16;
+
+/// Longest name of such a group, bytes.
+pub const CONTACT_GROUP_BYTES_MAX: usize = 128;
+
+/// Longest text that goes with a wish to be subscribed, bytes.
+pub const GREETING_BYTES_MAX: usize = 256;
+
+/// Longest text of a presence, bytes.
+pub const STATUS_BYTES_MAX: usize = 512;
+
+/// Most bytes that a presence carries beside its text.
+pub const PRESENCE_EXTRA_BYTES_MAX: usize = 2_048;
+
+/// Contacts that an account may have, whatever the configuration says.
+pub const CONTACTS_HARD_MAX: u32 = 65_536;
+
+/// One direction of presence between two: whether one of them sees the other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+pub enum Half {
+    /// Neither does nor asks.
+    #[default]
+    None,
+    /// Asks, and has no answer.
+    Pending,
+    /// Does.
+    Subscribed,
+}
+
+/// How presence goes between an account and a contact: the nine states of RFC 6121 appendix A.1,
+/// and pre-approval (3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Subscription {
+    /// The account sees the contact, or asks to.
+    pub to: Half,
+    /// The contact sees the account, or asks to.
+    pub from: Half,
+    /// If the contact asks, that is granted.
+    pub approved: bool,
+}
+
+impl Subscription {
+    /// The word of RFC 6121 2.1.2.5 for it, as far as a roster says it.
+    pub const fn word(self) -> &'static str {
+        match (self.to, self.from) {
+            (Half::Subscribed, Half::Subscribed) => "both",
+            (Half::Subscribed, _) => "to",
+            (_, Half::Subscribed) => "from",
+            _ => "none",
+        }
+    }
+}
+
+/// What is said of a subscription: by an account of its own, or by a contact (RFC 6121 3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SubscriptionVerb {
+    /// I want to see you.
+    Subscribe,
+    /// I want it no longer.
+    Unsubscribe,
+    /// You may see me, or may when you ask.
+    Subscribed,
+    /// You may not, or no longer.
+    Unsubscribed,
+}
+
+impl SubscriptionVerb {
+    /// All of them.
+    pub const ALL: [SubscriptionVerb; 4] = [
+        SubscriptionVerb::Subscribe,
+        SubscriptionVerb::Unsubscribe,
+        SubscriptionVerb::Subscribed,
+        SubscriptionVerb::Unsubscribed,
+    ];
+
+    /// The word in RFC 6121.
+    pub const fn word(self) -> &'static str {
+        match self {
+            SubscriptionVerb::Subscribe => "subscribe",
+            SubscriptionVerb::Unsubscribe => "unsubscribe",
+            SubscriptionVerb::Subscribed => "subscribed",
+            SubscriptionVerb::Unsubscribed => "unsubscribed",
+        }
+    }
+}
+
+/// Somebody whom an account knows, as it is: made once, and shared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contact {
+    /// Who.
+    pub address: AccountAddress,
+    /// It is in the account's list. Others are here only because they ask, or are blocked, or were
+    /// in it once.
+    pub is_listed: bool,
+    /// What the account calls it, at most [`CONTACT_NAME_BYTES_MAX`].
+    pub name: Box<str>,
+    /// Groups in which the account has it, each at most [`CONTACT_GROUP_BYTES_MAX`], in order.
+    pub groups: Box<[Box<str>]>,
+    /// How presence goes.
+    pub subscription: Subscription,
+    /// What it said when it asked, while that has no answer.
+    pub greeting: Box<str>,
+    /// Nothing of it reaches the account, nor the other way round.
+    pub is_blocked: bool,
+    /// Of the last change.
+    pub version: u64,
+}
+
+impl Contact {
+    /// Somebody of whom nothing is known.
+    pub fn nobody(address: AccountAddress) -> Contact {
+        Contact {
+            address,
+            is_listed: false,
+            name: Box::default(),
+            groups: Box::default(),
+            subscription: Subscription::default(),
+            greeting: Box::default(),
+            is_blocked: false,
+            version: 0,
+        }
+    }
+
+    /// Whether nothing is left of it: whoever has it removes it.
+    pub fn is_gone(&self) -> bool {
+        !self.is_listed && !self.is_blocked && self.subscription == Subscription::default()
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let groups: usize = self.groups.iter().map(|group| 16 + group.len()).sum();
+        let texts = self.address.as_str().len() + self.name.len() + self.greeting.len();
+        size_of::<Contact>() + groups + texts
+    }
+}
+
+/// What a device wants of a contact. What is so already is answered as done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ContactOrder {
+    /// It is in the list, by this name and in these groups.
+    Set {
+        /// The name, perhaps none.
+        name: Box<str>,
+        /// Groups, each once.
+        groups: Box<[Box<str>]>,
+    },
+    /// It is not, and neither sees the other.
+    Remove,
+    /// Something about who sees whom. With `Subscribe` goes a text for the contact.
+    Say(SubscriptionVerb, Box<str>),
+    /// Both shall see each other: asks, and grants what the other asks, now or later. So one wish
+    /// and one answer of the same kind make two friends.
+    Befriend(Box<str>),
+    /// Nothing of it reaches the account, nor the other way round.
+    Block,
+    /// It does again.
+    Unblock,
+}
+
+/// An order about somebody.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContactWish {
+    /// About whom.
+    pub contact: Addressee,
+    /// What is wanted.
+    pub order: ContactOrder,
+}
+
+/// An account's contacts, or those that changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContactList {
+    /// The request's.
+    pub number: u32,
+    /// These are all of them; else those that changed, among them such as are
+    /// [gone](Contact::is_gone).
+    pub is_whole: bool,
+    /// The version of the list: to be said the next time.
+    pub version: u64,
+    /// The contacts, in the order of their addresses; of a part, of their changes.
+    pub contacts: Vec<Arc<Contact>>,
+}
+
+/// A contact has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContactChange {
+    /// As it is now; its version is that of the list.
+    pub contact: Arc<Contact>,
+    /// What the contact said, if the change is that; what was said before and waits for an answer
+    /// is told again to each session that becomes available.
+    pub said: Option<SubscriptionVerb>,
+    /// What a list shows of it is other than before.
+    pub is_news: bool,
+}
+
+/// How somebody is there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Show {
+    /// There.
+    #[default]
+    Here,
+    /// There, and glad to talk.
+    Chat,
+    /// Away for a while.
+    Away,
+    /// Away for long.
+    ExtendedAway,
+    /// Busy.
+    DoNotDisturb,
+}
+
+/// What a session says of itself: made once, and shared.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Availability {
+    /// How.
+    pub show: Show,
+    /// In words, at most [`STATUS_BYTES_MAX`].
+    pub status: Box<str>,
+    /// Which of an account's sessions is meant first (RFC 6121 4.7.2.3).
+    pub priority: i8,
+    /// Opaque bytes beside it, at most [`PRESENCE_EXTRA_BYTES_MAX`].
+    pub extra: Box<[u8]>,
+}
+
+impl Availability {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<Availability>() + self.status.len() + self.extra.len()
+    }
+}
+
+/// Somebody came, went or is there otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Presence {
+    /// Who: a contact, or the account itself.
+    pub from: AccountAddress,
+    /// On which device; none: on no device any more.
+    pub device: Option<Box<str>>,
+    /// How; none: it went.
+    pub availability: Option<Arc<Availability>>,
+}
+
+/// Request of a session about people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeopleRequest {
+    /// Session that asks.
+    pub session: SessionRef,
+    /// For the answer.
+    pub number: u32,
+    /// What it asks.
+    pub ask: PeopleAsk,
+}
+
+/// What a session asks about people. Answered by [`Contacts`](super::ChatDelivery::Contacts),
+/// [`Done`](super::ChatDelivery::Done) or [`Failed`](super::ChatDelivery::Failed).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PeopleAsk {
+    /// The contacts, or what has changed behind a version. From now on the session is told of
+    /// changes.
+    Contacts {
+        /// The version that the device has.
+        after: Option<u64>,
+    },
+    /// Something is wanted of a contact. Done when it is stored; a block, when the other's home
+    /// knows it, too.
+    Wish(Box<ContactWish>),
+    /// The session is there, like this; none: not any more. From now on it is told who is there.
+    Present(Option<Box<Availability>>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roster_says_which_of_two_see_each_other() {
+        use Half::{None, Pending, Subscribed};
+        for (to, from, word) in [
+            (None, Pending, "none"),
+            (Pending, None, "none"),
+            (Subscribed, Pending, "to"),
+            (Pending, Subscribed, "from"),
+            (Subscribed, Subscribed, "both"),
+        ] {
+            assert_eq!(Subscription { to, from, approved: false }.word(), word);
+        }
+    }
+
+    #[test]
+    fn a_contact_is_gone_when_nothing_is_left_of_it() {
+        let address = AccountAddress::parse("ann", "a.example").expect("right");
+        let nobody = Contact::nobody(address);
+        assert!(nobody.is_gone());
+        let approved = Subscription { approved: true, ..Subscription::default() };
+        let pending = Subscription { from: Half::Pending, ..Subscription::default() };
+        for contact in [
+            Contact { is_listed: true, ..nobody.clone() },
+            Contact { is_blocked: true, ..nobody.clone() },
+            Contact { subscription: approved, ..nobody.clone() },
+            Contact { subscription: pending, ..nobody },
+        ] {
+            assert!(!contact.is_gone(), "{contact:?}");
+        }
+    }
+}
