@@ -95,6 +95,8 @@ stanza_faults! {
     Conflict "conflict" "cancel" "Its id was used before for another message.";
     FeatureNotImplemented "feature-not-implemented" "cancel" "It is not there yet.";
     ItemNotFound "item-not-found" "cancel" "There is no such thing.";
+    NotAcceptable "not-acceptable" "modify" "It does not meet what is required of it.";
+    NotAllowed "not-allowed" "cancel" "Nobody may do that.";
     JidMalformed "jid-malformed" "modify" "An address that is none here.";
     PolicyViolation "policy-violation" "modify" "It is larger than allowed.";
     RemoteServerNotFound "remote-server-not-found" "cancel" "Another domain, which is not reached.";
@@ -117,8 +119,10 @@ impl StanzaFault {
             | ChatFault::Unchanged
             | ChatFault::UnknownMessage
             | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
+            // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
+            ChatFault::Blocked => StanzaFault::NotAcceptable,
             ChatFault::Conflict => StanzaFault::Conflict,
-            ChatFault::TooLarge => StanzaFault::PolicyViolation,
+            ChatFault::TooLarge | ChatFault::ContactsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,
             ChatFault::Busy | ChatFault::StoreFull | ChatFault::StoreFailed => {
                 StanzaFault::ResourceConstraint

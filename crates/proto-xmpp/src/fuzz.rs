@@ -4,10 +4,12 @@
 
 use crate::scan::Scan;
 use crate::server::tests::harness::{
-    BIND, HEADER, Side, auth, in_state, message, now, page, words, yes,
+    BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
 };
 use base::prng::Prng;
-use model::chat::{ChatDelivery, ChatFault, ChatRequest, LoginRefused, SessionEnd};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, Contact, ContactList, LoginRefused, PeopleAsk, SessionEnd,
+};
 use model::close::CloseReason;
 use model::session::Denial;
 use testkit::vector::{self, bent};
@@ -38,6 +40,12 @@ fn corpus() -> Vec<Vec<u8>> {
         "<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>Yz1iaXdz</response>".to_owned(),
         "<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>".to_owned(),
         "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>".to_owned(),
+        "<iq type='get' id='1'><query xmlns='jabber:iq:roster' ver='7'/></iq>".to_owned(),
+        "<iq type='set' id='2'><query xmlns='jabber:iq:roster'><item jid='bob@a.example' \
+         name='B'><group>x</group></item></query></iq>"
+            .to_owned(),
+        "<iq type='set' id='3'><unblock xmlns='urn:xmpp:blocking'/></iq>".to_owned(),
+        "<presence type='subscribe' to='bob@a.example'><status>hi</status></presence>".to_owned(),
     ];
     stanzas.chain(steps).map(String::into_bytes).collect()
 }
@@ -62,6 +70,23 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         ChatRequest::Send { number, .. } => match rng.below(2) {
             0 => failed(*number),
             _ => ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false },
+        },
+        ChatRequest::People(asked) => match (&asked.ask, rng.below(3)) {
+            (_, 0) => failed(asked.number),
+            (PeopleAsk::Contacts { .. }, is_whole) => {
+                let mut contact = Contact::nobody(address("bob"));
+                contact.is_listed = rng.below(2) == 0;
+                (contact.is_blocked, contact.name) = (true, "<Bob>".into());
+                let contacts = vec![std::sync::Arc::new(contact)];
+                let (number, is_whole) = (asked.number, is_whole == 1);
+                ChatDelivery::Contacts(Box::new(ContactList {
+                    number,
+                    is_whole,
+                    version: 7,
+                    contacts,
+                }))
+            }
+            _ => ChatDelivery::Done { number: asked.number },
         },
         ChatRequest::Pull { number, after, .. } => match rng.below(4) {
             0 => failed(*number),

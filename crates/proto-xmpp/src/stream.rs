@@ -116,7 +116,9 @@ pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
 pub fn write_session_features(out: &mut Vec<u8>) {
     let text = format!(
         "<stream:features><bind xmlns='{BIND}'><required/></bind>\
-         <session xmlns='{SESSION}'><optional/></session><sm xmlns='{SM}'/></stream:features>"
+         <session xmlns='{SESSION}'><optional/></session><sm xmlns='{SM}'/>\
+         <ver xmlns='urn:xmpp:features:rosterver'/><sub xmlns='urn:xmpp:features:pre-approval'/>\
+         </stream:features>"
     );
     out.extend_from_slice(text.as_bytes());
 }

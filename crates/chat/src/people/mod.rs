@@ -70,8 +70,6 @@ pub(crate) struct People {
     ready: VecDeque<TimelineId>,
     /// Accounts that have said too much of it, and when they may again.
     held: BTreeSet<(Instant, TimelineId)>,
-    /// The last number given to a wish.
-    last: u64,
 }
 
 /// Who blocked whom and waits for it to be so everywhere.
@@ -148,6 +146,12 @@ impl Person {
     fn is_idle(&self) -> bool {
         let is_quiet = self.line.is_empty() && self.sessions.is_empty() && self.walks.is_idle();
         is_quiet && self.step.is_ready() && self.ties.values().all(|tie| tie.owes == 0)
+    }
+
+    /// The version that a change has. It is above all before, also of contacts that are not known
+    /// any more: so a wish is named by it, too.
+    fn next_version(&self, now: Now) -> u64 {
+        now.wall_ms.max(self.version + 1)
     }
 
     fn weight(&self) -> usize {

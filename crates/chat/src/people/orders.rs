@@ -11,7 +11,7 @@ use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::*;
-use model::id::{ConnRef, MessageId};
+use model::id::ConnRef;
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -129,8 +129,7 @@ impl Chat {
         if let Some(peer) = peer {
             tie.is_now(peer);
         }
-        let last = self.people.last.max(tie.asked).max(tie.block);
-        let number = MessageId::after(last, now.wall_ms, self.settings.node).0;
+        let number = person.next_version(now);
         let is_block = matches!(order, ContactOrder::Block | ContactOrder::Unblock);
         let mut result = wish(&mut tie, order, number);
         let most = self.settings.limits.chat.contacts_an_account_max as usize;
@@ -141,7 +140,6 @@ impl Chat {
         if let Err(fault) = result {
             return self.answer_people(wait, Err(fault), fx);
         }
-        self.people.last = number;
         let then = if is_block { Then::AnswerLater(wait) } else { Then::Answer(wait) };
         self.change_tie(now, inbox, Box::new(Change { tie, said: None, then }), fx);
     }

@@ -188,7 +188,7 @@ impl Chat {
         }
         let is_news = before.is_none_or(|before| before.contact != change.tie.contact);
         if is_news {
-            let version = now.wall_ms.max(person.version + 1);
+            let version = person.next_version(now);
             Arc::make_mut(&mut change.tie.contact).version = version;
         }
         if change.tie.owes == 0 || person.is_marked {

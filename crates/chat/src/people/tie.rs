@@ -8,7 +8,7 @@
 //! ```
 //! Numbers are little-endian. What one home has to tell the other is not a list of words: it
 //! follows from the state, and is said until the other has it. Each wish to see the other has a
-//! number, and what is said of it names that, so a word that comes late is known for what it is.
+//! number, which rises, and what is said of it names that, so a word that comes late is known for what it is.
 //! Invariant: when neither home owes the other anything, a state of one is that of the other seen
 //! from there.
 
@@ -155,13 +155,18 @@ impl Tie {
     /// The contact has said this of the account. Whether sessions hear of it.
     pub(crate) fn hears(&mut self, verb: SubscriptionVerb, word: &TieWord) -> bool {
         let TieWord { number, greeting, .. } = word;
+        if verb == SubscriptionVerb::Subscribe && self.contact.is_blocked {
+            // A new wish says that the one before was taken back; more of it is not heard.
+            let is_new = *number > self.asking;
+            let last = TieWord { number: self.asking, ..word.clone() };
+            return is_new && self.hears(SubscriptionVerb::Unsubscribe, &last);
+        }
         let before = self.subscription();
         let is_of_now = match verb {
             // One that was answered or taken back comes late.
             SubscriptionVerb::Subscribe => {
                 let is_open = before.from != Half::None;
-                let is_new = *number > self.asking || *number == self.asking && is_open;
-                is_new && !self.contact.is_blocked
+                *number > self.asking || *number == self.asking && is_open
             }
             SubscriptionVerb::Unsubscribe => *number >= self.asking,
             SubscriptionVerb::Subscribed => *number == self.asked,
@@ -411,6 +416,24 @@ mod tests {
         ann.is_heard(late[0].verb, late[0].number);
         pass(&mut ann, &mut bob);
         assert_eq!((bob.subscription(), ann.owes), (Subscription::default(), 0));
+    }
+
+    #[test]
+    fn who_is_blocked_is_not_heard_but_what_it_took_back_is_gone() {
+        let (mut ann, mut bob) = (tie("bob", 2), tie("ann", 1));
+        ann.says(SubscriptionVerb::Subscribe, 5);
+        pass(&mut ann, &mut bob);
+        bob.says(SubscriptionVerb::Subscribed, 0);
+        pass(&mut bob, &mut ann);
+        Arc::make_mut(&mut bob.contact).is_blocked = true;
+        ann.says(SubscriptionVerb::Unsubscribe, 0);
+        ann.says(SubscriptionVerb::Subscribe, 6);
+        pass(&mut ann, &mut bob);
+        assert_eq!((bob.subscription().from, bob.owes), (Half::None, 0));
+        Arc::make_mut(&mut bob.contact).is_blocked = false;
+        ann.says(SubscriptionVerb::Subscribe, 7);
+        pass(&mut ann, &mut bob);
+        assert_eq!(bob.subscription().from, Half::Pending, "asked again, it is heard");
     }
 
     #[test]

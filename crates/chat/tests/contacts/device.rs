@@ -70,6 +70,7 @@ impl Device {
             binds: false,
             password: proves.then(|| b"secret"[..].into()),
             method: None,
+            bindings: None,
             certificate: None,
             peer: ([127, 0, 0, 1], 1).into(),
             near: true,

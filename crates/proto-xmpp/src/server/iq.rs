@@ -1,11 +1,12 @@
 //! Questions of a bound device, and their answers (RFC 6120 8.2.3).
 //!
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
-//! is (XEP-0030), version (XEP-0092), time (XEP-0202), an empty roster (RFC 6121 2), carbons
-//! (XEP-0280). Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is
+//! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
+//! goes to `features`. Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is
 //! told who exists or who is there.
 
 use super::Out;
+use super::features::BLOCKING;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
@@ -20,10 +21,10 @@ const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
 const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 const VERSION: &str = "jabber:iq:version";
 const TIME: &str = "urn:xmpp:time";
-const ROSTER: &str = "jabber:iq:roster";
 
 /// What the server says that it does.
-const SERVER_FEATURES: [&str; 6] = [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS];
+const SERVER_FEATURES: [&str; 7] =
+    [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING];
 
 /// What an account says that it does.
 const ACCOUNT_FEATURES: [&str; 3] = [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0"];
@@ -59,6 +60,9 @@ impl Session {
             },
             None => Asked::Account,
         };
+        if whom == Asked::Account && self.asks_people(&asked, (is_set, about), out) {
+            return;
+        }
         match self.answer(now, &asked, (is_set, whom)) {
             Ok(inner) => {
                 let reply = StanzaReply { name: "iq", from: to.as_deref(), to: self.jid(), id };
@@ -88,7 +92,6 @@ impl Session {
         asked: &Element<'_, '_>,
         (is_set, whom): (bool, Asked),
     ) -> Result<String, StanzaFault> {
-        let is_own = whom == Asked::Account;
         match (asked.name(), asked.namespace(), is_set) {
             ("ping", PING, false) => Ok(String::new()),
             ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
@@ -104,8 +107,6 @@ impl Session {
                 "<time xmlns='{TIME}'><tzo>+00:00</tzo><utc>{}</utc></time>",
                 timestamp(now.wall_ms)
             )),
-            ("query", ROSTER, false) if is_own => Ok(format!("<query xmlns='{ROSTER}'/>")),
-            ("query", ROSTER, true) if is_own => Err(StanzaFault::FeatureNotImplemented),
             ("enable" | "disable", CARBONS, true) => {
                 self.set(Session::CARBONS, asked.name() == "enable");
                 Ok(String::new())

@@ -6,6 +6,7 @@
 //! answered by an error with its id; one that was is not answered.
 
 use super::acks::Acks;
+use super::features::{self, Asking};
 use super::inbox::Reading;
 use super::opening::closing;
 use super::{End, Out};
@@ -26,6 +27,9 @@ use model::timeline::Seq;
 
 /// How long a device may take to answer a ping after its silence, milliseconds.
 const PONG_MS: u32 = 30_000;
+
+/// From here on numbers are those of questions of people, below of messages.
+const PEOPLE: u32 = 1 << 31;
 
 /// A bound device.
 pub(super) struct Session {
@@ -53,7 +57,11 @@ pub(super) struct Busy {
     framer: Framer,
     /// Messages that are with the service.
     sends: Vec<Sending>,
-    /// The last number that one of them was given.
+    /// Questions of people that are with the service.
+    pub(super) asks: Vec<Asking>,
+    /// The last number that one of them was given, below [`PEOPLE`].
+    asked: u32,
+    /// The last number that a message was given.
     last: u32,
     /// The last place of the inbox that is known to be taken.
     pub(super) head: Seq,
@@ -69,6 +77,11 @@ struct Sending {
 }
 
 impl Busy {
+    /// What is not answered.
+    fn waiting(&self) -> usize {
+        self.sends.len() + self.asks.len()
+    }
+
     /// The place of the first message that is not answered.
     pub(super) fn first_unanswered(&self) -> Option<u32> {
         self.sends.iter().find_map(|sending| sending.place)
@@ -91,6 +104,13 @@ impl Session {
 
     /// Its stream is in a WebSocket.
     pub(super) const IN_WEB_SOCKET: u16 = 64;
+
+    /// It has asked for the roster, and is told of changes.
+    pub(super) const FOLLOWS: u16 = 128;
+    /// Likewise, for the block list.
+    pub(super) const BLOCKS: u16 = 256;
+    /// It has said that it is there, with whatever priority.
+    pub(super) const THERE: u16 = 512;
 
     pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
         Session {
@@ -142,7 +162,7 @@ impl Session {
         let is_reading = self.has(Session::READING);
         let place = self.place;
         self.busy.take_if(|busy| {
-            !is_reading && busy.framer.is_between() && busy.sends.is_empty() && busy.head <= place
+            !is_reading && busy.framer.is_between() && busy.waiting() == 0 && busy.head <= place
         });
     }
 
@@ -160,7 +180,7 @@ impl Session {
         let requests_max = usize::from(input.limits.chat.requests_a_session_max);
         while !input.rest().is_empty() {
             let busy = self.busy();
-            if busy.sends.len() >= requests_max {
+            if busy.waiting() >= requests_max {
                 self.hold(out);
                 break;
             }
@@ -282,13 +302,15 @@ impl Session {
         self.counts_sent();
     }
 
-    /// The device says whether it is there (RFC 6121 4.2, 4.5). Nobody else is told: there are no
-    /// contacts.
+    /// The device says whether it is there (RFC 6121 4.2, 4.5), or something of a subscription (3).
     fn presence(&mut self, presence: &Element<'_, '_>, out: &mut Out) {
         let (id, to) = (presence.attribute("id"), presence.attribute("to"));
         let kind = kind(presence);
-        if matches!(&*kind, "error" | "probe" | "unsubscribe" | "unsubscribed") {
-            return;
+        if matches!(&*kind, "error" | "probe") {
+            return; // homes ask each other themselves
+        }
+        if let Some(verb) = features::says(presence) {
+            return self.says_of(presence, verb, out);
         }
         if let Some(to) = to.as_deref().filter(|to| !self.is_own(to)) {
             let fault = match (Jid::parse(to), &*kind) {
@@ -301,7 +323,10 @@ impl Session {
         }
         match &*kind {
             "" => self.is_there(presence, out),
-            "unavailable" => self.set(Session::AVAILABLE, false),
+            "unavailable" => {
+                self.set(Session::AVAILABLE, false);
+                self.says_presence(presence, false, out);
+            }
             _ => {
                 let about = (id.as_deref(), to.as_deref());
                 self.refuse("presence", about, StanzaFault::BadRequest, out);
@@ -330,6 +355,7 @@ impl Session {
         self.counts_sent();
         let was = self.has(Session::AVAILABLE);
         self.set(Session::AVAILABLE, wants);
+        self.says_presence(presence, true, out);
         if wants && !was {
             self.read_inbox(out);
         }
@@ -341,8 +367,13 @@ impl Session {
             ChatDelivery::Sent { number, .. } => self.answered(number, None, out),
             ChatDelivery::Failed { number, why } => match number {
                 Reading::NUMBER => self.reading_failed(now, out),
+                number if self.people_done(number, Some(why), out) => {}
                 number => self.answered(number, Some(why), out),
             },
+            ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
+            ChatDelivery::Contacts(list) => self.contacts(&list, out),
+            ChatDelivery::Contact(change) => self.contact_changed(&change, out),
+            ChatDelivery::Presence(presence) => self.write_presence(&presence, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(&page, out),
             ChatDelivery::Message { seq, message } => self.delivered(seq, &message, out),
@@ -371,10 +402,29 @@ impl Session {
             self.refuse("message", about, StanzaFault::of(why, is_far), out);
         }
         self.pay_ack(out);
+        self.releases(out);
+    }
+
+    /// Something was answered: more may be read.
+    pub(super) fn releases(&mut self, out: &mut Out) {
         if self.has(Session::HELD) {
             self.set(Session::HELD, false);
             out.hold(false);
         }
+    }
+
+    /// So many numbers for questions of people: the first of them.
+    pub(super) fn numbers(&mut self, count: u32) -> u32 {
+        let busy = self.busy();
+        let first = PEOPLE + busy.asked;
+        busy.asked = (busy.asked + count) % (PEOPLE / 2);
+        first
+    }
+
+    /// A number for what the server itself asks.
+    pub(super) fn name_one(&mut self) -> u32 {
+        self.named = self.named.wrapping_add(1);
+        self.named
     }
 
     /// Nothing was heard for long: it is asked whether it is there, once.

@@ -4,6 +4,7 @@ mod acks;
 pub(crate) mod harness;
 mod inbox;
 mod login;
+mod people;
 mod session;
 mod web_socket;
 

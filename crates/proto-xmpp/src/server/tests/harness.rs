@@ -7,6 +7,7 @@ use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatDelivery, ChatMessage, ChatRequest, ClientMessageId, Content, InboxPage, LoggedIn,
+    PeopleAsk,
 };
 use model::id::SessionRef;
 use model::link::{Link, Protocol, TlsFacts};
@@ -127,7 +128,7 @@ pub(crate) fn available() -> Side {
     let mut side = bound();
     says(&mut side, "<presence/>");
     told(&mut side, ChatDelivery::Standing { number: 0, cursor: 12, head: 12 });
-    side.take_words();
+    is_told(&mut side);
     side
 }
 
@@ -186,6 +187,18 @@ pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
     seen
 }
 
+/// What it asks the service for, but to tell others how it is there.
 pub(crate) fn words(side: &mut Side) -> Vec<ChatRequest> {
-    side.take_words_as::<ChatRequest>()
+    let is_presence = |word: &ChatRequest| matches!(word, ChatRequest::People(asked) if matches!(asked.ask, PeopleAsk::Present(_)));
+    let words = side.take_words_as::<ChatRequest>().into_iter();
+    words.filter(|word| !is_presence(word)).collect()
+}
+
+/// The service has done all that it was asked about people.
+pub(crate) fn is_told(side: &mut Side) {
+    for word in side.take_words_as::<ChatRequest>() {
+        if let ChatRequest::People(asked) = word {
+            told(side, ChatDelivery::Done { number: asked.number });
+        }
+    }
 }

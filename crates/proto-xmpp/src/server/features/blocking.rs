@@ -1,0 +1,77 @@
+//! Blocking (XEP-0191): accounts that are blocked, by their bare JIDs.
+
+use super::{Asking, What, contact_of, escaped, wish};
+use crate::fault::StanzaFault;
+use crate::scan::Element;
+use crate::server::Out;
+use crate::server::session::Session;
+use model::chat::{Contact, ContactList, ContactOrder, PeopleAsk};
+
+pub(in crate::server) const BLOCKING: &str = "urn:xmpp:blocking";
+
+/// Accounts that one stanza blocks or unblocks.
+const ITEMS_MAX: usize = 64;
+
+type Wanted = (What, Vec<PeopleAsk>);
+
+impl Session {
+    /// The block list is wanted (3.2); from now on changes are told (3.3).
+    pub(super) fn wants_blocked(&mut self) -> Wanted {
+        self.set(Session::BLOCKS, true);
+        (What::Blocked, vec![PeopleAsk::Contacts { after: None }])
+    }
+
+    /// Accounts are blocked (3.3) or unblocked (3.4); all of them, if none is named (3.5).
+    pub(super) fn blocks(&mut self, asked: &Element<'_, '_>) -> Result<Wanted, StanzaFault> {
+        let is_block = asked.name() == "block";
+        let items: Vec<_> = asked.children().filter(|item| item.is("item", BLOCKING)).collect();
+        if items.is_empty() {
+            return match is_block {
+                true => Err(StanzaFault::BadRequest),
+                false => Ok((What::UnblockAll, vec![PeopleAsk::Contacts { after: None }])),
+            };
+        }
+        if items.len() > ITEMS_MAX {
+            return Err(StanzaFault::PolicyViolation);
+        }
+        let one = |item: &Element<'_, '_>| {
+            let order = if is_block { ContactOrder::Block } else { ContactOrder::Unblock };
+            Ok(wish(contact_of(item.attribute("jid").as_deref())?, order))
+        };
+        let asks = items.iter().map(one).collect::<Result<Vec<_>, StanzaFault>>()?;
+        Ok((What::Order, asks))
+    }
+
+    pub(super) fn write_blocked(&mut self, asking: &Asking, list: &ContactList, out: &mut Out) {
+        let blocked = list.contacts.iter().filter(|contact| contact.is_blocked);
+        let items: String = blocked.map(|contact| item(contact)).collect();
+        let inner = format!("<blocklist xmlns='{BLOCKING}'>{items}</blocklist>");
+        self.answer_asking(asking, &inner, out);
+    }
+
+    pub(super) fn unblock_all(&mut self, asking: Asking, list: &ContactList, out: &mut Out) {
+        let blocked = list.contacts.iter().filter(|contact| contact.is_blocked);
+        let one = |contact: &std::sync::Arc<Contact>| {
+            wish(contact.address.clone(), ContactOrder::Unblock)
+        };
+        let asks: Vec<PeopleAsk> = blocked.map(one).collect();
+        if asks.is_empty() {
+            return self.answer_asking(&asking, "", out);
+        }
+        let about = (asking.id.as_deref(), asking.to.as_deref());
+        self.ask_people((What::Order, about), asks, out);
+    }
+
+    /// A resource that has asked for the block list is told of each change of it.
+    pub(super) fn tell_block(&mut self, contact: &Contact, out: &mut Out) {
+        if self.has(Session::BLOCKS) {
+            let verb = if contact.is_blocked { "block" } else { "unblock" };
+            let item = item(contact);
+            self.push(&format!("<{verb} xmlns='{BLOCKING}'>{item}</{verb}>"), out);
+        }
+    }
+}
+
+fn item(contact: &Contact) -> String {
+    format!("<item jid='{}'/>", escaped(contact.address.as_str()))
+}

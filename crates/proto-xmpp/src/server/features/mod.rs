@@ -1,0 +1,187 @@
+//! People by XMPP: rosters, subscriptions, presence and blocking.
+//!
+//! What is asked of the service is remembered until it answers, by number: with which stanza it
+//! was asked, and how that is answered. Nothing of a roster is kept here. Invariant: each question
+//! is answered once, with its id.
+
+mod blocking;
+mod presence;
+mod roster;
+
+pub(super) use blocking::BLOCKING;
+pub(super) use presence::says;
+
+use super::Out;
+use super::session::Session;
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::scan::Element;
+use crate::stanza::StanzaReply;
+use model::account::{AccountAddress, Addressee};
+use model::chat::{
+    ChatFault, ChatRequest, ContactChange, ContactList, ContactOrder, ContactWish, PeopleAsk,
+    PeopleRequest,
+};
+
+/// A question of people that is with the service.
+pub(super) struct Asking {
+    /// The numbers of what was asked: so many from here on, of which so many are not answered.
+    first: u32,
+    count: u32,
+    left: u32,
+    what: What,
+    id: Option<Box<str>>,
+    to: Option<Box<str>>,
+    /// Why something of it was not done.
+    fault: Option<ChatFault>,
+}
+
+/// How it is answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// The roster; whether the client knows versions.
+    Roster(bool),
+    /// A question that is answered by "done".
+    Order,
+    /// The block list.
+    Blocked,
+    /// All who are blocked are to be so no longer.
+    UnblockAll,
+    /// Presence: answered only if it is refused.
+    Presence,
+}
+
+impl Asking {
+    fn has(&self, number: u32) -> bool {
+        number.wrapping_sub(self.first) < self.count
+    }
+}
+
+impl Session {
+    /// Asks the service about people; one answer is due for all of it.
+    fn ask_people(
+        &mut self,
+        (what, (id, to)): (What, (Option<&str>, Option<&str>)),
+        asks: Vec<PeopleAsk>,
+        out: &mut Out,
+    ) {
+        let count = asks.len() as u32;
+        let first = self.numbers(count);
+        let [id, to] = [id, to].map(|text| text.map(Box::from));
+        let asking = Asking { first, count, left: count, what, id, to, fault: None };
+        self.busy().asks.push(asking);
+        for (at, ask) in (0..).zip(asks) {
+            let (session, number) = (self.session, first.wrapping_add(at));
+            out.say(ChatRequest::People(Box::new(PeopleRequest { session, number, ask })));
+        }
+    }
+
+    /// A question about people of the own account, if it is one. False: it is another one's.
+    pub(super) fn asks_people(
+        &mut self,
+        asked: &Element<'_, '_>,
+        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        out: &mut Out,
+    ) -> bool {
+        let wanted = match (asked.name(), asked.namespace(), is_set) {
+            ("query", roster::ROSTER, false) => Ok(self.wants_roster(asked)),
+            ("query", roster::ROSTER, true) => self.sets_item(asked),
+            ("blocklist", BLOCKING, false) => Ok(self.wants_blocked()),
+            ("block" | "unblock", BLOCKING, true) => self.blocks(asked),
+            _ => return false,
+        };
+        match wanted {
+            Ok((what, asks)) => self.ask_people((what, about), asks, out),
+            Err(fault) => self.refuse("iq", about, fault, out),
+        }
+        true
+    }
+
+    /// The service has done something that was asked of people, or not. False: it was not that.
+    pub(super) fn people_done(
+        &mut self,
+        number: u32,
+        why: Option<ChatFault>,
+        out: &mut Out,
+    ) -> bool {
+        let asks = &mut self.busy().asks;
+        let Some(at) = asks.iter().position(|asking| asking.has(number)) else { return false };
+        asks[at].left -= 1;
+        asks[at].fault = asks[at].fault.or(why);
+        if asks[at].left == 0 {
+            let asking = asks.remove(at);
+            self.answer_asking(&asking, "", out);
+            self.releases(out);
+        }
+        true
+    }
+
+    /// Answers a question by this, unless it was refused.
+    fn answer_asking(&mut self, asking: &Asking, inner: &str, out: &mut Out) {
+        let about = (asking.id.as_deref(), asking.to.as_deref());
+        let name = if asking.what == What::Presence { "presence" } else { "iq" };
+        if let Some(why) = asking.fault {
+            let jid = about.1.and_then(Jid::parse);
+            let is_far = jid.is_some_and(|jid| *jid.domain != *self.domain());
+            return self.refuse(name, about, StanzaFault::of(why, is_far), out);
+        }
+        if asking.what != What::Presence {
+            let reply = StanzaReply { name, from: about.1, to: self.jid(), id: about.0 };
+            reply.result(inner, out.bytes());
+            self.counts_sent();
+        }
+    }
+
+    /// The contacts, or those that changed.
+    pub(super) fn contacts(&mut self, list: &ContactList, out: &mut Out) {
+        let asks = &mut self.busy().asks;
+        let Some(at) = asks.iter().position(|asking| asking.has(list.number)) else { return };
+        let asking = asks.remove(at);
+        match asking.what {
+            What::Roster(is_versioned) => self.write_roster(&asking, (list, is_versioned), out),
+            What::Blocked => self.write_blocked(&asking, list, out),
+            What::UnblockAll => self.unblock_all(asking, list, out),
+            What::Order | What::Presence => self.answer_asking(&asking, "", out),
+        }
+        self.releases(out);
+    }
+
+    /// A contact has changed, or said something.
+    pub(super) fn contact_changed(&mut self, change: &ContactChange, out: &mut Out) {
+        if let Some(said) = change.said {
+            self.write_said(&change.contact, said, out);
+        }
+        if change.is_news && self.has(Session::FOLLOWS) {
+            self.push_item(&change.contact, change.contact.version, out);
+        }
+        self.tell_block(&change.contact, out);
+    }
+
+    /// Writes a set of the server's own (RFC 6121 2.1.6); the answer does not matter.
+    fn push(&mut self, inner: &str, out: &mut Out) {
+        let id = format!("push{}", self.name_one());
+        let reply = StanzaReply { name: "iq", from: None, to: self.jid(), id: Some(&id) };
+        reply.open("set", out.bytes());
+        out.bytes().extend_from_slice(inner.as_bytes());
+        reply.close(out.bytes());
+        self.counts_sent();
+    }
+}
+
+/// Whom a JID of a contact names: an account, not a device of it.
+fn contact_of(jid: Option<&str>) -> Result<AccountAddress, StanzaFault> {
+    let jid = jid.ok_or(StanzaFault::BadRequest)?;
+    let jid = Jid::parse(jid).ok_or(StanzaFault::JidMalformed)?;
+    jid.account.filter(|account| !account.is_group()).ok_or(StanzaFault::ItemNotFound)
+}
+
+fn wish(contact: AccountAddress, order: ContactOrder) -> PeopleAsk {
+    PeopleAsk::Wish(Box::new(ContactWish { contact: Addressee::from(contact), order }))
+}
+
+/// A text as XML has it.
+fn escaped(text: &str) -> String {
+    let mut out = Vec::new();
+    crate::text::put_value(text, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,141 @@
+//! Presence and subscriptions (RFC 6121 3, 4): what a resource says of itself and to contacts, and
+//! what it is told of them.
+
+use super::{What, contact_of, wish};
+use crate::fault::StanzaFault;
+use crate::scan::{CLIENT, Element};
+use crate::server::Out;
+use crate::server::session::Session;
+use crate::stanza::{StanzaReply, kind};
+use crate::text;
+use model::chat::{
+    Availability, Contact, ContactOrder, PeopleAsk, Presence, Show, SubscriptionVerb,
+};
+
+/// The shows of RFC 6121 4.7.2.1.
+const SHOWS: [(&str, Show); 4] = [
+    ("chat", Show::Chat),
+    ("away", Show::Away),
+    ("xa", Show::ExtendedAway),
+    ("dnd", Show::DoNotDisturb),
+];
+
+/// What a stanza of presence says of a subscription, if it does.
+pub(in crate::server) fn says(presence: &Element<'_, '_>) -> Option<SubscriptionVerb> {
+    let kind = kind(presence);
+    SubscriptionVerb::ALL.into_iter().find(|verb| verb.word() == kind)
+}
+
+impl Session {
+    /// It is there, like this; or not any more. It is told to whoever may know.
+    pub(in crate::server) fn says_presence(
+        &mut self,
+        presence: &Element<'_, '_>,
+        is_there: bool,
+        out: &mut Out,
+    ) {
+        let availability = is_there.then(|| Box::new(availability(presence)));
+        let id = presence.attribute("id");
+        self.set(Session::THERE, is_there);
+        let asks = vec![PeopleAsk::Present(availability)];
+        self.ask_people((What::Presence, (id.as_deref(), None)), asks, out);
+    }
+
+    /// It says something of a subscription (3).
+    pub(in crate::server) fn says_of(
+        &mut self,
+        presence: &Element<'_, '_>,
+        verb: SubscriptionVerb,
+        out: &mut Out,
+    ) {
+        let (id, to) = (presence.attribute("id"), presence.attribute("to"));
+        let about = (id.as_deref(), to.as_deref());
+        let contact = contact_of(about.1).map_err(|fault| match fault {
+            StanzaFault::ItemNotFound => StanzaFault::ServiceUnavailable,
+            fault => fault,
+        });
+        match contact {
+            Ok(contact) => {
+                let status = presence.child("status", CLIENT).map(|status| status.text());
+                let order = ContactOrder::Say(verb, status.unwrap_or_default().into());
+                self.ask_people((What::Presence, about), vec![wish(contact, order)], out);
+            }
+            Err(fault) => self.refuse("presence", about, fault, out),
+        }
+    }
+
+    /// A contact has said something of a subscription.
+    pub(super) fn write_said(&mut self, contact: &Contact, verb: SubscriptionVerb, out: &mut Out) {
+        let is_asking = verb == SubscriptionVerb::Subscribe;
+        if !self.has(if is_asking { Session::THERE } else { Session::FOLLOWS }) {
+            return;
+        }
+        let from = Some(contact.address.as_str());
+        let head = StanzaReply { name: "presence", from, to: self.account(), id: None };
+        head.open(verb.word(), out.bytes());
+        if is_asking && !contact.greeting.is_empty() {
+            put("status", &contact.greeting, out.bytes());
+        }
+        head.close(out.bytes());
+        self.counts_sent();
+    }
+
+    /// Somebody came, went or is there otherwise.
+    pub(in crate::server) fn write_presence(&mut self, presence: &Presence, out: &mut Out) {
+        let Presence { from, device, availability } = presence;
+        let device = device.as_deref();
+        if from.as_str() == self.account() && device == Some(self.resource()) {
+            return; // it was told when it said so
+        }
+        let from = match device {
+            Some(device) => format!("{from}/{device}"),
+            None => from.to_string(),
+        };
+        let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
+        let Some(how) = availability else {
+            head.open("unavailable", out.bytes());
+            head.close(out.bytes());
+            return self.counts_sent();
+        };
+        head.open("", out.bytes());
+        if let Some((word, _)) = SHOWS.iter().find(|(_, show)| *show == how.show) {
+            put("show", word, out.bytes());
+        }
+        if !how.status.is_empty() {
+            put("status", &how.status, out.bytes());
+        }
+        if how.priority != 0 {
+            put("priority", &how.priority.to_string(), out.bytes());
+        }
+        out.bytes().extend_from_slice(&how.extra);
+        head.close(out.bytes());
+        self.counts_sent();
+    }
+}
+
+/// What a stanza says of a resource. Whatever is not of RFC 6121 goes along as it is.
+fn availability(presence: &Element<'_, '_>) -> Availability {
+    let text = |name: &str| presence.child(name, CLIENT).map(|child| child.text());
+    let show = text("show").unwrap_or_default();
+    let show = SHOWS.iter().find(|(word, _)| *word == show.trim());
+    let priority = text("priority").and_then(|priority| priority.trim().parse().ok());
+    let mut extra = Vec::new();
+    for child in presence.children() {
+        let is_ours = ["show", "status", "priority"].iter().any(|name| child.is(name, CLIENT));
+        if !is_ours {
+            extra.extend_from_slice(child.whole().as_bytes());
+        }
+    }
+    Availability {
+        show: show.map_or(Show::Here, |(_, show)| *show),
+        status: text("status").unwrap_or_default().into(),
+        priority: priority.unwrap_or(0),
+        extra: extra.into(),
+    }
+}
+
+fn put(name: &str, content: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("<{name}>").as_bytes());
+    text::put(content, out);
+    out.extend_from_slice(format!("</{name}>").as_bytes());
+}
