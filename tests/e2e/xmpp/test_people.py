@@ -19,7 +19,7 @@ class Friend(people.Person):
         client.roster.auto_subscribe = False
         for kind in ("presence_subscribe", "presence_subscribed", "presence_unsubscribe",
                      "presence_unsubscribed", "presence_available", "presence_unavailable",
-                     "presence_error", "roster_update"):
+                     "presence_away", "presence_error", "roster_update"):
             queue = self.queues[kind] = asyncio.Queue()
             client.add_event_handler(kind, queue.put_nowait)
 
@@ -54,6 +54,8 @@ class Friend(people.Person):
 
 
 class Friends(people.People):
+    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
+
     def friend(self, name, resource=""):
         jid = f"{name}@localhost" + (f"/{resource}" if resource else "")
         friend = Friend(self.server.ports["xmpp"][1], jid, f"secret of {name}")
@@ -80,9 +82,7 @@ class Contacts(Friends):
         _, his = await self.befriend(ann, bob)
         await ann.item(his, "both")
         bob.client.send_presence(pshow="away", pstatus="tea & cake", ppriority=3)
-        seen = await ann.comes(his)
-        while seen["type"] != "away":
-            seen = await ann.comes(his)
+        seen = await ann.until("presence_away", his)
         self.assertEqual((seen["status"], seen["priority"]), ("tea & cake", 3))
         await bob.leave()
         gone = await ann.until("presence_unavailable", his)
@@ -131,7 +131,8 @@ class Contacts(Friends):
         await blocking.block(hers)
         await ann.until("presence_unavailable", his)
         blocked = await blocking.get_blocked(timeout=DEADLINE_S)
-        self.assertEqual({str(jid) for jid in blocked["blocklist"]["items"]}, {hers})
+        items = blocked.xml.iter("{urn:xmpp:blocking}item")
+        self.assertEqual([item.get("jid") for item in items], [hers])
         ann.say(his, "are you there?")
         refused = await ann.next("message_error")
         self.assertEqual(refused["error"]["condition"], "service-unavailable")
