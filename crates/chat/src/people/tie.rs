@@ -8,9 +8,9 @@
 //! ```
 //! Numbers are little-endian. What one home has to tell the other is not a list of words: it
 //! follows from the state, and is said until the other has it. Each wish to see the other has a
-//! number, which rises, and what is said of it names that, so a word that comes late is known for what it is.
-//! Invariant: when neither home owes the other anything, a state of one is that of the other seen
-//! from there.
+//! number, which rises, and what is said of it names that, so a word that comes late is known for
+//! what it is. Invariant: when neither home owes the other anything, a state of one is that of the
+//! other seen from there.
 
 use super::subscription;
 use base::bytes::ByteReader;

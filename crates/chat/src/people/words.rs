@@ -1,8 +1,8 @@
 //! What homes say to each other of two accounts, until it is heard.
 //!
 //! A home says what it owes; the other one writes what it makes of it, and gives a receipt. Words
-//! and receipts may be lost: what is owed is said again after a while, and after a start. Invariant:
-//! a receipt is given when what was said is on stable storage, or changes nothing.
+//! and receipts may be lost: what is owed is said again after a while, and after a start.
+//! Invariant: a receipt is given when what was said is on stable storage, or changes nothing.
 
 use super::store::{Change, Then};
 use super::tie::{OWES_BLOCK, Tie, TieVerb, TieWord};

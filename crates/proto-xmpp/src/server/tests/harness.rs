@@ -189,7 +189,10 @@ pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
 
 /// What it asks the service for, but to tell others how it is there.
 pub(crate) fn words(side: &mut Side) -> Vec<ChatRequest> {
-    let is_presence = |word: &ChatRequest| matches!(word, ChatRequest::People(asked) if matches!(asked.ask, PeopleAsk::Present(_)));
+    let is_presence = |word: &ChatRequest| match word {
+        ChatRequest::People(asked) => matches!(asked.ask, PeopleAsk::Present(_)),
+        _ => false,
+    };
     let words = side.take_words_as::<ChatRequest>().into_iter();
     words.filter(|word| !is_presence(word)).collect()
 }
