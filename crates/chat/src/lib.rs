@@ -48,7 +48,6 @@ mod recalls;
 mod send;
 mod service;
 mod sessions;
-mod tombstones;
 mod waits;
 mod word;
 

@@ -133,7 +133,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         | ChatRequest::Set { .. }
         | ChatRequest::Conversations { .. }
         | ChatRequest::Conversation { .. }
-        | ChatRequest::Recall { .. } => unreachable!("IM has no frame for it"),
+        | ChatRequest::Recall { .. }
+        | ChatRequest::People(_) => unreachable!("IM has no frame for it"),
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
     })
 }

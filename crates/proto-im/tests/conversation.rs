@@ -92,7 +92,8 @@ impl Diary {
             | Up::Set { .. }
             | Up::Conversations { .. }
             | Up::Conversation { .. }
-            | Up::Recall { .. } => panic!("a device of IM does not ask it"),
+            | Up::Recall { .. }
+            | Up::People(_) => panic!("a device of IM does not ask it"),
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]

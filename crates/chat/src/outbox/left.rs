@@ -16,7 +16,7 @@ use crate::groups::state::GroupState;
 use crate::label::{EntryLabel, Route};
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
-use crate::tombstones::{self, Tombstone};
+use crate::recalls::tombstones::{self, Tombstone};
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};

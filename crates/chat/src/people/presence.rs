@@ -40,7 +40,7 @@ impl Chat {
         }
         if comes {
             self.tell_who_waits(inbox, (conn, &device), fx);
-            self.look_for(inbox, None, Some(key));
+            self.look_for_contacts(inbox, None, Some(key));
         }
         if goes && let Some(person) = self.people.known.get_mut(&inbox) {
             person.walks.forget(key);

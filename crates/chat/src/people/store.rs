@@ -217,7 +217,7 @@ impl Chat {
         let (address, contact) = (tie.contact.address.clone(), tie.contact.clone());
         let before = person.ties.get(&address).cloned();
         if before.is_none() && tie.is_over() {
-            return self.changed(now, inbox, (&address, then), fx);
+            return self.tie_changed(now, inbox, (&address, then), fx);
         }
         let before = before.unwrap_or_else(|| {
             self.people.contacts += 1;
@@ -241,17 +241,17 @@ impl Chat {
         }
         match (saw, sees) {
             (true, false) => self.contact_is_hidden(inbox, &address, fx),
-            (false, true) => self.look_for(inbox, Some(&address), None),
+            (false, true) => self.look_for_contacts(inbox, Some(&address), None),
             _ => {}
         }
         if is_new_word {
             self.say_again(now, inbox, &address, fx);
         }
-        self.changed(now, inbox, (&address, then), fx);
+        self.tie_changed(now, inbox, (&address, then), fx);
     }
 
     /// A change is over: whoever waits is told.
-    fn changed(
+    fn tie_changed(
         &mut self,
         now: Now,
         inbox: TimelineId,

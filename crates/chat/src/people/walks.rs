@@ -117,7 +117,7 @@ impl Walks {
 
 impl Chat {
     /// How a contact is there, or all are, is asked for a session or for all.
-    pub(super) fn look_for(
+    pub(super) fn look_for_contacts(
         &mut self,
         inbox: TimelineId,
         contact: Option<&AccountAddress>,

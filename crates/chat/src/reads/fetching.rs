@@ -13,7 +13,7 @@ use crate::envelope;
 use crate::groups::GroupTask;
 use crate::log::{Answered, PendingCall};
 use crate::reads::READINGS_MAX;
-use crate::tombstones::{self, Tombstone};
+use crate::recalls::tombstones::{self, Tombstone};
 use crate::word::{ChatWord, Fetched, Range};
 use crate::{Chat, Effects};
 use base::time::Now;

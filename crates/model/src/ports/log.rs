@@ -283,7 +283,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 16] = [
+    pub const ALL: [Table; 18] = [
         Table::Products,
         Table::Devices,
         Table::Marks,

@@ -10,6 +10,8 @@
 //! asks and however often, so it is there once. Invariant: when a recall is answered, what was
 //! called back is in no page that is asked for afterwards.
 
+pub(crate) mod tombstones;
+
 use crate::accounts::{Waiter, fault_of};
 use crate::envelope::{self, Sender};
 use crate::groups::{self, GroupTask};
@@ -17,7 +19,6 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::send::{SENDS_MAX, StoreWait, conversation_of};
 use crate::sessions::{Asker, Requester};
-use crate::tombstones::{self, Tombstone};
 use crate::waits::Waits;
 use crate::word::{ChatWord, StoreOrder};
 use crate::{Chat, Effects};
@@ -29,6 +30,7 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::log::{Call, Done, Page, Pull, Read, Table, Write};
 use model::pressure::Pressure;
 use model::timeline::{Seq, TimelineId};
+use tombstones::Tombstone;
 
 /// Recalls that may be under way, a shard. One more is answered as busy.
 const RECALLS_MAX: usize = 4_096;
