@@ -73,7 +73,7 @@ impl People {
         let inbox = RowHome::rest(key).and_then(|inbox| inbox.try_into().ok());
         let inbox = inbox.and_then(TimelineId::from_bytes);
         let address = ByteReader::of(VERSION, value).map(ByteReader::rest);
-        let address = address.and_then(|text| address_of(text));
+        let address = address.and_then(address_of);
         let (Some(inbox), Some(address)) = (inbox, address) else { return false };
         self.left.push_back((inbox, address));
         true
@@ -325,8 +325,11 @@ impl Person {
     }
 }
 
-/// What a list shows of a contact: whether it is there, and what of it.
-fn shown(contact: &Contact) -> Option<(&str, &[Box<str>], &'static str, [bool; 2])> {
+/// What a list shows of a contact.
+type Shown<'a> = (&'a str, &'a [Box<str>], &'static str, [bool; 2]);
+
+/// What a list shows of a contact, if it is in it.
+fn shown(contact: &Contact) -> Option<Shown<'_>> {
     let subscription = contact.subscription;
     let asks = subscription.to == model::chat::Half::Pending;
     contact.is_listed.then_some((

@@ -213,8 +213,8 @@ impl Chat {
         let is_here = shard == self.settings.shard;
         match &walk.what {
             What::Tell(devices) => {
-                let of = |device: &Box<str>| (device.clone(), person.state_of(device));
-                let states = devices.iter().map(of).collect();
+                let states = devices.iter().map(|device| (device.clone(), person.state_of(device)));
+                let states = states.collect();
                 let to = ties.filter(|tie| tie.is_seen()).filter_map(|tie| tie.peer).collect();
                 let told = PresenceTold { number, from, by, states, to };
                 match is_here {
