@@ -8,7 +8,7 @@ mod conversation;
 mod fault;
 mod span;
 
-pub use conversation::Conversation;
+pub use conversation::PlannedConversation;
 pub use fault::{Fault, FaultKind, Network};
 pub use span::Span;
 
@@ -36,7 +36,7 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// Conversations of many, that stages make and groups of clients send to (IM).
     #[serde(rename = "conversation", default, skip_serializing_if = "Vec::is_empty")]
-    pub conversations: Vec<Conversation>,
+    pub conversations: Vec<PlannedConversation>,
     /// What happens, in order.
     #[serde(rename = "stage", default)]
     pub stages: Vec<Stage>,

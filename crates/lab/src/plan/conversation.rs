@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Conversations of many that are alike: the groups of an instant messaging service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Conversation {
+pub struct PlannedConversation {
     /// Its name, by which traffic has it for its `topic`.
     pub name: String,
     /// How many there are.

@@ -73,7 +73,7 @@ fn heading(name: &str) -> &str {
         "Group" => "`[[group]]`.",
         "Stage" => "`[[stage]]`.",
         "Arrival" => "`stage.arrive`, `{ shape = \"…\", … }`.",
-        "Conversation" => "`[[conversation]]`.",
+        "PlannedConversation" => "`[[conversation]]`.",
         "Traffic" => "`[[stage.traffic.GROUP]]`.",
         "What" => "`what` of traffic.",
         "Pace" => "`pace` of traffic.",

@@ -6,7 +6,7 @@
 
 use super::heard::may_be;
 use crate::local::recruit;
-use lab::plan::{Conversation, Group, Plan};
+use lab::plan::{Group, Plan, PlannedConversation};
 use std::ops::Range;
 
 /// Accounts of some clients: the formula, and the numbers in it.
@@ -29,12 +29,21 @@ impl Accounts {
 pub(super) type There<'a> = (&'a Group, u32);
 
 /// Inboxes among those of these clients that a message to the conversation stands in.
-pub(super) fn inboxes(plan: &Plan, to: &Conversation, (group, clients): There<'_>) -> Option<u64> {
+pub(super) fn inboxes(
+    plan: &Plan,
+    to: &PlannedConversation,
+    (group, clients): There<'_>,
+) -> Option<u64> {
     Some(members(plan, to, &Accounts::of(group, clients)?)?.iter().map(length).sum())
 }
 
 /// Clients among these that hear what one of those says to the conversation.
-pub(super) fn hears(plan: &Plan, to: &Conversation, by: There<'_>, who: There<'_>) -> Option<u64> {
+pub(super) fn hears(
+    plan: &Plan,
+    to: &PlannedConversation,
+    by: There<'_>,
+    who: There<'_>,
+) -> Option<u64> {
     if who.0.lite {
         return Some(0);
     }
@@ -56,7 +65,7 @@ pub(super) fn hears(plan: &Plan, to: &Conversation, by: There<'_>, who: There<'_
 }
 
 /// The numbers of these accounts that are members, in parts that do not meet.
-fn members(plan: &Plan, to: &Conversation, some: &Accounts) -> Option<Vec<Range<u64>>> {
+fn members(plan: &Plan, to: &PlannedConversation, some: &Accounts) -> Option<Vec<Range<u64>>> {
     let owner = (to.owner.as_str(), 1);
     let named = to.members.iter().map(|(group, clients)| (group.as_str(), *clients));
     let mut parts: Vec<Range<u64>> = Vec::new();

@@ -8,7 +8,7 @@ use super::{End, Runner};
 use crate::local::recruit;
 use crate::run::StagePart;
 use crate::run::parts::WantedConversations;
-use lab::plan::{Conversation, Group, Plan, Traffic};
+use lab::plan::{Group, Plan, PlannedConversation, Traffic};
 use std::collections::BTreeSet;
 
 /// Longest time that conversations of one name are waited for, milliseconds.
@@ -16,7 +16,7 @@ const FOUND_MS_MAX: u64 = 600_000;
 
 impl Runner<'_> {
     /// The plan's conversations of this name.
-    pub(super) fn conversation(&self, name: &str) -> Option<&Conversation> {
+    pub(super) fn conversation(&self, name: &str) -> Option<&PlannedConversation> {
         self.plan.conversations.iter().find(|known| known.name == name)
     }
 
@@ -76,7 +76,7 @@ impl Runner<'_> {
 }
 
 /// What is to be made, with all accounts by name.
-fn wanted(plan: &Plan, known: &Conversation) -> Option<WantedConversations> {
+fn wanted(plan: &Plan, known: &PlannedConversation) -> Option<WantedConversations> {
     let named = |name: &str| plan.groups.iter().find(|group| group.name == name);
     let mut owner: Group = named(&known.owner)?.clone();
     if owner.url.is_empty() {
