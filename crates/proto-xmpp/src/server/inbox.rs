@@ -109,14 +109,17 @@ impl Session {
         self.written(out);
     }
 
-    /// A message that comes as it is said.
-    pub(super) fn delivered(&mut self, seq: Seq, message: &ChatMessage, out: &mut Out) {
+    /// A message that comes as it is said; or none, since something else has this place, of which
+    /// XMPP has no words.
+    pub(super) fn delivered(&mut self, seq: Seq, message: Option<&ChatMessage>, out: &mut Out) {
         if !self.has(Session::AVAILABLE) || seq <= self.place {
             return;
         }
         let is_in_step = !self.has(Session::READING) && !self.is_behind();
         if is_in_step && out.backlog() <= out.backlog_max() {
-            self.write((seq, message), false, out);
+            if let Some(message) = message {
+                self.write((seq, message), false, out);
+            }
             self.place = seq;
         } else {
             self.knows_of(seq);

@@ -282,7 +282,9 @@ impl Opening {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));
             }
             // It is asked for again once the client says that it is there.
-            ChatDelivery::Message { .. } | ChatDelivery::Notify { .. } => return Ok(None),
+            ChatDelivery::Message { .. }
+            | ChatDelivery::Event { .. }
+            | ChatDelivery::Notify { .. } => return Ok(None),
             _ => return Err(End::Close(unexpected("a delivery before Bound"))),
         }
         self.release(out);

@@ -376,7 +376,8 @@ impl Session {
             ChatDelivery::Presence(presence) => self.write_presence(&presence, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(&page, out),
-            ChatDelivery::Message { seq, message } => self.delivered(seq, &message, out),
+            ChatDelivery::Message { seq, message } => self.delivered(seq, Some(&message), out),
+            ChatDelivery::Event { seq, .. } => self.delivered(seq, None, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));

@@ -2,7 +2,8 @@
 
 use super::super::*;
 use super::harness::*;
-use model::chat::ChatFault;
+use model::chat::{ChatFault, InboxChange, InboxEvent};
+use std::sync::Arc;
 
 fn pull(after: u64) -> ChatRequest {
     ChatRequest::Pull { session: SESSION, number: 0, after, count: 64 }
@@ -158,4 +159,21 @@ fn a_message_has_the_server_s_id_for_it() {
     assert_eq!(id.len(), 22);
     let expected = format!("<stanza-id xmlns='urn:xmpp:sid:0' id='{id}' by='ann@a.example'/>");
     assert!(sent.contains(&expected), "{sent}");
+}
+
+#[test]
+fn what_an_account_has_read_is_no_stanza_and_its_place_is_taken() {
+    let read = |seq| {
+        let event = InboxEvent { with: address("bob"), what: InboxChange::Read(3) };
+        ChatDelivery::Event { seq, event: Arc::new(event) }
+    };
+    let mut side = available();
+    assert_eq!(told(&mut side, read(13)), "");
+    assert_eq!(drained(&mut side), [acknowledge(13)]);
+    assert_eq!(bodies(&comes(&mut side, 14, "next")), ["next"], "nothing is missing");
+    for mut side in [granted(), bound()] {
+        side.take_words();
+        assert_eq!(told(&mut side, read(13)), "");
+        assert_eq!((words(&mut side), side.ended), (Vec::new(), None), "it did not ask yet");
+    }
 }
