@@ -18,6 +18,9 @@ pub const NAME_BYTES_MAX: usize = 256;
 pub const ATTRIBUTES_MAX: usize = 64;
 /// Elements of a piece.
 pub const ELEMENTS_MAX: usize = 4_096;
+/// Prefixes that are declared at once, those of elements around each other together: each name of a
+/// piece is looked up among them.
+pub const PREFIXES_MAX: usize = 256;
 /// Elements this far below the piece's own are found by [`Element::children`].
 pub const KEPT_DEPTH: usize = 3;
 

@@ -1,8 +1,8 @@
 //! From text to elements. One pass; what is open is on a stack, with the prefixes that it declares.
 
 use super::{
-    ATTRIBUTES_MAX, Attribute, CLIENT, ELEMENTS_MAX, KEPT_DEPTH, NAME_BYTES_MAX, Node, STREAMS,
-    Scan,
+    ATTRIBUTES_MAX, Attribute, CLIENT, ELEMENTS_MAX, KEPT_DEPTH, NAME_BYTES_MAX, Node,
+    PREFIXES_MAX, STREAMS, Scan,
 };
 use crate::fault::StreamFault;
 use crate::framer::{DEPTH_MAX, is_space};
@@ -272,6 +272,11 @@ impl<'a> Parser<'a> {
             && (prefix.is_empty() || !value.is_empty());
         if !is_lawful {
             return Err(BAD);
+        }
+        /// Those that need no declaration: `xml`, `stream`, and none.
+        const KNOWN: usize = 3;
+        if self.bindings.len() >= PREFIXES_MAX + KNOWN {
+            return Err(StreamFault::PolicyViolation);
         }
         self.bindings.push((prefix, value));
         Ok(())

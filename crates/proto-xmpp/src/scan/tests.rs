@@ -139,3 +139,18 @@ fn headers_are_read_with_their_declarations() {
     let empty = Scan::header(b"<a/>").map(|_| ());
     assert_eq!(empty, Err(StreamFault::NotWellFormed));
 }
+
+#[test]
+fn so_many_prefixes_are_known_at_once_and_no_more() {
+    let of = |count: usize| {
+        let declared: Vec<_> = (0..count).map(|at| format!("xmlns:p{at}='u'")).collect();
+        let mut tags: Vec<_> = declared.chunks(ATTRIBUTES_MAX).map(|it| it.join(" ")).collect();
+        let open: String = tags.iter().map(|it| format!("<a {it}>")).collect();
+        let close = "</a>".repeat(tags.len());
+        tags.clear();
+        let text = format!("<m><b xmlns:gone='u'/>{open}<p0:c/>{close}</m>");
+        Scan::element(text.as_bytes()).map(|_| ())
+    };
+    assert_eq!(of(PREFIXES_MAX), Ok(()));
+    assert_eq!(of(PREFIXES_MAX + 1), Err(StreamFault::PolicyViolation));
+}
