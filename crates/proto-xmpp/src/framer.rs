@@ -15,8 +15,13 @@
 
 use crate::fault::StreamFault;
 
-/// Elements within each other, the stream not counted. One more is a `policy-violation`.
+/// Elements within each other, the stream not counted. One more is a `policy-violation`, for
+/// [`scan`](crate::scan) to say, since what is written is framed too.
 pub const DEPTH_MAX: u8 = 64;
+
+/// Elements within each other that are framed: of a stanza with all that is put around it, which is
+/// most for a carbon (XEP-0280 6.1). More is refused before it is whole.
+const FRAMED_DEPTH_MAX: u8 = DEPTH_MAX + 3;
 
 const SECTION: &[u8] = b"[CDATA[";
 const DECLARATION: &[u8] = b"xml";
@@ -203,7 +208,7 @@ impl Framer {
         if !is_open {
             return Ok(Some(StreamPiece::Header(self.at as usize)));
         }
-        if self.depth == DEPTH_MAX {
+        if self.depth == FRAMED_DEPTH_MAX {
             return Err(StreamFault::PolicyViolation);
         }
         self.depth += 1;
@@ -330,7 +335,7 @@ mod tests {
             let mut framer = Framer::default();
             framer.next("<a>".repeat(depth).as_bytes(), true, 1 << 20)
         };
-        assert_eq!(deep(64), Ok(None));
-        assert_eq!(deep(65), Err(StreamFault::PolicyViolation));
+        assert_eq!(deep(67), Ok(None));
+        assert_eq!(deep(68), Err(StreamFault::PolicyViolation));
     }
 }

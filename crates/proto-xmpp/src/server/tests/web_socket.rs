@@ -108,3 +108,21 @@ fn an_error_is_told_between_open_and_close() {
         assert!(told[1].contains(&format!("<{fault} ")), "{told:?}");
     }
 }
+
+#[test]
+fn a_carbon_of_the_deepest_stanza_there_may_be_is_a_message_too() {
+    let mut side = bound_in_web_socket();
+    says(&mut side, "<presence/>");
+    told(&mut side, ChatDelivery::Standing { number: 0, cursor: 12, head: 12 });
+    says(&mut side, "<iq type='set' id='1'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
+    let inside = usize::from(crate::framer::DEPTH_MAX) - 1;
+    let deep = format!("{}{}", "<a>".repeat(inside), "</a>".repeat(inside));
+    let stanza = format!("<message><store xmlns='urn:xmpp:hints'/>{deep}</message>");
+    let scan = Scan::element(stanza.as_bytes()).expect("as deep as may be");
+    let content = crate::render::said(&scan.root()).expect("it is kept").content;
+    let mine =
+        model::chat::ChatMessage { content, ..(*message("ann", "phone", "bob", "")).clone() };
+    let sent = told(&mut side, ChatDelivery::Message { seq: 13, message: Arc::new(mine) });
+    assert_eq!(side.ends, [sent.len()]);
+    assert!(sent.contains(&deep) && sent.ends_with("</forwarded></sent></message>"));
+}
