@@ -166,6 +166,17 @@ fn sender(message: &ChatMessage) -> String {
     }
 }
 
+/// Has the start tag that was written last declare the prefixes that a stanza declares: what is in
+/// the stanza may be written with them.
+pub fn put_prefixes(stanza: &Element<'_, '_>, out: &mut Vec<u8>) {
+    let end = out.pop();
+    for (name, value) in stanza.attributes().filter(|(name, _)| name.starts_with("xmlns:")) {
+        let value = value.replace('\'', "&apos;");
+        out.extend_from_slice(format!(" {name}='{value}'").as_bytes());
+    }
+    out.extend(end);
+}
+
 /// The body that is the message's text.
 fn is_text(child: &Element<'_, '_>) -> bool {
     child.is("body", CLIENT) && child.attribute("xml:lang").is_none()

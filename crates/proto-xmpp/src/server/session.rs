@@ -350,6 +350,7 @@ impl Session {
             id: id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX),
         };
         head.open("", out.bytes());
+        render::put_prefixes(presence, out.bytes());
         out.bytes().append(&mut echo);
         head.close(out.bytes());
         self.counts_sent();

@@ -3,6 +3,7 @@
 use super::super::*;
 use super::harness::*;
 use super::stream_error;
+use crate::scan::Scan;
 use model::chat::{ChatFault, NewMessage};
 
 const TO_BOB: &str = "<message to='bob@a.example/any' type='chat' id='x'><body>hi</body></message>";
@@ -133,4 +134,13 @@ fn an_id_that_is_too_long_is_not_given_back() {
     assert!(said.contains("<bad-request ") && !said.contains("id="), "{said}");
     let said = says(&mut side, &format!("<presence id='{id}'/>"));
     assert!(said.starts_with("<presence from="), "{said}");
+}
+
+#[test]
+fn an_echo_of_presence_declares_the_prefixes_that_it_is_written_with() {
+    let mut side = bound();
+    let presence = "<presence xmlns:c='urn:c'><c:x c:y='1'/></presence>";
+    let said = says(&mut side, presence);
+    let scan = Scan::element(said.as_bytes()).expect("XML that stands for itself");
+    assert!(scan.root().child("x", "urn:c").is_some(), "{said}");
 }
