@@ -48,7 +48,7 @@ struct Tag<'a> {
 
 /// An element of a stream whose content is that of clients.
 pub(super) fn whole(text: &str) -> Parsed<Scan<'_>> {
-    let mut parser = Parser::new(text, vec![("xml", XML), ("stream", STREAMS), ("", CLIENT)]);
+    let mut parser = Parser::new(text, vec![("xml", XML), ("", CLIENT)]);
     parser.element()?;
     while !parser.open.is_empty() {
         parser.content()?;
@@ -254,7 +254,12 @@ impl<'a> Parser<'a> {
             return Err(StreamFault::PolicyViolation);
         }
         self.at += length;
-        name.splitn(2, ':').all(text::is_name).then_some(name).ok_or(BAD)
+        if !name.splitn(2, ':').all(text::is_name) {
+            return Err(BAD);
+        }
+        // Of others it depends on the edition of XML 1.0 whether they are in names: what is right
+        // here would be the end of the stream of a reader whose parser goes by the fourth.
+        if name.is_ascii() { Ok(name) } else { Err(StreamFault::PolicyViolation) }
     }
 
     /// Takes the prefix that an attribute declares, if it does.
@@ -273,8 +278,14 @@ impl<'a> Parser<'a> {
         if !is_lawful {
             return Err(BAD);
         }
-        /// Those that need no declaration: `xml`, `stream`, and none.
-        const KNOWN: usize = 3;
+        // They are compared as they are written, so they must be as they are meant; and parsers of
+        // readers give up over what is not of a URI (RFC 3986 2).
+        let is_of_uri = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!$()*+,;=%".contains(&b);
+        if !value.bytes().all(is_of_uri) {
+            return Err(StreamFault::PolicyViolation);
+        }
+        /// Those that need no declaration: `xml`, and none.
+        const KNOWN: usize = 2;
         if self.bindings.len() >= PREFIXES_MAX + KNOWN {
             return Err(StreamFault::PolicyViolation);
         }
@@ -287,6 +298,8 @@ impl<'a> Parser<'a> {
         match found {
             Some((_, namespace)) => Ok(namespace),
             None if prefix.is_empty() => Ok(""),
+            // The stream's header declares it. What is in a stanza may be shown where none does.
+            None if prefix == "stream" && self.open.is_empty() => Ok(STREAMS),
             None => Err(StreamFault::BadNamespacePrefix),
         }
     }

@@ -154,3 +154,44 @@ fn so_many_prefixes_are_known_at_once_and_no_more() {
     assert_eq!(of(PREFIXES_MAX), Ok(()));
     assert_eq!(of(PREFIXES_MAX + 1), Err(StreamFault::PolicyViolation));
 }
+
+#[test]
+fn a_namespace_is_written_as_it_is_meant() {
+    let of = |namespace: &str| fault(&format!("<a><delay xmlns={namespace}/></a>"));
+    assert_eq!(of("'urn:xmpp:delay'"), None);
+    // Else it would be another one here than for whoever is shown it.
+    for namespace in [
+        "'urn:xmpp:dela&#121;'",
+        "'urn:xmpp:dela&#x79;'",
+        "'a&amp;b'",
+        "'a}b'",
+        "'a b'",
+        "'é'",
+        "'a\tb'",
+        "'a\nb'",
+        "'a\"b'",
+        "\"a'b\"",
+    ] {
+        assert_eq!(of(namespace), Some(StreamFault::PolicyViolation), "{namespace}");
+    }
+}
+
+#[test]
+fn the_prefix_of_streams_is_that_of_an_outermost_element_alone() {
+    let scan = Scan::element(b"<stream:error><a/></stream:error>").expect("right");
+    assert!(scan.root().is("error", STREAMS));
+    // In a WebSocket nobody declares it around a stanza.
+    let prefix = Some(StreamFault::BadNamespacePrefix);
+    assert_eq!(fault("<message><stream:x/></message>"), prefix);
+    assert_eq!(fault("<message><a stream:x='1'/></message>"), prefix);
+    assert_eq!(fault("<message><stream:x xmlns:stream='y'/></message>"), None);
+}
+
+#[test]
+fn names_are_of_letters_that_every_edition_of_xml_has() {
+    for text in ["<a\u{132}/>", "<a><\u{10000}/></a>", "<a><b é='1'/></a>", "<a xmlns:é='b'/>"] {
+        assert_eq!(fault(text), Some(StreamFault::PolicyViolation), "{text}");
+    }
+    assert_eq!(fault("<a><\u{d7}/></a>"), Some(StreamFault::NotWellFormed));
+    assert_eq!(fault("<A_b-c.1:D xmlns:A_b-c.1='e'/>"), None);
+}
