@@ -8,10 +8,12 @@ use crate::server::tests::harness::{
 };
 use base::prng::Prng;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, Contact, ContactList, LoginRefused, PeopleAsk, SessionEnd,
+    ChatDelivery, ChatFault, ChatRequest, Contact, ContactList, InboxChange, InboxEvent,
+    LoginRefused, PeopleAsk, SessionEnd,
 };
 use model::close::CloseReason;
 use model::session::Denial;
+use std::sync::Arc;
 use testkit::vector::{self, bent};
 
 const FILES: [&str; 2] =
@@ -103,6 +105,11 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 why: Denial::AdminKick,
                 reason: CloseReason::AdminKick,
             })),
+            4 => {
+                let what = InboxChange::PeerRead(1);
+                let event = Arc::new(InboxEvent { with: address("bob"), what });
+                ChatDelivery::Event { seq: upto + 1, event }
+            }
             _ => return None,
         },
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
