@@ -20,7 +20,7 @@ const MUCH: usize = 8 * 1024 * 1024;
 /// Bytes that may wait before a machine drops what it may drop: not the default.
 const BACKLOG_MAX: u32 = 77_777;
 
-/// Takes shard messages: `h` holds, `s` agrees on a silence and `l`
+/// Takes shard messages: `a` has it answered, by much, `h` holds, `s` agrees on a silence and `l`
 /// on a long one, `d` wants to know when all is written, `m`
 /// sends much, `e` echoes, `c` counts, `p` counts packets, `x` tells how much may wait; a number of
 /// `.` is one frame that ends with `!`.
@@ -72,6 +72,7 @@ impl Machine for TestMessages {
                         }
                         b's' => out.silence(5_000),
                         b'l' => out.silence(1_000_000_000),
+                        b'a' => {} // whoever hears of it answers
                         b'd' => out.tell_drained(),
                         b'm' => {
                             out.bytes().resize(MUCH, b'x');
@@ -89,8 +90,11 @@ impl Machine for TestMessages {
         Ok(())
     }
 
-    fn command(&mut self, _: Now, _: bool, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
-        out.hold(false);
+    fn command(&mut self, _: Now, frees: bool, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
+        match frees {
+            true => out.hold(false),
+            false => out.bytes().resize(MUCH, b'x'),
+        }
         Ok(())
     }
 
@@ -133,8 +137,11 @@ impl ShardLogic for Notes {
         Some(TestMessages::default())
     }
 
-    fn word(&mut self, _: Now, from: ConnRef, word: Said, _: &mut ShardHandle<Self>) {
+    fn word(&mut self, _: Now, from: ConnRef, word: Said, handle: &mut ShardHandle<Self>) {
         self.conn = Some(from);
+        if word == Said::Took(b'a') {
+            handle.deliver(from, false);
+        }
         self.said.push(word);
     }
 
@@ -379,6 +386,27 @@ fn a_machine_is_told_once_when_all_is_written() {
     // At once, when nothing waits.
     client.write_all(b"d").expect("the socket takes it");
     world.until(|notes| notes.said.iter().filter(|said| **said == Said::Drained).count() == 2);
+}
+
+#[test]
+fn what_is_said_before_a_machine_is_told_that_all_is_written_is_written_first() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    // Nothing waits when it asks, and much when it would be told.
+    let mut client = world.call(&[FIRST]);
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    client.read_exact(&mut [0]).expect("its echo");
+    client.write_all(b"da").expect("the socket takes it");
+    world.until(|notes| notes.said.contains(&Said::Took(b'a')));
+    world.turns(10);
+    assert!(!world.said().contains(&Said::Drained), "the socket is full");
+    let mut left = MUCH;
+    let mut buffer = vec![0; 1 << 20];
+    client.set_nonblocking(true).expect("a socket");
+    while left > 0 {
+        left -= client.read(&mut buffer).unwrap_or(0);
+        world.turns(1);
+    }
+    world.until(|notes| notes.said.contains(&Said::Drained));
 }
 
 #[test]

@@ -192,6 +192,11 @@ where
             return;
         }
         for key in std::mem::take(&mut self.drained) {
+            // Something may have been said to it since.
+            if self.conns.at(key).is_some_and(|conn| conn.backlog() > 0) {
+                self.tell_when_drained(key);
+                continue;
+            }
             self.drive(key, |machine, now, out| machine.drained(now, out));
             self.settle();
         }
