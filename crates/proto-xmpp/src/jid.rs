@@ -11,7 +11,7 @@ use model::account::{ACCOUNT_NAME_BYTES_MAX, AccountAddress, is_domain};
 pub const PART_BYTES_MAX: usize = 1_023;
 
 /// Longest address that is looked at, bytes.
-const JID_BYTES_MAX: usize = 3 * PART_BYTES_MAX + 2;
+pub const JID_BYTES_MAX: usize = 3 * PART_BYTES_MAX + 2;
 
 /// An address: of a domain, of an account, or of one of its resources.
 #[derive(Clone, PartialEq, Eq, Debug)]

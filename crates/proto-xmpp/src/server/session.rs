@@ -12,7 +12,7 @@ use super::opening::closing;
 use super::{End, Out};
 use crate::fault::{StanzaFault, StreamFault};
 use crate::framer::{Framer, StreamPiece};
-use crate::jid::Jid;
+use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
@@ -297,7 +297,9 @@ impl Session {
         fault: StanzaFault,
         out: &mut Out,
     ) {
-        let reply = StanzaReply { name, from: to, to: &self.jid, id };
+        // What is too long for an address is not said back, six times as long when it is escaped.
+        let from = to.filter(|to| to.len() <= JID_BYTES_MAX);
+        let reply = StanzaReply { name, from, to: &self.jid, id };
         reply.error(fault, "", out.bytes());
         self.counts_sent();
     }

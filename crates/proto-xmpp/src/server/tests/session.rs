@@ -144,3 +144,15 @@ fn an_echo_of_presence_declares_the_prefixes_that_it_is_written_with() {
     let scan = Scan::element(said.as_bytes()).expect("XML that stands for itself");
     assert!(scan.root().child("x", "urn:c").is_some(), "{said}");
 }
+
+#[test]
+fn what_is_no_address_for_its_length_is_not_said_back() {
+    let mut side = bound();
+    let long = "'".repeat(200_000);
+    for name in ["message", "presence", "iq"] {
+        let body = "<body>x</body>";
+        let said =
+            says(&mut side, &format!("<{name} type='get' id='1' to=\"{long}\">{body}</{name}>"));
+        assert!(said.len() < 400 && said.contains("<jid-malformed "), "{} bytes", said.len());
+    }
+}
