@@ -133,6 +133,20 @@ fn signs_of_life_stop_when_a_shard_hangs() {
 }
 
 #[test]
+fn an_api_that_has_moved_is_kept_where_it_is_now() {
+    let supervisor = TestSupervisor::new();
+    let elsewhere = std::net::TcpListener::bind("127.0.0.2:0").expect("a free port");
+    let kept = vec![KeptSocket { name: "api.0".to_owned(), socket: elsewhere.into() }];
+    let server = supervisor.start(ONE, None, kept);
+    server.tell_ready();
+    let told = supervisor.until("READY=1");
+    let of_api = |text: &&str| text.ends_with("=api.0");
+    let words: Vec<&str> = told.iter().map(|(text, _)| text.as_str()).filter(of_api).collect();
+    assert_eq!(words, ["FDSTOREREMOVE=1\nFDNAME=api.0", "FDSTORE=1\nFDNAME=api.0"]);
+    stop(server);
+}
+
+#[test]
 fn its_listeners_come_back_to_it_and_the_rest_is_forgotten() {
     let supervisor = TestSupervisor::new();
     let server = supervisor.start(&format!("{ONE}{TWO}"), None, Vec::new());
@@ -147,7 +161,7 @@ fn its_listeners_come_back_to_it_and_the_rest_is_forgotten() {
         })
         .collect();
     let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
-    assert_eq!(names, ["api.0", "one.0", "one.1", "two.0", "two.1"]);
+    assert_eq!(names, ["one.0", "one.1", "two.0", "two.1", "api.0"]);
     stop(server);
     supervisor.until("STOPPING=1");
     let caller = std::net::TcpStream::connect(one.expect("it listened"));

@@ -23,7 +23,7 @@ pub(super) fn open(
 ) -> Result<(OpenListeners, Option<TcpListener>), StartError> {
     let Inherited { supervisor, mut sockets } = inherited;
     let api = config.api.enabled.then_some(config.api.address);
-    let api = api.map(|address| open_api(address, &mut sockets, &supervisor)).transpose()?;
+    let api = api.map(|address| open_api(address, &mut sockets)).transpose()?;
     let user_timeout_ms = config.limits.tcp_user_timeout_ms;
     let mut open = listen::open(doors, count, user_timeout_ms, sockets).map_err(failed)?;
     for KeptSocket { name, .. } in open.unclaimed.drain(..) {
@@ -32,24 +32,28 @@ pub(super) fn open(
     }
     if supervisor.is_there() {
         open.fresh(doors).for_each(|(name, socket)| supervisor.keep(&name, socket));
+        if let Some(OpenApi { listener, is_fresh: true }) = &api {
+            supervisor.keep(&listen::kept_name(API, 0), listener.as_fd());
+        }
         // Whoever calls while no server is there waits at the file's socket.
         open.files.leave();
     }
-    Ok((open, api))
+    Ok((open, api.map(|api| api.listener)))
 }
 
 /// The API's listener.
-fn open_api(
-    address: SocketAddr,
-    sockets: &mut Vec<KeptSocket>,
-    supervisor: &Supervisor,
-) -> Result<TcpListener, StartError> {
+struct OpenApi {
+    listener: TcpListener,
+    /// It was opened now: nobody has kept it.
+    is_fresh: bool,
+}
+
+fn open_api(address: SocketAddr, sockets: &mut Vec<KeptSocket>) -> Result<OpenApi, StartError> {
     let kept = listen::take_kept(sockets, (API, &ListenEndpoint::Tcp(address)));
     if let Some(socket) = kept.and_then(|(_, sockets)| sockets.into_iter().next()) {
-        return Ok(TcpListener::from(socket));
+        return Ok(OpenApi { listener: TcpListener::from(socket), is_fresh: false });
     }
     let opened = admin::bind(address);
     let listener = opened.map_err(|error| StartError(format!("api: {error}")))?;
-    supervisor.keep(&listen::kept_name(API, 0), listener.as_fd());
-    Ok(listener)
+    Ok(OpenApi { listener, is_fresh: true })
 }
