@@ -36,15 +36,19 @@ pub(crate) fn is_own(method: &Method, headers: &HeaderMap) -> bool {
     is_here && (is_safe || headers.contains_key(OWN_HEADER))
 }
 
-/// The value of the console's cookie, if one came.
+/// The value of the console's cookie, if one came: that with the prefix before one without it,
+/// which a server of another name in this domain may have set.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
     let name = name(headers);
     let cookies = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        Some((name.strip_prefix(HOST_PREFIX).unwrap_or(name), value))
+        let (found, value) = pair.trim().split_once('=')?;
+        let bare = found.strip_prefix(HOST_PREFIX);
+        (bare.unwrap_or(found) == name).then_some((bare.is_some(), value))
     });
-    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+    let first = pairs.next()?;
+    let chosen = if first.0 { first } else { pairs.find(|(is_host, _)| *is_host).unwrap_or(first) };
+    Some(chosen.1)
 }
 
 /// The line that has a browser keep a session (`Some`) or forget it.
@@ -112,6 +116,8 @@ mod tests {
         for (line, found) in [
             ("holdline_console_7080=a", Some("a")),
             ("x=y; __Host-holdline_console_7080=b; z", Some("b")),
+            ("holdline_console_7080=a; __Host-holdline_console_7080=b", Some("b")),
+            ("__Host-holdline_console_7080=b; holdline_console_7080=a", Some("b")),
             ("holdline_console_7081=a; holdline_console=c", None),
             ("", None),
         ] {
