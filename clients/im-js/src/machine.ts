@@ -251,6 +251,8 @@ export class Machine {
         const { place, entry } = placed(frame.fields, account);
         return this.#tell(follower.message(now, place, entry));
       }
+      case "event":
+        return follower.event(now, exact(frame.fields.seq));
       case "notify":
         return follower.notify(exact(frame.fields.head));
       case "page": {

@@ -40,6 +40,18 @@ test("what came by itself while a pull was under way is not told again by the pa
   assert.ok(follower.isInStep);
 });
 
+test("a place of an event is one that was passed, and one behind a gap is pulled", () => {
+  const follower = begun(3);
+  follower.event(0, 4);
+  assert.deepEqual(places(follower.message(0, 5, 5)), [5]);
+  assert.equal(follower.last, 5);
+  follower.event(0, 7);
+  assert.ok(!follower.isInStep);
+  assert.deepEqual(follower.orders(0), [{ order: "pull", after: 5 }]);
+  assert.deepEqual(places(follower.page(0, entries(6), 7, 7)), [6]);
+  assert.ok(follower.isInStep && follower.last === 7);
+});
+
 test("a page that ends before the head goes on behind its end", () => {
   const follower = new Follower(0, 0, 9);
   assert.deepEqual(follower.orders(0), [{ order: "pull", after: 0 }]);

@@ -7,13 +7,16 @@
 //! Whoever wants its words has [`ImEvent`]s; the laboratory, of whose clients there are many,
 //! looks at the frames themselves ([`Client::open`], [`Client::next`], [`Client::end`]).
 
+mod conversation;
 mod group;
+mod order;
 mod word;
 
 pub use word::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
 
-use crate::codec::client_frame::{ClientFrame, HistoryFields, LoginFields, PullFields, SendFields};
-use crate::codec::content::{ContentFields, EntryFields};
+use crate::codec::client_frame::{ClientFrame, LoginFields};
+use crate::codec::content::EntryFields;
+use crate::codec::conversation::MarkedFields;
 use crate::codec::frame::{PREFACE, SERVER_BYTES_MAX, split};
 use crate::codec::server_frame::{
     EndFields, FailedFields, HistoryPageFields, LoggedInFields, PageFields, SentFields, ServerFrame,
@@ -182,38 +185,7 @@ impl Machine for Client {
         if !may {
             return Ok(());
         }
-        let frame = match &order {
-            ImOrder::Proceed(data) => ClientFrame::Proceed(data),
-            ImOrder::Send { number, to, client_id, content } => ClientFrame::Send(SendFields {
-                number: *number,
-                to: to.as_str(),
-                client_id: &client_id.0,
-                content: ContentFields::of(content),
-            }),
-            ImOrder::Pull { number, after, count } => ClientFrame::Pull(PullFields {
-                number: *number,
-                after: *after,
-                count: u32::from(*count),
-            }),
-            ImOrder::History { number, with, from, backwards, count } => {
-                ClientFrame::History(HistoryFields {
-                    number: *number,
-                    with: with.as_str(),
-                    from: *from,
-                    backwards: *backwards,
-                    count: u32::from(*count),
-                })
-            }
-            ImOrder::Group { number, order } => {
-                ClientFrame::Group(group::fields_of(*number, order))
-            }
-            ImOrder::Members { number, range } => {
-                ClientFrame::Members(group::range_of(*number, range))
-            }
-            ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
-            ImOrder::Ping => ClientFrame::Ping,
-            ImOrder::Goodbye => ClientFrame::Goodbye,
-        };
+        let frame = order::frame_of(&order);
         frame.write(out.bytes());
         if order == ImOrder::Goodbye { Err(CloseReason::OwnStop) } else { Ok(()) }
     }
@@ -258,6 +230,12 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
             let (seq, message) = entry_of(entry)?;
             ImEvent::Message { seq, message }
         }
+        ServerFrame::Event(fields) => conversation::event(fields)?,
+        ServerFrame::MarkedRead(MarkedFields { number, upto }) => {
+            ImEvent::MarkedRead { number: *number, upto: *upto }
+        }
+        ServerFrame::Set(number) => ImEvent::Set { number: *number },
+        ServerFrame::Conversations(page) => conversation::conversations(page)?,
         ServerFrame::Notify(head) => ImEvent::Notify(*head),
         ServerFrame::Page(page) => page_of(page)?,
         ServerFrame::History(page) => history_of(page)?,
@@ -296,8 +274,9 @@ fn entry_of(entry: &EntryFields<'_>) -> Result<(Seq, Arc<ChatMessage>), WireFaul
 
 fn page_of(page: &PageFields<'_>) -> Result<ImEvent, WireFault> {
     let messages = page.entries.iter().map(entry_of).collect::<Result<_, _>>()?;
+    let events = conversation::events_of(&page.events)?;
     let PageFields { number, upto, head, .. } = *page;
-    Ok(ImEvent::Page { number, messages, upto, head })
+    Ok(ImEvent::Page { number, messages, events, upto, head })
 }
 
 fn history_of(page: &HistoryPageFields<'_>) -> Result<ImEvent, WireFault> {

@@ -9,9 +9,9 @@ use crate::server::tests::harness::{Side, client, now, opened, yes};
 use base::prng::Prng;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, GROUP_NAMED_MAX,
-    GroupChanged, GroupMember, GroupRole, HistoryPage, InboxPage, LoginRefused, MemberStatus,
-    MembersPage, SessionEnd,
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, Conversation,
+    ConversationsPage, GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupRole, HistoryPage,
+    InboxChange, InboxEvent, InboxPage, LoginRefused, MemberStatus, MembersPage, SessionEnd,
 };
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
@@ -84,6 +84,28 @@ fn members(number: u32) -> MembersPage {
     MembersPage { number, group, version: 1, title, closed: false, total: 1, from: 0, members }
 }
 
+fn event() -> Arc<InboxEvent> {
+    let with = AccountAddress::parse("ann", "a.example").expect("right");
+    Arc::new(InboxEvent { with, what: InboxChange::Read(1) })
+}
+
+fn conversations(number: u32) -> ConversationsPage {
+    let one = Conversation {
+        with: event().with.clone(),
+        place: 1,
+        last_seq: 1,
+        last: None,
+        read: 1,
+        peer_read: 1,
+        unread: 1,
+        pinned: true,
+        muted: true,
+        hidden: true,
+        draft: "x".into(),
+    };
+    ConversationsPage { number, upto: 1, conversations: vec![one], more: true }
+}
+
 /// What a service might say to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
@@ -103,14 +125,16 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         },
         ChatRequest::Pull { number, .. } => {
             let messages = vec![(1, message())];
-            let page = InboxPage { number: *number, messages, events: vec![], upto: 1, head: 1 };
+            let events = vec![(2, event())];
+            let page = InboxPage { number: *number, messages, events, upto: 2, head: 2 };
             ChatDelivery::Page(Box::new(page))
         }
         ChatRequest::History { number, .. } => {
             let page = HistoryPage { number: *number, messages: vec![message()], more: false };
             ChatDelivery::History(Box::new(page))
         }
-        ChatRequest::Acknowledge { .. } => match rng.below(4) {
+        ChatRequest::Acknowledge { .. } => match rng.below(5) {
+            3 => ChatDelivery::Event { seq: 3, event: event() },
             0 => ChatDelivery::Notify { head: 2 },
             1 => ChatDelivery::Message { seq: 2, message: message() },
             2 => ChatDelivery::End(Box::new(SessionEnd {
@@ -127,14 +151,24 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
         }
         ChatRequest::Members { number, .. } => ChatDelivery::Members(Box::new(members(*number))),
-        ChatRequest::Bind { .. }
-        | ChatRequest::Standing { .. }
-        | ChatRequest::Read { .. }
-        | ChatRequest::Set { .. }
-        | ChatRequest::Conversations { .. }
-        | ChatRequest::Conversation { .. }
-        | ChatRequest::Recall { .. }
-        | ChatRequest::People(_) => unreachable!("IM has no frame for it"),
+        ChatRequest::Read { number, upto, .. } => {
+            assert!(*upto > 0, "a cursor of nothing is refused");
+            ChatDelivery::Read { number: *number, upto: *upto }
+        }
+        ChatRequest::Set { number, .. } => match rng.below(2) {
+            0 => failed(*number),
+            _ => ChatDelivery::Set { number: *number },
+        },
+        ChatRequest::Conversations { number, .. } | ChatRequest::Conversation { number, .. } => {
+            ChatDelivery::Conversations(Box::new(conversations(*number)))
+        }
+        ChatRequest::Recall { number, seq, .. } => {
+            assert!(*seq > 0, "a place of nothing is refused");
+            ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
+        }
+        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::People(_) => {
+            unreachable!("IM has no frame for it")
+        }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
     })
 }

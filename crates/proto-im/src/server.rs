@@ -12,8 +12,10 @@
 //! [`Server`] is twelve bytes, so that the record of a connection needs no more than for MIOP's
 //! sixteen.
 
+mod conversations;
 mod groups;
 mod login;
+mod pages;
 mod session;
 mod state;
 

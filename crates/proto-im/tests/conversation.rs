@@ -4,8 +4,9 @@
 use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::{
     ChatDelivery as Down, ChatFault, ChatMessage, ChatRequest as Up, ClientMessageId, Content,
-    GroupChanged, GroupMember, GroupOrder, GroupRole, GroupVerb, HistoryPage, InboxPage, LoggedIn,
-    LoginRefused, MemberStatus, MembersPage, MembersRange, NewMessage,
+    Conversation as Known, ConversationChange, ConversationsPage, Excerpt, GroupChanged,
+    GroupMember, GroupOrder, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent, InboxPage,
+    LoggedIn, LoginRefused, MemberStatus, MembersPage, MembersRange, NewMessage,
 };
 use model::close::CloseReason;
 use model::id::SessionRef;
@@ -31,6 +32,9 @@ struct Diary {
     ends: Vec<Up>,
     orders: Vec<GroupOrder>,
     members: Vec<AccountAddress>,
+    /// What happened beside, behind the places of the messages.
+    events: Vec<Arc<InboxEvent>>,
+    recalled: Vec<(Addressee, Seq)>,
 }
 
 fn group() -> AccountAddress {
@@ -65,14 +69,14 @@ impl Diary {
                 let head = self.said.len() as u64;
                 let behind = self.said.iter().skip(after as usize).take(usize::from(count));
                 let messages: Vec<_> = behind.map(|m| (m.seq, m.clone())).collect();
-                let upto = messages.last().map_or(after, |(seq, _)| *seq);
-                vec![Down::Page(Box::new(InboxPage {
-                    number,
-                    messages,
-                    events: vec![],
-                    upto,
-                    head,
-                }))]
+                let mut upto = messages.last().map_or(after, |(seq, _)| *seq);
+                let mut events = Vec::new();
+                if upto >= head {
+                    events = (head + 1..).zip(self.events.iter().cloned()).collect();
+                    upto = head + events.len() as u64;
+                }
+                let head = head + self.events.len() as u64;
+                vec![Down::Page(Box::new(InboxPage { number, messages, events, upto, head }))]
             }
             Up::History { number, range, .. } => {
                 let all = self.said.iter().filter(|m| range.backwards || m.seq > range.from);
@@ -86,14 +90,33 @@ impl Diary {
             }
             Up::Group { number, order, .. } => self.change(number, *order),
             Up::Members { number, range, .. } => vec![self.list(number, &range)],
-            Up::Bind { .. }
-            | Up::Standing { .. }
-            | Up::Read { .. }
-            | Up::Set { .. }
-            | Up::Conversations { .. }
-            | Up::Conversation { .. }
-            | Up::Recall { .. }
-            | Up::People(_) => panic!("a device of IM does not ask it"),
+            Up::Read { number, with, upto, .. } => {
+                let event = self.happens(&with, InboxChange::Read(upto));
+                vec![event, Down::Read { number, upto }]
+            }
+            Up::Set { number, with, change, .. } => {
+                let event = self.happens(&with, InboxChange::Set(*change));
+                vec![event, Down::Set { number }]
+            }
+            Up::Conversations { number, before, count, .. } => {
+                let conversations = (1..before.min(9)).rev().take(count.into()).map(known);
+                let conversations = conversations.collect();
+                let page = ConversationsPage { number, upto: 5, conversations, more: before > 3 };
+                vec![Down::Conversations(Box::new(page))]
+            }
+            Up::Conversation { number, with, .. } => {
+                let one = Known { with: with.within("a.example"), last: None, ..known(0) };
+                let (upto, conversations, more) = (5, vec![one], false);
+                let page = ConversationsPage { number, upto, conversations, more };
+                vec![Down::Conversations(Box::new(page))]
+            }
+            Up::Recall { number, with, seq, .. } => {
+                self.recalled.push((*with, seq));
+                vec![Down::Sent { number, id: 60, seq, at_ms: 7, again: false }]
+            }
+            Up::Bind { .. } | Up::Standing { .. } | Up::People(_) => {
+                panic!("a device of IM does not ask it")
+            }
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]
@@ -103,6 +126,12 @@ impl Diary {
                 vec![]
             }
         }
+    }
+
+    fn happens(&mut self, with: &Addressee, what: InboxChange) -> Down {
+        let event = Arc::new(InboxEvent { with: with.within("a.example"), what });
+        self.events.push(event.clone());
+        Down::Event { seq: (self.said.len() + self.events.len()) as u64, event }
     }
 
     /// There is one group, of whoever was named in an order.
@@ -296,6 +325,77 @@ fn every_order_to_a_group_arrives_as_it_was_given_and_its_members_are_told_in_pa
             seen.extend(page.members.iter().map(|it| it.member.address.clone()));
         }
         assert_eq!(seen, diary.members);
+    }
+}
+
+/// A conversation in which each field says something else.
+fn known(place: Seq) -> Known {
+    let (from, text) = (ann(), "how are".into());
+    Known {
+        with: group(),
+        place,
+        last_seq: 4,
+        last: Some(Excerpt { id: 1, at_ms: 2, from, kind: 5, text, whole: place % 2 == 0 }),
+        read: 3,
+        peer_read: 2,
+        unread: 1_024,
+        pinned: place % 3 == 0,
+        muted: place % 3 == 1,
+        hidden: place % 3 == 2,
+        draft: "d".into(),
+    }
+}
+
+#[test]
+fn cursors_settings_lists_and_recalls_arrive_and_events_are_told_live_and_in_pages() {
+    for seed in 0..SEEDS {
+        let mut diary = Diary::default();
+        let mut pair = logged_in(&mut diary, seed);
+        let with = Addressee::parse("bob").expect("right");
+        pair.tell_a(ImOrder::MarkRead { number: 1, with: with.clone(), upto: 300 });
+        let changes = [
+            ConversationChange::Pin(true),
+            ConversationChange::Mute(false),
+            ConversationChange::Hide(true),
+            ConversationChange::Draft("Dear B".into()),
+        ];
+        for (number, change) in (2..).zip(changes) {
+            pair.tell_a(ImOrder::Set { number, with: with.clone(), change });
+        }
+        settle(&mut pair, &mut diary);
+        let mut expected = Vec::new();
+        for (at, event) in (1u32..).zip(&diary.events) {
+            expected.push(ImEvent::Event { seq: at.into(), event: Some(event.clone()) });
+            expected.push(match event.what {
+                InboxChange::Read(upto) => ImEvent::MarkedRead { number: at, upto },
+                _ => ImEvent::Set { number: at },
+            });
+        }
+        assert_eq!((pair.a.take_words(), diary.events.len()), (expected, 5));
+        pair.tell_a(ImOrder::Pull { number: 6, after: 0, count: 9 });
+        settle(&mut pair, &mut diary);
+        let events = (1..).zip(diary.events.iter().cloned()).collect();
+        let page = ImEvent::Page { number: 6, messages: vec![], events, upto: 5, head: 5 };
+        assert_eq!(pair.a.take_words(), [page]);
+        pair.tell_a(ImOrder::Recall { number: 7, with: with.clone(), seq: 17 });
+        pair.tell_a(ImOrder::Conversations { number: 8, with: None, before: 0, count: 2 });
+        pair.tell_a(ImOrder::Conversations { number: 9, with: None, before: 3, count: 9 });
+        let one = Some(with.clone());
+        pair.tell_a(ImOrder::Conversations { number: 10, with: one, before: 0, count: 0 });
+        settle(&mut pair, &mut diary);
+        assert_eq!(diary.recalled, [(with.clone(), 17)]);
+        let list = |number, conversations, more| {
+            let page = ConversationsPage { number, upto: 5, conversations, more };
+            ImEvent::Conversations(Box::new(page))
+        };
+        let alone = Known { with: with.within("a.example"), last: None, ..known(0) };
+        let expected = [
+            ImEvent::Sent { number: 7, id: 60, seq: 17, at_ms: 7, again: false },
+            list(8, vec![known(8), known(7)], true),
+            list(9, vec![known(2), known(1)], false),
+            list(10, vec![alone], false),
+        ];
+        assert_eq!(pair.a.take_words(), expected);
     }
 }
 

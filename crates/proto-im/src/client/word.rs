@@ -3,8 +3,8 @@
 use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    ChatFault, ChatMessage, ClientMessageId, Content, GroupChanged, GroupOrder, MembersPage,
-    MembersRange,
+    ChatFault, ChatMessage, ClientMessageId, Content, ConversationChange, ConversationsPage,
+    GroupChanged, GroupOrder, InboxEvent, MembersPage, MembersRange,
 };
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -89,6 +89,44 @@ pub enum ImOrder {
         /// Which part of which list.
         range: Box<MembersRange>,
     },
+    /// A conversation was read.
+    MarkRead {
+        /// Given back with the answer.
+        number: u32,
+        /// With whom.
+        with: Addressee,
+        /// Up to this place of it.
+        upto: Seq,
+    },
+    /// Keep a conversation otherwise.
+    Set {
+        /// Given back with the answer.
+        number: u32,
+        /// With whom.
+        with: Addressee,
+        /// How.
+        change: ConversationChange,
+    },
+    /// Ask for the list of conversations, or for one of them.
+    Conversations {
+        /// Given back with the answer.
+        number: u32,
+        /// The one with whom; absent: all.
+        with: Option<Addressee>,
+        /// Of all, those before this place; 0: from the newest on.
+        before: Seq,
+        /// Of all, the most that is wanted.
+        count: u16,
+    },
+    /// Call a message back.
+    Recall {
+        /// Given back with the answer.
+        number: u32,
+        /// The conversation.
+        with: Addressee,
+        /// The message's place there.
+        seq: Seq,
+    },
     /// Everything up to this place is here.
     Acknowledge(Seq),
     /// Ask whether the server is there.
@@ -135,6 +173,13 @@ pub enum ImEvent {
         /// The message.
         message: Arc<ChatMessage>,
     },
+    /// The next of the inbox is no message.
+    Event {
+        /// Its place.
+        seq: Seq,
+        /// What happened; `None`: something that a later version added.
+        event: Option<Arc<InboxEvent>>,
+    },
     /// There is more in the inbox.
     Notify(Seq),
     /// A part of the inbox.
@@ -143,6 +188,8 @@ pub enum ImEvent {
         number: u32,
         /// Messages with their places.
         messages: Vec<(Seq, Arc<ChatMessage>)>,
+        /// What else happened and is known here, with its places.
+        events: Vec<(Seq, Arc<InboxEvent>)>,
         /// Where to go on.
         upto: Seq,
         /// The last place there is.
@@ -161,6 +208,20 @@ pub enum ImEvent {
     Changed(Box<GroupChanged>),
     /// A part of the members of a group.
     Members(Box<MembersPage>),
+    /// The account has read a conversation.
+    MarkedRead {
+        /// The order's.
+        number: u32,
+        /// Up to here.
+        upto: Seq,
+    },
+    /// A conversation is kept as it was wanted.
+    Set {
+        /// The order's.
+        number: u32,
+    },
+    /// A part of the list of conversations.
+    Conversations(Box<ConversationsPage>),
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.

@@ -1,7 +1,8 @@
-//! What clients send: `ClientFrame` (IM 3 to 7).
+//! What clients send: `ClientFrame` (IM 3 to 7, 10, 11).
 
 use super::WireFault;
 use super::content::{ContentFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row};
+use super::conversation::{ConversationsFields, PlaceFields, SetFields};
 use super::frame;
 use super::group::{GroupFields, MembersFields};
 use super::protobuf::{Body, Fields, Sink, Value};
@@ -30,6 +31,14 @@ pub enum ClientFrame<'a> {
     Group(GroupFields<'a>),
     /// Asks who is in a group (IM 10.3).
     Members(MembersFields<'a>),
+    /// Has read a conversation up to a place (IM 11.2).
+    MarkRead(PlaceFields<'a>),
+    /// Wants a conversation kept otherwise (IM 11.3).
+    Set(SetFields<'a>),
+    /// Asks for the list of conversations (IM 11.4).
+    Conversations(ConversationsFields<'a>),
+    /// Calls a message back (IM 11.5).
+    Recall(PlaceFields<'a>),
 }
 
 /// `Login`.
@@ -105,6 +114,10 @@ impl<'a> ClientFrame<'a> {
                 8 => nothing(value).map(|()| Some(ClientFrame::Goodbye))?,
                 9 => Some(ClientFrame::Group(GroupFields::read(value)?)),
                 10 => Some(ClientFrame::Members(MembersFields::read(value)?)),
+                11 => Some(ClientFrame::MarkRead(PlaceFields::read(value)?)),
+                12 => Some(ClientFrame::Set(SetFields::read(value)?)),
+                13 => Some(ClientFrame::Conversations(ConversationsFields::read(value)?)),
+                14 => Some(ClientFrame::Recall(PlaceFields::read(value)?)),
                 _ => request,
             };
         }
@@ -130,6 +143,10 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Goodbye => sink.body(8, &Nothing),
             ClientFrame::Group(order) => sink.body(9, order),
             ClientFrame::Members(members) => sink.body(10, members),
+            ClientFrame::MarkRead(place) => sink.body(11, place),
+            ClientFrame::Set(set) => sink.body(12, set),
+            ClientFrame::Conversations(wish) => sink.body(13, wish),
+            ClientFrame::Recall(place) => sink.body(14, place),
         }
     }
 }

@@ -215,6 +215,18 @@ pub(super) fn one_number(value: Value<'_>) -> Result<u64, WireFault> {
     Ok(it)
 }
 
+/// Likewise, of a number of 32 bits.
+pub(super) fn one_u32(value: Value<'_>) -> Result<u32, WireFault> {
+    let mut it = 0;
+    let mut fields = value.fields()?;
+    while let Some((number, value)) = fields.next()? {
+        if number == 1 {
+            it = value.u32()?;
+        }
+    }
+    Ok(it)
+}
+
 /// The only field of a message that says one row of bytes.
 pub(super) fn one_row(value: Value<'_>) -> Result<&[u8], WireFault> {
     let mut it: &[u8] = &[];
@@ -240,6 +252,15 @@ pub(super) struct OneNumber(pub u64);
 impl Body for OneNumber {
     fn put(&self, sink: &mut impl Sink) {
         sink.u64(1, self.0);
+    }
+}
+
+/// Likewise, of 32 bits.
+pub(super) struct OneU32(pub u32);
+
+impl Body for OneU32 {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.0);
     }
 }
 

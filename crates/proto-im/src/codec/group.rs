@@ -288,7 +288,7 @@ impl Body for MemberFields<'_> {
     }
 }
 
-fn address(text: &str) -> Result<AccountAddress, WireFault> {
+pub(super) fn address(text: &str) -> Result<AccountAddress, WireFault> {
     AccountAddress::parse(text, "").map_err(|_| WireFault::Address)
 }
 

@@ -1,8 +1,11 @@
-//! What servers send: `ServerFrame` (IM 3 to 7).
+//! What servers send: `ServerFrame` (IM 3 to 7, 10, 11).
 
 use super::content::{
-    EntryFields, MessageFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row,
+    EntryFields, MessageFields, Nothing, OneNumber, OneRow, OneU32, nothing, one_number, one_row,
+    one_u32,
 };
+use super::conversation::{EventFields, MarkedFields};
+use super::conversations::ConversationsPageFields;
 use super::group::{ChangedFields, MembersPageFields};
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::{WireFault, frame};
@@ -37,6 +40,14 @@ pub enum ServerFrame<'a> {
     Changed(ChangedFields<'a>),
     /// A part of the members of a group (IM 10.3).
     Members(MembersPageFields<'a>),
+    /// The next of the inbox is no message (IM 11.1).
+    Event(EventFields<'a>),
+    /// The account has read so far (IM 11.2).
+    MarkedRead(MarkedFields),
+    /// A conversation is kept as it was wanted (IM 11.3); of which request.
+    Set(u32),
+    /// A part of the list of conversations (IM 11.4).
+    Conversations(ConversationsPageFields<'a>),
 }
 
 /// `LoggedIn`.
@@ -112,6 +123,8 @@ pub struct PageFields<'a> {
     pub upto: Seq,
     /// The last place there is.
     pub head: Seq,
+    /// What else happened.
+    pub events: Vec<EventFields<'a>>,
 }
 
 /// `HistoryPage`.
@@ -145,6 +158,10 @@ impl<'a> ServerFrame<'a> {
                 11 => nothing(value).map(|()| Some(ServerFrame::Pong))?,
                 12 => Some(ServerFrame::Changed(ChangedFields::read(value)?)),
                 13 => Some(ServerFrame::Members(MembersPageFields::read(value)?)),
+                14 => Some(ServerFrame::Event(EventFields::read(value)?)),
+                15 => Some(ServerFrame::MarkedRead(MarkedFields::read(value)?)),
+                16 => Some(ServerFrame::Set(one_u32(value)?)),
+                17 => Some(ServerFrame::Conversations(ConversationsPageFields::read(value)?)),
                 _ => answer,
             };
         }
@@ -173,6 +190,10 @@ impl Body for ServerFrame<'_> {
             ServerFrame::Pong => sink.body(11, &Nothing),
             ServerFrame::Changed(changed) => sink.body(12, changed),
             ServerFrame::Members(page) => sink.body(13, page),
+            ServerFrame::Event(event) => sink.body(14, event),
+            ServerFrame::MarkedRead(marked) => sink.body(15, marked),
+            ServerFrame::Set(number) => sink.body(16, &OneU32(*number)),
+            ServerFrame::Conversations(page) => sink.body(17, page),
         }
     }
 }
@@ -301,6 +322,7 @@ impl<'a> PageFields<'a> {
                 2 => it.entries.push(EntryFields::read(value)?),
                 3 => it.upto = value.u64()?,
                 4 => it.head = value.u64()?,
+                5 => it.events.push(EventFields::read(value)?),
                 _ => {}
             }
         }
@@ -314,6 +336,7 @@ impl Body for PageFields<'_> {
         self.entries.iter().for_each(|entry| sink.body(2, entry));
         sink.u64(3, self.upto);
         sink.u64(4, self.head);
+        self.events.iter().for_each(|event| sink.body(5, event));
     }
 }
 

@@ -3,13 +3,15 @@
 pub(crate) mod schema;
 
 use super::client_frame::ClientFrame;
+use super::conversation::setting_number;
 use super::frame::{OVERHEAD_BYTES_MAX, PAGE_BYTES_MAX, PREFACE, client_bytes_max, preface, split};
 use super::group::{role_number, role_of, verb_number, verb_of};
 use super::protobuf::Body;
 use super::server_frame::ServerFrame;
 use super::*;
 use model::chat::{
-    ChatFault, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb, MEMBERS_PAGE_MAX,
+    ChatFault, DRAFT_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb,
+    MEMBERS_PAGE_MAX,
 };
 use model::limits::Limits;
 use model::session::Denial;
@@ -159,6 +161,19 @@ fn the_largest_message_fits_into_the_largest_frame() {
 }
 
 #[test]
+fn the_longest_draft_fits_into_the_largest_frame_whatever_a_message_may_be() {
+    use super::conversation::{ChangeFields, SetFields};
+    let (address, draft) =
+        (format!("{}@{}", "n".repeat(64), "d".repeat(253)), "d".repeat(DRAFT_BYTES_MAX));
+    let change = ChangeFields { setting: u32::MAX, on: true, draft: &draft };
+    let set = SetFields { number: u32::MAX, with: &address, change };
+    let mut limits = Limits::default();
+    (limits.chat.text_bytes_max, limits.chat.extra_bytes_max) = (256, 0);
+    let size = ClientFrame::Set(set).size() + 5;
+    assert!(size <= client_bytes_max(&limits), "{size}");
+}
+
+#[test]
 fn the_largest_order_and_the_largest_page_of_members_fit_into_the_largest_frames() {
     use super::group::{GroupFields, MemberFields, MembersPageFields};
     let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
@@ -195,6 +210,20 @@ fn the_largest_order_and_the_largest_page_of_members_fit_into_the_largest_frames
     assert!(size <= frame::SERVER_BYTES_MAX, "{size}");
 }
 
+/// The words of settings, by their numbers.
+fn settings() -> Vec<(u32, String)> {
+    use model::chat::ConversationChange as Change;
+    let all = [
+        (Change::Pin(true), "SETTING_PIN"),
+        (Change::Mute(true), "SETTING_MUTE"),
+        (Change::Hide(true), "SETTING_HIDE"),
+        (Change::Draft("".into()), "SETTING_DRAFT"),
+    ];
+    let word = |(change, word): (Change, &str)| (setting_number(&change), word.to_owned());
+    let unspecified = (0, "SETTING_UNSPECIFIED".to_owned());
+    std::iter::once(unspecified).chain(all.into_iter().map(word)).collect()
+}
+
 #[test]
 fn words_are_those_of_the_schema() {
     let schema = Schema::read();
@@ -215,6 +244,7 @@ fn words_are_those_of_the_schema() {
     let mut expected: Vec<_> = roles.map(|(n, name)| (n, upper("GROUP_ROLE", name))).collect();
     expected.insert(0, (0, "GROUP_ROLE_UNSPECIFIED".to_owned()));
     assert_eq!(schema.words("GroupRole"), expected);
+    assert_eq!(schema.words("Setting"), settings());
     assert_eq!((verb_of(0), verb_of(14), role_of(0), role_of(4)), (None, None, None, None));
     assert_eq!((verb_of(5), role_of(3)), (Some(GroupVerb::HandOver), Some(GroupRole::Owner)));
     for &reason in EndReason::ALL {
@@ -259,6 +289,11 @@ fn the_document_has_each_section_each_word_and_each_fault() {
     }
     for &role in GroupRole::ALL {
         let row = format!("| {} | `{}` | ", role_number(role), role.word());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for (number, word) in settings().into_iter().skip(1) {
+        let word = word.trim_start_matches("SETTING_").to_lowercase();
+        let row = format!("| {number} | `{word}` | ");
         assert!(DOCUMENT.contains(&row), "{row}");
     }
     for &fault in WireFault::ALL.iter().filter(|fault| **fault != WireFault::Address) {

@@ -5,29 +5,23 @@
 //! to a handful of devices on two shards, and copying a hundred bytes costs less than a frame that
 //! several connections share.
 
+use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
+use super::pages::{write_conversations, write_history, write_page};
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
-use crate::codec::frame::PAGE_BYTES_MAX;
-use crate::codec::server_frame::{
-    FailedFields, HistoryPageFields, PageFields, SentFields, ServerFrame,
-};
+use crate::codec::server_frame::{FailedFields, SentFields, ServerFrame};
 use crate::codec::{WireFault, fault_number, frame};
 use model::account::Addressee;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ChatRequest, HistoryPage, HistoryRange, InboxPage,
-    NewMessage, PAGE_MESSAGES_MAX,
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, HistoryRange, NewMessage, PAGE_MESSAGES_MAX,
 };
 use model::close::CloseReason;
 use model::counters::ChatCounter;
 use model::id::SessionRef;
 use model::machine::Input;
 use model::timeline::Seq;
-use std::sync::Arc;
-
-/// Bytes of an entry of a page beside texts and names: numbers, ids, tags and lengths, at most.
-const NUMBERS_BYTES: usize = 128;
 
 /// A device that has its session.
 pub(super) struct Session {
@@ -80,6 +74,10 @@ impl Session {
             ClientFrame::History(history) => self.history(history, out),
             ClientFrame::Group(order) => self.order(order, out),
             ClientFrame::Members(members) => self.members(members, out),
+            ClientFrame::MarkRead(place) => self.mark_read(place, out),
+            ClientFrame::Set(set) => self.set(set, out),
+            ClientFrame::Conversations(wish) => self.conversations(wish, out),
+            ClientFrame::Recall(place) => self.recall(place, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -149,7 +147,20 @@ impl Session {
                 write_members(&page, out);
                 self.answered(out);
             }
+            ChatDelivery::Read { number, upto } => {
+                write_marked(number, upto, out);
+                self.answered(out);
+            }
+            ChatDelivery::Set { number } => {
+                ServerFrame::Set(number).write(out.bytes());
+                self.answered(out);
+            }
+            ChatDelivery::Conversations(page) => {
+                write_conversations(&page, out);
+                self.answered(out);
+            }
             ChatDelivery::Message { seq, message } => write_message(seq, &message, out),
+            ChatDelivery::Event { seq, event } => write_event(seq, &event, out),
             ChatDelivery::Notify { head } => ServerFrame::Notify(head).write(out.bytes()),
             ChatDelivery::End(end) => {
                 write_end(end.why.into(), 0, out);
@@ -158,13 +169,8 @@ impl Session {
             ChatDelivery::LoggedIn(_) | ChatDelivery::Challenge(_) | ChatDelivery::Refused(_) => {
                 return Err(unexpected("an answer to a login within a session"));
             }
-            // It has no frame: the device goes on behind its place.
-            ChatDelivery::Event { .. } => {}
             ChatDelivery::Bound { .. }
             | ChatDelivery::Standing { .. }
-            | ChatDelivery::Read { .. }
-            | ChatDelivery::Set { .. }
-            | ChatDelivery::Conversations(_)
             | ChatDelivery::Contacts(_)
             | ChatDelivery::Done { .. }
             | ChatDelivery::Contact(_)
@@ -186,7 +192,7 @@ impl Session {
 }
 
 /// How many messages are asked for: a longer wish is cut.
-fn most(count: u32) -> u16 {
+pub(super) fn most(count: u32) -> u16 {
     count.min(u32::from(PAGE_MESSAGES_MAX)) as u16
 }
 
@@ -208,54 +214,4 @@ fn write_message(seq: Seq, message: &ChatMessage, out: &mut Out) {
     }
     let entry = EntryFields { seq, message: MessageFields::of(message) };
     ServerFrame::Message(entry).write(out.bytes());
-}
-
-/// A page for a device that does not read the last one is put off: it asks again (IM 5.4).
-fn write_page(page: &InboxPage, out: &mut Out) {
-    if out.backlog() > out.backlog_max() {
-        return write_failed(page.number, ChatFault::Busy, out);
-    }
-    let fitting = fitting(page.messages.iter().map(|(_, message)| &**message));
-    let is_cut = fitting < page.messages.len();
-    let messages = &page.messages[..fitting];
-    let entries =
-        messages.iter().map(|(seq, message)| EntryFields { seq: *seq, message: of(message) });
-    let last = messages.last().map_or(page.upto, |(seq, _)| *seq);
-    let fields = PageFields {
-        number: page.number,
-        entries: entries.collect(),
-        upto: if is_cut { last } else { page.upto },
-        head: page.head,
-    };
-    ServerFrame::Page(fields).write(out.bytes());
-}
-
-fn write_history(page: &HistoryPage, out: &mut Out) {
-    if out.backlog() > out.backlog_max() {
-        return write_failed(page.number, ChatFault::Busy, out);
-    }
-    let fitting = fitting(page.messages.iter().map(|message| &**message));
-    let is_cut = fitting < page.messages.len();
-    let fields = HistoryPageFields {
-        number: page.number,
-        messages: page.messages[..fitting].iter().map(of).collect(),
-        more: page.more || is_cut,
-    };
-    ServerFrame::History(fields).write(out.bytes());
-}
-
-fn of(message: &Arc<ChatMessage>) -> MessageFields<'_> {
-    MessageFields::of(message)
-}
-
-/// How many of these messages go into one page: one more than fit, so that one always does.
-fn fitting<'a>(messages: impl Iterator<Item = &'a ChatMessage>) -> usize {
-    let mut bytes = 0;
-    let whole = |message: &&ChatMessage| {
-        let fits = bytes < PAGE_BYTES_MAX;
-        let names = message.from.as_str().len() + message.device.len() + message.to.as_str().len();
-        bytes += message.content.text.len() + message.content.extra.len() + names + NUMBERS_BYTES;
-        fits
-    };
-    messages.take_while(whole).count()
 }

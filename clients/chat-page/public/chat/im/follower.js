@@ -50,15 +50,23 @@ export class Follower {
     }
     /** The next of the inbox has come by itself. */
     message(now, place, entry) {
+        return this.#passes(now, place) ? [{ place, entry }] : [];
+    }
+    /** The next of the inbox has come by itself, and is no message (IM 11.1). */
+    event(now, place) {
+        this.#passes(now, place);
+    }
+    /** Whether this is the next place, but for what the device has sent itself; then it is there. */
+    #passes(now, place) {
         const between = place - this.#last - 1;
         // After a Notify, what lies between may be anybody's.
         const isMissed = this.#mustPull || this.#isPulling || this.#head > this.#last;
         this.#head = Math.max(this.#head, place);
         if (between < 0 || (between > 0 && (isMissed || between > this.#own)))
-            return [];
+            return false;
         this.#own -= between;
         this.#moveTo(now, place);
-        return [{ place, entry }];
+        return true;
     }
     /** There is more, up to this place. */
     notify(head) {

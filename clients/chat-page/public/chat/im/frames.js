@@ -21,6 +21,36 @@ export const CHAT_MESSAGE = {
     content: one(8, CONTENT),
 };
 export const INBOX_ENTRY = { seq: uint64(1), message: one(2, CHAT_MESSAGE) };
+/** How an account keeps a conversation. */
+const CHANGE = { setting: uint32(1), on: bool(2), draft: string(3) };
+export const INBOX_EVENT = {
+    seq: uint64(1),
+    with: string(2),
+    read: uint64(3),
+    peer_read: uint64(4),
+    change: one(5, CHANGE),
+};
+const EXCERPT = {
+    id: fixed64(1),
+    at_ms: uint64(2),
+    from: string(3),
+    kind: uint32(4),
+    text: string(5),
+    whole: bool(6),
+};
+const CONVERSATION = {
+    with: string(1),
+    place: uint64(2),
+    last_seq: uint64(3),
+    last: one(4, EXCERPT),
+    read: uint64(5),
+    peer_read: uint64(6),
+    unread: uint32(7),
+    pinned: bool(8),
+    muted: bool(9),
+    hidden: bool(10),
+    draft: string(11),
+};
 const LOGIN = {
     name: string(1),
     device: string(2),
@@ -65,6 +95,15 @@ export const CLIENT_FRAME = {
         from: uint32(4),
         count: uint32(5),
     }),
+    mark_read: one(11, { number: uint32(1), with: string(2), upto: uint64(3) }),
+    set: one(12, { number: uint32(1), with: string(2), change: one(3, CHANGE) }),
+    conversations: one(13, {
+        number: uint32(1),
+        with: string(2),
+        before: uint64(3),
+        count: uint32(4),
+    }),
+    recall: one(14, { number: uint32(1), with: string(2), seq: uint64(3) }),
 };
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
@@ -101,6 +140,7 @@ export const SERVER_FRAME = {
         entries: many(2, INBOX_ENTRY),
         upto: uint64(3),
         head: uint64(4),
+        events: many(5, INBOX_EVENT),
     }),
     history: one(9, { number: uint32(1), messages: many(2, CHAT_MESSAGE), more: bool(3) }),
     end: one(10, END),
@@ -122,6 +162,15 @@ export const SERVER_FRAME = {
         total: uint32(6),
         from: uint32(7),
         members: many(8, MEMBER),
+    }),
+    event: one(14, INBOX_EVENT),
+    marked_read: one(15, { number: uint32(1), upto: uint64(2) }),
+    set: one(16, { number: uint32(1) }),
+    conversations: one(17, {
+        number: uint32(1),
+        upto: uint64(2),
+        conversations: many(3, CONVERSATION),
+        more: bool(4),
     }),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */

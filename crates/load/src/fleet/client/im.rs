@@ -29,6 +29,7 @@ use proto_im::client::{Client as Machine, Profile};
 use proto_im::codec::EndReason;
 use proto_im::codec::client_frame::{ClientFrame, PullFields, SendFields};
 use proto_im::codec::content::{ContentFields, EntryFields};
+use proto_im::codec::conversation::EventFields;
 use proto_im::codec::server_frame::{EndFields, PageFields, ServerFrame};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -267,14 +268,21 @@ impl Client {
                 }
             }
             ServerFrame::Failed(failed) => self.failed(now, (failed.number, failed.fault), out),
-            ServerFrame::Message(_) | ServerFrame::Notify(_) if self.profile.is_lite => {}
+            ServerFrame::Message(_) | ServerFrame::Event(_) | ServerFrame::Notify(_)
+                if self.profile.is_lite => {}
             ServerFrame::Message(entry) => self.message(now, entry, out),
-            ServerFrame::Notify(head) => {
+            // The page that it pulls says that the place of an event is passed (IM 11.1).
+            ServerFrame::Notify(head) | ServerFrame::Event(EventFields { seq: head, .. }) => {
                 self.head = self.head.max(*head);
                 self.pull_if_behind(out);
             }
             ServerFrame::Page(page) => self.page(page, out),
-            ServerFrame::History(_) | ServerFrame::Changed(_) | ServerFrame::Members(_) => {}
+            ServerFrame::History(_)
+            | ServerFrame::Changed(_)
+            | ServerFrame::Members(_)
+            | ServerFrame::MarkedRead(_)
+            | ServerFrame::Set(_)
+            | ServerFrame::Conversations(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }
         Ok(())

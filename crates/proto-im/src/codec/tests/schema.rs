@@ -115,7 +115,7 @@ impl Sink for Text<'_> {
         if value == 0 {
             return;
         }
-        let kinds = ["uint32", "Reason", "Fault", "GroupVerb", "GroupRole"];
+        let kinds = ["uint32", "Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
         let kind = self.field(field, &kinds).kind.clone();
         let word = self.schema.words(&kind).into_iter().find(|(number, _)| *number == value);
         match word {

@@ -19,7 +19,7 @@ fn send(to: &str, client_id: &[u8], kind: u32) -> Vec<u8> {
     client(&ClientFrame::Send(SendFields { number: 7, to, client_id, content }))
 }
 
-fn message(seq: Seq, text_bytes: usize) -> Arc<ChatMessage> {
+pub(super) fn message(seq: Seq, text_bytes: usize) -> Arc<ChatMessage> {
     let address = |text| AccountAddress::parse(text, "a.example").expect("right");
     Arc::new(ChatMessage {
         id: 100 + seq,

@@ -104,7 +104,13 @@ impl Device {
     fn page(&mut self, entries: &[(Seq, &str)], head: Seq) -> (Vec<Observation>, Vec<String>) {
         let upto = entries.last().map_or(head, |(seq, _)| *seq);
         let entries = entries.iter().map(|(seq, from)| entry(*seq, from)).collect();
-        self.hear(&ServerFrame::Page(PageFields { number: PULL, entries, upto, head }))
+        self.hear(&ServerFrame::Page(PageFields {
+            number: PULL,
+            entries,
+            upto,
+            head,
+            events: vec![],
+        }))
     }
 }
 
@@ -254,6 +260,18 @@ fn what_happens_in_a_group_is_a_place_and_nothing_that_was_said() {
 }
 
 #[test]
+fn a_place_of_an_event_is_passed_by_the_page_that_is_pulled_for_it() {
+    let mut bob = Device::new(None, false);
+    bob.come(0, 0);
+    assert_eq!(bob.message(1).0, [heard(false)]);
+    let event = EventFields { seq: 2, with: "ann@h", read: 1, ..EventFields::default() };
+    assert_eq!(bob.hear(&ServerFrame::Event(event)), (vec![], vec!["pull 1 3".to_owned()]));
+    let fetched = Observation::Fetched { messages: 0, behind: 0 };
+    assert_eq!(bob.page(&[], 2), (vec![fetched], vec!["acknowledge 2".to_owned()]));
+    assert_eq!(bob.message(3).0, [heard(false)]);
+}
+
+#[test]
 fn who_audits_has_what_its_account_said_to_groups_and_to_nobody_else() {
     let mut bob = Device::with(None, false, |profile| profile.audits = true);
     bob.come(0, 4);
@@ -263,7 +281,7 @@ fn who_audits_has_what_its_account_said_to_groups_and_to_nobody_else() {
         entry(3, "bob7@h"),
         of_group(4, "ann@h", 1),
     ];
-    let page = PageFields { number: PULL, entries, upto: 4, head: 4 };
+    let page = PageFields { number: PULL, entries, upto: 4, head: 4, events: vec![] };
     let (told, _) = bob.hear(&ServerFrame::Page(page));
     let fetched = Observation::Fetched { messages: 2, behind: 0 };
     assert_eq!(told, [heard(false), heard(false), fetched]);

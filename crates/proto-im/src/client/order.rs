@@ -1,0 +1,57 @@
+//! The frames of a client's orders.
+
+use super::{ImOrder, group};
+use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
+use crate::codec::content::ContentFields;
+use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
+use model::account::Addressee;
+
+/// What an order is on the wire.
+pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
+    match order {
+        ImOrder::Proceed(data) => ClientFrame::Proceed(data),
+        ImOrder::Send { number, to, client_id, content } => ClientFrame::Send(SendFields {
+            number: *number,
+            to: to.as_str(),
+            client_id: &client_id.0,
+            content: ContentFields::of(content),
+        }),
+        ImOrder::Pull { number, after, count } => ClientFrame::Pull(PullFields {
+            number: *number,
+            after: *after,
+            count: u32::from(*count),
+        }),
+        ImOrder::History { number, with, from, backwards, count } => {
+            ClientFrame::History(HistoryFields {
+                number: *number,
+                with: with.as_str(),
+                from: *from,
+                backwards: *backwards,
+                count: u32::from(*count),
+            })
+        }
+        ImOrder::Group { number, order } => ClientFrame::Group(group::fields_of(*number, order)),
+        ImOrder::Members { number, range } => ClientFrame::Members(group::range_of(*number, range)),
+        ImOrder::MarkRead { number, with, upto } => {
+            ClientFrame::MarkRead(PlaceFields { number: *number, with: with.as_str(), seq: *upto })
+        }
+        ImOrder::Recall { number, with, seq } => {
+            ClientFrame::Recall(PlaceFields { number: *number, with: with.as_str(), seq: *seq })
+        }
+        ImOrder::Set { number, with, change } => {
+            let change = ChangeFields::of(change);
+            ClientFrame::Set(SetFields { number: *number, with: with.as_str(), change })
+        }
+        ImOrder::Conversations { number, with, before, count } => {
+            ClientFrame::Conversations(ConversationsFields {
+                number: *number,
+                with: with.as_ref().map_or("", Addressee::as_str),
+                before: *before,
+                count: u32::from(*count),
+            })
+        }
+        ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
+        ImOrder::Ping => ClientFrame::Ping,
+        ImOrder::Goodbye => ClientFrame::Goodbye,
+    }
+}
