@@ -64,6 +64,12 @@ export function sentenceOfChange(
   return sentences[change.verb](shortName(from, domain), whom, change.title);
 }
 
+/** A sentence about a message that somebody called back. */
+export function sentenceOfRecall(language: Language, from: string, domain: string): string {
+  const by = shortName(from, domain);
+  return language === "zh" ? `${by} 撤回了一条消息` : `${by} called a message back`;
+}
+
 /** A role's name. */
 export function roleName(language: Language, role: GroupRole): string {
   return ROLES[language][role];

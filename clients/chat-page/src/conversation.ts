@@ -3,12 +3,13 @@
  * of it is read.
  */
 
-import { isGroup } from "./im/index.js";
+import { isGroup, RECALLED } from "./im/index.js";
 import type { Client, ImError, Message, Queued } from "./im/index.js";
-import { sentenceOfChange } from "./changes.js";
+import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
+import type { Taken } from "./talk.js";
 import { sentenceOf, timeOf, wordOf } from "./words.js";
 import type { Language } from "./words.js";
 
@@ -75,9 +76,18 @@ export class Conversation {
       this.#meanwhile.push(message);
       return;
     }
-    const taken = this.#talk.live(message);
+    const taken = this.#live(message);
     this.show(message.isOwn);
     if (taken === "gap") void this.#read({ after: this.#talk.after });
+  }
+
+  /** What is called back is shown no more. */
+  #live(message: Message): Taken {
+    if (message.recall !== undefined) {
+      const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), change: undefined };
+      this.#talk.change(message.recall, (it) => ({ ...it, ...gone }));
+    }
+    return this.#talk.live(message);
   }
 
   /** Reads its end. */
@@ -107,7 +117,7 @@ export class Conversation {
         const first = found.messages[0]?.seq ?? 0;
         // Of a group one does not read what was said while one was not in it.
         if (first > where.after + 1) this.#talk.begin(found.messages, false);
-        else found.messages.forEach((message) => this.#talk.live(message));
+        else found.messages.forEach((message) => this.#live(message));
         if (found.hasMore && found.messages.length > 0) next = this.#talk.after;
       } else if (where.before !== undefined) this.#talk.earlier(found.messages, found.hasMore);
       else this.#talk.begin(found.messages, found.hasMore);
@@ -166,11 +176,16 @@ export class Conversation {
     return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
   }
 
-  #row({ from, isOwn, text, clientId, change }: Message, at: string): Row {
+  #row({ from, isOwn, text, clientId, change, recall, kind }: Message, at: string): Row {
     const key = `${isOwn ? "" : from}/${clientId}`;
     if (change !== undefined) {
       const sentence = sentenceOfChange(this.language, from, change, this.domain);
       return { key, text: sentence, kind: "change", about: at };
+    }
+    if (recall !== undefined || kind === RECALLED) {
+      const sentence = sentenceOfRecall(this.language, from, this.domain);
+      // Another key than before: the element with the old words goes.
+      return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
     }
     if (isOwn) {
       return { key, text, kind: "own", about: `${at} · ${wordOf(this.language, "sent")}` };

@@ -2,7 +2,7 @@
 
 import { isGroup } from "./im/index.js";
 import type { Client, ImError, Message, State } from "./im/index.js";
-import { sentenceOfChange } from "./changes.js";
+import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { Conversation } from "./conversation.js";
 import type { Failed } from "./conversation.js";
 import { by, Kept, made } from "./dom.js";
@@ -193,14 +193,19 @@ export class Room {
     const conversation = this.#conversation;
     const isHere = conversation?.peer === message.peer;
     const isSeen = isHere && conversation.isAtEnd && document.visibilityState === "visible";
-    const { change, from, peer } = message;
-    const text = change === undefined
-      ? message.text : sentenceOfChange(this.language, from, change, this.#domain);
+    const { change, peer } = message;
+    const text = this.#textOf(message);
     this.#people.heard({ ...message, text }, isSeen);
     if (change?.verb === "create" || change?.verb === "rename") this.#titled(peer, change.title);
     if (isHere) conversation.live(message);
     if (isHere && change !== undefined) void this.#members?.refresh();
     this.#showPeople();
+  }
+
+  /** A message as a line. */
+  #textOf({ change, recall, from, text }: Message): string {
+    if (recall !== undefined) return sentenceOfRecall(this.language, from, this.#domain);
+    return change === undefined ? text : sentenceOfChange(this.language, from, change, this.#domain);
   }
 
   #titled(group: string, title: string): void {

@@ -72,6 +72,11 @@ export class Talk<T extends Placed> {
     this.#hasLater = true;
   }
 
+  /** The message at this place is another one now. */
+  change(place: number, made: (message: T) => T): void {
+    this.#shown = this.#shown.map((it) => (it.seq === place ? made(it) : it));
+  }
+
   /** One that has just come, or was just stored. */
   live(message: T): Taken {
     if (this.#hasLater || message.seq <= this.after) return "known";

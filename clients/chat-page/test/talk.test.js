@@ -30,6 +30,14 @@ test("a message is there once, and one behind a gap is not shown before the gap 
   assert.deepEqual(span(talk), [1, 6, 6], "what is there is not added again");
 });
 
+test("a message that is changed keeps its place, and one that is not shown changes nothing", () => {
+  const talk = new Talk();
+  talk.begin([{ seq: 1, text: "a" }, { seq: 2, text: "b" }], false);
+  talk.change(1, (it) => ({ ...it, text: "" }));
+  talk.change(9, (it) => ({ ...it, text: "" }));
+  assert.deepEqual(talk.shown, [{ seq: 1, text: "" }, { seq: 2, text: "b" }]);
+});
+
 test("the first message of all has nothing before it", () => {
   const talk = new Talk();
   assert.equal(talk.live({ seq: 2 }), "gap");

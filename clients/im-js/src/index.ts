@@ -7,6 +7,7 @@ export { isGroup } from "./group.js";
 export type {
   GroupChange, GroupChanged, GroupMembers, GroupRole, GroupVerb, Member,
 } from "./group.js";
+export { RECALLED } from "./message.js";
 export type { Content, Message, Queued, Sent } from "./message.js";
 export type { ClientOptions, Clock, WebSocketLike } from "./options.js";
 export { MemoryStorage } from "./storage.js";

@@ -385,7 +385,7 @@ export class Machine {
     }
     const content = { kind, text, extra, uncounted };
     const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-    const message: Message = { ...place, ...content, change: undefined };
+    const message: Message = { ...place, ...content, change: undefined, recall: undefined };
     this.#act({ do: "message", message });
     this.#tellSent(message);
   }

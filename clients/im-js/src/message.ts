@@ -46,7 +46,14 @@ export interface Message extends Content {
   readonly isOwn: boolean;
   /** What happened in the group, if that is what it tells. */
   readonly change: GroupChange | undefined;
+  /** The place of the message that it calls back, if that is what it tells (IM 11.5). */
+  readonly recall: number | undefined;
 }
+
+/** A message that tells that another one was called back (IM 8.3). */
+const RECALL = 4;
+/** A message that was called back: it says nothing any more. */
+export const RECALLED = 5;
 
 /** A message that is stored (IM 4.2). */
 export interface Sent {
@@ -88,11 +95,19 @@ export function messageOf(fields: ChatMessageFields, account: string): Message {
     peer: isOwn || isGroup(fields.to) ? fields.to : fields.from,
     isOwn,
     change: changeOf(kind, text, extra),
+    recall: recallOf(kind, extra),
     kind,
     text,
     extra,
     uncounted,
   };
+}
+
+/** The place of what is called back: the first of two numbers in decimal. */
+function recallOf(kind: number, extra: Uint8Array): number | undefined {
+  if (kind !== RECALL) return undefined;
+  const place = /^(\d{1,15}) \d{1,20}$/.exec(new TextDecoder().decode(extra))?.[1];
+  return place === undefined ? undefined : Number(place);
 }
 
 /** The fields of what is said. */

@@ -45,6 +45,11 @@ export function sentenceOfChange(language, from, change, domain) {
     const sentences = language === "zh" ? ZH : EN;
     return sentences[change.verb](shortName(from, domain), whom, change.title);
 }
+/** A sentence about a message that somebody called back. */
+export function sentenceOfRecall(language, from, domain) {
+    const by = shortName(from, domain);
+    return language === "zh" ? `${by} 撤回了一条消息` : `${by} called a message back`;
+}
 /** A role's name. */
 export function roleName(language, role) {
     return ROLES[language][role];

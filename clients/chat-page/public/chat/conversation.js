@@ -2,8 +2,8 @@
  * One conversation on the page: its messages, those that wait and those that failed, and how more
  * of it is read.
  */
-import { isGroup } from "./im/index.js";
-import { sentenceOfChange } from "./changes.js";
+import { isGroup, RECALLED } from "./im/index.js";
+import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
@@ -57,10 +57,18 @@ export class Conversation {
             this.#meanwhile.push(message);
             return;
         }
-        const taken = this.#talk.live(message);
+        const taken = this.#live(message);
         this.show(message.isOwn);
         if (taken === "gap")
             void this.#read({ after: this.#talk.after });
+    }
+    /** What is called back is shown no more. */
+    #live(message) {
+        if (message.recall !== undefined) {
+            const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), change: undefined };
+            this.#talk.change(message.recall, (it) => ({ ...it, ...gone }));
+        }
+        return this.#talk.live(message);
     }
     /** Reads its end. */
     async begin() {
@@ -92,7 +100,7 @@ export class Conversation {
                 if (first > where.after + 1)
                     this.#talk.begin(found.messages, false);
                 else
-                    found.messages.forEach((message) => this.#talk.live(message));
+                    found.messages.forEach((message) => this.#live(message));
                 if (found.hasMore && found.messages.length > 0)
                     next = this.#talk.after;
             }
@@ -159,11 +167,16 @@ export class Conversation {
         });
         return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
     }
-    #row({ from, isOwn, text, clientId, change }, at) {
+    #row({ from, isOwn, text, clientId, change, recall, kind }, at) {
         const key = `${isOwn ? "" : from}/${clientId}`;
         if (change !== undefined) {
             const sentence = sentenceOfChange(this.language, from, change, this.domain);
             return { key, text: sentence, kind: "change", about: at };
+        }
+        if (recall !== undefined || kind === RECALLED) {
+            const sentence = sentenceOfRecall(this.language, from, this.domain);
+            // Another key than before: the element with the old words goes.
+            return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
         }
         if (isOwn) {
             return { key, text, kind: "own", about: `${at} · ${wordOf(this.language, "sent")}` };

@@ -1,6 +1,6 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 import { isGroup } from "./im/index.js";
-import { sentenceOfChange } from "./changes.js";
+import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { Conversation } from "./conversation.js";
 import { by, Kept, made } from "./dom.js";
 import { MembersPanel } from "./members.js";
@@ -185,9 +185,8 @@ export class Room {
         const conversation = this.#conversation;
         const isHere = conversation?.peer === message.peer;
         const isSeen = isHere && conversation.isAtEnd && document.visibilityState === "visible";
-        const { change, from, peer } = message;
-        const text = change === undefined
-            ? message.text : sentenceOfChange(this.language, from, change, this.#domain);
+        const { change, peer } = message;
+        const text = this.#textOf(message);
         this.#people.heard({ ...message, text }, isSeen);
         if (change?.verb === "create" || change?.verb === "rename")
             this.#titled(peer, change.title);
@@ -196,6 +195,12 @@ export class Room {
         if (isHere && change !== undefined)
             void this.#members?.refresh();
         this.#showPeople();
+    }
+    /** A message as a line. */
+    #textOf({ change, recall, from, text }) {
+        if (recall !== undefined)
+            return sentenceOfRecall(this.language, from, this.#domain);
+        return change === undefined ? text : sentenceOfChange(this.language, from, change, this.#domain);
     }
     #titled(group, title) {
         this.#people.titled(group, title);

@@ -49,6 +49,10 @@ export class Talk {
         this.#shown = this.#shown.slice(0, SHOWN_MAX);
         this.#hasLater = true;
     }
+    /** The message at this place is another one now. */
+    change(place, made) {
+        this.#shown = this.#shown.map((it) => (it.seq === place ? made(it) : it));
+    }
     /** One that has just come, or was just stored. */
     live(message) {
         if (this.#hasLater || message.seq <= this.after)

@@ -370,7 +370,7 @@ export class Machine {
         }
         const content = { kind, text, extra, uncounted };
         const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-        const message = { ...place, ...content, change: undefined };
+        const message = { ...place, ...content, change: undefined, recall: undefined };
         this.#act({ do: "message", message });
         this.#tellSent(message);
     }

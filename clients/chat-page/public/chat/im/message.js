@@ -8,6 +8,10 @@
 import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import { CONTENT } from "./frames.js";
 import { changeOf, isGroup } from "./group.js";
+/** A message that tells that another one was called back (IM 8.3). */
+const RECALL = 4;
+/** A message that was called back: it says nothing any more. */
+export const RECALLED = 5;
 /** A place, a time or a count, where a number holds it exactly. */
 export function exact(value) {
     if (value > BigInt(Number.MAX_SAFE_INTEGER))
@@ -29,11 +33,19 @@ export function messageOf(fields, account) {
         peer: isOwn || isGroup(fields.to) ? fields.to : fields.from,
         isOwn,
         change: changeOf(kind, text, extra),
+        recall: recallOf(kind, extra),
         kind,
         text,
         extra,
         uncounted,
     };
+}
+/** The place of what is called back: the first of two numbers in decimal. */
+function recallOf(kind, extra) {
+    if (kind !== RECALL)
+        return undefined;
+    const place = /^(\d{1,15}) \d{1,20}$/.exec(new TextDecoder().decode(extra))?.[1];
+    return place === undefined ? undefined : Number(place);
 }
 /** The fields of what is said. */
 export function contentFields(content) {
