@@ -5,6 +5,7 @@
 
 mod changes;
 mod chat;
+mod conversations;
 mod follower;
 mod groups;
 mod history;
@@ -47,6 +48,14 @@ enum Command {
     History(history::Arguments),
     /// Print all that arrives, a line of JSON each
     Listen(listen::Arguments),
+    /// Print one's conversations, the newest first: with whom, what is unread, and the last words
+    Conversations(conversations::List),
+    /// Say that one has read a conversation, on all devices; the other of two is told
+    Read(conversations::Read),
+    /// Keep a conversation otherwise: pinned, muted, hidden, with a draft
+    Keep(conversations::Keep),
+    /// Call a message of one's own back
+    Recall(conversations::Recall),
 }
 
 /// Flags of all commands: who logs in where.
@@ -108,6 +117,10 @@ pub fn im(arguments: Arguments) -> ExitCode {
         Command::Chat(arguments) => chat::chat(&arguments),
         Command::History(arguments) => history::history(&arguments),
         Command::Listen(arguments) => listen::listen(&arguments),
+        Command::Conversations(list) => conversations::list(&list),
+        Command::Read(read) => conversations::read(&read),
+        Command::Keep(keep) => conversations::keep(&keep),
+        Command::Recall(recall) => conversations::recall(&recall),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

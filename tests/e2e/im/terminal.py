@@ -24,6 +24,10 @@ class Terminal(Case):
 
     def open(self, command, user, *words):
         """A command that goes on: its process, and the lines it has printed so far."""
+        return self.open_with_notes(command, user, *words)[:2]
+
+    def open_with_notes(self, command, user, *words):
+        """Likewise, with what it says beside."""
         process = subprocess.Popen(
             [BINARY, "im", command, *self.flags(user), *words], env=environment(), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -33,7 +37,7 @@ class Terminal(Case):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         poll(lambda: notes, f"{command} is logged in")
-        return process, lines
+        return process, lines, notes
 
     @staticmethod
     def read(pipe, kept):

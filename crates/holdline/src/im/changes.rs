@@ -1,13 +1,19 @@
-//! What happened in a group, as a line for people: `ann added bob, carol`.
+//! What happened in a conversation, as a line for people: `ann added bob, carol`.
 
 use base::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatMessage, GroupChange, GroupMember, GroupVerb};
+use model::chat::{ChatMessage, Content, GroupChange, GroupMember, GroupVerb, Recall};
 
 /// The line; `None`: the message tells of no change that is known here.
 pub(super) fn told(message: &ChatMessage) -> Option<String> {
-    let GroupChange { verb, title, members } = GroupChange::of(&message.content)?;
     let by = message.from.name();
+    if message.content.kind == Content::RECALLED {
+        return Some(format!("{by} called this message back"));
+    }
+    if let Some(Recall { seq, .. }) = Recall::of(&message.content) {
+        return Some(format!("{by} called message {seq} back"));
+    }
+    let GroupChange { verb, title, members } = GroupChange::of(&message.content)?;
     let named = names(&members, &message.from);
     Some(match verb {
         GroupVerb::Create => {
@@ -51,7 +57,7 @@ fn short<'a>(address: &'a AccountAddress, near: &AccountAddress) -> &'a str {
 mod tests {
     use super::*;
     use model::account::AccountId;
-    use model::chat::{ClientMessageId, Content};
+    use model::chat::ClientMessageId;
 
     fn message(content: Content) -> ChatMessage {
         let address = |text| AccountAddress::parse(text, "a.example").expect("right");
@@ -93,6 +99,18 @@ mod tests {
         assert_eq!(made, "ann made the group \"us\\u000a\\u001b[2J\" with bob, carol");
         assert_eq!(line(GroupVerb::Create, "", &["ann"]), "ann made the group");
         assert_eq!(line(GroupVerb::Rename, "", &[]), "ann took the group's title away");
+    }
+
+    #[test]
+    fn a_recall_is_told_and_so_is_what_was_called_back() {
+        let said = |content| told(&message(content));
+        let recall = Recall { seq: 12, id: 7 }.content();
+        assert_eq!(said(recall).as_deref(), Some("ann called message 12 back"));
+        let gone = Content { kind: Content::RECALLED, counts: false, ..Content::text("") };
+        assert_eq!(said(gone).as_deref(), Some("ann called this message back"));
+        let extra = b"twelve".as_slice().into();
+        let none = Content { kind: Content::RECALL, extra, ..Content::text("") };
+        assert_eq!(said(none), None);
     }
 
     #[test]

@@ -5,14 +5,14 @@
 //! for what was typed here, which stands there already. When standard input ends, the last answers
 //! are waited for.
 
-use super::follower::Follower;
+use super::follower::{Came, Follower};
 use super::send::addressee;
 use super::{ANSWER_TIME, Common, Failure, goodbye, history, line};
 use crate::out;
 use base::text::escaped;
 use client::im::{ImEvent, ImOrder, ImSession, client_message_id};
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatMessage, ClientMessageId, Content};
+use model::chat::{ChatMessage, ClientMessageId, Content, InboxChange, InboxEvent};
 use model::timeline::Seq;
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -36,6 +36,8 @@ pub struct Arguments {
 const LOOK: Duration = Duration::from_millis(50);
 /// Lines that are typed ahead of those that were sent.
 const LINES_MAX: usize = 64;
+/// Number of what is said of how far was read: none of a message's.
+const READ_NUMBER: u32 = u32::MAX - 1;
 /// Messages that wait for the server's word. Beyond, no further line is read.
 const UNANSWERED_MAX: usize = 64;
 
@@ -55,6 +57,8 @@ pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
     past.iter().for_each(|message| out!("{}", line(message)));
     let mut talk = Talk {
         shown: past.last().map_or(0, |message| message.seq),
+        seen: past.iter().rfind(|it| it.from != welcome.account).map_or(0, |it| it.seq),
+        marked: 0,
         me: welcome.account.clone(),
         follower: Follower::new(welcome.head, welcome.head),
         session,
@@ -78,6 +82,10 @@ struct Talk {
     to: Addressee,
     /// Place in the conversation up to which everything is shown.
     shown: Seq,
+    /// The place of the last that somebody else said and that is shown here.
+    seen: Seq,
+    /// The place up to which the account was said to have read.
+    marked: Seq,
     /// What was typed here and is not answered, by the requests' numbers.
     sent: HashMap<u32, (ClientMessageId, String)>,
     /// What was typed here and has not come back through the inbox.
@@ -103,6 +111,9 @@ impl Talk {
             }
             let orders = self.follower.orders(event.is_none());
             orders.into_iter().for_each(|order| self.session.order(order));
+            if event.is_none() {
+                self.mark_read();
+            }
             if !is_over {
                 continue;
             }
@@ -132,6 +143,15 @@ impl Talk {
         Ok(())
     }
 
+    /// What is shown has been read: others are told.
+    fn mark_read(&mut self) {
+        if self.marked < self.seen {
+            self.marked = self.seen;
+            let (number, with, upto) = (READ_NUMBER, self.to.clone(), self.seen);
+            self.session.order(ImOrder::MarkRead { number, with, upto });
+        }
+    }
+
     fn hear(&mut self, event: &ImEvent) {
         match event {
             ImEvent::Sent { number, .. } => drop(self.sent.remove(number)),
@@ -143,8 +163,18 @@ impl Talk {
             }
             _ => {}
         }
-        for (_, message) in self.follower.hear(event) {
-            self.show(&message);
+        for (_, came) in self.follower.hear(event) {
+            match came {
+                Came::Message(message) => self.show(&message),
+                Came::Event(event) => self.tell(&event),
+            }
+        }
+    }
+
+    /// The other has read what was said here: a receipt.
+    fn tell(&self, event: &InboxEvent) {
+        if let (InboxChange::PeerRead(upto), true) = (&event.what, event.with == self.peer) {
+            note!("{} has read up to {upto}", self.peer.name());
         }
     }
 
@@ -159,6 +189,9 @@ impl Talk {
             return; // the history had it
         }
         self.shown = message.seq;
+        if !is_ours {
+            self.seen = message.seq;
+        }
         let is_typed = is_ours && self.typed.remove(&message.client_id);
         if !is_typed {
             out!("{}", line(message));

@@ -3,7 +3,7 @@
 //! Invariant: what it hands out it hands out once, in the inbox's order, without a gap.
 
 use client::im::{ImEvent, ImOrder};
-use model::chat::ChatMessage;
+use model::chat::{ChatMessage, InboxEvent};
 use model::timeline::Seq;
 use std::sync::Arc;
 
@@ -13,6 +13,15 @@ const UNACKNOWLEDGED_MAX: u64 = 32;
 const PAGE: u16 = 100;
 /// Number of a follower's own requests.
 pub const NUMBER: u32 = u32::MAX;
+
+/// What stands at a place of an inbox.
+#[derive(Clone)]
+pub enum Came {
+    /// A message.
+    Message(Arc<ChatMessage>),
+    /// Something else.
+    Event(Arc<InboxEvent>),
+}
 
 /// A device on its way through its inbox.
 pub struct Follower {
@@ -35,21 +44,29 @@ impl Follower {
     }
 
     /// What is handed out because of an event.
-    pub fn hear(&mut self, event: &ImEvent) -> Vec<(Seq, Arc<ChatMessage>)> {
+    pub fn hear(&mut self, event: &ImEvent) -> Vec<(Seq, Came)> {
         match event {
             ImEvent::Message { seq, message } if self.is_next(*seq) => {
-                self.own -= seq - self.last - 1;
-                self.last = *seq;
-                self.head = self.head.max(*seq);
-                return vec![(*seq, message.clone())];
+                self.pass(*seq);
+                return vec![(*seq, Came::Message(message.clone()))];
+            }
+            ImEvent::Event { seq, event } if self.is_next(*seq) => {
+                self.pass(*seq);
+                let known = event.clone().map(|event| (*seq, Came::Event(event)));
+                return known.into_iter().collect();
             }
             ImEvent::Sent { again: false, .. } => self.own += 1,
-            ImEvent::Message { seq, .. } => self.head = self.head.max(*seq),
+            ImEvent::Message { seq, .. } | ImEvent::Event { seq, .. } => {
+                self.head = self.head.max(*seq);
+            }
             ImEvent::Notify(head) => self.head = self.head.max(*head),
-            ImEvent::Page { number: NUMBER, messages, upto, head } => {
+            ImEvent::Page { number: NUMBER, messages, events, upto, head } => {
                 (self.is_pulling, self.own) = (false, 0);
-                let behind = messages.iter().filter(|(seq, _)| *seq > self.last);
-                let handed = behind.cloned().collect();
+                let said = messages.iter().map(|(seq, it)| (*seq, Came::Message(it.clone())));
+                let happened = events.iter().map(|(seq, it)| (*seq, Came::Event(it.clone())));
+                let mut handed: Vec<_> = said.chain(happened).collect();
+                handed.retain(|(seq, _)| *seq > self.last);
+                handed.sort_unstable_by_key(|(seq, _)| *seq);
                 self.last = self.last.max(*upto);
                 self.head = self.head.max(*head);
                 return handed;
@@ -58,6 +75,13 @@ impl Follower {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// A place is the next one.
+    fn pass(&mut self, seq: Seq) {
+        self.own -= seq - self.last - 1;
+        self.last = seq;
+        self.head = self.head.max(seq);
     }
 
     /// What it wants to ask or say now. `is_quiet`: nothing has come for a while.
@@ -92,7 +116,7 @@ impl Follower {
 mod tests {
     use super::*;
     use model::account::AccountAddress;
-    use model::chat::{ChatFault, ClientMessageId, Content};
+    use model::chat::{ChatFault, ClientMessageId, Content, InboxChange};
 
     fn message(seq: Seq) -> (Seq, Arc<ChatMessage>) {
         let ann = AccountAddress::parse("ann", "a.example").expect("right");
@@ -115,10 +139,11 @@ mod tests {
 
     fn page(seqs: std::ops::RangeInclusive<Seq>, head: Seq) -> ImEvent {
         let upto = *seqs.end();
-        ImEvent::Page { number: NUMBER, messages: seqs.map(message).collect(), upto, head }
+        let (messages, events) = (seqs.map(message).collect(), Vec::new());
+        ImEvent::Page { number: NUMBER, messages, events, upto, head }
     }
 
-    fn seqs(handed: &[(Seq, Arc<ChatMessage>)]) -> Vec<Seq> {
+    fn seqs(handed: &[(Seq, Came)]) -> Vec<Seq> {
         handed.iter().map(|(seq, _)| *seq).collect()
     }
 
@@ -130,8 +155,9 @@ mod tests {
     fn begun(last: Seq) -> Follower {
         let mut follower = Follower::new(last, last);
         assert_eq!(follower.orders(true), [pull(last)], "so that the server knows where it is");
-        let messages = Vec::new();
-        follower.hear(&ImEvent::Page { number: NUMBER, messages, upto: last, head: last });
+        let (messages, events) = (Vec::new(), Vec::new());
+        let (upto, head) = (last, last);
+        follower.hear(&ImEvent::Page { number: NUMBER, messages, events, upto, head });
         follower
     }
 
@@ -173,6 +199,26 @@ mod tests {
         assert_eq!(follower.orders(false), [pull(3)]);
         assert_eq!(seqs(&follower.hear(&live(4))), [4], "it comes by itself meanwhile");
         assert!(follower.hear(&page(4..=4, 4)).is_empty() && follower.is_there());
+    }
+
+    fn event() -> Arc<InboxEvent> {
+        let with = AccountAddress::parse("ann", "a.example").expect("right");
+        Arc::new(InboxEvent { with, what: InboxChange::Read(1) })
+    }
+
+    #[test]
+    fn events_have_places_among_the_messages_and_a_later_versions_are_passed() {
+        let mut follower = begun(0);
+        let live_event = |seq, event| ImEvent::Event { seq, event };
+        assert_eq!(seqs(&follower.hear(&live_event(1, Some(event())))), [1]);
+        assert!(follower.hear(&live_event(2, None)).is_empty());
+        assert_eq!(seqs(&follower.hear(&live(3))), [3]);
+        assert!(follower.hear(&live_event(5, Some(event()))).is_empty(), "4 is missing");
+        assert_eq!(follower.orders(false), [pull(3)]);
+        let (messages, events) = (vec![message(4), message(6)], vec![(5, event())]);
+        let page = ImEvent::Page { number: NUMBER, messages, events, upto: 7, head: 7 };
+        assert_eq!(seqs(&follower.hear(&page)), [4, 5, 6]);
+        assert_eq!(seqs(&follower.hear(&live(8))), [8], "7 was of a later version");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! `holdline im listen`: all that arrives, a line of JSON each. What came while nobody listened
-//! comes first: the server remembers how far this device is.
+//! `holdline im listen`: all that arrives, messages and events, a line of JSON each. What came
+//! while nobody listened comes first: the server remembers how far this device is.
 
-use super::follower::Follower;
+use super::follower::{Came, Follower};
 use super::{Common, Failure, goodbye};
 use crate::out;
 use base::hex;
-use model::chat::ChatMessage;
+use model::chat::{ChatMessage, ConversationChange, InboxChange, InboxEvent};
 use model::timeline::Seq;
 use serde_json::json;
 use std::time::Duration;
@@ -38,10 +38,16 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
         follower.orders(is_quiet).into_iter().for_each(|order| session.order(order));
         let event = session.poll(QUIET)?;
         is_quiet = event.is_none();
-        for (place, message) in event.iter().flat_map(|event| follower.hear(event)) {
-            if left > 0 {
-                out!("{}", shown(place, &message));
-                left -= 1;
+        for (place, came) in event.iter().flat_map(|event| follower.hear(event)) {
+            if left == 0 {
+                break;
+            }
+            match came {
+                Came::Message(message) => {
+                    out!("{}", shown(place, &message));
+                    left -= 1;
+                }
+                Came::Event(event) => out!("{}", happened(place, &event)),
             }
         }
     }
@@ -50,6 +56,30 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
     }
     goodbye(session);
     Ok(())
+}
+
+/// What is no message as JSON.
+fn happened(place: Seq, event: &InboxEvent) -> serde_json::Value {
+    let with = event.with.as_str();
+    match &event.what {
+        InboxChange::Read(upto) => {
+            json!({ "place": place, "event": "read", "with": with, "upto": upto })
+        }
+        InboxChange::PeerRead(upto) => {
+            json!({ "place": place, "event": "peer_read", "with": with, "upto": upto })
+        }
+        InboxChange::Set(change) => match change {
+            ConversationChange::Pin(on) => set(place, with, ("pinned", json!(on))),
+            ConversationChange::Mute(on) => set(place, with, ("muted", json!(on))),
+            ConversationChange::Hide(on) => set(place, with, ("hidden", json!(on))),
+            ConversationChange::Draft(draft) => set(place, with, ("draft", json!(&**draft))),
+        },
+    }
+}
+
+/// A setting as JSON, under the name that it has in lists.
+fn set(place: Seq, with: &str, (name, value): (&str, serde_json::Value)) -> serde_json::Value {
+    json!({ "place": place, "event": "set", "with": with, name: value })
 }
 
 /// A message as JSON; what is opaque is in hex.
