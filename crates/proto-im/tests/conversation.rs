@@ -90,6 +90,28 @@ impl Diary {
             }
             Up::Group { number, order, .. } => self.change(number, *order),
             Up::Members { number, range, .. } => vec![self.list(number, &range)],
+            Up::Read { .. }
+            | Up::Set { .. }
+            | Up::Conversations { .. }
+            | Up::Conversation { .. }
+            | Up::Recall { .. } => self.know(word),
+            Up::Bind { .. } | Up::Standing { .. } | Up::People(_) => {
+                panic!("a device of IM does not ask it")
+            }
+            Up::Acknowledge { upto, .. } => {
+                self.acknowledged = upto;
+                vec![]
+            }
+            Up::Gone | Up::Closed { .. } => {
+                self.ends.push(word);
+                vec![]
+            }
+        }
+    }
+
+    /// What is asked of conversations.
+    fn know(&mut self, word: Up) -> Vec<Down> {
+        match word {
             Up::Read { number, with, upto, .. } => {
                 let event = self.happens(&with, InboxChange::Read(upto));
                 vec![event, Down::Read { number, upto }]
@@ -114,17 +136,7 @@ impl Diary {
                 self.recalled.push((*with, seq));
                 vec![Down::Sent { number, id: 60, seq, at_ms: 7, again: false }]
             }
-            Up::Bind { .. } | Up::Standing { .. } | Up::People(_) => {
-                panic!("a device of IM does not ask it")
-            }
-            Up::Acknowledge { upto, .. } => {
-                self.acknowledged = upto;
-                vec![]
-            }
-            Up::Gone | Up::Closed { .. } => {
-                self.ends.push(word);
-                vec![]
-            }
+            _ => unreachable!("it is not of conversations"),
         }
     }
 
@@ -335,11 +347,18 @@ fn known(place: Seq) -> Known {
         with: group(),
         place,
         last_seq: 4,
-        last: Some(Excerpt { id: 1, at_ms: 2, from, kind: 5, text, whole: place % 2 == 0 }),
+        last: Some(Excerpt {
+            id: 1,
+            at_ms: 2,
+            from,
+            kind: 5,
+            text,
+            whole: place.is_multiple_of(2),
+        }),
         read: 3,
         peer_read: 2,
         unread: 1_024,
-        pinned: place % 3 == 0,
+        pinned: place.is_multiple_of(3),
         muted: place % 3 == 1,
         hidden: place % 3 == 2,
         draft: "d".into(),
