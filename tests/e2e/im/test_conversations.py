@@ -228,8 +228,32 @@ class Tools(Terminal):
                          "not called back: forbidden")
         self.assertEqual(self.fails("read", self.bob, self.ann, "--upto", "99"),
                          "not done: invalid")
+        self.im("keep", self.bob, self.ann, "--muted", "true")
+        self.im("keep", self.bob, self.ann, "--pinned", "false")
+        self.im("keep", self.bob, self.ann, "--draft", "- Dear A")
+        row = self.rows(self.bob)[self.ann]
+        self.assertEqual((row["pinned"], row["muted"], row["draft"]), (False, True, "- Dear A"))
+        answer = run("im", "keep", *self.flags(self.bob), self.ann)
+        self.assertEqual(answer.returncode, 2, "how it is to be kept must be said")
         self.im("keep", self.bob, self.ann, "--hidden", "true")
         self.assertNotIn(self.ann, self.rows(self.bob))
+
+    def test_a_group_is_in_the_list_and_is_read_as_others_are(self):
+        self.im("login", self.bob)
+        host, port = self.server.ports["any"]
+        made = run("im", "groups", "make", "--host", host, "--port", str(port), "--user",
+                   self.ann, self.bob)
+        group = made.stdout.strip()
+        self.im("send", self.ann, group, "to all")
+        name = group.split("@", 1)[0]
+        poll(lambda: self.rows(self.bob).get(name, {}).get("last_seq") == 2, "it is there")
+        unread = self.rows(self.bob)[name]["unread"]
+        self.assertGreaterEqual(unread, 1)
+        self.assertEqual(self.im("read", self.bob, group), "2\n")
+        row = self.rows(self.bob)[name]
+        self.assertEqual((row["unread"], row["read"], row["peer_read"]), (0, 2, 0))
+        self.assertEqual(self.fails("read", self.name + ".carol", group, "--upto", "1"),
+                         "not done: not_member")
 
     def test_who_talks_is_told_of_receipts_and_of_what_is_called_back(self):
         self.im("login", self.bob)

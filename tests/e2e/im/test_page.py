@@ -13,7 +13,7 @@ import unittest
 
 import fixture
 from certificates import Authority
-from fixture import DEADLINE_S, Case
+from fixture import DEADLINE_S, Case, run
 from im.page import Chromium
 
 PAGE = {"listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
@@ -188,6 +188,28 @@ class Browsers(Case):
         ann.until("!document.getElementById('room').hidden", "Ann is in again by herself")
         ann.choose("bob")
         ann.shows(["own: Hello, Bob ✓ <b>&amp;", "theirs: 你好，Ann\nin two lines"])
+        self.calm(ann, bob)
+
+    def test_what_was_called_back_is_shown_no_more(self):
+        ann, bob = self.person("ann"), self.person("bob")
+        ann.write_to("bob")
+        ann.say("oops")
+        ann.say("well")
+        bob.until("document.querySelector('#people .unread')", "Bob is told of it")
+        bob.choose("ann")
+        bob.shows(["theirs: oops", "theirs: well"])
+        host, port = self.server.ports["any"]
+        answer = run("im", "recall", "--host", host, "--port", str(port), "--user", "ann",
+                     "bob", "1")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        told = "change: ann called a message back"
+        bob.shows([told, "theirs: well", told])
+        ann.shows([told, "own: well", told])
+        self.assertNotIn("oops", bob.run("JSON.stringify({...localStorage})"))
+        bob.open()
+        bob.until("!document.getElementById('room').hidden", "Bob is in again by himself")
+        bob.choose("ann")
+        bob.shows([told, "theirs: well", told])
         self.calm(ann, bob)
 
     def test_what_is_said_while_the_server_is_away_arrives_once(self):
