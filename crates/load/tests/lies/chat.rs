@@ -170,7 +170,7 @@ impl State {
                 if upto >= head {
                     self.in_step.insert(from);
                 }
-                let page = PageFields { number: pull.number, entries, upto, head };
+                let page = PageFields { number: pull.number, entries, upto, head, events: vec![] };
                 say(from, &ServerFrame::Page(page), out);
             }
             ClientFrame::Group(order) => self.group(from, &order, out),
