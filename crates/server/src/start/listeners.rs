@@ -3,7 +3,7 @@
 //!
 //! Invariant: what the supervisor keeps is what is listened at; the rest it is told to forget.
 
-use super::supervisor::{Inherited, LifeSign, Supervisor};
+use super::supervisor::{Inherited, LifeSign};
 use super::{StartError, failed};
 use crate::config::Config;
 use net::layer::{ListenEndpoint, ListenerSetup};
