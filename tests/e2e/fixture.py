@@ -103,12 +103,12 @@ class Server:
     """A running `holdline serve`."""
 
     def __init__(self, changes=None, tail="", data=None, env=None, prefix=(), arguments=(),
-                 descriptors=()):
+                 handed=()):
         self.folder = tempfile.mkdtemp(prefix="holdline-e2e-")
         self.data = data or os.path.join(self.folder, "data")
         self.file = os.path.join(self.folder, "holdline.toml")
         self.env, self.prefix, self.arguments = env, prefix, arguments
-        self.descriptors = descriptors
+        self.handed = handed
         self.configure(changes, tail)
         self.log = ""
         self.start()
@@ -136,7 +136,7 @@ class Server:
         self.process = subprocess.Popen(
             [*words, *self.arguments], env=environment(self.env), cwd=self.folder,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent,
-            pass_fds=self.descriptors)
+            pass_fds=self.handed)
         self.pid = self.process.pid
         self.welcome, self._api = "", None
         threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()

@@ -101,12 +101,12 @@ class UnderSupervisor(Case):
     def start_again(self, server, changes):
         """Starts a server that has ended, as its supervisor does."""
         since = len(self.supervisor.told)
-        server.prefix, server.descriptors, server.env = self.supervisor.hand_over()
+        server.prefix, server.handed, server.env = self.supervisor.hand_over()
         server.configure(changes)
         try:
             server.start()
         finally:
-            for descriptor in server.descriptors:
+            for descriptor in server.handed:
                 os.close(descriptor)
         return self.supervisor.wait("READY", since), since
 
@@ -203,7 +203,7 @@ class Restart(UnderSupervisor):
         address = theirs.getsockname()
         theirs.close()
         prefix, descriptors, env = self.supervisor.hand_over()
-        server = self.start(self.changes(), prefix=prefix, descriptors=descriptors, env=env)
+        server = self.start(self.changes(), prefix=prefix, handed=descriptors, env=env)
         for descriptor in descriptors:
             os.close(descriptor)
         self.supervisor.wait("READY")
