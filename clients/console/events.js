@@ -40,7 +40,7 @@ const kind = type => (/^(online|client_connected)$/.test(type) ? 'good' : /refus
  * @param {Record<string, string | null>} [query]
  */
 export function watch(place, types, wanted, none, query = {}) {
-  const list = h('div');
+  const list = h('div', { 'aria-busy': 'true' }); // until what comes is heard
   /** @type {any[]} */
   let kept = [];
   let lost = 0;
@@ -73,7 +73,7 @@ export function watch(place, types, wanted, none, query = {}) {
       lost += told.lost ?? 0;
       soon();
     },
-  });
+  }, state => (state === 'live' ? list.removeAttribute('aria-busy') : list.setAttribute('aria-busy', 'true')));
   place.gone.addEventListener('abort', () => {
     end();
     clearTimeout(timer);
