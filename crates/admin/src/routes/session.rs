@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// Longest text that is looked at as a token, bytes.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
-/// Bytes of a log-in: strangers send it, and it has little to say. A token one too long fits, however
-/// its characters are escaped (RFC 8259 7), and is told so.
+/// Bytes of a log-in: strangers send it, and it has little to say. A token one too long fits,
+/// however its characters are escaped (RFC 8259 7), and is told so.
 pub(crate) const LOG_IN_BYTES_MAX: usize = 16 * TOKEN_BYTES_MAX;
 
 /// A log-in.
