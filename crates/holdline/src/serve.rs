@@ -61,9 +61,9 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
         Err(error) => return refuse(&format!("signals: {error}")),
     };
     let again = Arc::clone(&read);
-    let load_again: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
-    let around = StartOptions { inherited, load: Some(load_again), ..StartOptions::default() };
-    let running = match server::start::start_with(config, around) {
+    let would_load: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
+    let options = StartOptions { inherited, load: Some(would_load), ..StartOptions::default() };
+    let running = match server::start::start_with(config, options) {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),
     };

@@ -149,7 +149,7 @@ pub fn start(config: Config) -> Started {
     start_with(config, StartOptions::default())
 }
 
-/// The same with what surrounds it.
+/// The same with options.
 pub fn start_with(
     mut config: Config,
     StartOptions { inherited, load, further }: StartOptions<'_>,
