@@ -118,11 +118,14 @@ section! {
         /// read from the disk when it is wanted.
         hot_bytes: u64 = 64 << 20, whole(0..=1 << 40, "bytes");
         /// Blocks of the logs' indexes in memory, all logs together. Beyond, the longest unused is
-        /// let go.
+        /// let go. As much again may wait to be written to the indexes' tables.
         cache_bytes: u64 = 64 << 20, whole(1 << 20..=1 << 40, "bytes");
         /// What is written to a log before its index is brought up to it. A start reads what came
         /// after the last time.
         checkpoint_bytes: u64 = 32 << 20, whole(1 << 20..=1 << 40, "bytes");
+        /// Changes of the indexes in memory, all logs together. Beyond, an index is brought up to
+        /// its log, however little was written.
+        index_changes_bytes: u64 = 256 << 20, whole(1 << 20..=1 << 40, "bytes");
         /// Time after which the same is done, whatever was written.
         checkpoint_s: u32 = 30, whole(1..=86_400, "seconds");
         /// Idempotency keys that are remembered. Beyond, the oldest is forgotten: a request

@@ -308,6 +308,7 @@ fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settin
         retention: vec![(Space::Reports, reports)],
         once_count_max: store.once_count_max as usize,
         once_age_s_max: store.once_age_s_max,
+        index_changes_bytes: store.index_changes_bytes,
         checkpoint_bytes: store.checkpoint_bytes,
         checkpoint_s: store.checkpoint_s,
         ..store::data::Settings::new(secrets, logs)

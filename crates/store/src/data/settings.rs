@@ -49,7 +49,8 @@ pub struct Settings {
     pub log_bytes_max: u64,
     /// Messages kept in memory to be pulled without the disk, bytes. The oldest go.
     pub hot_bytes_max: usize,
-    /// Blocks of derived state kept in memory, bytes. The longest unused go.
+    /// Blocks of derived state kept in memory, bytes. The longest unused go. About as much again
+    /// may not have been written to its tables yet.
     pub cache_bytes: u64,
     /// Calls that may wait for one log, or for its disk. Beyond: `Busy`.
     pub calls_waiting_max: usize,
@@ -61,6 +62,8 @@ pub struct Settings {
     pub once_count_max: usize,
     /// For how long, seconds.
     pub once_age_s_max: u32,
+    /// Memory of changes of the logs' indexes after which their checkpoints begin, bytes.
+    pub index_changes_bytes: u64,
     /// Bytes of records of one log after which a checkpoint begins.
     pub checkpoint_bytes: u64,
     /// Seconds after which one begins when anything changed.
@@ -84,6 +87,7 @@ impl Settings {
             retention: Vec::new(),
             once_count_max: 1 << 18,
             once_age_s_max: 24 * 3_600,
+            index_changes_bytes: 256 << 20,
             checkpoint_bytes: 32 << 20,
             checkpoint_s: 30,
         }
@@ -100,6 +104,7 @@ impl Settings {
         engine.hot_bytes_max = part(self.hot_bytes_max as u64) as usize;
         engine.once_count_max = part(self.once_count_max as u64).max(1) as usize;
         engine.once_age_s_max = self.once_age_s_max;
+        engine.index_changes_bytes = part(self.index_changes_bytes);
         engine.checkpoint_bytes = self.checkpoint_bytes;
         engine.checkpoint_s = self.checkpoint_s;
         self.retention.iter().fold(engine, |engine, (space, rule)| engine.keep(*space, *rule))

@@ -31,6 +31,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use tail::{Flush, Old, Part, Touched};
 
+/// What a place that was taken is counted as: the entry, and its room in a queue that grows by
+/// doubling.
+const PLACE_BYTES: u64 = 2 * size_of::<Entry>() as u64;
+
+/// And a timeline that changed.
+const TIMELINE_BYTES: u64 = size_of::<Option<Touched>>() as u64;
+
 /// The index of one log.
 pub(crate) struct Index {
     pub(crate) heads: Heads,
@@ -122,6 +129,12 @@ impl Index {
     }
 
     /// Timelines that changed.
+    /// Memory of all changes, with so many places taken among them; at most, as what is there may
+    /// have left again.
+    pub(crate) fn changes_bytes(&self, places: u64) -> u64 {
+        places * PLACE_BYTES + self.changed.len() as u64 * TIMELINE_BYTES
+    }
+
     pub(crate) fn touched_len(&self) -> usize {
         self.changed.len()
     }

@@ -24,11 +24,9 @@ pub struct EngineSettings {
     pub roster_members_resident_max: usize,
     /// Bytes of records after which a checkpoint begins.
     pub checkpoint_bytes: u64,
-    /// Timelines changed after which a checkpoint begins.
-    pub checkpoint_timelines: usize,
-    /// Places that messages took in timelines after which a checkpoint begins: so many wait in
-    /// memory, 16 bytes each and what a timeline takes.
-    pub checkpoint_places: u64,
+    /// Memory of changes that state was not told of, bytes, after which a checkpoint begins: what
+    /// places that messages took in timelines may take, and what a changed timeline does.
+    pub index_changes_bytes: u64,
     /// Seconds after which a checkpoint begins when anything changed.
     pub checkpoint_s: u32,
     /// A segment of which at most so many percent are alive is compacted.
@@ -66,8 +64,7 @@ impl EngineSettings {
             once_bytes_max: 32 << 20,
             roster_members_resident_max: 1 << 21,
             checkpoint_bytes: 32 << 20,
-            checkpoint_timelines: 1 << 20,
-            checkpoint_places: 1 << 22,
+            index_changes_bytes: 128 << 20,
             checkpoint_s: 30,
             compact_percent: 50,
             compact_dead_percent: 25,

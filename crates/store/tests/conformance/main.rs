@@ -36,8 +36,7 @@ fn settings(options: &LogOptions) -> EngineSettings {
     settings.once_age_s_max = options.once_age_s_max;
     settings.roster_members_resident_max = 6;
     settings.checkpoint_bytes = 100_000;
-    settings.checkpoint_places = 400;
-    settings.checkpoint_timelines = 1_000;
+    settings.index_changes_bytes = 32 * 1024;
     settings.checkpoint_s = 5;
     settings.sweep_s = 1;
     for (&space, rule) in &options.retention {

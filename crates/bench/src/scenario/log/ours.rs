@@ -62,7 +62,7 @@ impl Tuning {
         settings.hot_bytes_max = hot_bytes_max;
         if self.still {
             (settings.checkpoint_bytes, settings.checkpoint_s) = (u64::MAX, u32::MAX);
-            (settings.checkpoint_timelines, settings.checkpoint_places) = (usize::MAX, u64::MAX);
+            settings.index_changes_bytes = u64::MAX;
         }
         let heads = self.heads_resident_max.unwrap_or(settings.heads_resident_max);
         settings.heads_resident_max = heads;
@@ -77,8 +77,7 @@ pub fn plan() -> Value {
         "fsync": "always", "segment_bytes": engine.log.segment_bytes,
         "hot_bytes_max": engine.hot_bytes_max, "state_cache_bytes": STATE_CACHE_BYTES,
         "checkpoint_bytes": engine.checkpoint_bytes,
-        "checkpoint_timelines": engine.checkpoint_timelines,
-        "checkpoint_places": engine.checkpoint_places,
+        "index_changes_bytes": engine.index_changes_bytes,
         "checkpoint_s": engine.checkpoint_s, "heads_resident_max": engine.heads_resident_max,
     })
 }

@@ -5,7 +5,8 @@
 //! crash, which the port allows. fjall takes nothing more after an error of a write: the database
 //! is opened anew before the next one, and batches since the last `persist`, kept for this, are
 //! said again. Reads are of one moment each. Invariant: what fjall needs in memory is bounded: its
-//! cache, and memtables of some MiB a keyspace; what is kept, by the length of a checkpoint.
+//! cache, and as much in memtables that are being filled, of which a slow disk may owe it four more
+//! each; what is kept, by the length of a checkpoint.
 
 use super::{Keep, State, StateChange, StateError};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
@@ -13,11 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Memtable of the keyspaces that see much, bytes.
-const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
-
-/// Of the others.
-const MEMTABLE_BYTES_SMALL: u64 = 2 * 1024 * 1024;
+/// Memtable of the keyspaces that see much, bytes, at most; a quarter of the cache where that is
+/// less. The others have a quarter of that.
+const MEMTABLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// fjall's own journals, bytes: the least it allows.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -144,10 +143,11 @@ impl Opened {
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .manual_journal_persist(true);
         let database = builder.open().map_err(told)?;
+        let memtable_bytes = MEMTABLE_BYTES_MAX.min(cache_bytes / 4);
         let keyspaces = Keep::ALL.map(|space| {
             let bytes = match space {
-                Keep::Heads | Keep::Runs | Keep::Rows => MEMTABLE_BYTES,
-                Keep::Meta | Keep::Cursors | Keep::Once => MEMTABLE_BYTES_SMALL,
+                Keep::Heads | Keep::Runs | Keep::Rows => memtable_bytes,
+                Keep::Meta | Keep::Cursors | Keep::Once => memtable_bytes / 4,
             };
             let options = || {
                 KeyspaceCreateOptions::default()

@@ -55,7 +55,7 @@ pub(super) fn settings(options: &LogOptions) -> EngineSettings {
         once_age_s_max: options.once_age_s_max,
         roster_members_resident_max: 6,
         checkpoint_bytes: 4 * 1024,
-        checkpoint_places: 60,
+        index_changes_bytes: 4 * 1024,
         checkpoint_s: 2,
         sweep_s: 3,
         ..EngineSettings::new(log)

@@ -105,8 +105,7 @@ impl Engine {
         let is_new = since.first_s.is_some_and(|s| now_s > s);
         let pressed = self.log.is_full() && is_new; // at most once a second
         since.bytes >= settings.checkpoint_bytes
-            || self.index.touched_len() >= settings.checkpoint_timelines
-            || since.places >= settings.checkpoint_places
+            || self.index.changes_bytes(since.places) >= settings.index_changes_bytes
             || old
             || pressed
             || self.upkeep.failed_s.is_some()
