@@ -110,7 +110,7 @@ class Server:
         self.env, self.prefix, self.arguments = env, prefix, arguments
         self.handed = handed
         self.configure(changes, tail)
-        self.log = ""
+        self.log, self.turned = "", 0
         self.start()
 
     def configure(self, changes=None, tail=""):
@@ -309,7 +309,15 @@ class Server:
         assert accepted == closed, f"{accepted} accepted, {closed} closed: {status['closed']}"
 
     def logged(self, text, deadline_s=DEADLINE_S):
-        return poll(lambda: text in self.log, f"the log says {text!r}:\n{self.log}", deadline_s)
+        """Waits until the log says so, behind the page that was turned last."""
+        return poll(lambda: text in self.page(), f"the log says {text!r}:\n{self.log}", deadline_s)
+
+    def turn_page(self):
+        """What the log says from here on is a page of its own."""
+        self.turned = len(self.log)
+
+    def page(self):
+        return self.log[self.turned:]
 
     def memory(self):
         """Resident bytes of the process."""
@@ -321,13 +329,14 @@ class Server:
 
 
 class Case(unittest.TestCase):
-    """A test; `CHANGES` configures the one server that the tests of a class share."""
+    """A test; `CHANGES` configures the one server that the tests of a class share, whose environment
+    has `ENV` more."""
 
-    CHANGES, TAIL, SHARED = {}, "", True
+    CHANGES, TAIL, SHARED, ENV = {}, "", True, None
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(cls.CHANGES, cls.TAIL) if cls.SHARED else None
+        cls.server = Server(cls.CHANGES, cls.TAIL, env=cls.ENV) if cls.SHARED else None
 
     @classmethod
     def tearDownClass(cls):

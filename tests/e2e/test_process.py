@@ -379,7 +379,7 @@ class Reload(Case):
     SHARED = False
 
     def reload(self, server, changes=None, tail="", says=()):
-        server.log = ""
+        server.turn_page()
         server.configure(changes, tail)
         server.signal(signal.SIGHUP)
         for words in says:
@@ -436,10 +436,14 @@ class Reload(Case):
         server = self.start()
         self.reload(server, {"server": {"log": "error"}, "products.demo": {"inflight_max": 9}})
         poll(lambda: self.device(server=server).bind("w")["max_inflight"] == 9, "it is changed")
-        server.log = ""
         self.assertEqual(server.stop(), 0)
         poll(lambda: server.process.stderr.closed, "the end of the log")
-        self.assertNotIn("INFO", server.log)
+        self.assertNotIn("INFO stopped", server.log)
+
+    def test_a_stop_is_in_the_log_at_its_usual_level(self):
+        server = self.start()
+        self.assertEqual(server.stop(), 0)
+        server.logged("INFO stopped")
 
     def test_sighup_says_that_changed_webhooks_need_a_restart(self):
         server = self.start()
@@ -450,7 +454,7 @@ class Reload(Case):
         server = self.start()
         self.reload(server)
         self.reload(server, {"server": {"log": "debug"}}, says=["log"])
-        self.assertNotIn("restart", server.log)
+        self.assertNotIn("restart", server.page())
 
 
 def listens(address):

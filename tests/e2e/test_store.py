@@ -191,7 +191,7 @@ class Store(Case):
         with_it = {"products.two": {"app_id": 2, "anonymous": "loopback"}}
         server = self.start(with_it)
         server.ask("PUT", "/v1/products/two/devices/bad/block")
-        server.log = ""
+        server.turn_page()
         server.configure({})
         server.signal(1)
         server.logged("it is not configured any more")
