@@ -12,7 +12,7 @@ import unittest
 import uuid
 
 import fixture
-from fixture import DEADLINE_S
+from fixture import DEADLINE_S, poll
 
 SCHEMA = os.path.join(fixture.ROOT, "crates", "proto-im", "schema")
 VECTORS = os.path.join(fixture.ROOT, "crates", "proto-im", "vectors", "2-frames.txt")
@@ -162,6 +162,10 @@ class Device:
             after = page.upto
             if page.upto >= page.head:
                 return seen
+
+    def pull_until(self, count):
+        """All that the inbox has, as soon as it has so many: (place, text)."""
+        return poll(lambda: (seen := self.pull_all())[count - 1:] and seen, f"{count} messages")
 
     def history(self, with_, count=100, start=0, backwards=False):
         number = self.take_number()
