@@ -9,6 +9,7 @@ use model::ports::events::ClientEvent;
 use model::ports::log::{Completion, Restored};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind, Weigh};
@@ -105,6 +106,17 @@ impl Service for Broker {
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
         let Principal::Client(id) = who else { return None };
         self.sessions.presence_of(now, id)
+    }
+
+    fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>> {
+        let TraceSubject::Session(ServiceKind::Topics, session) = subject else { return None };
+        let session = self.sessions.at(session.key())?;
+        (session.conn() == Some(conn)).then(|| TraceIdentity {
+            client: session.id(),
+            within_user: false,
+            user: self.sessions.principal(session).user.as_deref(),
+            peer: session.peer(),
+        })
     }
 
     fn observe(&mut self, version: PresenceVersion) {

@@ -10,6 +10,7 @@ use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
 use model::ports::log::{Completion, Restored, Table};
 use model::ports::presence_queries::PresenceStatus;
+use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind};
@@ -182,6 +183,18 @@ impl Service for Chat {
 
     fn find(&self, _: Now, _: &Principal) -> Option<PresenceStatus> {
         None
+    }
+
+    fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>> {
+        let TraceSubject::Session(ServiceKind::Chat, session) = subject else { return None };
+        let session = self.sessions.slab.at(self.sessions.bound(conn, session)?)?;
+        let account = self.sessions.online.get(&session.inbox)?.address.as_str();
+        Some(TraceIdentity {
+            client: &session.device,
+            within_user: true,
+            user: Some(account),
+            peer: None,
+        })
     }
 
     fn observe(&mut self, _: PresenceVersion) {}

@@ -14,6 +14,7 @@ use model::ports::events::DeviceEvent;
 use model::ports::log::{Completion, Restored};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::pushes::{PushAnswer, PushCommand};
+use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::product::Product;
@@ -179,6 +180,13 @@ impl Service for Hub {
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
         let Principal::Device(product, device) = who else { return None };
         self.registry.presence_of(now, product, device)
+    }
+
+    fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>> {
+        let TraceSubject::Device(device) = subject else { return None };
+        let device = self.registry.at(self.bound(conn, device)?)?;
+        let client = self.registry.id(device);
+        Some(TraceIdentity { client, within_user: false, user: None, peer: None })
     }
 
     fn observe(&mut self, version: PresenceVersion) {

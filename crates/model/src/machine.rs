@@ -383,6 +383,22 @@ impl<Up> Outbox<Up> {
         self.bytes.is_empty() && self.shared.is_empty()
     }
 
+    /// What is to be sent, to look at: all of it, in order.
+    pub fn look_at_wire(&self, mut each: impl FnMut(&[u8])) {
+        let mut from = 0;
+        for (at, frame) in &self.shared {
+            each(&self.bytes[from..*at]);
+            each(frame);
+            from = *at;
+        }
+        each(&self.bytes[from..]);
+    }
+
+    /// The words for the inside, to look at.
+    pub fn look_at_words(&self) -> &[Up] {
+        &self.words
+    }
+
     /// Whether there are words for the inside.
     pub fn has_words(&self) -> bool {
         !self.words.is_empty()
@@ -505,12 +521,13 @@ mod tests {
         out.share(Arc::from(*b"XY"));
         out.share(Arc::from(*b"Z"));
         out.bytes().extend_from_slice(b"c");
-        let mut wire = Vec::new();
+        let (mut wire, mut seen) = (Vec::new(), Vec::new());
+        out.look_at_wire(|bytes| seen.extend_from_slice(bytes));
         out.drain_wire(|piece| match piece {
             Piece::Own(bytes) => wire.extend_from_slice(bytes),
             Piece::Shared(frame) => wire.extend_from_slice(&frame),
         });
-        assert_eq!(wire, b"abXYZc");
+        assert_eq!((&*wire, &*seen), (&b"abXYZc"[..], &b"abXYZc"[..]));
         assert!(out.is_empty());
     }
 

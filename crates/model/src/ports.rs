@@ -7,6 +7,7 @@
 //! [`files`] the disk that a store writes to.
 //! [`directory`] is a copy of presence outside, [`presence_queries`] what is asked about it.
 //! [`names`] is who looks up where a host or a service is.
+//! [`trace`] is what operators see of connections.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API.
 
 pub mod access;
@@ -23,5 +24,6 @@ pub mod presence_queries;
 pub mod pushes;
 pub mod tokens;
 pub mod topics;
+pub mod trace;
 pub mod users;
 pub mod virtual_client;

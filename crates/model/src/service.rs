@@ -21,6 +21,7 @@ use crate::ports::log::{Call, Completion, Restored, Ticket};
 use crate::ports::presence_queries::PresenceStatus;
 use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
+use crate::ports::trace::{TraceIdentity, TraceSubject};
 use crate::presence::{PresenceVersion, Principal, Transition};
 use crate::pressure::Pressure;
 use crate::product::Product;
@@ -325,6 +326,12 @@ pub trait Service: Send + 'static {
 
     /// What it knows of a principal; nothing of another service's.
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
+
+    /// Who a machine speaks for over this connection; nobody, if that is none of its own. For
+    /// whoever follows connections.
+    fn identity(&self, _conn: ConnRef, _subject: TraceSubject) -> Option<TraceIdentity<'_>> {
+        None
+    }
 
     /// Versions of its transitions are above this one from now on.
     fn observe(&mut self, version: PresenceVersion);

@@ -23,6 +23,7 @@ pub mod logic;
 pub mod mailbox;
 pub mod network;
 pub mod shard;
+pub mod tap;
 pub mod transport;
 #[cfg(test)]
 mod wires;
@@ -32,4 +33,5 @@ pub use executor::Executor;
 pub use logic::dialler::{CallFault, Dialler, NamedCall};
 pub use logic::{ConnectionOrigin, Dial, DialAddress, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
+pub use tap::{TapNotes, Tapped};
 pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

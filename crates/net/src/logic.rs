@@ -6,6 +6,7 @@ pub(crate) mod mute;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
+use crate::tap::{TapNotes, Tapped};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::Counters;
@@ -68,6 +69,29 @@ pub trait ShardLogic: Sized {
         _handle: &mut ShardHandle<Self>,
     ) {
     }
+
+    /// Something passed on a connection, while it wants to see that.
+    fn tapped(
+        &mut self,
+        _now: Now,
+        _conn: ConnRef,
+        _machine: &mut Self::Machine,
+        _tapped: Tapped<'_, Up<Self>>,
+    ) {
+    }
+
+    /// The turn is over, and it has seen all that passed. Gives whether it wants to see more.
+    fn tapped_turn(&mut self) -> bool {
+        false
+    }
+
+    /// A connection leaves this shard: what it has noted of it goes along.
+    fn tap_leaves(&mut self, _conn: ConnRef) -> Option<TapNotes> {
+        None
+    }
+
+    /// A connection came from another shard, where this was noted of it.
+    fn tap_comes(&mut self, _conn: ConnRef, _notes: TapNotes) {}
 
     /// A call is under way on this connection. It has no deadline of its own: a logic that wants
     /// one closes the connection, and hears of it by `dial_failed`.
@@ -136,6 +160,7 @@ pub struct ShardHandle<H: ShardLogic> {
     pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
     pub(crate) drain: bool,
     pub(crate) stop: bool,
+    pub(crate) tapping: bool,
     pub(crate) detail: Detail,
     pub(crate) reached: Reached,
     /// What this shard has counted, and may be counted by the logic too.
@@ -156,6 +181,7 @@ impl<H: ShardLogic> ShardHandle<H> {
             turned_away: Vec::new(),
             drain: false,
             stop: false,
+            tapping: false,
             detail: Detail::Nothing,
             reached: Reached::Connect,
             counters: Counters::default(),
@@ -194,6 +220,11 @@ impl<H: ShardLogic> ShardHandle<H> {
     /// Ends a connection of this shard with a reset, and without a farewell.
     pub fn reset(&mut self, conn: ConnRef, reason: CloseReason) {
         self.closes.push((conn, reason, true));
+    }
+
+    /// From now on the logic is shown what passes on this shard's connections, or is not.
+    pub fn set_tapping(&mut self, on: bool) {
+        self.tapping = on;
     }
 
     /// What is known of an end beyond its reason, while the logic is told of it.

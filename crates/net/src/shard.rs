@@ -7,7 +7,8 @@
 //!
 //! The shard knows connections; what they mean is the machines' and the logic's business. The
 //! parts are in siblings: [`accept`](self::accept), [`read`](self::read),
-//! [`partial`](self::partial), [`write`](self::write), [`timers`](self::timers).
+//! [`partial`](self::partial), [`write`](self::write), [`taps`](self::taps),
+//! [`timers`](self::timers).
 
 mod accept;
 mod census;
@@ -16,6 +17,7 @@ pub mod outqueue;
 mod partial;
 mod read;
 mod start_tls;
+mod taps;
 mod timers;
 mod told;
 mod write;
@@ -26,6 +28,7 @@ use crate::connection::{ConnectionRecord, Extra, PartialFrame};
 use crate::detail::Detail;
 use crate::layer::ListenerSetup;
 use crate::logic::{ShardHandle, ShardLogic};
+use crate::tap::{TapNotes, Tapped};
 use crate::transport::{Net, ReadyEvent};
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -67,6 +70,8 @@ pub struct Moved<M, S> {
     unread: Vec<u8>,
     /// Where it is counted by its source.
     bucket: u16,
+    /// What is noted of it by whoever follows it.
+    notes: Option<TapNotes>,
 }
 
 /// The shard messages of a shard with logic `H` over network `N`.
@@ -259,6 +264,9 @@ where
         self.tell_drained();
         self.logic.turned(self.now, &mut self.handle);
         self.settle();
+        if self.handle.tapping {
+            self.handle.tapping = self.logic.tapped_turn();
+        }
         self.post_again();
         let over = self.net.mono();
         let spent = over - self.now.mono;
@@ -362,6 +370,9 @@ where
     /// Empties the outbox after a machine has acted.
     fn carry_out(&mut self, key: Key, result: Result<(), CloseReason>) {
         let from = self.conn_ref(key);
+        if self.handle.tapping {
+            self.tap_output(key);
+        }
         if let Some(at) = self.outbox.take_wake() {
             self.wheel.insert(at, key.pack());
         }
@@ -493,7 +504,8 @@ where
         record.flags &= !(Conn::<N, H>::DIRTY | Conn::<N, H>::REFEED | Conn::<N, H>::DEFERRED);
         record.flags &= !Conn::<N, H>::WATCHED;
         let bucket = self.take_bucket(key);
-        let moved = Moved { record, unread: unread.to_vec(), bucket };
+        let notes = self.tap_leaves(key);
+        let moved = Moved { record, unread: unread.to_vec(), bucket, notes };
         match self.net.post(to, ShardMessage::Moved(Box::new(moved))) {
             Ok(()) => self.handle.counters.count(ProcessCounter::MovedOut),
             Err(ShardMessage::Moved(moved)) => {
@@ -517,7 +529,7 @@ where
     }
 
     fn move_in(&mut self, moved: Moved<H::Machine, N::Socket>) {
-        let Moved { mut record, unread, bucket } = moved;
+        let Moved { mut record, unread, bucket, notes } = moved;
         record.heard_by(self.now.ms_wrapping());
         let key = match self.conns.insert(record) {
             Ok(key) => key,
@@ -528,6 +540,9 @@ where
             }
         };
         self.set_bucket(key, bucket);
+        if let Some(notes) = notes {
+            self.logic.tap_comes(self.conn_ref(key), notes);
+        }
         let conn = self.conns.at(key).expect("it was just put in");
         if let Err(reason) = self.net.adopt(&conn.socket, key.pack()) {
             return self.end_knowing(key, reason, self.net.detail());
@@ -566,6 +581,9 @@ where
             self.outbox.count_into(&mut self.handle.counters);
             for word in self.outbox.words() {
                 self.logic.word(self.now, from, word, &mut self.handle);
+            }
+            if self.handle.tapping {
+                self.logic.tapped(self.now, from, machine, Tapped::Ended(reason));
             }
             self.logic.ended(self.now, machine, reason, &mut self.handle);
         } else if let Some((tag, _)) = conn.extra.as_ref().and_then(|extra| extra.call.as_deref()) {

@@ -25,6 +25,7 @@ use base::time::Now;
 use login::Fresh;
 use model::chat::{ChatDelivery, ChatRequest};
 use model::close::CloseReason;
+use model::id::SessionRef;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::Refusal;
@@ -53,6 +54,14 @@ impl Server {
     /// A machine for a connection that was just accepted.
     pub const fn new(listener: Arc<ImListener>) -> Server {
         Server(Packed::new(listener))
+    }
+
+    /// The session that it has, for whoever looks on.
+    pub fn session(&mut self) -> Option<SessionRef> {
+        self.with(|phase| match phase {
+            Phase::Session(session) => Some(session.session),
+            _ => None,
+        })
     }
 
     #[cfg(test)]

@@ -88,6 +88,15 @@ impl Server {
         }
     }
 
+    /// The device that is bound to it, the first of several, for whoever looks on.
+    pub fn first_device(&self) -> Option<DeviceRef> {
+        match &self.0 {
+            State::Bound { device, .. } => Some(*device),
+            State::Many(many) => many.devices().next(),
+            _ => None,
+        }
+    }
+
     /// Whether a device is bound, so that the larger frame limit holds.
     fn is_bound(&self) -> bool {
         matches!(self.0, State::Bound { .. } | State::Many(_))

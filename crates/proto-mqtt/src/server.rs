@@ -21,11 +21,12 @@ mod packet;
 mod publish;
 mod state;
 
-use crate::codec::{FaultSet, PacketFault};
+use crate::codec::{FaultSet, PacketFault, Version};
 use base::time::Now;
 use connect::{Asked, Fresh};
 use model::close::CloseReason;
 use model::counters::TopicCounter;
+use model::id::SessionRef;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::Refusal;
@@ -65,6 +66,16 @@ impl Server {
     pub const fn new(profile: ListenerProfile) -> Server {
         let marks = Marks::of(profile.lenient, profile.strict_text);
         Server(Packed::new(profile.bind_ms_max, marks))
+    }
+
+    /// The session that is bound to it, and the version that is spoken, for whoever looks on.
+    pub fn spoken(&mut self) -> (Option<SessionRef>, Option<Version>) {
+        self.with(|phase| match phase {
+            Phase::New { .. } | Phase::Over => (None, None),
+            Phase::Fresh(fresh) => (None, fresh.marks.version()),
+            Phase::Asked(asked) => (None, asked.marks.version()),
+            Phase::Bound(bound) => (Some(bound.session), Some(bound.version())),
+        })
     }
 
     #[cfg(test)]

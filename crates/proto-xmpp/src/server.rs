@@ -27,6 +27,7 @@ use crate::stream;
 use base::time::Now;
 use model::chat::{ChatDelivery, ChatRequest};
 use model::close::CloseReason;
+use model::id::SessionRef;
 use model::link::{Link, StartTlsRefusal};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::Refusal;
@@ -59,6 +60,17 @@ impl Server {
     /// A machine for a connection that was just accepted.
     pub const fn new(listener: Arc<XmppListener>) -> Server {
         Server(Packed::new(listener))
+    }
+
+    /// The session that it has, for whoever looks on.
+    pub fn session(&mut self) -> Option<SessionRef> {
+        let phase = self.0.take();
+        let session = match &phase {
+            Phase::Session(session) => Some(session.session),
+            _ => None,
+        };
+        self.0 = Packed::of(phase);
+        session
     }
 
     /// Works with the phase and puts it back.

@@ -14,6 +14,23 @@ section! {
         connections_max: u32 = 512, whole(8..=65_536, "connections");
         /// Event streams at once. One more is told to come back (503).
         streams_max: u32 = 64, whole(0..=65_536, "streams");
+        /// Traces at once; they are event streams, too. One more is told to come back (503).
+        traces_max: u32 = 8, whole(0..=64, "traces");
+        /// Longest time that a trace goes on. One that wants more is refused (400).
+        trace_s_max: u32 = 3_600, whole(1..=86_400, "seconds");
+        /// Events that a trace tells in a second. More are left out, and it tells how many.
+        trace_events_per_s_max: u32 = 1_000, whole(1..=100_000, "events a second");
+        /// Bytes that wait to be decoded for a trace. What comes beyond is left out, and it tells
+        /// how much.
+        trace_waiting_bytes_max: u32 = 1024 * 1024, whole(65_536..=1 << 30, "bytes");
+        /// Longest payload that a trace shows whole. Of a longer one this much is shown.
+        trace_payload_bytes_max: u32 = 64 * 1024, whole(64..=1 << 24, "bytes");
+        /// Connections that all traces together follow, a shard. What others do is left out, and
+        /// told so.
+        trace_connections_max: u32 = 4_096, whole(1..=1_000_000, "connections a shard");
+        /// Connections of which is remembered what they say before it is known whether a trace
+        /// follows them, a shard. Of others it is shown from their login on.
+        trace_newcomers_max: u32 = 512, whole(0..=65_536, "connections a shard");
         /// Time for the head of a request. Then the connection ends.
         head_ms_max: u32 = 10_000, whole(100..=MS, "milliseconds");
         /// Time for the body of a request. Then it is refused (408).

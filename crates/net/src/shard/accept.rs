@@ -9,6 +9,7 @@ use crate::connection::ConnectionRecord;
 use crate::detail::{Detail, Reached};
 use crate::layer::Layers;
 use crate::logic::{ConnectionOrigin, Dial, ShardLogic};
+use crate::tap::Tapped;
 use crate::transport::{Accepted, Net};
 use base::slab::Key;
 use model::close::CloseReason;
@@ -209,6 +210,9 @@ where
         let Some(conn) = self.conns.at_mut(key) else { return };
         conn.remember(link);
         conn.machine = Some(machine);
+        if self.handle.tapping {
+            self.tap(key, Tapped::Opened(link));
+        }
         self.drive(key, |machine, now, out| machine.opened(now, link, out));
         self.settle();
         self.rest_if_idle(key);

@@ -319,6 +319,9 @@ where
             conn.take_back(link);
             let Some(result) = result else { break };
             at += taken;
+            if self.handle.tapping {
+                self.tap_input(key, &bytes[at - taken..at], &bytes[at..], result.is_err());
+            }
             homed &= taken == 0;
             let spoke = self.outbox.has_words();
             let home = self.outbox.take_home();
