@@ -68,6 +68,36 @@ export function withQuery(path, query) {
   return pairs.length ? `${path}?${text}` : path;
 }
 
+/**
+ * Reads a stream of events to its end, once, whether or not somebody looks; says why it was refused.
+ * @param {string} path
+ * @param {Record<string, (told: any) => void>} heard by the names of events
+ * @param {AbortSignal} signal ends it
+ */
+export async function stream(path, heard, signal) {
+  const answer = await fetch(path, { headers: { 'Holdline-Console': '1' }, cache: 'no-store', signal });
+  if (!answer.ok || !answer.body) {
+    const told = await answer.json().catch(() => null);
+    if (answer.status === 401) whenOver();
+    const { code = 'failed', message = `The answer was ${answer.status}.` } = told?.error ?? {};
+    throw new Refused(answer.status, code, message);
+  }
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split('\n\n');
+    rest = parts.pop() ?? '';
+    for (const part of parts) {
+      const of = (/** @type {string} */ name) => part.split('\n').filter(it => it.startsWith(`${name}:`))
+        .map(it => it.slice(name.length + 1).trim()).join('\n');
+      const hear = heard[of('event')];
+      if (hear) hear(JSON.parse(of('data')));
+    }
+  }
+}
+
 /** Whether somebody looks at the page. */
 const isSeen = () => document.visibilityState !== 'hidden';
 

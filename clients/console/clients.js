@@ -134,6 +134,7 @@ function showClient(place, id) {
       location.hash = '#/clients';
     }, { class: 'second' }),
     button('Look again', look, { class: 'second' }));
+  const trace = place.may('admin') && h('p', {}, h('a', { href: `#/trace?client=${encodeURIComponent(id)}` }, 'Trace it: see what it says'));
   const subscribe = place.may('manage') && h('form', { class: 'filter' }, field('Subscribe it to', wish),
     h('button', { type: 'submit', class: 'second' }, 'Subscribe'));
   subscribe && subscribe.addEventListener('submit', async event => {
@@ -142,7 +143,7 @@ function showClient(place, id) {
     wish.value = '';
     await look();
   });
-  put(place.root, back, h('section', { class: 'card' }, h('h2', {}, 'Client ', name(id)), state, acts),
+  put(place.root, back, h('section', { class: 'card' }, h('h2', {}, 'Client ', name(id)), state, acts, trace),
     card('Subscriptions', subscriptions, subscribe));
   look();
 }
@@ -242,7 +243,8 @@ function showDevice(place, product, device) {
   put(place.root, h('p', {}, h('a', { href: '#/devices' }, '← All devices')),
     h('section', { class: 'card' }, h('h2', {}, 'Device ', name(device)), state, h('div', { class: 'row' },
       button('Look again', look, { class: 'second' }),
-      place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, 'Push to it'))));
+      place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, 'Push to it'),
+      place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, 'Trace it'))));
   look();
 }
 

@@ -16,6 +16,7 @@ import * as push from './push.js';
 import * as reasons from './reasons.js';
 import * as slow from './slow.js';
 import * as topics from './topics.js';
+import * as trace from './trace.js';
 
 /**
  * @typedef {object} Session
@@ -40,7 +41,7 @@ import * as topics from './topics.js';
 
 /** Pages by their names, in groups of the rail. @type {[string, Record<string, Page>][]} */
 const GROUPS = [
-  ['Now', { overview: overview.page, events: events.page, log: log.page }],
+  ['Now', { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
   ['Who is here', { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
   ['Messages', { topics: topics.page, push: push.page }],
   ['Why', { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],

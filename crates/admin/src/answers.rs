@@ -22,6 +22,7 @@ pub(crate) mod products;
 pub(crate) mod pushes;
 pub(crate) mod session;
 pub(crate) mod tokens;
+pub(crate) mod trace;
 pub(crate) mod users;
 
 use schemars::JsonSchema;

@@ -64,6 +64,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "show.js" SCRIPT
         "slow.js" SCRIPT
         "topics.js" SCRIPT
+        "trace.js" SCRIPT
     }
 });
 

@@ -44,6 +44,7 @@ use model::ports::backlog::Backlog;
 use model::ports::control::Control;
 use model::ports::presence_queries::PresenceQueries;
 use model::ports::tokens::TokenRows;
+use model::ports::trace::Traces;
 use model::ports::users::Users;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -178,6 +179,8 @@ pub struct Settings {
     pub configuration: Configurations,
     /// For `/v1/backup`.
     pub backup: Backup,
+    /// For `/v1/trace`.
+    pub traces: Arc<dyn Traces>,
     /// Milliseconds between comments on a quiet event stream.
     pub heartbeat_ms: u64,
 }

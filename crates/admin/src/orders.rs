@@ -8,6 +8,7 @@ pub(crate) mod messages;
 pub(crate) mod presence_questions;
 pub(crate) mod properties;
 pub(crate) mod tokens;
+pub(crate) mod trace;
 pub(crate) mod users;
 
 use crate::answers::products::Anonymous;

@@ -17,6 +17,7 @@ pub(crate) mod pushes;
 pub(crate) mod session;
 pub(crate) mod stream;
 pub(crate) mod tokens;
+pub(crate) mod trace;
 pub(crate) mod users;
 
 use crate::api::Shared;

@@ -17,6 +17,7 @@ mod presence_api;
 mod stream;
 mod tokens;
 mod topics;
+mod trace;
 mod users;
 
 use super::*;
@@ -182,6 +183,7 @@ fn settings() -> Settings {
         log: Arc::new(Vec::new),
         configuration: Arc::new(Configuration::default),
         backup: Arc::new(|_| Err("not in this test".into())),
+        traces: Arc::new(trace::FakeTraces::none()),
         heartbeat_ms: 15_000,
     }
 }

@@ -7,10 +7,12 @@ pub mod retained;
 pub mod status;
 pub mod token;
 pub mod top;
+pub mod trace;
 pub mod user;
 
 use clap::Args;
 use serde_json::Value;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -113,6 +115,34 @@ impl Server {
         self.answer(Some(patience), ("GET", path), None, None)
     }
 
+    /// Opens a stream, which goes on as long as the server says something.
+    pub fn stream(&self, path: &str) -> Result<impl Read, String> {
+        let bearer = format!("Bearer {}", self.token()?);
+        let url = format!("{}{path}", self.url.trim_end_matches('/'));
+        let answer = self.agent(None).get(&url).header("Authorization", &bearer).call();
+        let mut answer = answer.map_err(|error| self.unreached(&error))?;
+        let status = answer.status().as_u16();
+        if status == 200 {
+            return Ok(answer.into_body().into_reader());
+        }
+        let told = answer.body_mut().read_json().unwrap_or(Value::Null);
+        Err(self.told(status, told).err().unwrap_or_default())
+    }
+
+    fn agent(&self, patience: Option<Duration>) -> ureq::Agent {
+        ureq::Agent::config_builder()
+            .timeout_global(patience)
+            .http_status_as_error(false)
+            .proxy(if self.env_proxy { ureq::Proxy::try_from_env() } else { None })
+            .build()
+            .into()
+    }
+
+    fn unreached(&self, error: &ureq::Error) -> String {
+        let place = self.place();
+        format!("{place}: {error}\nIs the server up? `holdline serve` prints its addresses.")
+    }
+
     fn answer(
         &self,
         patience: Option<Duration>,
@@ -120,12 +150,7 @@ impl Server {
         body: Option<&Value>,
         token: Option<&str>,
     ) -> Result<(u16, Value), String> {
-        let agent: ureq::Agent = ureq::Agent::config_builder()
-            .timeout_global(patience)
-            .http_status_as_error(false)
-            .proxy(if self.env_proxy { ureq::Proxy::try_from_env() } else { None })
-            .build()
-            .into();
+        let agent = self.agent(patience);
         let url = format!("{}{path}", self.url.trim_end_matches('/'));
         let bearer = token.map_or(String::new(), |token| format!("Bearer {token}"));
         let answer = match (method, body) {
@@ -139,10 +164,7 @@ impl Server {
             (_, Some(body)) => agent.post(&url).header("Authorization", &bearer).send_json(body),
             (_, None) => agent.post(&url).header("Authorization", &bearer).send_empty(),
         };
-        let mut answer = answer.map_err(|error| {
-            let place = self.place();
-            format!("{place}: {error}\nIs the server up? `holdline serve` prints its addresses.")
-        })?;
+        let mut answer = answer.map_err(|error| self.unreached(&error))?;
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let text = body.read_to_string().map_err(|error| error.to_string())?;

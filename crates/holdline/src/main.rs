@@ -1,11 +1,11 @@
 //! The one binary.
 //!
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
-//! `top`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log`
-//! speak to a running server's API, `pub` and `sub` to any broker, `im` to a server of instant
-//! messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary
-//! is that at once. What each does lives in its crate; here words of the command line are turned
-//! into calls.
+//! `top`, `trace`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and
+//! `audit-log` speak to a running server's API, `pub` and `sub` to any broker, `im` to a server of
+//! instant messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the
+//! binary is that at once. What each does lives in its crate; here words of the command line are
+//! turned into calls.
 
 #[macro_use]
 mod out;
@@ -24,7 +24,7 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{audit_log, clients, devices, retained, status, token, top, user};
+use client::{audit_log, clients, devices, retained, status, token, top, trace, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -80,6 +80,8 @@ enum Command {
     Status(status::Arguments),
     /// Watch a running server live on the terminal
     Top(top::Arguments),
+    /// Follow a client, a user, an address or a topic of a running server, live and decoded
+    Trace(trace::Arguments),
     /// List or look up devices of a running server
     Devices(devices::Arguments),
     /// List, show or kick clients of topics of a running server
@@ -158,6 +160,7 @@ fn run() -> ExitCode {
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),
         Command::Status(arguments) => status::status(&arguments),
         Command::Top(arguments) => top::top(&arguments),
+        Command::Trace(arguments) => trace::trace(&arguments),
         Command::Push(arguments) => push::push(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),

@@ -4,7 +4,8 @@
 //! services on one shard, [`access`] has what slow questions about access need, [`bridge`] carries
 //! messages to other brokers, [`switchboard`] is the API's way in. [`start`] builds it all from a
 //! [`config`], with the thread that carries presence to its directory, and [`signals`] ends or
-//! reloads it; [`tools`] are for a server that is stopped. No rule of messaging lives here.
+//! reloads it; [`trace`] shows operators what connections say; [`tools`] are for a server that is
+//! stopped. No rule of messaging lives here.
 
 pub mod access;
 mod backlog;
@@ -19,3 +20,4 @@ pub mod signals;
 pub mod start;
 pub mod switchboard;
 pub mod tools;
+pub mod trace;

@@ -16,6 +16,7 @@ pub use self::shard_presence::{Figures, ShardPresence};
 use crate::machines::{DoorProfile, ServerMachine, WIRES};
 use crate::outside::Outside;
 use crate::switchboard::ShardPart;
+use crate::trace::{ActiveTrace, TraceTap};
 use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
@@ -31,7 +32,7 @@ use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
 use model::topic::Publication;
-use net::{ConnectionOrigin, ShardHandle, ShardLogic};
+use net::{ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
 use running::{Carrier, Surroundings};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -65,6 +66,8 @@ pub enum Mail {
     Recall(Principal, PresenceVersion),
     /// Something was noted behind the tracker's last turn.
     Attend,
+    /// Somebody follows connections from now on.
+    Trace(Arc<ActiveTrace>),
     /// Let everybody go, then end.
     Drain,
 }
@@ -89,6 +92,8 @@ struct Around<O: Outside> {
     publications: Vec<Publication>,
     /// Requests of services in the name of connections.
     requests: Vec<(ConnRef, Request)>,
+    /// Who is followed.
+    tap: TraceTap,
 }
 
 /// What a shard's logic is made of.
@@ -116,7 +121,14 @@ impl<O: Outside> ServerLogic<O> {
             profiles,
             services,
             backlog,
-            around: Around { shard_presence, asks, outside, publications, requests },
+            around: Around {
+                shard_presence,
+                asks,
+                outside,
+                publications,
+                requests,
+                tap: TraceTap::new(settings.shard),
+            },
         }
     }
 
@@ -329,6 +341,9 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         if let Some((why, who)) = delivery.refusal() {
             handle.turned_away(to, why, who);
         }
+        if self.around.tap.is_active() {
+            self.around.tap.delivers(self.now, to, &delivery);
+        }
         handle.deliver(to, delivery);
     }
 
@@ -424,6 +439,10 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Recall(who, version) => self.recall(now, who, version),
             // The turn that ends with this mail is what was wanted.
             Mail::Attend => {}
+            Mail::Trace(trace) => {
+                self.around.tap.begin(trace);
+                handle.set_tapping(true);
+            }
             Mail::Drain => {
                 self.services.iter_mut().for_each(|service| service.drain());
                 handle.drain();
@@ -454,6 +473,28 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         if self.around.shard_presence.is_behind() {
             handle.post(self.shard, Mail::Attend);
         }
+    }
+
+    fn tapped(
+        &mut self,
+        now: Now,
+        conn: ConnRef,
+        machine: &mut ServerMachine,
+        tapped: Tapped<'_, Request>,
+    ) {
+        self.around.tap.tapped(now, conn, machine, tapped, &self.services);
+    }
+
+    fn tapped_turn(&mut self) -> bool {
+        self.around.tap.turn()
+    }
+
+    fn tap_leaves(&mut self, conn: ConnRef) -> Option<TapNotes> {
+        self.around.tap.leaves(conn)
+    }
+
+    fn tap_comes(&mut self, conn: ConnRef, notes: TapNotes) {
+        self.around.tap.comes(conn, notes);
     }
 
     fn congested(&self) -> bool {

@@ -10,6 +10,7 @@ from fixture import poll
 
 ROUTES = {
     "overview": "Overview", "events": "Events", "log": "Log", "clients": "Clients",
+    "trace": "Trace", "trace?client=till-1": "Trace",
     "clients?client_id=till-1": "Clients", "sessions": "Sessions and queues",
     "devices": "Devices", "devices?product=demo&device=lamp": "Devices",
     "slow": "Slow consumers", "slow?by=lost": "Slow consumers", "topics": "Topics",

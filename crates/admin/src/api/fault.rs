@@ -155,6 +155,13 @@ impl Fault {
         Fault { retry_after_s: Some(1), ..fault }
     }
 
+    /// As many traces go on as may.
+    pub(crate) fn traces_full(most: u32) -> Fault {
+        let message = format!("{most} traces go on already: end one");
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        Fault { retry_after_s: Some(1), ..fault }
+    }
+
     pub(crate) fn store() -> Fault {
         let message = "the store is full or failed and nothing was done: see the server's log";
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "store_failed", message);

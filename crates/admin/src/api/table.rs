@@ -10,7 +10,7 @@ use crate::describe::{Described, Operation};
 use crate::fault::Refusal;
 use crate::routes::{
     audit_log, clients, console_files, dead_letters, devices, insight, messages, operations,
-    overview, presence_routes, products, pushes, session, stream, tokens, users,
+    overview, presence_routes, products, pushes, session, stream, tokens, trace, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -45,6 +45,8 @@ pub(crate) struct Rule {
     pub(crate) of: Of,
     /// Its calls are kept in the audit log although it is open.
     pub(crate) is_log_in: bool,
+    /// The same although it changes nothing: it shows what people say.
+    pub(crate) is_watched: bool,
 }
 
 impl Rule {
@@ -56,7 +58,7 @@ impl Rule {
         let changes =
             self.method != "get" && !self.scopes.is_empty() && !self.scopes.iter().any(looks);
         let is_gathered = || self.is_log_in || self.scopes.iter().any(is_message);
-        (changes || self.is_log_in).then(is_gathered)
+        (changes || self.is_log_in || self.is_watched).then(is_gathered)
     }
 }
 
@@ -92,8 +94,9 @@ macro_rules! methods {
             H: Handler<T, Arc<Shared>> + Described<A>,
             T: 'static,
         {
-            let (method, of, is_log_in) = (stringify!($method), Of::Free, false);
-            let rule = Rule { method, path, scopes: &[], of, is_log_in };
+            let (method, of) = (stringify!($method), Of::Free);
+            let (scopes, is_log_in, is_watched) = (&[], false, false);
+            let rule = Rule { method, path, scopes, of, is_log_in, is_watched };
             Route {
                 rule,
                 methods: routing::$method(handler),
@@ -121,6 +124,12 @@ impl Route {
     /// It is for everybody, and shows a token.
     fn logs_in(mut self) -> Route {
         self.rule.is_log_in = true;
+        self
+    }
+
+    /// Who calls it, and with what, is kept.
+    fn watched(mut self) -> Route {
+        self.rule.is_watched = true;
         self
     }
 
@@ -250,7 +259,7 @@ fn sessions() -> Vec<Route> {
 fn insights() -> Vec<Route> {
     use Of::Other;
     use Refusal::Busy;
-    use Scope::{Manage, Metrics, Read};
+    use Scope::{Admin, Manage, Metrics, Read};
     vec![
         get("/v1/overview", overview::one).wants(&[Metrics], Other).refuses(ASKS)
             .told("overview", "Everything that says how the server is", "It, now."),
@@ -262,6 +271,13 @@ fn insights() -> Vec<Route> {
         get("/v1/log", insight::log).wants(&[Read], Other)
             .told("log", "The newest warnings and errors of the server's log",
                 "As many as are kept, oldest first."),
+        get("/v1/trace", trace::follow).wants(&[Admin], Other).watched().refuses(&[Busy])
+            .told("trace", "What a client, a user, an address or a topic says, live and decoded",
+                "Server-sent events: `trace` for each packet, frame or stanza, and for what the \
+                 server noticed; `left_out` where some are missing; `over` at the end.")
+            .more("Passwords, tokens, signatures and what SASL says are never told. A client that \
+                   is not there yet is followed from its first packet. The call is kept in the \
+                   audit log."),
         get("/v1/configuration", insight::configuration).wants(&[Manage], Other).refuses(&[Busy])
             .told("configuration", "The configuration in force, with its documentation",
                 "Every key. Secrets are hidden. What a reload would change is told too."),

@@ -198,6 +198,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("delete", "/v1/client/subscriptions") => "?client_id=c&filter=a",
         (_, "/v1/client" | "/v1/client/subscriptions") => "?client_id=c",
         (_, "/v1/retained_message") => "?topic=t",
+        (_, "/v1/trace") => "?client=c",
         ("delete", "/v1/clients/{client}/subscriptions") => "?filter=a",
         ("get", "/v1/presence" | "/v1/presence/stored") => "?client=c",
         ("get", "/v1/devices" | "/v1/events") => "?product=shop",

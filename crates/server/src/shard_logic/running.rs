@@ -11,6 +11,7 @@ use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
 use model::ports::presence_queries::PresenceStatus;
+use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::pressure::Pressure;
 use model::product::Product;
@@ -112,6 +113,8 @@ pub trait AnyService: Send {
     fn counters(&self) -> &Counters;
     /// What it knows of a principal.
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
+    /// Who a machine speaks for over this connection.
+    fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>>;
     /// Versions of its transitions are above this one from now on.
     fn observe(&mut self, version: PresenceVersion);
     /// Another server has this principal by now.
@@ -324,6 +327,10 @@ impl<S: Service> AnyService for RunningService<S> {
 
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
         self.service.find(now, who)
+    }
+
+    fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>> {
+        self.service.identity(conn, subject)
     }
 
     fn observe(&mut self, version: PresenceVersion) {

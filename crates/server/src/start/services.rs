@@ -6,6 +6,7 @@ use super::{ServerOutside, StartError};
 use crate::access::Entrance;
 use crate::config::{self, Config};
 use crate::switchboard::Switchboard;
+use crate::trace::{TraceDesk, TraceTally};
 use crate::{backlog, clock};
 use admin::Feed;
 use base::hash::HashKey;
@@ -14,6 +15,7 @@ use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use store::data::LogSizes;
 
 /// Milliseconds between comments on a quiet event stream.
@@ -45,6 +47,8 @@ pub(super) fn start_api(
     let statuses = bridges.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
+    let desk = TraceDesk::new(switchboard.clone(), config.api.limits.clone());
+    let tally = desk.tally().clone();
     let settings = admin::Settings {
         token,
         tokens: entrance.token_rows(),
@@ -72,7 +76,9 @@ pub(super) fn start_api(
         readings: Arc::new(move || {
             let of_stream = stream.as_ref().map_or(Vec::new(), |readings| readings());
             let of_bridges = bridge_readings(&statuses());
-            readings(&read.sizes()).into_iter().chain(of_stream).chain(of_bridges).collect()
+            let of_traces = trace_readings(&tally);
+            let of_logs = readings(&read.sizes()).into_iter();
+            of_logs.chain(of_stream).chain(of_bridges).chain(of_traces).collect()
         }),
         readiness: Arc::new(move || admin::Readiness {
             draining: asked.is_draining(),
@@ -82,6 +88,7 @@ pub(super) fn start_api(
         log: Arc::new(crate::log::recent::lines),
         configuration: Arc::new(move || shown.show()),
         backup: Arc::new(move |to| copied.backup(to)),
+        traces: Arc::new(desk),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
     let started = admin::start(settings, vec![listener], Arc::new(switchboard), feed);
@@ -161,6 +168,24 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
         store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
         reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
         reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
+    ]
+}
+
+fn trace_readings(tally: &TraceTally) -> Vec<admin::MetricReading> {
+    let reading = |name, help, value| admin::MetricReading { name, help, value };
+    let (events, left_out) = (&tally.events, &tally.left_out);
+    vec![
+        reading("traces", "Traces that go on.", tally.running.load(Ordering::Relaxed).into()),
+        reading(
+            "trace_events_total",
+            "Events that traces have told.",
+            events.load(Ordering::Relaxed),
+        ),
+        reading(
+            "trace_events_left_out_total",
+            "Events that traces have left out, and told so.",
+            left_out.load(Ordering::Relaxed),
+        ),
     ]
 }
 

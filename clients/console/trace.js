@@ -1,0 +1,158 @@
+// What a client, a user, an address or a topic says, live and decoded.
+//
+// The server redacts and decodes; the page shows lines and keeps the newest, for a file. A trace
+// goes on until it is ended, its time is over or the page is left. Invariant: nothing that came is
+// markup here.
+
+import { stream, withQuery } from './api.js';
+import { h, put, say, set } from './dom.js';
+import { badge, button, card, field, name, number, why } from './show.js';
+
+/** Events that are kept, for the file too. The oldest make room. */
+const KEPT_MAX = 5_000;
+
+/** Lines that are drawn. */
+const DRAWN_MAX = 400;
+
+/** Time between two drawings, milliseconds: there may be a thousand events a second. */
+const DRAW_MS = 250;
+
+const SCOPES = /** @type {[string, string][]} */ ([['client', 'A client or device'], ['user', 'A user or account'],
+  ['address', 'An address'], ['topic', 'Topics (a filter)']]);
+const PAYLOADS = /** @type {[string, string][]} */ ([['head', 'The first 64 bytes'], ['none', 'Nothing'], ['whole', 'All of it']]);
+const TIMES = /** @type {[string, string][]} */ ([['300', '5 minutes'], ['60', 'A minute'], ['900', '15 minutes'], ['3600', 'An hour']]);
+
+/** @typedef {{ name: string, told: any }} Entry */
+
+/** @param {string} of @param {[string, string][]} options */
+const select = (of, options) => h('select', { name: of }, options.map(([value, label]) => h('option', { value }, label)));
+
+/** The time of a day, with milliseconds. @param {number} ms */
+function clock(ms) {
+  const at = new Date(ms);
+  const two = (/** @type {number} */ value, length = 2) => String(value).padStart(length, '0');
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${two(at.getMilliseconds(), 3)}`;
+}
+
+/** @param {any} value */
+function shown(value) {
+  if (Array.isArray(value)) return value.join(', ');
+  if (value !== null && typeof value === 'object') return `redacted, ${value.redacted} bytes`;
+  return String(value);
+}
+
+/** @param {any} it */
+function payload(it) {
+  if (!it) return null;
+  const cut = it.shown !== undefined && new TextEncoder().encode(it.shown).length < it.bytes ? '…' : '';
+  const text = it.shown === undefined ? `base64 ${it.shown_base64}` : it.shown + cut;
+  return h('div', { class: 'quiet' }, `payload, ${number(it.bytes)} bytes`, text && ': ', text && name(text));
+}
+
+/** @param {any} it */
+const kind = it => (/^(refused|dropped|undecoded)$/.test(it.kind) ? 'bad' : it.direction === 'in' ? 'good' : it.direction ? 'warn' : 'off');
+
+/** @param {Entry} entry */
+function line({ name: what, told: it }) {
+  if (what === 'left_out') return h('div', { class: 'fault' }, `${number(it.count)} are missing here: they came too fast.`);
+  const fields = Object.entries(it.fields).flatMap(([key, value]) => [' ', h('span', { class: 'quiet' }, `${key} `), name(shown(value))]);
+  const way = it.direction === 'in' ? 'from it' : it.direction === 'out' ? 'to it' : 'noticed';
+  return h('div', {}, h('span', { class: 'mono' }, clock(it.at_ms)), ' ', badge(it.kind, /** @type {any} */ (kind(it))), ' ',
+    h('span', { class: 'quiet' }, way), ' ', it.client_id !== null && name(it.client_id), ' ', h('span', { class: 'quiet' }, it.protocol),
+    ...fields, it.bytes > 0 && h('span', { class: 'quiet' }, ` (${number(it.bytes)} bytes)`), payload(it.payload));
+}
+
+/** An object a line, as `holdline trace --json` prints them. @param {Entry[]} kept */
+const lines = kept => kept.map(({ name: what, told }) => JSON.stringify(what === 'trace' ? told : { left_out: told.count }) + '\n').join('');
+
+/** Gives a text to whoever looks, as a file. @param {string} text @param {string} of */
+function save(text, of) {
+  const url = URL.createObjectURL(new Blob([text], { type: 'application/x-ndjson' }));
+  const link = h('a', { href: url, download: of });
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+/** @param {import('./console.js').Place} place */
+function show(place) {
+  const scope = select('scope', SCOPES);
+  const whom = h('input', { name: 'whom', required: true, autocomplete: 'off', spellcheck: 'false', maxlength: 2_048 });
+  const [payloads, times] = [select('payload', PAYLOADS), select('duration_s', TIMES)];
+  const given = SCOPES.map(([of]) => of).find(of => place.query.get(of));
+  if (given) [scope.value, whom.value] = [given, place.query.get(given) ?? ''];
+  const state = h('p', { id: 'trace-state', class: 'quiet', role: 'status' }, 'Nothing is followed.');
+  const list = h('div', { class: 'trace', role: 'log', 'aria-live': 'off', 'aria-label': 'What was seen', tabindex: 0 });
+  /** @type {Entry[]} */
+  let kept = [];
+  let lost = 0; // here, for want of room
+  let isPaused = false;
+  let timer = 0;
+  /** @type {AbortController | null} */
+  let going = null;
+  const draw = () => {
+    timer = 0;
+    const isAtEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 40;
+    set(list, lost + Math.max(0, kept.length - DRAWN_MAX) > 0 && h('div', { class: 'quiet' },
+      `${number(kept.length - Math.min(kept.length, DRAWN_MAX))} older ones are in the file${lost ? `, ${number(lost)} are not kept any more` : ''}.`),
+      kept.slice(-DRAWN_MAX).map(line));
+    if (isAtEnd) list.scrollTop = list.scrollHeight;
+  };
+  const soon = () => {
+    if (!isPaused) timer ||= window.setTimeout(draw, DRAW_MS);
+  };
+  const keep = (/** @type {string} */ what) => (/** @type {any} */ told) => {
+    kept.push({ name: what, told });
+    if (kept.length > KEPT_MAX) {
+      lost += kept.length - KEPT_MAX;
+      kept = kept.slice(-KEPT_MAX);
+    }
+    soon();
+  };
+  const start = h('button', { type: 'submit', id: 'trace-start' }, 'Follow');
+  const end = h('button', { type: 'button', id: 'trace-end', class: 'second', disabled: true }, 'End');
+  end.addEventListener('click', () => going?.abort());
+  const pause = h('button', { type: 'button', class: 'second', 'aria-pressed': 'false' }, 'Pause');
+  pause.addEventListener('click', () => {
+    isPaused = !isPaused;
+    pause.setAttribute('aria-pressed', String(isPaused));
+    soon();
+  });
+  const clear = button('Clear', async () => {
+    [kept, lost] = [[], 0];
+    draw();
+  }, { class: 'second' });
+  const store = button('Save as a file', async () => save(lines(kept), `trace-${Date.now()}.jsonl`), { class: 'second' });
+  const follow = async () => {
+    const mine = (going = new AbortController());
+    [start.disabled, end.disabled] = [true, false];
+    const [of, wanted] = [scope.value, whom.value];
+    say(state, `Followed: ${of} ${wanted}. What it does is shown as it comes.`);
+    let over = 'it was ended here';
+    try {
+      await stream(withQuery('v1/trace', { [of]: wanted, payload: payloads.value, duration_s: times.value }), {
+        trace: keep('trace'),
+        left_out: keep('left_out'),
+        over: told => (over = told.reason === 'time' ? 'its time is over' : told.reason === 'stopping' ? 'the server stops' : told.reason),
+      }, mine.signal);
+      say(state, `The trace of ${wanted} is over: ${over}.`);
+    } catch (error) {
+      say(state, mine.signal.aborted ? `The trace of ${wanted} is over: ${over}.` : why(error));
+    }
+    going = null;
+    [start.disabled, end.disabled] = [false, true];
+  };
+  const form = h('form', { class: 'filter' }, field('Follow', scope), field('Whom or what', whom), field('Show of payloads', payloads),
+    field('End after', times), start);
+  form.addEventListener('submit', event => {
+    event.preventDefault();
+    follow();
+  });
+  place.gone.addEventListener('abort', () => {
+    going?.abort();
+    clearTimeout(timer);
+  });
+  put(place.root, form, h('section', { class: 'card' }, h('h2', {}, 'What was seen'), state,
+    h('div', { class: 'row' }, end, pause, clear, store), list));
+}
+
+export const page = { title: 'Trace', scopes: ['admin'], lead: 'Follow a client, a user, an address or a topic: each packet, decoded, as it comes. Passwords and tokens are never shown; who traces whom is kept in the audit log.', show };

@@ -1,0 +1,204 @@
+//! IM, frames of clients and of servers.
+//!
+//! What is said between people is the payload; lists are told by how long they are.
+
+use super::{Decoded, Fields};
+use model::ports::trace::TraceDirection;
+use proto_im::codec::WireFault;
+use proto_im::codec::client_frame::ClientFrame;
+use proto_im::codec::content::ContentFields;
+use proto_im::codec::conversation::{ChangeFields, PlaceFields};
+use proto_im::codec::frame::{PREFACE, split};
+use proto_im::codec::server_frame::{EndFields, ServerFrame};
+
+pub(super) fn read(direction: TraceDirection, mut bytes: &[u8]) -> Vec<Decoded<'_>> {
+    let mut found = Vec::new();
+    // No frame begins as the preface does: its first byte would be a length, and its third no tag.
+    if direction == TraceDirection::In && bytes.starts_with(&PREFACE) {
+        found.push(Decoded::new("Preface", PREFACE.len(), Fields::default()));
+        bytes = &bytes[PREFACE.len()..];
+    }
+    while !bytes.is_empty() {
+        let step = match split(bytes, usize::MAX) {
+            Ok(Some((frame, taken))) => decoded(direction, frame, taken).map(|it| (it, taken)),
+            Ok(None) => {
+                found.push(Decoded::unread(bytes.len(), "cut"));
+                break;
+            }
+            Err(fault) => Err(fault),
+        };
+        match step {
+            Ok((decoded, taken)) => {
+                found.push(decoded);
+                bytes = &bytes[taken..];
+            }
+            Err(_) => {
+                found.push(Decoded::unread(bytes.len(), "malformed"));
+                break;
+            }
+        }
+    }
+    found
+}
+
+fn decoded(
+    direction: TraceDirection,
+    frame: &[u8],
+    bytes: usize,
+) -> Result<Decoded<'_>, WireFault> {
+    Ok(match direction {
+        TraceDirection::In => of_client(ClientFrame::read(frame)?, bytes),
+        TraceDirection::Out => match ServerFrame::read(frame)? {
+            Some(frame) => of_server(frame, bytes),
+            None => Decoded::new("unknown", bytes, Fields::default()),
+        },
+    })
+}
+
+fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
+    let none = Fields::default();
+    let mut payload = None;
+    let (kind, fields) = match frame {
+        ClientFrame::Login(it) => {
+            let fields = none.set("name", it.name).set("device", it.device);
+            let fields = fields.secret("password", it.password).set_text("method", it.method);
+            ("Login", fields.secret("data", it.data).set("silence_s", it.silence_s))
+        }
+        ClientFrame::Proceed(data) => ("Proceed", none.secret("data", data)),
+        ClientFrame::Send(it) => {
+            payload = Some(it.content);
+            let fields = none.set("number", it.number).set("to", it.to);
+            ("Send", content(fields, it.content))
+        }
+        ClientFrame::Pull(it) => {
+            let fields = none.set("number", it.number).set("after", it.after);
+            ("Pull", fields.set("count", it.count))
+        }
+        ClientFrame::History(it) => {
+            let fields = none.set("number", it.number).set("with", it.with).set("from", it.from);
+            ("History", fields.set("backwards", it.backwards).set("count", it.count))
+        }
+        ClientFrame::Acknowledge(upto) => ("Acknowledge", none.set("upto", upto)),
+        ClientFrame::Ping => ("Ping", none),
+        ClientFrame::Goodbye => ("Goodbye", none),
+        ClientFrame::Group(it) => {
+            let fields = none.set("number", it.number).set_text("group", it.group);
+            let fields = fields.set("verb", it.verb).set_text("title", it.title);
+            ("Group", fields.count("members", it.members.len()))
+        }
+        ClientFrame::Members(it) => {
+            let fields = none.set("number", it.number).set("group", it.group);
+            ("Members", fields.set("from", it.from).set("count", it.count))
+        }
+        ClientFrame::MarkRead(it) => ("MarkRead", place(none, it)),
+        ClientFrame::Set(it) => {
+            ("Set", change(none.set("number", it.number).set("with", it.with), it.change))
+        }
+        ClientFrame::Conversations(it) => {
+            let fields = none.set("number", it.number).set_text("with", it.with);
+            ("Conversations", fields.set("before", it.before).set("count", it.count))
+        }
+        ClientFrame::Recall(it) => ("Recall", place(none, it)),
+    };
+    said(Decoded::new(kind, bytes, fields), payload)
+}
+
+fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
+    let none = Fields::default();
+    let mut payload = None;
+    let (kind, fields) = match frame {
+        ServerFrame::LoggedIn(it) => {
+            let fields = none.set("account", it.account).set("head", it.head);
+            let fields = fields.set("cursor", it.cursor).set("silence_s", it.silence_s);
+            ("LoggedIn", fields.secret("data", it.data))
+        }
+        ServerFrame::Challenge(data) => ("Challenge", none.secret("data", data)),
+        ServerFrame::Refused(it) => ("Refused", end(none, it)),
+        ServerFrame::End(it) => ("End", end(none, it)),
+        ServerFrame::Sent(it) => {
+            let fields = none.set("number", it.number).set("id", it.id).set("seq", it.seq);
+            ("Sent", fields.set_if("again", it.again))
+        }
+        ServerFrame::Failed(it) => {
+            let fields = none.set("number", it.number).set("fault", it.fault);
+            ("Failed", fields.set("word", it.word))
+        }
+        ServerFrame::Message(it) => {
+            payload = Some(it.message.content);
+            let (from, to) = (it.message.from, it.message.to);
+            let fields = none.set("place", it.seq).set("from", from).set("to", to);
+            let fields = fields.set("id", it.message.id).set("seq", it.message.seq);
+            ("Message", content(fields, it.message.content))
+        }
+        ServerFrame::Notify(head) => ("Notify", none.set("head", head)),
+        ServerFrame::Page(it) => {
+            let fields = none.set("number", it.number).count("messages", it.entries.len());
+            let fields = fields.count("events", it.events.len());
+            ("Page", fields.set("upto", it.upto).set("head", it.head))
+        }
+        ServerFrame::History(it) => {
+            let fields = none.set("number", it.number).count("messages", it.messages.len());
+            ("History", fields.set("more", it.more))
+        }
+        ServerFrame::Pong => ("Pong", none),
+        ServerFrame::Changed(it) => {
+            let fields = none.set("number", it.number).set("group", it.group);
+            ("Changed", fields.set("id", it.id).set("seq", it.seq).set_if("again", it.again))
+        }
+        ServerFrame::Members(it) => {
+            let fields = none.set("number", it.number).set("group", it.group);
+            let fields = fields.set_text("title", it.title).set("total", it.total);
+            ("Members", fields.count("members", it.members.len()))
+        }
+        ServerFrame::Event(it) => {
+            let fields = none.set("place", it.seq).set("with", it.with);
+            let fields = fields.set_some("read", Some(it.read).filter(|&upto| upto != 0));
+            let peer_read = Some(it.peer_read).filter(|&upto| upto != 0);
+            let fields = fields.set_some("peer_read", peer_read);
+            let fields = match it.change {
+                Some(it) => change(fields, it),
+                None => fields,
+            };
+            ("Event", fields)
+        }
+        ServerFrame::MarkedRead(it) => {
+            ("MarkedRead", none.set("number", it.number).set("upto", it.upto))
+        }
+        ServerFrame::Set(number) => ("Set", none.set("number", number)),
+        ServerFrame::Conversations(it) => {
+            let fields = none.set("number", it.number).set("upto", it.upto);
+            let fields = fields.count("conversations", it.conversations.len());
+            ("Conversations", fields.set("more", it.more))
+        }
+    };
+    said(Decoded::new(kind, bytes, fields), payload)
+}
+
+/// With what is said, as its payload.
+fn said<'a>(decoded: Decoded<'a>, content: Option<ContentFields<'a>>) -> Decoded<'a> {
+    match content {
+        Some(content) => decoded.with(content.text.as_bytes()),
+        None => decoded,
+    }
+}
+
+fn content(fields: Fields, content: ContentFields<'_>) -> Fields {
+    let fields = fields.set("kind", content.kind).set_if("uncounted", content.uncounted);
+    match content.extra.is_empty() {
+        true => fields,
+        false => fields.count("extra_bytes", content.extra.len()),
+    }
+}
+
+fn place(fields: Fields, place: PlaceFields<'_>) -> Fields {
+    fields.set("number", place.number).set("with", place.with).set("seq", place.seq)
+}
+
+fn change(fields: Fields, change: ChangeFields<'_>) -> Fields {
+    fields.set("setting", change.setting).set("on", change.on)
+}
+
+fn end(fields: Fields, end: EndFields<'_>) -> Fields {
+    let fields = fields.set("reason", end.reason).set("word", end.word);
+    fields.set_some("retry_after_ms", Some(end.retry_after_ms).filter(|&wait| wait != 0))
+}
