@@ -391,13 +391,13 @@ class Case(unittest.TestCase):
 class Sse:
     """Server-sent events, read by a thread of its own into a list."""
 
-    def __init__(self, server, query="", last=None):
+    def __init__(self, server, query="", last=None, path="/v1/events"):
         self.events, self.changed = [], threading.Condition()
         self.link = http.client.HTTPConnection(*server.ports["api"], timeout=DEADLINE_S)
         headers = {"Authorization": f"Bearer {server.token}"}
         if last:
             headers["Last-Event-ID"] = last
-        self.link.request("GET", f"/v1/events{query}", headers=headers)
+        self.link.request("GET", path + query, headers=headers)
         self.answer = self.link.getresponse()
         self.status, self.type = self.answer.status, self.answer.getheader("content-type")
         self.socket = self.link.sock

@@ -1,5 +1,6 @@
 """Each page of the console shows what the API gives, is live, and can be used by everybody."""
 
+import json
 import os
 import re
 import unittest
@@ -308,6 +309,44 @@ class Acts(Consoles):
         operator.says("client_disconnected")
         operator.says("peer_closed")
         self.calm(operator)
+
+    def test_a_client_is_traced_from_its_details_and_what_it_says_is_text(self):
+        client = self.mqtt("till-1")
+        operator = self.operator().go("clients?client_id=till-1", "Clients")
+        operator.click("Trace it: see what it says")
+        operator.says("Nothing is followed.")
+        self.assertEqual(operator.page.run("document.querySelector('#page [name=whom]').value"), "till-1")
+        operator.page.key("Enter", "#trace-start")
+        operator.says("Followed: client till-1.")
+        client.publish("tills/1", "<img src=x onerror=alert(1)>")
+        operator.says("PUBLISH")
+        operator.says("tills/1")
+        operator.says("<img src=x onerror=alert(1)>")
+        self.assertEqual(operator.page.run("document.querySelectorAll('#page .trace img').length"), 0)
+        operator.click("Pause")
+        before = operator.page.run("document.querySelector('.trace').innerText")
+        client.publish("tills/2", "hidden for now")
+        told = [entry["on"] for entry in self.server.ask("GET", "/v1/audit_log")["entries"]]
+        self.assertTrue(any(on.startswith("/v1/trace?client=till-1") for on in told), told)
+        self.assertEqual(operator.page.run("document.querySelector('.trace').innerText"), before)
+        operator.click("Pause")
+        operator.says("hidden for now")
+        operator.page.run("""window.saved = []; const made = URL.createObjectURL;
+            URL.createObjectURL = blob => { blob.text().then(it => saved.push(it)); return made(blob); }""")
+        operator.click("Save as a file")
+        operator.page.until("saved.length", "a file")
+        kinds = [json.loads(line)["kind"] for line in operator.page.run("saved[0]").splitlines()]
+        self.assertEqual(kinds, ["followed", "PUBLISH", "PUBACK", "PUBLISH", "PUBACK"])
+        operator.click("Clear")
+        operator.page.until("document.querySelector('.trace').innerText === ''", "it is clear")
+        operator.page.key("Enter", "#trace-end")
+        operator.says("The trace of till-1 is over: it was ended here.")
+        poll(lambda: "holdline_traces 0" in self.server.metrics(), "nobody is followed")
+        # A wish that makes no sense is told what would.
+        operator.go("trace?topic=a%2F%23%2Fb", "Trace")
+        operator.page.key("Enter", "#trace-start")
+        operator.says("`topic`")
+        self.calm(operator, but=("400",))
 
     def test_a_reload_s_changes_and_warnings_of_the_log_are_shown(self):
         operator = self.operator()
