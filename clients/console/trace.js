@@ -126,6 +126,8 @@ function show(place) {
     const mine = (going = new AbortController());
     [start.disabled, end.disabled] = [true, false];
     const [of, wanted] = [scope.value, whom.value];
+    // It can be linked and gone back to; the page is not shown anew for it.
+    history.replaceState(null, '', `#/trace?${new URLSearchParams({ [of]: wanted })}`);
     say(state, `Followed: ${of} ${wanted}. What it does is shown as it comes.`);
     let over = 'it was ended here';
     try {

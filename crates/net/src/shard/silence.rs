@@ -215,7 +215,7 @@ impl Net for Told {
         let extra = Box::<Extra>::default();
         let mut record = ConnectionRecord::new(1_000 + self.moved, heard_ms, flags, 0, extra);
         (record.machine, record.silence_ms) = (Some(Quiet::default()), 450_000);
-        let moved = Moved { record, unread: Vec::new(), bucket: NO_BUCKET };
+        let moved = Moved { record, unread: Vec::new(), bucket: NO_BUCKET, notes: None };
         into.push(ShardMessage::Moved(Box::new(moved)));
     }
 }

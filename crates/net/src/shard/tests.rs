@@ -126,6 +126,9 @@ struct Notes {
     conn: Option<ConnRef>,
     turned: usize,
     congested: bool,
+    /// What passed, while it wants to see that.
+    seen: Vec<String>,
+    wants: bool,
 }
 
 impl ShardLogic for Notes {
@@ -161,6 +164,26 @@ impl ShardLogic for Notes {
     }
 
     fn undelivered(&mut self, _: Now, _: ConnRef, _: bool, _: &mut ShardHandle<Self>) {}
+
+    fn tapped(&mut self, _: Now, _: ConnRef, _: &mut TestMessages, tapped: Tapped<'_, Said>) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.seen.extend(match tapped {
+            Tapped::Opened(_) => Some("opened".into()),
+            Tapped::Received(bytes) => Some(format!("in {}", text(bytes))),
+            Tapped::Untaken(bytes) => Some(format!("untaken {}", text(bytes))),
+            Tapped::Says(outbox) => {
+                let mut wire = Vec::new();
+                outbox.look_at_wire(|bytes| wire.extend_from_slice(bytes));
+                let words = outbox.look_at_words().len();
+                Some(format!("says {words} words and {}", text(&wire)))
+            }
+            Tapped::Ended(reason) => Some(format!("ended {}", reason.name())),
+        });
+    }
+
+    fn tapped_turn(&mut self) -> bool {
+        self.wants
+    }
 }
 
 type TestMessage = ShardMessageOf<Notes, OwnedFd>;
@@ -322,6 +345,44 @@ fn a_machine_sees_the_true_peer_when_it_is_opened() {
     let client = world.call(&[FIRST]);
     world.until(|notes| notes.said.len() >= 2);
     assert_eq!(world.said()[0], Said::Opened(client.local_addr().expect("bound")));
+}
+
+#[test]
+fn what_passes_is_shown_once_and_in_order_and_only_while_it_is_wanted() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    let mut before = world.call(&[FIRST]);
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    assert_eq!(world.shard.logic().seen, [""; 0], "nobody wants to see it");
+    world.shard.handle_mut().set_tapping(true);
+    world.shard.logic_mut().wants = true;
+    let mut client = world.call(&[FIRST, b'e', b'.', b'.']);
+    world.until(|notes| notes.seen.len() >= 4);
+    client.write_all(b".!").expect("the socket takes it");
+    world.until(|notes| notes.said.contains(&Said::Frame(4)));
+    client.read_exact(&mut [0; 2]).expect("its echo");
+    drop(client);
+    world.until(|notes| notes.seen.iter().any(|seen| seen.starts_with("ended")));
+    before.write_all(b"1").expect("the socket takes it");
+    world.until(|notes| notes.said.contains(&Said::Took(b'1')));
+    assert_eq!(
+        world.shard.logic().seen,
+        [
+            "opened",
+            "says 1 words and ",
+            "in \u{10}e",
+            "says 2 words and \u{10}e",
+            "in ...!",
+            "says 1 words and ",
+            "ended peer_closed",
+            "in 1",
+            "says 1 words and 1",
+        ]
+    );
+    world.shard.logic_mut().wants = false;
+    world.turns(2);
+    before.write_all(b"2").expect("the socket takes it");
+    world.until(|notes| notes.said.contains(&Said::Took(b'2')));
+    assert_eq!(world.shard.logic().seen.len(), 9);
 }
 
 #[test]
