@@ -77,8 +77,7 @@ pub(crate) async fn follow(
     })?;
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
     let (until, is_over) = (Instant::now() + lasts, false);
-    let spectator =
-        Spectator { api, caller, told, until, is_over, _trace: trace, _permit: permit };
+    let spectator = Spectator { api, caller, told, until, is_over, _trace: trace, _permit: permit };
     let told = stream::unfold(spectator, |mut spectator| async {
         let event = spectator.next().await?;
         Some((Ok::<_, Infallible>(event), spectator))

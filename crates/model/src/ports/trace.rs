@@ -247,7 +247,10 @@ mod tests {
         for other in ["phone", "bob/phone", "ann/phon", "ann@b.example/phone"] {
             assert!(!TraceScope::Client(other.into()).has(&phone), "{other}");
         }
-        assert_eq!((till.name().as_str(), phone.name().as_str()), ("till-7", "ann@a.example/phone"));
+        assert_eq!(
+            (till.name().as_str(), phone.name().as_str()),
+            ("till-7", "ann@a.example/phone")
+        );
     }
 
     #[test]

@@ -152,12 +152,7 @@ impl TraceTap {
         };
         let number = self.number();
         self.newcomers.come(at.conn, number, facts, self.newcomers_max());
-        let by = TraceIdentity {
-            client: "",
-            within_user: false,
-            user: None,
-            peer: facts.peer,
-        };
+        let by = TraceIdentity { client: "", within_user: false, user: None, peer: facts.peer };
         // Only an address is known yet.
         let is_at = |it: &&Running| {
             matches!(it.trace.scope, TraceScope::Address(_)) && it.trace.scope.has(&by)

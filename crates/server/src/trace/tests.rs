@@ -158,14 +158,20 @@ fn secrets_of_xmpp(text: &str) -> Vec<(WireKind, TraceDirection, Vec<u8>)> {
         (In, format!("<response {sasl}>{told_alone}</response>")),
         (Out, format!("<challenge {sasl}>{told_alone}</challenge>")),
         (Out, format!("<success {sasl}>{told_alone}</success>")),
-        (In, format!(
-            "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'><initial-response>{told}\
+        (
+            In,
+            format!(
+                "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'><initial-response>{told}\
              </initial-response></authenticate>"
-        )),
-        (In, format!(
-            "<iq type='set' id='1'><query xmlns='jabber:iq:auth'><username>ann</username>\
+            ),
+        ),
+        (
+            In,
+            format!(
+                "<iq type='set' id='1'><query xmlns='jabber:iq:auth'><username>ann</username>\
              <password>{text}</password></query></iq>"
-        )),
+            ),
+        ),
         (Out, format!("<enabled xmlns='urn:xmpp:sm:3' resume='true' id='{text}'/>")),
         (In, format!("<resume xmlns='urn:xmpp:sm:3' h='1' previd='{text}'/>")),
     ];
@@ -181,8 +187,9 @@ fn no_secret_is_in_what_is_told_of_any_frame_of_any_protocol() {
         let whole = base64(&padded);
         whole[4..whole.len() - 4].to_owned()
     });
-    let forms: Vec<String> =
-        shifted.chain([text.to_owned(), base::hex::encode(SECRET), format!("{SECRET:?}")]).collect();
+    let forms: Vec<String> = shifted
+        .chain([text.to_owned(), base::hex::encode(SECRET), format!("{SECRET:?}")])
+        .collect();
     let (mut frames, mut redacted) = (0, 0);
     for (wire, direction, bytes) in secrets() {
         let whole = String::from_utf8_lossy(&bytes).into_owned();
@@ -195,7 +202,8 @@ fn no_secret_is_in_what_is_told_of_any_frame_of_any_protocol() {
             for form in &forms {
                 assert!(!told.contains(form.as_str()), "{wire:?}: {told}");
             }
-            let is_secret = |(_, value): &&(_, TraceValue)| matches!(value, TraceValue::Redacted(_));
+            let is_secret =
+                |(_, value): &&(_, TraceValue)| matches!(value, TraceValue::Redacted(_));
             redacted += decoded.fields.iter().filter(is_secret).count();
             frames += 1;
         }
@@ -290,10 +298,7 @@ fn frames_of_miop_im_and_xmpp_are_told_by_kind_and_main_fields() {
     Frame::new(Opcode::Bind, props).write(&mut bytes);
     bytes.extend_from_slice(&[0, 7, 0, 0]);
     let told: Vec<String> = memory.read(WireKind::Miop, In, &bytes).iter().map(fields).collect();
-    assert_eq!(
-        told,
-        ["Bind: product=demo device=lamp heartbeat_wish_s=60 (30 to 90)", "Ping: "]
-    );
+    assert_eq!(told, ["Bind: product=demo device=lamp heartbeat_wish_s=60 (30 to 90)", "Ping: "]);
     assert_eq!(memory.protocol(WireKind::Miop), "miop7");
     let mut payload = Vec::new();
     let record =

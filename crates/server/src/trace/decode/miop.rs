@@ -136,9 +136,9 @@ fn addresses(fields: Fields, props: Text<'_>) -> Fields {
 /// What the properties of a frame say.
 fn said(fields: Fields, props: &Props<'_>) -> Fields {
     let text = |bytes: Option<&[u8]>| bytes.map(|it| TraceValue::Text(lossy(it).into_owned()));
-    let heartbeat = props.heartbeat_wish.map(|(want, least, most)| {
-        TraceValue::Text(format!("{want} ({least} to {most})"))
-    });
+    let heartbeat = props
+        .heartbeat_wish
+        .map(|(want, least, most)| TraceValue::Text(format!("{want} ({least} to {most})")));
     let result = props.result.map(|number| TraceValue::Text(result_name(number)));
     let mut fields = fields
         .set_some("product", text(props.product_key))

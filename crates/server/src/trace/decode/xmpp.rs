@@ -107,12 +107,13 @@ fn told_attributes(mut fields: Fields, element: &Element<'_, '_>) -> Fields {
 
 /// What stands in an element, by name and namespace.
 fn children(fields: Fields, element: &Element<'_, '_>) -> Fields {
-    let mut names: Vec<String> = element.children().map(|child| {
-        match child.namespace() == element.namespace() {
+    let mut names: Vec<String> = element
+        .children()
+        .map(|child| match child.namespace() == element.namespace() {
             true => child.name().to_owned(),
             false => format!("{} ({})", child.name(), child.namespace()),
-        }
-    }).collect();
+        })
+        .collect();
     if names.is_empty() {
         return fields;
     }

@@ -22,7 +22,11 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 pub(super) type Batches = Receiver<Vec<Arc<Seen>>>;
 
-pub(super) fn active(number: u64, scope: TraceScope, limits: ApiLimits) -> (Arc<ActiveTrace>, Batches) {
+pub(super) fn active(
+    number: u64,
+    scope: TraceScope,
+    limits: ApiLimits,
+) -> (Arc<ActiveTrace>, Batches) {
     let (sender, batches) = sync_channel(4);
     (Arc::new(ActiveTrace::new(number, scope, limits, sender)), batches)
 }
@@ -219,11 +223,8 @@ fn one_who_moves_to_another_shard_is_followed_there() {
 #[test]
 fn without_room_a_newcomer_is_followed_from_its_login_and_a_connection_is_left_out() {
     let mut shard = Shard::new();
-    let limits = ApiLimits {
-        trace_newcomers_max: 0,
-        trace_connections_max: 1,
-        ..ApiLimits::default()
-    };
+    let limits =
+        ApiLimits { trace_newcomers_max: 0, trace_connections_max: 1, ..ApiLimits::default() };
     let (trace, batches) = active(1, TraceScope::User("tills".into()), limits);
     shard.tap.begin(trace.clone());
     for to in [1, 2] {

@@ -72,14 +72,20 @@ fn more_events_than_may_be_in_a_second_are_left_out_and_told_before_the_next() {
     let tally = follower.tally.clone();
     let ping = [0xc0, 0];
     trace.leave_out(7);
-    run(follower, vec![
-        vec![seen(1_000, &ping), seen(1_500, &ping), seen(1_999, &ping), seen(1_999, &ping)],
-        vec![seen(2_000, &ping)],
-    ]);
-    let told: Vec<String> = told.try_iter().map(|what| match what {
-        TraceTold::Event(event) => format!("{} {}", event.at_ms, event.kind),
-        TraceTold::LeftOut(count) => format!("left out {count}"),
-    }).collect();
+    run(
+        follower,
+        vec![
+            vec![seen(1_000, &ping), seen(1_500, &ping), seen(1_999, &ping), seen(1_999, &ping)],
+            vec![seen(2_000, &ping)],
+        ],
+    );
+    let told: Vec<String> = told
+        .try_iter()
+        .map(|what| match what {
+            TraceTold::Event(event) => format!("{} {}", event.at_ms, event.kind),
+            TraceTold::LeftOut(count) => format!("left out {count}"),
+        })
+        .collect();
     assert_eq!(told, ["1000 PINGREQ", "1500 PINGREQ", "left out 9", "2000 PINGREQ"]);
     assert_eq!(tally.events.load(Ordering::Relaxed), 3);
     assert_eq!(tally.left_out.load(Ordering::Relaxed), 9);
@@ -134,24 +140,30 @@ fn who_a_connection_is_shows_in_every_event_of_it() {
         peer: None,
     };
     let entry = |what| Arc::new(Seen { connection: 1, at_ms: 5, wire: WIRE, what });
-    run(follower, vec![vec![
-        entry(SeenWhat::Opened { facts, was_there: false }),
-        entry(SeenWhat::Is(names)),
-        seen(5, &[0xc0, 0]),
-        entry(SeenWhat::TooMany(TraceDirection::Out, 9_999)),
-        entry(SeenWhat::Closed(model::close::CloseReason::PeerClosed)),
-        seen(6, &[0xc0, 0]),
-    ]]);
-    let told: Vec<String> = told.try_iter().map(|what| match what {
-        TraceTold::Event(event) => format!(
-            "{} {} {} {}",
-            event.kind,
-            event.client.unwrap_or("?".into()),
-            event.peer.map_or("?".into(), |peer| peer.to_string()),
-            event.bytes,
-        ),
-        TraceTold::LeftOut(count) => format!("left out {count}"),
-    }).collect();
+    run(
+        follower,
+        vec![vec![
+            entry(SeenWhat::Opened { facts, was_there: false }),
+            entry(SeenWhat::Is(names)),
+            seen(5, &[0xc0, 0]),
+            entry(SeenWhat::TooMany(TraceDirection::Out, 9_999)),
+            entry(SeenWhat::Closed(model::close::CloseReason::PeerClosed)),
+            seen(6, &[0xc0, 0]),
+        ]],
+    );
+    let told: Vec<String> = told
+        .try_iter()
+        .map(|what| match what {
+            TraceTold::Event(event) => format!(
+                "{} {} {} {}",
+                event.kind,
+                event.client.unwrap_or("?".into()),
+                event.peer.map_or("?".into(), |peer| peer.to_string()),
+                event.bytes,
+            ),
+            TraceTold::LeftOut(count) => format!("left out {count}"),
+        })
+        .collect();
     assert_eq!(
         told,
         [
