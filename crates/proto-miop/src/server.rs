@@ -91,9 +91,8 @@ impl Server {
     /// The device that is bound to it, the first of several, for whoever looks on.
     pub fn first_device(&self) -> Option<DeviceRef> {
         match &self.0 {
-            State::Bound { device, .. } => Some(*device),
             State::Many(many) => many.devices().next(),
-            _ => None,
+            _ => self.device(0),
         }
     }
 
