@@ -116,7 +116,7 @@ impl Server {
     }
 
     /// Opens a stream, which goes on as long as the server says something.
-    pub fn stream(&self, path: &str) -> Result<impl Read, String> {
+    pub fn stream(&self, path: &str) -> Result<impl Read + use<>, String> {
         let bearer = format!("Bearer {}", self.token()?);
         let url = format!("{}{path}", self.url.trim_end_matches('/'));
         let answer = self.agent(None).get(&url).header("Authorization", &bearer).call();
