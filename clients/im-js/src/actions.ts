@@ -1,7 +1,8 @@
 /** What a machine is made with, is asked, and wants done outside. It decides nothing. */
 
+import type { ConversationEvent, ConversationsPage } from "./conversation.js";
 import type { GroupChanged, MembersPage } from "./group.js";
-import type { Message, Queued, Sent } from "./message.js";
+import type { Message, Queued, Recalled, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
 import type { ImError } from "./words.js";
 
@@ -33,6 +34,14 @@ export interface HistoryAsk {
   readonly count: number;
 }
 
+/** Which conversations are asked for: before a place of the list (0: the newest), or one. */
+export interface ConversationsAsk {
+  /** Empty: not one alone. */
+  readonly peer: string;
+  readonly before: number;
+  readonly count: number;
+}
+
 /** How a device shows who it is. */
 export type LoginMethod = "none" | "scram" | "plain";
 
@@ -54,6 +63,18 @@ export type Action =
   | { readonly do: "history"; readonly ask: number; readonly result: History | ImError }
   | { readonly do: "changed"; readonly ask: number; readonly result: GroupChanged | ImError }
   | { readonly do: "members"; readonly ask: number; readonly result: MembersPage | ImError }
+  | {
+    readonly do: "conversations";
+    readonly ask: number;
+    readonly result: ConversationsPage | ImError;
+  }
+  | { readonly do: "marked_read"; readonly ask: number; readonly result: number | ImError }
+  | { readonly do: "set"; readonly ask: number; readonly result: ImError | undefined }
+  | { readonly do: "recalled"; readonly ask: number; readonly result: Recalled | ImError }
+  /** A conversation is read further, or kept otherwise. */
+  | { readonly do: "event"; readonly event: ConversationEvent }
+  /** The machine's list of conversations has changed. */
+  | { readonly do: "list" }
   /** Keep how far the inbox was told; keep the queue. */
   | { readonly do: "keep_last"; readonly last: number }
   | { readonly do: "keep_queue" };
@@ -69,6 +90,8 @@ export interface MachineSettings {
   /** It can bring a new token when the old one has expired. */
   readonly renewsToken: boolean;
   readonly queue: QueueLimits;
+  /** Conversations of the list that is kept right; 0: there is none. */
+  readonly listMax: number;
   /** From 0 up to 1, drawn anew. */
   readonly random: () => number;
 }

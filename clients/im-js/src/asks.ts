@@ -1,12 +1,13 @@
 /**
  * Requests that are answered to whoever asked: parts of conversations, orders to groups, lists of
- * their members.
+ * their members, lists of conversations and what is changed in them.
  *
  * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
  * none.
  */
 
 import type { Action, HistoryAsk } from "./actions.js";
+import { pageOf } from "./conversation.js";
 import type { MemberFields, ServerFrame } from "./frames.js";
 import { roleOf } from "./group.js";
 import type { Member } from "./group.js";
@@ -17,7 +18,12 @@ import type { ImError } from "./words.js";
 export type Asked =
   | { readonly do: "history"; readonly ask: number; readonly asked: HistoryAsk }
   | { readonly do: "changed"; readonly ask: number }
-  | { readonly do: "members"; readonly ask: number };
+  | { readonly do: "members"; readonly ask: number }
+  | { readonly do: "conversations"; readonly ask: number }
+  | { readonly do: "marked_read"; readonly ask: number }
+  | { readonly do: "set"; readonly ask: number }
+  /** A recall. */
+  | { readonly do: "sent"; readonly ask: number };
 
 /** A frame that answers one. */
 export type AskedFrame = Extract<ServerFrame, { kind: Asked["do"] }>;
@@ -61,7 +67,7 @@ export class Asks {
 
 /** What is told of something that was not done. */
 export function failed({ do: what, ask }: Asked, result: ImError): Action {
-  return { do: what, ask, result };
+  return { do: what === "sent" ? "recalled" : what, ask, result };
 }
 
 function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
@@ -81,6 +87,16 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
       const members = frame.fields.members.map(memberOf);
       const result = { group, title, isClosed, version, total, from, members };
       return { do: "members", ask, result };
+    }
+    case "conversations":
+      return { do: "conversations", ask, result: pageOf(frame.fields, account) };
+    case "marked_read":
+      return { do: "marked_read", ask, result: exact(frame.fields.upto) };
+    case "set":
+      return { do: "set", ask, result: undefined };
+    case "sent": {
+      const { id, seq, at_ms } = frame.fields;
+      return { do: "recalled", ask, result: { id, seq: exact(seq), at: exact(at_ms) } };
     }
   }
 }

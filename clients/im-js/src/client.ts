@@ -4,13 +4,17 @@
  */
 
 import type { Action, History, LoginMethod, State } from "./actions.js";
+import { changesOf } from "./conversation.js";
+import type {
+  Conversation, ConversationEvent, ConversationSettings, ConversationsPage,
+} from "./conversation.js";
 import { SUBPROTOCOL } from "./frames.js";
 import type { LoginFields } from "./frames.js";
 import { MembersList } from "./group.js";
 import type { GroupChanged, GroupMembers, GroupVerb, MembersPage } from "./group.js";
 import { Machine } from "./machine.js";
 import { hex } from "./message.js";
-import type { Content, Message, Queued, Sent } from "./message.js";
+import type { Content, Message, Queued, Recalled, Sent } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
 import type { ClientOptions, Clock, WebSocketLike } from "./options.js";
 import { base64, Proof, SCRAM } from "./scram.js";
@@ -22,6 +26,13 @@ import { ImError } from "./words.js";
 export interface ClientEvents {
   /** A message of the inbox, or one of this device that is stored: each once, in order. */
   message: Message;
+  /**
+   * A conversation was read further or is kept otherwise, here or on another device, or the other
+   * has read further: each once, in order with the messages of the inbox.
+   */
+  event: ConversationEvent;
+  /** The list of conversations has changed: see {@link Client.list}. */
+  list: readonly Conversation[];
   /** How far the client is. */
   state: State;
   /** Something was added to the queue, was stored or given up: see {@link Client.queue}. */
@@ -41,6 +52,14 @@ export interface HistoryOptions {
   readonly before?: number;
   /** What was said behind this place, the oldest of it; 0 is the beginning. */
   readonly after?: number;
+  /** The most that is wanted: 50. The server may give less, and says whether there is more. */
+  readonly count?: number;
+}
+
+/** Which part of the list of conversations. */
+export interface ConversationsOptions {
+  /** Those before this `place`. Without it: the newest. */
+  readonly before?: number;
   /** The most that is wanted: 50. The server may give less, and says whether there is more. */
   readonly count?: number;
 }
@@ -94,6 +113,7 @@ export class Client {
         messagesMax: options.queueMessagesMax ?? 256,
         bytesMax: options.queueBytesMax ?? 1 << 20,
       },
+      listMax: options.listMax ?? 0,
       random: options.random ?? Math.random,
     };
     this.#machine = new Machine(settings, this.#shelf.remembered());
@@ -107,6 +127,20 @@ export class Client {
   /** What was said and is not stored yet, oldest first. */
   get queue(): readonly Queued[] {
     return this.#machine.outbox.queued;
+  }
+
+  /**
+   * The account's conversations, the pinned ones first, then the newest, hidden ones among them:
+   * as many as `listMax` said. It is read when the client comes in, and follows the inbox from
+   * there. The same array until something changes.
+   */
+  get list(): readonly Conversation[] {
+    return this.#machine.list.all;
+  }
+
+  /** All of the list has been read. */
+  get isListWhole(): boolean {
+    return this.#machine.list.isWhole;
   }
 
   /** Calls `handler` at each event of this name, until what it gives back is called. */
@@ -166,12 +200,54 @@ export class Client {
   /** Reads a part of the conversation with somebody, oldest first. Needs a connection. */
   history(peer: string, options: HistoryOptions = {}): Promise<History> {
     const { before = 0, after, count = 50 } = options;
-    const isPlace = (it: number) => Number.isSafeInteger(it) && it >= 0;
     if (!isPlace(before) || !isPlace(after ?? 0) || !isPlace(count) || count === 0) {
       return Promise.reject(new ImError("invalid"));
     }
     const asked = { peer, before, after, count: Math.min(count, 0xffff) };
     return this.#ask((machine, now, ask) => machine.history(now, ask, asked));
+  }
+
+  /** Reads a part of the account's list of conversations, hidden ones left out. */
+  conversations(options: ConversationsOptions = {}): Promise<ConversationsPage> {
+    const { before = 0, count = 50 } = options;
+    if (!isPlace(before) || !isPlace(count) || count === 0) {
+      return Promise.reject(new ImError("invalid"));
+    }
+    const asked = { peer: "", before, count: Math.min(count, 0xffff) };
+    return this.#ask((machine, now, ask) => machine.conversations(now, ask, asked));
+  }
+
+  /** One conversation, hidden or not; `undefined`: the account knows nothing of it. */
+  async conversation(peer: string): Promise<Conversation | undefined> {
+    if (peer === "") throw new ImError("invalid");
+    const asked = { peer, before: 0, count: 1 };
+    const { conversations } = await this.#ask<ConversationsPage>(
+      (machine, now, ask) => machine.conversations(now, ask, asked));
+    return conversations[0];
+  }
+
+  /**
+   * The account has read a conversation up to a place. Resolves when that is stored, with how far
+   * it has read: there, or beyond. Needs a connection, as all that follows here.
+   */
+  markRead(peer: string, upto: number): Promise<number> {
+    if (!isPlace(upto) || upto === 0) return Promise.reject(new ImError("invalid"));
+    return this.#ask((machine, now, ask) => machine.markRead(now, ask, peer, upto));
+  }
+
+  /** Keeps a conversation otherwise: what is left out stays as it is. Resolves when it is stored. */
+  async settings(peer: string, settings: ConversationSettings): Promise<void> {
+    await Promise.all(changesOf(settings).map((change) =>
+      this.#ask<void>((machine, now, ask) => machine.set(now, ask, peer, change))));
+  }
+
+  /**
+   * Calls the message at this place of a conversation back, which this account has said: nobody
+   * is told any more what it said. Rejects with `too_late`, `forbidden` and as IM 11.5 says.
+   */
+  recall(peer: string, seq: number): Promise<Recalled> {
+    if (!isPlace(seq) || seq === 0) return Promise.reject(new ImError("invalid"));
+    return this.#ask((machine, now, ask) => machine.recall(now, ask, peer, seq));
   }
 
   /**
@@ -270,6 +346,10 @@ export class Client {
         return this.#emit("state", action.state);
       case "message":
         return this.#emit("message", action.message);
+      case "event":
+        return this.#emit("event", action.event);
+      case "list":
+        return this.#emit("list", this.list);
       case "sent":
         this.#sends.get(action.sent.clientId)?.resolve(action.sent);
         this.#sends.delete(action.sent.clientId);
@@ -282,7 +362,11 @@ export class Client {
       }
       case "history":
       case "changed":
-      case "members": {
+      case "members":
+      case "conversations":
+      case "marked_read":
+      case "set":
+      case "recalled": {
         const { ask, result } = action;
         const settle = this.#asked.get(ask) as Settle<unknown> | undefined;
         this.#asked.delete(ask);
@@ -402,6 +486,10 @@ interface Settle<T> {
 function isSaid({ kind, text, extra, clientId: id }: Queued): boolean {
   const isKind = Number.isInteger(kind) && kind >= 0 && kind <= 0xffff;
   return isKind && /^[0-9a-f]{32}$/.test(id) && (text !== "" || extra.length > 0);
+}
+
+function isPlace(it: number): boolean {
+  return Number.isSafeInteger(it) && it >= 0;
 }
 
 function random(bytes: number): Uint8Array {

@@ -66,14 +66,9 @@ export class Follower<T> {
     return Math.min(pullAt, this.#acknowledgeAt);
   }
 
-  /** The next of the inbox has come by itself. */
-  message(now: number, place: number, entry: T): Placed<T>[] {
+  /** The next of the inbox has come by itself: a message, or an event. */
+  comes(now: number, place: number, entry: T): Placed<T>[] {
     return this.#passes(now, place) ? [{ place, entry }] : [];
-  }
-
-  /** The next of the inbox has come by itself, and is no message (IM 11.1). */
-  event(now: number, place: number): void {
-    this.#passes(now, place);
   }
 
   /** Whether this is the next place, but for what the device has sent itself; then it is there. */

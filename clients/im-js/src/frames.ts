@@ -197,6 +197,11 @@ export const SERVER_FRAME = {
 
 export type ChatMessageFields = Fields<typeof CHAT_MESSAGE>;
 export type EntryFields = Fields<typeof INBOX_ENTRY>;
+export type EventFields = Fields<typeof INBOX_EVENT>;
+export type ChangeFields = Fields<typeof CHANGE>;
+export type ExcerptFields = Fields<typeof EXCERPT>;
+export type ConversationFields = Fields<typeof CONVERSATION>;
+export type ConversationsFields = NonNullable<Fields<typeof SERVER_FRAME>["conversations"]>;
 export type LoginFields = Fields<typeof LOGIN>;
 export type LoggedInFields = Fields<typeof LOGGED_IN>;
 export type EndFields = Fields<typeof END>;

@@ -65,6 +65,13 @@ export interface Sent {
   readonly peer: string;
 }
 
+/** A message that tells that another one was called back, stored (IM 11.5). */
+export interface Recalled {
+  readonly id: bigint;
+  readonly seq: number;
+  readonly at: number;
+}
+
 /** A message that waits for the server to store it. */
 export interface Queued extends Content {
   readonly clientId: string;

@@ -35,6 +35,11 @@ export interface ClientOptions {
   readonly queueMessagesMax?: number;
   /** Bytes of their texts and extras: 1 MiB. */
   readonly queueBytesMax?: number;
+  /**
+   * Conversations of {@link Client.list}, which is kept right while the client is connected; 0:
+   * there is no list.
+   */
+  readonly listMax?: number;
   /** What makes a connection: the browser's `WebSocket`. */
   readonly webSocket?: new (url: string, protocols: string[]) => WebSocketLike;
   /** The time in milliseconds, and timers: the browser's. */

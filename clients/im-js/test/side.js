@@ -52,7 +52,7 @@ export class Side {
   constructor(settings = {}, remembered = { last: undefined, queue: [] }) {
     const usual = {
       account: "ann", device: "web", silenceS: 50, methods: ["none"], renewsToken: false,
-      queue: { messagesMax: 10, bytesMax: 1_000 }, random: () => 0.5,
+      queue: { messagesMax: 10, bytesMax: 1_000 }, listMax: 0, random: () => 0.5,
     };
     this.machine = new Machine({ ...usual, ...settings }, remembered);
   }
@@ -106,7 +106,17 @@ export class Side {
       case "history":
       case "changed":
       case "members":
+      case "conversations":
+      case "marked_read":
+      case "set":
+      case "recalled":
         this.told.push(action.result);
+        return;
+      case "event":
+        this.told.push(action.event);
+        return;
+      case "list":
+        this.told.push("list");
         return;
       case "keep_last":
         this.last = action.last;
