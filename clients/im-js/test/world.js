@@ -3,7 +3,7 @@
 
 import { message } from "../dist/wire.js";
 import { hex } from "../dist/message.js";
-import { CHAT_MESSAGE } from "../dist/frames.js";
+import { CHAT_MESSAGE, INBOX_EVENT } from "../dist/frames.js";
 import { LIMITS, Side } from "./side.js";
 
 /** Numbers that follow from a seed. */
@@ -18,11 +18,13 @@ export function randomOf(seed) {
 /** Messages that a device is sent before it acknowledges. */
 const INLINE_MAX = 4;
 
-/** What a server keeps. */
+/** What a server keeps. An inbox has entries: `{ message }` or `{ event }`. */
 export class ModelServer {
   conversations = new Map();
   inboxes = new Map();
   cursors = new Map();
+  /** What is stored and in no inbox yet; without: it is there at once. */
+  outbox;
   #known = new Map();
   #id = 0n;
 
@@ -48,8 +50,19 @@ export class ModelServer {
     });
     row.push(stored);
     this.#known.set(key, stored);
-    for (const account of new Set([from, peer])) this.inbox(account).push(stored);
+    this.outbox?.push(stored);
+    if (this.outbox === undefined) this.#reaches(stored);
     return { stored, again: false };
+  }
+
+  #reaches(message) {
+    const { from, to } = message;
+    for (const account of new Set([from, to])) this.inbox(account).push({ message });
+  }
+
+  /** One message more comes into the inboxes that it is for. */
+  distribute() {
+    if (this.outbox?.length > 0) this.#reaches(this.outbox.shift());
   }
 }
 
@@ -67,14 +80,18 @@ export class ModelDevice {
 
   constructor(server, account, device, random) {
     Object.assign(this, { server, account, name: `${account}@x`, device, random });
-    this.#start({ last: undefined, queue: [] });
+    this.start({ last: undefined, queue: [] });
   }
 
-  #start(remembered) {
+  /** Of what a machine is made, in this world. */
+  settings() {
     const { account, device } = this;
     const random = () => this.random(1_000) / 1_000;
-    const queue = { messagesMax: 1_000, bytesMax: 1e6 };
-    this.side = new Side({ account, device, queue, random }, remembered);
+    return { account, device, queue: { messagesMax: 1_000, bytesMax: 1e6 }, random };
+  }
+
+  start(remembered) {
+    this.side = new Side(this.settings(), remembered);
     this.side.last = remembered.last;
     this.life = [];
     this.#connection = undefined;
@@ -84,7 +101,7 @@ export class ModelDevice {
   /** The page is loaded anew: what was kept is all there is. */
   reload() {
     const { last, machine } = this.side;
-    this.#start({ last, queue: [...machine.outbox.queued] });
+    this.start({ last, queue: [...machine.outbox.queued] });
   }
 
   lose() {
@@ -106,6 +123,15 @@ export class ModelDevice {
     else if (connection.out.length > 0) side.says(...connection.out.shift());
     else if (side.asked.length > 0) this.#serve(side.asked.shift());
     this.#look();
+  }
+
+  /** Nobody has anything to say, and nothing is on its way. */
+  get isAtRest() {
+    const { side, server, name } = this;
+    const { machine } = side;
+    return machine.state.isInStep === true && machine.outbox.queued.length === 0
+      && side.asked.length === 0 && this.#connection?.out.length === 0
+      && side.last === server.inbox(name).length && machine.list.wakeAt === Infinity;
   }
 
   #open() {
@@ -139,9 +165,12 @@ export class ModelDevice {
     } else if (kind === "pull") {
       const [after, { number }] = [Number(fields.after), fields];
       const upto = Math.min(after + 1 + this.random(3), inbox.length);
-      const entries = inbox.slice(after, upto)
-        .map((stored, at) => ({ seq: BigInt(after + at + 1), message: stored }));
-      const page = { number, entries, upto: BigInt(upto), head: BigInt(inbox.length) };
+      const all = inbox.slice(after, upto)
+        .map((entry, at) => ({ ...entry, seq: BigInt(after + at + 1) }));
+      const entries = all.filter(({ message }) => message !== undefined);
+      const events = all.filter(({ event }) => event !== undefined)
+        .map(({ seq, event }) => message(INBOX_EVENT, { ...event, seq }));
+      const page = { number, entries, events, upto: BigInt(upto), head: BigInt(inbox.length) };
       connection.at = Math.max(connection.at, upto);
       if (upto >= inbox.length) connection.isBehind = false;
       connection.out.push(["page", page]);
@@ -149,7 +178,21 @@ export class ModelDevice {
       cursors.set(key, Math.max(cursors.get(key) ?? 0, Number(fields.upto)));
     } else if (kind === "ping") {
       connection.out.push(["pong"]);
+    } else {
+      const answer = this.serve(kind, fields);
+      if (answer !== undefined) connection.out.push(answer);
     }
+  }
+
+  /** Says something later, over the connection that there is now. */
+  later(answer) {
+    const { out } = this.#connection;
+    return () => out.push(answer);
+  }
+
+  /** The answer to what this world has besides. */
+  serve(kind) {
+    throw new Error(`nobody serves ${kind}`);
   }
 
   /** The server sends what is next in the inbox, or says that there is more. */
@@ -160,15 +203,16 @@ export class ModelDevice {
     const inbox = this.server.inbox(this.name);
     const cursor = this.server.cursors.get(`${this.name} ${this.device}`) ?? 0;
     while (connection.at < inbox.length && this.random(3) > 0) {
-      const stored = inbox[connection.at];
+      const { message: stored, event } = inbox[connection.at];
       if (connection.at - cursor >= INLINE_MAX || this.random(12) === 0) {
         connection.isBehind = true;
         connection.out.push(["notify", { head: BigInt(inbox.length) }]);
         return;
       }
       connection.at += 1;
-      if (connection.own.has(stored.id)) continue;
-      connection.out.push(["message", { seq: BigInt(connection.at), message: stored }]);
+      const seq = BigInt(connection.at);
+      if (event !== undefined) connection.out.push(["event", { ...event, seq }]);
+      else if (!connection.own.has(stored.id)) connection.out.push(["message", { seq, message: stored }]);
     }
   }
 
