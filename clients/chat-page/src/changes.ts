@@ -64,6 +64,12 @@ export function sentenceOfChange(
   return sentences[change.verb](shortName(from, domain), whom, change.title);
 }
 
+/** A sentence about a change of which no more is known than who made it. */
+export function sentenceOfSomeChange(language: Language, from: string, domain: string): string {
+  const by = shortName(from, domain);
+  return language === "zh" ? `${by} 更改了群组` : `${by} changed the group`;
+}
+
 /** A sentence about a message that somebody called back. */
 export function sentenceOfRecall(language: Language, from: string, domain: string): string {
   const by = shortName(from, domain);

@@ -7,6 +7,7 @@ import { isGroup, RECALLED } from "./im/index.js";
 import type { Client, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
+import { madeMenu } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
 import type { Taken } from "./talk.js";
@@ -24,12 +25,22 @@ export interface Failed {
   readonly code: string;
 }
 
+/** What a conversation on the page wants of the room. */
+export interface Wishes {
+  /** A message that failed is to be sent again. */
+  sendAgain(failed: Failed): void;
+  /** What others said was seen up to this place. */
+  seen(upto: number): void;
+}
+
 interface Row {
   readonly key: string;
   readonly text: string;
   readonly kind: "own" | "theirs" | "change";
   readonly about: string;
   readonly failed?: Failed;
+  /** The place of an own message that may be called back. */
+  readonly recall?: number;
 }
 
 /** The conversation with somebody. */
@@ -41,6 +52,8 @@ export class Conversation {
   #isReading = false;
   #hasBegun = false;
   #isOver = false;
+  /** Messages that are not younger than this are too old to be called back, the server has said. */
+  #tooLateAt = 0;
 
   constructor(
     private readonly client: Client,
@@ -48,16 +61,11 @@ export class Conversation {
     private readonly domain: string,
     private readonly language: Language,
     private readonly failed: readonly Failed[],
-    private readonly sendAgain: (failed: Failed) => void,
+    private readonly wishes: Wishes,
   ) {
     by("rows").replaceChildren();
     this.show();
     void this.begin();
-  }
-
-  /** Its newest messages are on the page. */
-  get isAtEnd(): boolean {
-    return this.#hasBegun && !this.#talk.hasLater;
   }
 
   /** Another one is looked at. */
@@ -101,9 +109,22 @@ export class Conversation {
     if (this.#hasBegun && this.#talk.hasEarlier) await this.#read({ before: this.#talk.before });
   }
 
-  /** The page was scrolled. */
+  /** The page was scrolled, or is looked at again. */
   scrolled(): void {
     if (by("scroll").scrollTop < NEAR_PX) void this.earlier();
+    this.#look();
+  }
+
+  /** What stands at the end of a page that is looked at was seen. */
+  #look(): void {
+    const { scrollHeight, scrollTop, clientHeight } = by("scroll");
+    const isAtEnd = this.#hasBegun && !this.#talk.hasLater
+      && scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    if (!isAtEnd || this.#isOver || document.visibilityState !== "visible") return;
+    const { shown } = this.#talk;
+    let at = shown.length - 1;
+    while (at >= 0 && shown[at]!.isOwn) at -= 1;
+    if (at >= 0) this.wishes.seen(shown[at]!.seq);
   }
 
   async #read(where: { before?: number; after?: number }): Promise<void> {
@@ -151,15 +172,20 @@ export class Conversation {
     by("none-yet").hidden = !this.#hasBegun || this.#rows.size > 0;
     if (isAtEnd && !this.#talk.hasLater) this.#toEnd();
     else if (first !== by("rows").firstElementChild) scroll.scrollTop = scroll.scrollHeight - below;
+    this.#look();
   }
 
   #toEnd(): void {
     by("scroll").scrollTop = by("scroll").scrollHeight;
+    this.#look();
   }
 
   #wanted(): Row[] {
     const at = (ms: number) => timeOf(this.language, ms, Date.now());
-    const said = this.#talk.shown.map((message) => this.#row(message, at(message.at)));
+    const peerRead = this.client.list.find(({ peer }) => peer === this.peer)?.peerRead ?? 0;
+    // What was called back is told in its place, and not once more where it was called back.
+    const said = this.#talk.shown.filter(({ recall }) => recall === undefined)
+      .map((message) => this.#row(message, at(message.at), peerRead));
     if (this.#talk.hasLater) return said;
     const keys = new Set(said.map(({ key }) => key));
     const isHere = ({ to }: Queued) => wholeName(to, this.domain) === this.peer;
@@ -176,19 +202,22 @@ export class Conversation {
     return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
   }
 
-  #row({ from, isOwn, text, clientId, change, recall, kind }: Message, at: string): Row {
+  #row(message: Message, at: string, peerRead: number): Row {
+    const { from, isOwn, text, clientId, change, kind, seq } = message;
     const key = `${isOwn ? "" : from}/${clientId}`;
     if (change !== undefined) {
       const sentence = sentenceOfChange(this.language, from, change, this.domain);
       return { key, text: sentence, kind: "change", about: at };
     }
-    if (recall !== undefined || kind === RECALLED) {
+    if (kind === RECALLED) {
       const sentence = sentenceOfRecall(this.language, from, this.domain);
       // Another key than before: the element with the old words goes.
       return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
     }
     if (isOwn) {
-      return { key, text, kind: "own", about: `${at} · ${wordOf(this.language, "sent")}` };
+      const about = `${at} · ${wordOf(this.language, seq <= peerRead ? "read" : "sent")}`;
+      const recall = message.at > this.#tooLateAt ? { recall: seq } : {};
+      return { key, text, kind: "own", about, ...recall };
     }
     // In a group it is not plain who says something.
     const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
@@ -212,6 +241,7 @@ export class Conversation {
       const about = element.querySelector("small")!;
       if (about.textContent !== row.about) about.textContent = row.about;
       this.#offer(element, row.failed);
+      this.#offerRecall(element, row.recall);
       if (element === next) next = next.nextElementSibling;
       else list.insertBefore(element, next);
     }
@@ -224,12 +254,37 @@ export class Conversation {
   }
 
   #offer(element: HTMLElement, failed: Failed | undefined): void {
-    const button = element.querySelector("button");
+    const button = element.querySelector(".again");
     if (failed === undefined) button?.remove();
     else if (button === null) {
-      const again = made("button", wordOf(this.language, "sendAgain"), "plain");
-      again.addEventListener("click", () => this.sendAgain(failed));
+      const again = made("button", wordOf(this.language, "sendAgain"), "plain", "again");
+      again.addEventListener("click", () => this.wishes.sendAgain(failed));
       element.append(again);
+    }
+  }
+
+  #offerRecall(element: HTMLElement, seq: number | undefined): void {
+    const menu = element.querySelector(".menu");
+    if (seq === undefined) menu?.remove();
+    else if (menu === null) {
+      const text = wordOf(this.language, "recall");
+      const chosen = () => void this.#recall(seq);
+      element.append(madeMenu(wordOf(this.language, "moreOf"), [{ text, chosen }]));
+    }
+  }
+
+  /** Calls a message back. That it is, a message tells, as it does to others. */
+  async #recall(seq: number): Promise<void> {
+    by("say-fault").textContent = "";
+    try {
+      await this.client.recall(this.peer, seq);
+    } catch (error) {
+      const { code } = error as ImError;
+      const at = this.#talk.shown.find((it) => it.seq === seq)?.at ?? 0;
+      if (code === "too_late") this.#tooLateAt = Math.max(this.#tooLateAt, at);
+      if (this.#isOver) return;
+      by("say-fault").textContent = sentenceOf(this.language, code);
+      this.show();
     }
   }
 }

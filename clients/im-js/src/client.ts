@@ -143,6 +143,14 @@ export class Client {
     return this.#machine.list.isWhole;
   }
 
+  /**
+   * Has {@link list} know of a conversation, if the account does, though it be hidden or old; with
+   * its whole address.
+   */
+  look(peer: string): void {
+    this.#work((machine, now) => machine.look(now, peer));
+  }
+
   /** Calls `handler` at each event of this name, until what it gives back is called. */
   on<K extends keyof ClientEvents>(name: K, handler: Handler<K>): () => void {
     const handlers = this.#handlers.get(name) ?? new Set();

@@ -192,6 +192,11 @@ export class ConversationList {
     this.#changed(row);
   }
 
+  /** Somebody looks at a conversation: it is of the list, if the account knows of it. */
+  look(peer: string): void {
+    if (this.most > 0 && !this.#rows.has(peer)) this.#changed(this.#unknown(peer));
+  }
+
   /** An own message is stored, not before this place. */
   stored(place: number, message: Message): void {
     if (this.most === 0) return;

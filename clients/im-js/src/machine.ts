@@ -182,6 +182,12 @@ export class Machine {
     this.#ask(now, clientFrame("conversations", fields));
   }
 
+  /** Has the list know of a conversation, though it be hidden. */
+  look(now: number, peer: string): void {
+    this.list.look(peer);
+    this.#pump(now);
+  }
+
   /** The account has read a conversation up to a place; answered under this number. */
   markRead(now: number, ask: number, peer: string, upto: number): void {
     const number = this.#asks({ do: "marked_read", ask });
