@@ -45,6 +45,11 @@ export function sentenceOfChange(language, from, change, domain) {
     const sentences = language === "zh" ? ZH : EN;
     return sentences[change.verb](shortName(from, domain), whom, change.title);
 }
+/** A sentence about a change of which no more is known than who made it. */
+export function sentenceOfSomeChange(language, from, domain) {
+    const by = shortName(from, domain);
+    return language === "zh" ? `${by} 更改了群组` : `${by} changed the group`;
+}
 /** A sentence about a message that somebody called back. */
 export function sentenceOfRecall(language, from, domain) {
     const by = shortName(from, domain);

@@ -5,6 +5,7 @@
 import { isGroup, RECALLED } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
+import { madeMenu } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
 import { sentenceOf, timeOf, wordOf } from "./words.js";
@@ -19,7 +20,7 @@ export class Conversation {
     domain;
     language;
     failed;
-    sendAgain;
+    wishes;
     #talk = new Talk();
     #rows = new Map();
     /** Live messages that came while a part was being read. */
@@ -27,20 +28,18 @@ export class Conversation {
     #isReading = false;
     #hasBegun = false;
     #isOver = false;
-    constructor(client, peer, domain, language, failed, sendAgain) {
+    /** Messages that are not younger than this are too old to be called back, the server has said. */
+    #tooLateAt = 0;
+    constructor(client, peer, domain, language, failed, wishes) {
         this.client = client;
         this.peer = peer;
         this.domain = domain;
         this.language = language;
         this.failed = failed;
-        this.sendAgain = sendAgain;
+        this.wishes = wishes;
         by("rows").replaceChildren();
         this.show();
         void this.begin();
-    }
-    /** Its newest messages are on the page. */
-    get isAtEnd() {
-        return this.#hasBegun && !this.#talk.hasLater;
     }
     /** Another one is looked at. */
     close() {
@@ -80,10 +79,25 @@ export class Conversation {
         if (this.#hasBegun && this.#talk.hasEarlier)
             await this.#read({ before: this.#talk.before });
     }
-    /** The page was scrolled. */
+    /** The page was scrolled, or is looked at again. */
     scrolled() {
         if (by("scroll").scrollTop < NEAR_PX)
             void this.earlier();
+        this.#look();
+    }
+    /** What stands at the end of a page that is looked at was seen. */
+    #look() {
+        const { scrollHeight, scrollTop, clientHeight } = by("scroll");
+        const isAtEnd = this.#hasBegun && !this.#talk.hasLater
+            && scrollHeight - scrollTop - clientHeight < NEAR_PX;
+        if (!isAtEnd || this.#isOver || document.visibilityState !== "visible")
+            return;
+        const { shown } = this.#talk;
+        let at = shown.length - 1;
+        while (at >= 0 && shown[at].isOwn)
+            at -= 1;
+        if (at >= 0)
+            this.wishes.seen(shown[at].seq);
     }
     async #read(where) {
         if (this.#isReading)
@@ -144,13 +158,18 @@ export class Conversation {
             this.#toEnd();
         else if (first !== by("rows").firstElementChild)
             scroll.scrollTop = scroll.scrollHeight - below;
+        this.#look();
     }
     #toEnd() {
         by("scroll").scrollTop = by("scroll").scrollHeight;
+        this.#look();
     }
     #wanted() {
         const at = (ms) => timeOf(this.language, ms, Date.now());
-        const said = this.#talk.shown.map((message) => this.#row(message, at(message.at)));
+        const peerRead = this.client.list.find(({ peer }) => peer === this.peer)?.peerRead ?? 0;
+        // What was called back is told in its place, and not once more where it was called back.
+        const said = this.#talk.shown.filter(({ recall }) => recall === undefined)
+            .map((message) => this.#row(message, at(message.at), peerRead));
         if (this.#talk.hasLater)
             return said;
         const keys = new Set(said.map(({ key }) => key));
@@ -167,19 +186,22 @@ export class Conversation {
         });
         return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
     }
-    #row({ from, isOwn, text, clientId, change, recall, kind }, at) {
+    #row(message, at, peerRead) {
+        const { from, isOwn, text, clientId, change, kind, seq } = message;
         const key = `${isOwn ? "" : from}/${clientId}`;
         if (change !== undefined) {
             const sentence = sentenceOfChange(this.language, from, change, this.domain);
             return { key, text: sentence, kind: "change", about: at };
         }
-        if (recall !== undefined || kind === RECALLED) {
+        if (kind === RECALLED) {
             const sentence = sentenceOfRecall(this.language, from, this.domain);
             // Another key than before: the element with the old words goes.
             return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
         }
         if (isOwn) {
-            return { key, text, kind: "own", about: `${at} · ${wordOf(this.language, "sent")}` };
+            const about = `${at} · ${wordOf(this.language, seq <= peerRead ? "read" : "sent")}`;
+            const recall = message.at > this.#tooLateAt ? { recall: seq } : {};
+            return { key, text, kind: "own", about, ...recall };
         }
         // In a group it is not plain who says something.
         const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
@@ -204,6 +226,7 @@ export class Conversation {
             if (about.textContent !== row.about)
                 about.textContent = row.about;
             this.#offer(element, row.failed);
+            this.#offerRecall(element, row.recall);
             if (element === next)
                 next = next.nextElementSibling;
             else
@@ -216,13 +239,40 @@ export class Conversation {
         return element;
     }
     #offer(element, failed) {
-        const button = element.querySelector("button");
+        const button = element.querySelector(".again");
         if (failed === undefined)
             button?.remove();
         else if (button === null) {
-            const again = made("button", wordOf(this.language, "sendAgain"), "plain");
-            again.addEventListener("click", () => this.sendAgain(failed));
+            const again = made("button", wordOf(this.language, "sendAgain"), "plain", "again");
+            again.addEventListener("click", () => this.wishes.sendAgain(failed));
             element.append(again);
+        }
+    }
+    #offerRecall(element, seq) {
+        const menu = element.querySelector(".menu");
+        if (seq === undefined)
+            menu?.remove();
+        else if (menu === null) {
+            const text = wordOf(this.language, "recall");
+            const chosen = () => void this.#recall(seq);
+            element.append(madeMenu(wordOf(this.language, "moreOf"), [{ text, chosen }]));
+        }
+    }
+    /** Calls a message back. That it is, a message tells, as it does to others. */
+    async #recall(seq) {
+        by("say-fault").textContent = "";
+        try {
+            await this.client.recall(this.peer, seq);
+        }
+        catch (error) {
+            const { code } = error;
+            const at = this.#talk.shown.find((it) => it.seq === seq)?.at ?? 0;
+            if (code === "too_late")
+                this.#tooLateAt = Math.max(this.#tooLateAt, at);
+            if (this.#isOver)
+                return;
+            by("say-fault").textContent = sentenceOf(this.language, code);
+            this.show();
         }
     }
 }

@@ -5,6 +5,7 @@
  */
 import { Client, ImError } from "./im/index.js";
 import { by, Kept, speak } from "./dom.js";
+import { listenToMenus } from "./menu.js";
 import { socketUrl, typedName } from "./place.js";
 import { Room } from "./room.js";
 import { languageOf, sentenceOf, wordOf } from "./words.js";
@@ -12,6 +13,8 @@ import { languageOf, sentenceOf, wordOf } from "./words.js";
 const whoIsHere = new Kept(() => sessionStorage, "holdline-chat:account");
 const needsPassword = new Kept(() => sessionStorage, "holdline-chat:needs-password");
 const chosen = new Kept(() => localStorage, "holdline-chat:language");
+/** Conversations that are kept right: all that a server remembers, unless it was told otherwise. */
+const LIST_MAX = 2_000;
 let language = languageOf([chosen.text ?? "", ...navigator.languages]);
 let client;
 let room;
@@ -39,7 +42,8 @@ function enter(account, password) {
     by("login-fault").textContent = "";
     try {
         const url = socketUrl(location.href);
-        client = new Client({ url, account, ...(password === "" ? {} : { password }) });
+        const secret = password === "" ? {} : { password };
+        client = new Client({ url, account, listMax: LIST_MAX, ...secret });
     }
     catch (error) {
         return showDoor(error instanceof ImError ? error.code : "other");
@@ -110,6 +114,8 @@ function listen() {
     on("back", "click", () => room?.back());
     on("more", "click", () => room?.earlier());
     on("newest", "click", () => room?.newest());
+    on("more-people", "click", () => room?.morePeople());
+    on("text", "input", () => room?.written());
     on("scroll", "scroll", () => room?.scrolled());
     on("language", "change", () => choose(value("language")));
     on("text", "keydown", (event) => {
@@ -122,10 +128,9 @@ function listen() {
         else if (key === "Escape" && !isComposing)
             room?.back();
     });
-    document.addEventListener("visibilitychange", () => {
-        if (document.visibilityState === "visible")
-            room?.seen();
-    });
+    document.addEventListener("visibilitychange", () => room?.seen());
+    globalThis.addEventListener("pagehide", () => room?.leaves());
+    listenToMenus();
 }
 by("language").value = language;
 speak(language);

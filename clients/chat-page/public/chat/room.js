@@ -1,12 +1,15 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 import { isGroup } from "./im/index.js";
-import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { Conversation } from "./conversation.js";
-import { by, Kept, made } from "./dom.js";
+import { by, Kept } from "./dom.js";
+import { draftOf } from "./drafts.js";
+import { Keeping } from "./keeping.js";
+import { ListPanel } from "./list.js";
 import { MembersPanel } from "./members.js";
-import { parsePeople, People, printPeople } from "./people.js";
+import { OptionsMenu } from "./options.js";
 import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
-import { sentenceOf, timeOf, wordOf } from "./words.js";
+import { parseTitles } from "./titles.js";
+import { sentenceOf, wordOf } from "./words.js";
 /** The room of one account. */
 export class Room {
     client;
@@ -14,11 +17,16 @@ export class Room {
     language;
     #domain;
     #kept;
-    #people;
+    #titles;
+    #list;
+    #keeping;
+    #options;
     #failed = [];
     #conversation;
     /** Of the group that is looked at. */
     #members;
+    /** The draft of the conversation that is looked at, as the server had it last. */
+    #knownDraft = "";
     #off;
     constructor(client, account, language) {
         this.client = client;
@@ -26,10 +34,17 @@ export class Room {
         this.language = language;
         this.#domain = account.slice(account.indexOf("@") + 1);
         this.#kept = new Kept(() => localStorage, `holdline-chat:${account}`);
-        this.#people = parsePeople(this.#kept.text);
+        this.#titles = parseTitles(this.#kept.text);
+        this.#keeping = new Keeping(client);
+        this.#list = new ListPanel(client, this.#domain, this.#titles, language, (peer) => this.#open(peer), (group, title) => this.#titled(group, title));
+        this.#options = new OptionsMenu(client, language, () => this.back());
         this.#off = [
             client.on("message", (message) => this.#heard(message)),
-            client.on("queue", () => this.#conversation?.show()),
+            client.on("list", () => this.#listed()),
+            client.on("queue", () => {
+                this.#conversation?.show();
+                this.#showList();
+            }),
             client.on("failed", ({ queued, error }) => {
                 this.#failed.push({ queued, code: error.code });
                 this.#conversation?.show(true);
@@ -37,10 +52,12 @@ export class Room {
         ];
         by("who").textContent = shortName(account, this.#domain);
         this.#leaveConversation();
-        this.#showPeople();
+        this.#showList();
     }
     /** Nothing of it is heard any more. `forgets`: neither does the browser keep anything of it. */
     close(forgets) {
+        this.#keeping.close();
+        this.#list.close();
         this.#off.forEach((off) => off());
         this.#conversation?.close();
         this.#members?.close();
@@ -51,7 +68,9 @@ export class Room {
     /** Everything is said in another language from now on. */
     speak(language) {
         this.language = language;
-        this.#showPeople();
+        this.#list.speak(language);
+        this.#options.speak(language);
+        this.#showList();
         this.tell(this.client.state);
         const peer = this.#conversation?.peer;
         if (peer !== undefined)
@@ -65,6 +84,7 @@ export class Room {
         again.hidden = state.name === "online" || state.name === "connecting";
         if (state.name === "online") {
             by("banner-text").textContent = "";
+            this.#keeping.pump();
             this.#conversation?.resume();
             void this.#members?.refresh();
         }
@@ -95,7 +115,9 @@ export class Room {
         if (!isName(name))
             return;
         by("peer").value = "";
-        this.#open(wholeName(name, this.#domain));
+        const peer = wholeName(name, this.#domain);
+        this.#list.names(peer);
+        this.#open(peer);
     }
     /** A group is to be made of those who were named. */
     make() {
@@ -132,24 +154,39 @@ export class Room {
         if (peer === undefined || text.trim() === "")
             return;
         field.value = "";
+        this.written();
+        this.#keeping.leaves();
         this.#send(peer, text);
         field.focus();
     }
-    /** The page is looked at again. */
+    /** Something was written into the field. */
+    written() {
+        const peer = this.#conversation?.peer;
+        if (peer !== undefined)
+            this.#keeping.writes(peer, by("text").value);
+    }
+    /** The page is looked at again, or no more. */
     seen() {
-        const conversation = this.#conversation;
-        if (conversation === undefined || !conversation.isAtEnd)
-            return;
-        this.#people.seen(conversation.peer);
-        this.#showPeople();
+        if (document.visibilityState === "visible")
+            this.#conversation?.scrolled();
+        else
+            this.leaves();
+    }
+    /** Nobody goes on writing here. */
+    leaves() {
+        this.#keeping.leaves();
     }
     /** Back to the people. */
     back() {
         const peer = this.#conversation?.peer;
         this.#leaveConversation();
-        this.#showPeople();
-        const buttons = [...by("people").querySelectorAll("button")];
-        (buttons.find((it) => it.dataset["peer"] === peer) ?? by("peer")).focus();
+        this.#showList();
+        if (peer === undefined || !this.#list.focus(peer))
+            by("peer").focus();
+    }
+    morePeople() {
+        this.#list.more();
+        this.#showList();
     }
     earlier() {
         void this.#conversation?.earlier();
@@ -168,8 +205,10 @@ export class Room {
                 return;
             by("say-fault").textContent = sentenceOf(this.language, error.code);
             const field = by("text");
-            if (field.value === "")
-                field.value = text;
+            if (field.value !== "" || this.#conversation?.peer !== peer)
+                return;
+            field.value = text;
+            this.written();
         });
         this.#conversation?.show(true);
     }
@@ -182,54 +221,67 @@ export class Room {
         this.#send(peer, failed.queued.text);
     }
     #heard(message) {
-        const conversation = this.#conversation;
-        const isHere = conversation?.peer === message.peer;
-        const isSeen = isHere && conversation.isAtEnd && document.visibilityState === "visible";
         const { change, peer } = message;
-        const text = this.#textOf(message);
-        this.#people.heard({ ...message, text }, isSeen);
         if (change?.verb === "create" || change?.verb === "rename")
             this.#titled(peer, change.title);
-        if (isHere)
-            conversation.live(message);
-        if (isHere && change !== undefined)
+        if (this.#conversation?.peer !== peer)
+            return;
+        this.#conversation.live(message);
+        if (change !== undefined)
             void this.#members?.refresh();
-        this.#showPeople();
     }
-    /** A message as a line. */
-    #textOf({ change, recall, from, text }) {
-        if (recall !== undefined)
-            return sentenceOfRecall(this.language, from, this.#domain);
-        return change === undefined ? text : sentenceOfChange(this.language, from, change, this.#domain);
+    /** The list has changed: with it what is known of the conversation that is looked at. */
+    #listed() {
+        this.#showList();
+        const peer = this.#conversation?.peer;
+        if (peer === undefined)
+            return;
+        this.#options.show(peer);
+        this.#conversation?.show();
+        const draft = this.#known(peer)?.draft ?? "";
+        if (draft === this.#knownDraft)
+            return;
+        this.#knownDraft = draft;
+        const field = by("text");
+        // Another device has gone on writing; who writes here is not disturbed.
+        if (this.#keeping.drafts.isUnderWay(peer) || draftOf(field.value) === draft)
+            return;
+        field.value = draft;
+    }
+    #known(peer) {
+        return this.client.list.find((it) => it.peer === peer);
     }
     #titled(group, title) {
-        this.#people.titled(group, title);
+        if (!this.#titles.put(group, title))
+            return;
+        this.#kept.text = this.#titles.print();
         if (this.#conversation?.peer === group)
-            by("with").textContent = this.#name(group);
-        this.#showPeople();
-    }
-    /** What is shown of somebody, or of a group. */
-    #name(peer) {
-        const title = this.#people.all.find((it) => it.peer === peer)?.title ?? "";
-        return title === "" ? shortName(peer, this.#domain) : title;
+            by("with").textContent = this.#list.name(group);
+        this.#showList();
     }
     #open(peer) {
-        this.#conversation?.close();
-        this.#members?.close();
-        this.#people.met(peer, Date.now());
-        this.#people.seen(peer);
-        by("with").textContent = this.#name(peer);
+        this.#leaveConversation();
+        this.client.look(peer);
+        by("with").textContent = this.#list.name(peer);
         by("members-shown").hidden = !isGroup(peer);
         by("say-fault").textContent = "";
         by("start").hidden = true;
         by("conversation").hidden = false;
         document.body.classList.add("talking");
-        this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, (failed) => this.#sendAgain(failed));
+        this.#knownDraft = this.#known(peer)?.draft ?? "";
+        const field = by("text");
+        field.value = this.#keeping.drafts.of(peer) ?? this.#knownDraft;
+        this.#options.show(peer);
+        this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, {
+            sendAgain: (failed) => this.#sendAgain(failed),
+            seen: (upto) => this.#keeping.sees(peer, upto),
+        });
         this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language, (title) => this.#titled(peer, title)) : undefined;
-        this.#showPeople();
-        by("text").focus();
+        this.#showList();
+        field.focus();
     }
     #leaveConversation() {
+        this.#keeping.leaves();
         this.#conversation?.close();
         this.#members?.close();
         [this.#conversation, this.#members] = [undefined, undefined];
@@ -237,36 +289,7 @@ export class Room {
         by("conversation").hidden = true;
         document.body.classList.remove("talking");
     }
-    #showPeople() {
-        this.#kept.text = printPeople(this.#people);
-        const all = this.#people.all;
-        by("no-people").hidden = all.length > 0;
-        const focused = document.activeElement?.dataset["peer"];
-        by("people").replaceChildren(...all.map(({ peer, glimpse, at, unread }) => {
-            const name = this.#name(peer);
-            const item = made("li");
-            const button = made("button");
-            button.dataset["peer"] = peer;
-            button.title = timeOf(this.language, at, Date.now());
-            if (peer === this.#conversation?.peer)
-                button.setAttribute("aria-current", "true");
-            button.append(made("span", name));
-            if (unread > 0) {
-                const count = made("span", String(unread), "unread");
-                count.append(made("span", ` ${wordOf(this.language, "unread")}`, "unseen"));
-                button.append(count);
-            }
-            button.append(made("span", glimpse, "quiet"));
-            button.addEventListener("click", () => this.#open(peer));
-            item.append(button);
-            return item;
-        }));
-        if (focused !== undefined) {
-            const buttons = [...by("people").querySelectorAll("button")];
-            buttons.find((it) => it.dataset["peer"] === focused)?.focus();
-        }
-        const unread = all.reduce((sum, it) => sum + it.unread, 0);
-        const title = wordOf(this.language, "title");
-        document.title = unread > 0 ? `(${unread}) ${title}` : title;
+    #showList() {
+        this.#list.show(this.#conversation?.peer);
     }
 }

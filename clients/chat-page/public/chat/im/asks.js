@@ -1,10 +1,11 @@
 /**
  * Requests that are answered to whoever asked: parts of conversations, orders to groups, lists of
- * their members.
+ * their members, lists of conversations and what is changed in them.
  *
  * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
  * none.
  */
+import { pageOf } from "./conversation.js";
 import { roleOf } from "./group.js";
 import { exact, messageOf } from "./message.js";
 /** What was asked for and is not answered, by the numbers of the requests. */
@@ -41,7 +42,7 @@ export class Asks {
 }
 /** What is told of something that was not done. */
 export function failed({ do: what, ask }, result) {
-    return { do: what, ask, result };
+    return { do: what === "sent" ? "recalled" : what, ask, result };
 }
 function resultOf(asked, frame, account) {
     const { ask } = asked;
@@ -61,6 +62,16 @@ function resultOf(asked, frame, account) {
             const members = frame.fields.members.map(memberOf);
             const result = { group, title, isClosed, version, total, from, members };
             return { do: "members", ask, result };
+        }
+        case "conversations":
+            return { do: "conversations", ask, result: pageOf(frame.fields, account) };
+        case "marked_read":
+            return { do: "marked_read", ask, result: exact(frame.fields.upto) };
+        case "set":
+            return { do: "set", ask, result: undefined };
+        case "sent": {
+            const { id, seq, at_ms } = frame.fields;
+            return { do: "recalled", ask, result: { id, seq: exact(seq), at: exact(at_ms) } };
         }
     }
 }

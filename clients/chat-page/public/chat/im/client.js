@@ -2,6 +2,7 @@
  * A device of an account in a browser: the machine with a WebSocket, a timer and a storage around
  * it. All that is decided is decided in the machine.
  */
+import { changesOf } from "./conversation.js";
 import { SUBPROTOCOL } from "./frames.js";
 import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
@@ -49,6 +50,7 @@ export class Client {
                 messagesMax: options.queueMessagesMax ?? 256,
                 bytesMax: options.queueBytesMax ?? 1 << 20,
             },
+            listMax: options.listMax ?? 0,
             random: options.random ?? Math.random,
         };
         this.#machine = new Machine(settings, this.#shelf.remembered());
@@ -60,6 +62,25 @@ export class Client {
     /** What was said and is not stored yet, oldest first. */
     get queue() {
         return this.#machine.outbox.queued;
+    }
+    /**
+     * The account's conversations, the pinned ones first, then the newest, hidden ones among them:
+     * as many as `listMax` said. It is read when the client comes in, and follows the inbox from
+     * there. The same array until something changes.
+     */
+    get list() {
+        return this.#machine.list.all;
+    }
+    /** All of the list has been read. */
+    get isListWhole() {
+        return this.#machine.list.isWhole;
+    }
+    /**
+     * Has {@link list} know of a conversation, if the account does, though it be hidden or old; with
+     * its whole address.
+     */
+    look(peer) {
+        this.#work((machine, now) => machine.look(now, peer));
     }
     /** Calls `handler` at each event of this name, until what it gives back is called. */
     on(name, handler) {
@@ -117,12 +138,50 @@ export class Client {
     /** Reads a part of the conversation with somebody, oldest first. Needs a connection. */
     history(peer, options = {}) {
         const { before = 0, after, count = 50 } = options;
-        const isPlace = (it) => Number.isSafeInteger(it) && it >= 0;
         if (!isPlace(before) || !isPlace(after ?? 0) || !isPlace(count) || count === 0) {
             return Promise.reject(new ImError("invalid"));
         }
         const asked = { peer, before, after, count: Math.min(count, 0xffff) };
         return this.#ask((machine, now, ask) => machine.history(now, ask, asked));
+    }
+    /** Reads a part of the account's list of conversations, hidden ones left out. */
+    conversations(options = {}) {
+        const { before = 0, count = 50 } = options;
+        if (!isPlace(before) || !isPlace(count) || count === 0) {
+            return Promise.reject(new ImError("invalid"));
+        }
+        const asked = { peer: "", before, count: Math.min(count, 0xffff) };
+        return this.#ask((machine, now, ask) => machine.conversations(now, ask, asked));
+    }
+    /** One conversation, hidden or not; `undefined`: the account knows nothing of it. */
+    async conversation(peer) {
+        if (peer === "")
+            throw new ImError("invalid");
+        const asked = { peer, before: 0, count: 1 };
+        const { conversations } = await this.#ask((machine, now, ask) => machine.conversations(now, ask, asked));
+        return conversations[0];
+    }
+    /**
+     * The account has read a conversation up to a place. Resolves when that is stored, with how far
+     * it has read: there, or beyond. Needs a connection, as all that follows here.
+     */
+    markRead(peer, upto) {
+        if (!isPlace(upto) || upto === 0)
+            return Promise.reject(new ImError("invalid"));
+        return this.#ask((machine, now, ask) => machine.markRead(now, ask, peer, upto));
+    }
+    /** Keeps a conversation otherwise: what is left out stays as it is. Resolves when it is stored. */
+    async settings(peer, settings) {
+        await Promise.all(changesOf(settings).map((change) => this.#ask((machine, now, ask) => machine.set(now, ask, peer, change))));
+    }
+    /**
+     * Calls the message at this place of a conversation back, which this account has said: nobody
+     * is told any more what it said. Rejects with `too_late`, `forbidden` and as IM 11.5 says.
+     */
+    recall(peer, seq) {
+        if (!isPlace(seq) || seq === 0)
+            return Promise.reject(new ImError("invalid"));
+        return this.#ask((machine, now, ask) => machine.recall(now, ask, peer, seq));
     }
     /**
      * Makes a group of this account and `members`: resolves with its address, to which one sends as
@@ -210,6 +269,10 @@ export class Client {
                 return this.#emit("state", action.state);
             case "message":
                 return this.#emit("message", action.message);
+            case "event":
+                return this.#emit("event", action.event);
+            case "list":
+                return this.#emit("list", this.list);
             case "sent":
                 this.#sends.get(action.sent.clientId)?.resolve(action.sent);
                 this.#sends.delete(action.sent.clientId);
@@ -222,7 +285,11 @@ export class Client {
             }
             case "history":
             case "changed":
-            case "members": {
+            case "members":
+            case "conversations":
+            case "marked_read":
+            case "set":
+            case "recalled": {
                 const { ask, result } = action;
                 const settle = this.#asked.get(ask);
                 this.#asked.delete(ask);
@@ -333,6 +400,9 @@ export class Client {
 function isSaid({ kind, text, extra, clientId: id }) {
     const isKind = Number.isInteger(kind) && kind >= 0 && kind <= 0xffff;
     return isKind && /^[0-9a-f]{32}$/.test(id) && (text !== "" || extra.length > 0);
+}
+function isPlace(it) {
+    return Number.isSafeInteger(it) && it >= 0;
 }
 function random(bytes) {
     return globalThis.crypto.getRandomValues(new Uint8Array(bytes));

@@ -48,13 +48,9 @@ export class Follower {
         const pullAt = this.#wantsPull ? this.#pullAt : Infinity;
         return Math.min(pullAt, this.#acknowledgeAt);
     }
-    /** The next of the inbox has come by itself. */
-    message(now, place, entry) {
+    /** The next of the inbox has come by itself: a message, or an event. */
+    comes(now, place, entry) {
         return this.#passes(now, place) ? [{ place, entry }] : [];
-    }
-    /** The next of the inbox has come by itself, and is no message (IM 11.1). */
-    event(now, place) {
-        this.#passes(now, place);
     }
     /** Whether this is the next place, but for what the device has sent itself; then it is there. */
     #passes(now, place) {

@@ -14,11 +14,14 @@
  */
 import { Asks, failed } from "./asks.js";
 import { Backoff } from "./backoff.js";
+import { pageOf } from "./conversation.js";
+import { ConversationList } from "./conversation-list.js";
 import { Follower } from "./follower.js";
 import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX, } from "./frames.js";
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
+import { placedAll, placedEvent, placedMessage } from "./inbox.js";
 import { Keepalive } from "./keepalive.js";
-import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
+import { contentBytes, contentFields, exact, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
@@ -28,12 +31,15 @@ const CONNECT_MS = 20_000;
 const WINDOW_MAX = 64;
 /** Own messages whose place in the inbox may still be pulled. */
 const OWN_TOLD_MAX = 1_024;
-/** Number of the pulls: no other request has it. */
+/** Numbers of the pulls, and of what the list asks: no other request has them. */
 const PULL_NUMBER = 0xffff_ffff;
+const LIST_NUMBER = 0xffff_fffe;
 /** The machine. */
 export class Machine {
     settings;
     outbox;
+    /** The account's conversations, kept right while it is connected. */
+    list;
     #backoff;
     #actions = [];
     #asked = new Asks();
@@ -54,9 +60,13 @@ export class Machine {
     #session;
     #last;
     #number = 0;
+    /** The list as it was told last. */
+    #toldList;
     constructor(settings, remembered) {
         this.settings = settings;
         this.outbox = new Outbox(settings.queue, remembered.queue);
+        this.list = new ConversationList(settings.listMax);
+        this.#toldList = this.list.all;
         this.#backoff = new Backoff(settings.random);
         this.#last = remembered.last;
     }
@@ -72,7 +82,7 @@ export class Machine {
         const session = this.#session;
         if (session === undefined)
             return this.#due;
-        const inside = Math.min(session.follower.wakeAt, this.outbox.wakeAt);
+        const inside = Math.min(session.follower.wakeAt, this.outbox.wakeAt, this.list.wakeAt);
         return Math.min(inside, this.#keepalive.wakeAt);
     }
     // ---- orders
@@ -134,6 +144,41 @@ export class Machine {
         if (number === undefined)
             return;
         this.#ask(now, clientFrame("members", { number, group, ...at, count: MEMBERS_PAGE }));
+    }
+    /** Asks for a part of the list of conversations, or for one; answered under this number. */
+    conversations(now, ask, asked) {
+        const number = this.#asks({ do: "conversations", ask });
+        if (number === undefined)
+            return;
+        const { peer, before, count } = asked;
+        const fields = { number, with: peer, before: BigInt(before), count };
+        this.#ask(now, clientFrame("conversations", fields));
+    }
+    /** Has the list know of a conversation, though it be hidden. */
+    look(now, peer) {
+        this.list.look(peer);
+        this.#pump(now);
+    }
+    /** The account has read a conversation up to a place; answered under this number. */
+    markRead(now, ask, peer, upto) {
+        const number = this.#asks({ do: "marked_read", ask });
+        if (number === undefined)
+            return;
+        this.#ask(now, clientFrame("mark_read", { number, with: peer, upto: BigInt(upto) }));
+    }
+    /** A conversation is to be kept otherwise; answered under this number. */
+    set(now, ask, peer, change) {
+        const number = this.#asks({ do: "set", ask });
+        if (number === undefined)
+            return;
+        this.#ask(now, clientFrame("set", { number, with: peer, change }));
+    }
+    /** An own message is to be called back; answered under this number. */
+    recall(now, ask, peer, seq) {
+        const number = this.#asks({ do: "sent", ask });
+        if (number === undefined)
+            return;
+        this.#ask(now, clientFrame("recall", { number, with: peer, seq: BigInt(seq) }));
     }
     /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
     #asks(asked) {
@@ -220,6 +265,7 @@ export class Machine {
         const { follower, account } = this.#session;
         switch (frame.kind) {
             case "sent": {
+                this.#answered(frame, account);
                 const { number, id, again } = frame.fields;
                 const sent = { id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
                 const queued = this.outbox.answered(number);
@@ -232,31 +278,42 @@ export class Machine {
             case "failed":
                 return this.#failed(now, frame.fields);
             case "message": {
-                const { place, entry } = placed(frame.fields, account);
-                return this.#tell(follower.message(now, place, entry));
+                const { place, entry } = placedMessage(frame.fields, account);
+                return this.#tell(follower.comes(now, place, entry));
             }
-            case "event":
-                return follower.event(now, exact(frame.fields.seq));
+            case "event": {
+                const { place, entry } = placedEvent(frame.fields);
+                return this.#tell(follower.comes(now, place, entry));
+            }
             case "notify":
                 return follower.notify(exact(frame.fields.head));
             case "page": {
-                const { number, entries, upto, head } = frame.fields;
+                const { number, upto, head } = frame.fields;
                 if (number !== PULL_NUMBER)
                     return;
-                const all = entries.map((entry) => placed(entry, account));
+                const all = placedAll(frame.fields, account);
                 return this.#tell(follower.page(now, all, exact(upto), exact(head)));
             }
+            case "conversations":
+                if (frame.fields.number !== LIST_NUMBER)
+                    return this.#answered(frame, account);
+                return this.list.page(pageOf(frame.fields, account));
             case "history":
             case "changed":
-            case "members": {
-                const answer = this.#asked.answered(frame, account);
-                return answer && this.#act(answer);
-            }
+            case "members":
+            case "marked_read":
+            case "set":
+                return this.#answered(frame, account);
             case "pong":
                 return;
             default:
                 return this.#lose(now, new ImError("server_malformed", "out_of_order"), 0);
         }
+    }
+    #answered(frame, account) {
+        const answer = this.#asked.answered(frame, account);
+        if (answer !== undefined)
+            this.#act(answer);
     }
     #takeInLogin(now, frame) {
         switch (frame.kind) {
@@ -278,10 +335,12 @@ export class Machine {
         }
         const [cursor, head] = [exact(fields.cursor), exact(fields.head)];
         // An inbox that ends before what is here is not the one that was followed.
-        const last = this.#last === undefined || this.#last > head ? cursor : this.#last;
+        const isSame = this.#last !== undefined && this.#last <= head;
+        const last = isSame ? this.#last : cursor;
         const { account } = fields;
         const domain = account.slice(account.indexOf("@") + 1);
         const follower = new Follower(last, cursor, head);
+        this.list.online(isSame);
         this.#session = { account, domain, follower, since: now, limits: fields };
         this.#phase = "online";
         this.#due = Infinity;
@@ -328,6 +387,9 @@ export class Machine {
         if (fields.number === PULL_NUMBER) {
             this.#session?.follower.pullFailed(now);
         }
+        else if (fields.number === LIST_NUMBER) {
+            this.list.failed(now, asksAgain);
+        }
         else if (told !== undefined) {
             this.#act(told);
         }
@@ -347,18 +409,24 @@ export class Machine {
     // ---- messages
     /** Entries that are next in the inbox. */
     #tell(entries) {
-        for (const { entry } of entries) {
-            if (entry.isOwn && this.#ownTold.delete(entry.clientId))
+        for (const { place, entry } of entries) {
+            this.list.entry(place, entry);
+            const { message, event } = entry;
+            if (event !== undefined)
+                this.#act({ do: "event", event });
+            if (message === undefined)
                 continue;
-            const queued = entry.isOwn ? this.outbox.take(entry.clientId) : undefined;
-            this.#act({ do: "message", message: entry });
+            if (message.isOwn && this.#ownTold.delete(message.clientId))
+                continue;
+            const queued = message.isOwn ? this.outbox.take(message.clientId) : undefined;
+            this.#act({ do: "message", message });
             if (queued !== undefined)
-                this.#tellSent(entry);
+                this.#tellSent(message);
         }
     }
     /** A message of the queue has its place, and is told as those of others are. */
     #stored(queued, { id, seq, at }) {
-        const { account, domain } = this.#session;
+        const { account, domain, follower } = this.#session;
         const { clientId, kind, text, extra, uncounted } = queued;
         const to = whole(queued.to, domain);
         const { device } = this.settings;
@@ -371,6 +439,7 @@ export class Machine {
         const content = { kind, text, extra, uncounted };
         const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
         const message = { ...place, ...content, change: undefined, recall: undefined };
+        this.list.stored(follower.last + 1, message);
         this.#act({ do: "message", message });
         this.#tellSent(message);
     }
@@ -400,7 +469,8 @@ export class Machine {
                 this.#ask(now, clientFrame("pull", { number: PULL_NUMBER, after, count }));
             }
         }
-        const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - this.#asked.size - 1));
+        this.#keepList(now, Math.max(1, limits.page_messages_max));
+        const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - this.#asked.size - 2));
         for (const queued of this.outbox.due(now, domain, window)) {
             const number = this.#takeNumber();
             this.outbox.sent(number, queued);
@@ -411,6 +481,20 @@ export class Machine {
         const told = this.#state.name === "online" && this.#state.isInStep;
         if (told !== isInStep)
             this.#tellState({ name: "online", account, isInStep });
+    }
+    /** Asks for what the list wants to know, and tells that it has changed. */
+    #keepList(now, count) {
+        const order = this.list.order(now);
+        if (order !== undefined) {
+            const { peer, before } = order;
+            const fields = { number: LIST_NUMBER, with: peer, before: BigInt(before), count };
+            this.#ask(now, clientFrame("conversations", fields));
+        }
+        const { all } = this.list;
+        if (all === this.#toldList)
+            return;
+        this.#toldList = all;
+        this.#act({ do: "list" });
     }
     // ---- the connection
     #open(now) {
@@ -447,6 +531,7 @@ export class Machine {
         this.outbox.disconnected();
         const code = error.code === "closed" ? "closed" : "disconnected";
         this.#asked.lost(new ImError(code)).forEach((told) => this.#act(told));
+        this.list.lost();
         if (isOpen)
             this.#act({ do: "drop" });
     }
@@ -470,9 +555,4 @@ export class Machine {
     #act(action) {
         this.#actions.push(action);
     }
-}
-function placed(fields, account) {
-    if (fields.message === undefined)
-        throw new WireFault("truncated");
-    return { place: exact(fields.seq), entry: messageOf(fields.message, account) };
 }

@@ -1,0 +1,301 @@
+/**
+ * The list of an account's conversations, kept right: pages of the server, and what the inbox says
+ * behind the place up to which each page is right (IM 11.4).
+ *
+ * ```text
+ *   page by page ──► whole        a conversation that is not known, or of which the inbox does not
+ *        │             │          say how much is unread now, is asked for by itself
+ *        └─── one ◄────┘
+ * ```
+ * Knows no frames and no clock. One thing is asked for at a time. Invariant: whatever is lost in
+ * between, each conversation is what some page said of it and all that the inbox said behind that
+ * page's place, each once; there are at most so many.
+ */
+import { excerptOf, unknownConversation, UNREAD_MAX } from "./conversation.js";
+import { RECALLED } from "./message.js";
+/** After something that the server could not say now, milliseconds. */
+const AGAIN_MS = 1_000;
+/** What is kept of what is heard while an answer is under way; with more it is asked for anew. */
+const SINCE_MAX = 1_024;
+/** The list. */
+export class ConversationList {
+    most;
+    #rows = new Map();
+    #stale = new Set();
+    #isOnline = false;
+    #asked;
+    /** What was heard while an answer is under way. */
+    #since = [];
+    #againAt = 0;
+    /** The first page was right up to here; 0: it has not come. */
+    #upto = 0;
+    #hasBegun = false;
+    /** Before which place to go on; `undefined`: the list is whole. */
+    #before = 0;
+    #sorted;
+    /** @param most conversations that are kept, of those that are not pinned the newest; 0: none. */
+    constructor(most) {
+        this.most = most;
+    }
+    /** The pinned ones first, then the newest, hidden ones among them. The same until it changes. */
+    get all() {
+        this.#sorted ??= this.#inOrder().map(({ conversation }) => conversation);
+        return this.#sorted;
+    }
+    /** All that the server would tell, or as many as are kept, have been read. */
+    get isWhole() {
+        return this.#hasBegun && this.#before === undefined;
+    }
+    get wakeAt() {
+        const wants = this.#isOnline && this.#asked === undefined && this.#wanted !== undefined;
+        return wants ? this.#againAt : Infinity;
+    }
+    // ---- the connection
+    /** Somebody is there to be asked. `isSame`: the inbox is the one that was followed. */
+    online(isSame) {
+        this.#isOnline = true;
+        if (isSame || this.most === 0)
+            return;
+        this.#rows.clear();
+        this.#stale.clear();
+        [this.#upto, this.#before, this.#hasBegun] = [0, 0, false];
+        this.#sorted = undefined;
+    }
+    /** Nobody answers any more. */
+    lost() {
+        [this.#isOnline, this.#asked, this.#againAt] = [false, undefined, 0];
+        this.#since = [];
+    }
+    /** What is to be asked now. */
+    order(now) {
+        if (!this.#isOnline || this.#asked !== undefined || now < this.#againAt)
+            return undefined;
+        this.#asked = this.#wanted;
+        return this.#asked;
+    }
+    get #wanted() {
+        if (this.most === 0)
+            return undefined;
+        if (!this.#hasBegun)
+            return { peer: "", before: 0 };
+        const [peer] = this.#stale;
+        if (peer !== undefined)
+            return { peer, before: 0 };
+        return this.#before === undefined ? undefined : { peer: "", before: this.#before };
+    }
+    /** What was asked for has come. */
+    page(page) {
+        const asked = this.#asked;
+        if (asked === undefined)
+            return;
+        const isOverrun = this.#since.length > SINCE_MAX;
+        this.#asked = undefined;
+        if (isOverrun)
+            this.#since = [];
+        else
+            this.#take(asked, page);
+    }
+    #take(asked, page) {
+        if (asked.peer !== "") {
+            const found = page.conversations.find(({ peer }) => peer === asked.peer);
+            if (found === undefined)
+                this.#isNone(asked.peer);
+            else
+                this.#put(found, page.upto);
+        }
+        else {
+            page.conversations.forEach((it) => this.#put(it, page.upto));
+            if (!this.#hasBegun)
+                this.#begin(page.upto);
+            const next = page.conversations.at(-1)?.place ?? 0;
+            // Places fall from page to page; a server that does not keep to it is not followed for ever.
+            const goesOn = page.hasMore && next > 0 && (asked.before === 0 || next < asked.before);
+            this.#before = goesOn && this.#rows.size < this.most ? next : undefined;
+        }
+        this.#since = [];
+        this.#sorted = undefined;
+        this.#trim();
+    }
+    /** What was asked for is not told; `asksAgain`: not now. */
+    failed(now, asksAgain) {
+        const asked = this.#asked;
+        this.#asked = undefined;
+        if (asked === undefined)
+            return;
+        if (asksAgain)
+            this.#againAt = now + AGAIN_MS;
+        else if (asked.peer !== "")
+            this.#isNone(asked.peer);
+        else
+            [this.#hasBegun, this.#before, this.#sorted] = [true, undefined, undefined];
+        this.#since = [];
+    }
+    // ---- what is told
+    /** This stands at the next place of the inbox. */
+    entry(place, entry) {
+        const peer = entry.message?.peer ?? entry.event?.peer;
+        if (peer === undefined || this.most === 0)
+            return;
+        const known = this.#rows.get(peer);
+        // What stood there when it was read is in it; or it is hidden, or on a page to come.
+        if (place <= (known === undefined ? this.#upto : known.upto))
+            return;
+        const what = entry.message === undefined ? entry.event : saidOf(entry.message);
+        const row = known ?? this.#unknown(peer);
+        row.heardUpto = Math.max(row.heardUpto, place);
+        apply(row, { peer, place, what });
+        // One more than is kept shows that some are missing.
+        const isKept = this.#asked !== undefined && this.#since.length <= SINCE_MAX;
+        if (isKept)
+            this.#since.push({ peer, place, what });
+        this.#changed(row);
+    }
+    /** Somebody looks at a conversation: it is of the list, if the account knows of it. */
+    look(peer) {
+        if (this.most > 0 && !this.#rows.has(peer))
+            this.#changed(this.#unknown(peer));
+    }
+    /** An own message is stored, not before this place. */
+    stored(place, message) {
+        if (this.most === 0)
+            return;
+        const row = this.#rows.get(message.peer) ?? this.#unknown(message.peer);
+        row.heardUpto = Infinity;
+        row.own = { place, said: saidOf(message) };
+        applyOwn(row);
+        this.#changed(row);
+    }
+    #changed(row) {
+        this.#mark(row);
+        this.#sorted = undefined;
+        this.#trim();
+    }
+    #unknown(peer) {
+        const row = rowOf(unknownConversation(peer), 0);
+        row.isStale = true;
+        this.#rows.set(peer, row);
+        return row;
+    }
+    #mark(row) {
+        if (row.isStale)
+            this.#stale.add(row.conversation.peer);
+        else
+            this.#stale.delete(row.conversation.peer);
+    }
+    /** The first page has come: what is not in it, and was not heard of since, is not of the list. */
+    #begin(upto) {
+        [this.#hasBegun, this.#upto] = [true, upto];
+        for (const [peer, row] of this.#rows) {
+            if (row.upto === 0 && row.heardUpto <= upto)
+                this.#drop(peer);
+        }
+    }
+    /** A page says that it was so at a place; what was heard behind that place comes on top. */
+    #put(conversation, upto) {
+        const { peer } = conversation;
+        const known = this.#rows.get(peer);
+        // Pages do not go back; a server whose pages do is not asked for the same for ever.
+        const row = known !== undefined && known.upto > upto ? known : rowOf(conversation, upto);
+        if (row !== known)
+            this.#since.filter((it) => it.peer === peer).forEach((it) => apply(row, it));
+        else
+            row.isStale = false;
+        [row.own, row.heardUpto] = [known?.own, known?.heardUpto ?? 0];
+        applyOwn(row);
+        this.#rows.set(peer, row);
+        this.#mark(row);
+        this.#sorted = undefined;
+    }
+    /** The account knows nothing of this conversation but what was heard here. */
+    #isNone(peer) {
+        const row = this.#rows.get(peer);
+        if (row === undefined)
+            return;
+        row.isStale = false;
+        this.#mark(row);
+        if (row.conversation.seq === 0)
+            this.#drop(peer);
+    }
+    #drop(peer) {
+        this.#rows.delete(peer);
+        this.#stale.delete(peer);
+        this.#sorted = undefined;
+    }
+    #trim() {
+        if (this.#rows.size <= this.most)
+            return;
+        this.#inOrder().slice(this.most).forEach(({ conversation }) => this.#drop(conversation.peer));
+        this.#before = undefined;
+    }
+    #inOrder() {
+        return [...this.#rows.values()].sort(({ conversation: one }, { conversation: other }) => Number(other.isPinned) - Number(one.isPinned) || other.place - one.place);
+    }
+}
+function rowOf(conversation, upto) {
+    const { unread, seq, read } = conversation;
+    const counted = unread > 0 ? seq : Math.min(read, seq);
+    return { conversation, upto, counted, isStale: false, own: undefined, heardUpto: 0 };
+}
+function saidOf(message) {
+    const { seq, recall, uncounted, kind } = message;
+    const counts = !message.isOwn && !uncounted && kind !== RECALLED;
+    return { seq, counts, recall, excerpt: excerptOf(message) };
+}
+/** Brings a conversation up to date, unless a page has that already. */
+function apply(row, { place, what }) {
+    if (place <= row.upto)
+        return;
+    if ("excerpt" in what)
+        said(row, what, place);
+    else
+        happened(row, what);
+}
+/** The last own message, unless a page has it already. */
+function applyOwn(row) {
+    const { own, conversation } = row;
+    if (own !== undefined && own.said.seq > conversation.seq)
+        said(row, own.said, own.place);
+}
+function said(row, { seq, recall, excerpt, counts }, place) {
+    const { conversation } = row;
+    const isNewest = seq >= conversation.seq;
+    const isUnread = counts && seq > conversation.read;
+    if (isUnread)
+        row.counted = Math.max(row.counted, seq);
+    row.conversation = {
+        ...conversation,
+        place: Math.max(conversation.place, place),
+        seq: Math.max(conversation.seq, seq),
+        last: isNewest ? excerpt : conversation.last,
+        isHidden: false,
+        unread: Math.min(UNREAD_MAX, conversation.unread + Number(isUnread)),
+    };
+    const wasUnread = recall !== undefined && recall > conversation.read && recall <= row.counted;
+    if (wasUnread && conversation.unread > 0)
+        row.isStale = true;
+}
+function happened(row, { place, read = 0, peerRead = 0, change }) {
+    const { conversation } = row;
+    let { unread } = conversation;
+    if (read > conversation.read && unread > 0) {
+        // How much of it is left is known where none is.
+        if (read >= row.counted)
+            unread = 0;
+        else
+            row.isStale = true;
+    }
+    const kept = change === undefined ? {} : {
+        ...(change.setting === "pin" && { isPinned: change.isOn }),
+        ...(change.setting === "mute" && { isMuted: change.isOn }),
+        ...(change.setting === "hide" && { isHidden: change.isOn }),
+        ...(change.setting === "draft" && { draft: change.draft }),
+    };
+    row.conversation = {
+        ...conversation,
+        ...kept,
+        unread,
+        place: conversation.seq === 0 ? place : conversation.place,
+        read: Math.max(conversation.read, read),
+        peerRead: Math.max(conversation.peerRead, peerRead),
+    };
+}

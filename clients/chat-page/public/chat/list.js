@@ -1,0 +1,171 @@
+/** The list of conversations on the page. Elements of those that did not change are left as they are. */
+import { isGroup, UNREAD_MAX } from "./im/index.js";
+import { by, made } from "./dom.js";
+import { countOf, glimpseOf, listed, unreadIn } from "./listed.js";
+import { shortName } from "./place.js";
+import { timeOf, wordOf } from "./words.js";
+/** Conversations that are shown, and that more are shown by at a time. */
+const SHOWN = 100;
+/** People who were named here and with whom nothing was said yet. */
+const NAMED_MAX = 50;
+/** The panel. */
+export class ListPanel {
+    client;
+    domain;
+    titles;
+    open;
+    titled;
+    #named = new Set();
+    #items = new Map();
+    #shown = SHOWN;
+    #language;
+    /** Groups whose title was asked for. */
+    #titleAsked = new Set();
+    #isAsking = false;
+    #isOver = false;
+    constructor(client, domain, titles, language, open, titled) {
+        this.client = client;
+        this.domain = domain;
+        this.titles = titles;
+        this.open = open;
+        this.titled = titled;
+        this.#language = language;
+        by("people").replaceChildren();
+    }
+    /** It is shown no more. */
+    close() {
+        this.#isOver = true;
+    }
+    /** Everything is said in another language from now on. */
+    speak(language) {
+        this.#language = language;
+        this.#items.clear();
+    }
+    /** Somebody was named who is to be written to, though nothing was said yet. */
+    names(peer) {
+        this.#named.delete(peer);
+        const [first] = this.#named;
+        if (this.#named.size >= NAMED_MAX)
+            this.#named.delete(first);
+        this.#named.add(peer);
+    }
+    /** Shows more of them. */
+    more() {
+        this.#shown += SHOWN;
+    }
+    /** What is shown of somebody, or of a group. */
+    name(peer) {
+        const title = isGroup(peer) ? this.titles.of(peer) ?? "" : "";
+        return title === "" ? shortName(peer, this.domain) : title;
+    }
+    /** Brings the page in line with what there is; `current`: the conversation that is looked at. */
+    show(current) {
+        const domain = this.domain;
+        const waiting = this.client.queue.map(({ to }) => (to.includes("@") ? to : `${to}@${domain}`));
+        const named = new Set([...[...this.#named].reverse(), ...waiting]);
+        const all = listed(this.client.list, named, current);
+        const shown = all.slice(0, this.#shown);
+        by("no-people").hidden = all.length > 0 || !this.client.isListWhole;
+        by("more-people").hidden = all.length <= this.#shown;
+        const focused = document.activeElement?.dataset["peer"];
+        const items = new Map(shown.map((it) => [it.peer, this.#item(it, it.peer === current)]));
+        this.#items = items;
+        place(by("people"), [...items.values()].map(({ element }) => element));
+        if (focused !== undefined)
+            this.focus(focused);
+        const { count, isMore } = unreadIn(this.client.list);
+        const title = wordOf(this.#language, "title");
+        document.title = count > 0 ? `(${countOf(count, isMore)}) ${title}` : title;
+        void this.#askTitles(shown);
+    }
+    /** Goes to somebody's button; false: there is none. */
+    focus(peer) {
+        const button = this.#items.get(peer)?.element.querySelector("button");
+        if (button !== document.activeElement)
+            button?.focus();
+        return button !== null && button !== undefined;
+    }
+    #item({ peer, conversation }, isCurrent) {
+        const about = `${isCurrent} ${this.name(peer)}`;
+        const before = this.#items.get(peer);
+        if (before?.conversation === conversation && before?.about === about)
+            return before;
+        // Its element stays, so that whoever stands on it goes on standing there.
+        const element = before?.element ?? made("li");
+        const button = element.querySelector("button") ?? this.#button(peer, element);
+        button.replaceChildren(made("span", this.name(peer)));
+        if (isCurrent)
+            button.setAttribute("aria-current", "true");
+        else
+            button.removeAttribute("aria-current");
+        if (conversation !== undefined)
+            this.#fill(button, conversation, isCurrent);
+        return { conversation, about, element };
+    }
+    #button(peer, element) {
+        const button = made("button");
+        button.dataset["peer"] = peer;
+        button.addEventListener("click", () => this.open(peer));
+        element.append(button);
+        return button;
+    }
+    #fill(button, conversation, isCurrent) {
+        const { last, unread, isPinned, isMuted } = conversation;
+        const word = (it) => wordOf(this.#language, it);
+        button.title = last === undefined ? "" : timeOf(this.#language, last.at, Date.now());
+        const marks = made("span", "", "marks");
+        const mark = (sign, name) => {
+            const seen = made("span", sign);
+            seen.setAttribute("aria-hidden", "true");
+            marks.append(seen, made("span", ` ${name} `, "unseen"));
+        };
+        if (isPinned)
+            mark("📌", word("pinned"));
+        if (isMuted)
+            mark("🔕", word("muted"));
+        if (unread > 0) {
+            const count = countOf(unread, unread >= UNREAD_MAX);
+            const badge = made("span", count, "unread", ...(isMuted ? ["muted"] : []));
+            badge.append(made("span", ` ${word("unread")}`, "unseen"));
+            marks.append(badge);
+        }
+        const glimpse = glimpseOf(this.#language, conversation, this.domain, isCurrent);
+        button.append(marks, made("span", glimpse, "quiet"));
+    }
+    /** Asks for the titles of groups that are shown by their addresses, one after the other. */
+    async #askTitles(shown) {
+        if (this.#isAsking || this.#isOver || this.client.state.name !== "online")
+            return;
+        const unknown = shown.find(({ peer, conversation }) => conversation !== undefined
+            && isGroup(peer) && this.titles.of(peer) === undefined && !this.#titleAsked.has(peer));
+        if (unknown === undefined)
+            return;
+        const { peer } = unknown;
+        this.#isAsking = true;
+        if (this.#titleAsked.size > 1_000)
+            this.#titleAsked.clear();
+        this.#titleAsked.add(peer);
+        // Who is in it no more is told nothing of it: its address stays.
+        const title = await this.client.members(peer).then((it) => it.title, () => undefined);
+        this.#isAsking = false;
+        if (this.#isOver)
+            return;
+        if (title !== undefined)
+            this.titled(peer, title);
+        await this.#askTitles(shown);
+    }
+}
+/** Puts elements into a list in this order, and moves as few as it takes. */
+function place(list, wanted) {
+    const kept = new Set(wanted);
+    for (const element of [...list.children])
+        if (!kept.has(element))
+            element.remove();
+    let next = list.firstElementChild;
+    for (const element of wanted) {
+        if (element === next)
+            next = next.nextElementSibling;
+        else
+            list.insertBefore(element, next);
+    }
+}

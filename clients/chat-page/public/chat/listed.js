@@ -1,0 +1,60 @@
+/**
+ * The conversations beside the one that is looked at, as they are shown: in which order, what is
+ * said of each, and how much is unread in all.
+ *
+ * Knows no page and no client.
+ */
+import { RECALLED, UNREAD_MAX } from "./im/index.js";
+import { sentenceOfChange, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
+import { wordOf } from "./words.js";
+/** Kinds of messages that the server alone says (IM 8.3). */
+const GROUP_CHANGE = 3;
+const RECALL = 4;
+/** Characters that are shown beside a name. */
+const GLIMPSE_MAX = 80;
+/** Counts beyond are shown as "and more". */
+const COUNT_MAX = 999;
+/**
+ * What is shown: those who were named here and with whom nothing was said first, then the list.
+ * One that is hidden is shown while it is looked at.
+ */
+export function listed(conversations, named, current) {
+    const all = conversations.filter(isKnown);
+    const known = new Set(all.map(({ peer }) => peer));
+    const shown = all.filter(({ isHidden, peer }) => !isHidden || peer === current);
+    const pinned = shown.filter(({ isPinned }) => isPinned);
+    const others = shown.filter(({ isPinned }) => !isPinned);
+    const of = (conversation) => ({ peer: conversation.peer, conversation });
+    const alone = [...named].filter((peer) => !known.has(peer))
+        .map((peer) => ({ peer, conversation: undefined }));
+    return [...pinned.map(of), ...alone, ...others.map(of)];
+}
+/** Whether the server knows of it: of one that was asked for and has not come there is no place. */
+export function isKnown({ place }) {
+    return place > 0;
+}
+/** What is unread where it is to be noticed: not where it is muted or hidden. */
+export function unreadIn(conversations) {
+    const counted = conversations.filter(({ isMuted, isHidden }) => !isMuted && !isHidden);
+    const count = counted.reduce((sum, { unread }) => sum + unread, 0);
+    return { count, isMore: counted.some(({ unread }) => unread >= UNREAD_MAX) };
+}
+/** A count as it is shown. */
+export function countOf(count, isMore = false) {
+    return isMore || count > COUNT_MAX ? `${Math.min(count, COUNT_MAX)}+` : String(count);
+}
+/** The line below a name; `current`: what is begun to be written there is to be seen anyway. */
+export function glimpseOf(language, { last, draft }, domain, isCurrent) {
+    const begun = draft !== "" && !isCurrent;
+    const text = begun ? `${wordOf(language, "draft")}: ${draft}`
+        : last === undefined ? "" : said(language, last, domain);
+    const line = text.slice(0, 2 * GLIMPSE_MAX).replace(/\s+/gu, " ");
+    return Array.from(line).slice(0, GLIMPSE_MAX).join("");
+}
+function said(language, { kind, from, change, text }, domain) {
+    if (kind === RECALL || kind === RECALLED)
+        return sentenceOfRecall(language, from, domain);
+    if (change !== undefined)
+        return sentenceOfChange(language, from, change, domain);
+    return kind === GROUP_CHANGE ? sentenceOfSomeChange(language, from, domain) : text;
+}
