@@ -1,4 +1,4 @@
-/** The list of conversations on the page. Elements of those that did not change are left as they are. */
+/** The list of conversations on the page. What did not change is left as it is. */
 
 import type { Client, Conversation } from "./im/index.js";
 import { isGroup, UNREAD_MAX } from "./im/index.js";

@@ -52,7 +52,9 @@ export function isKnown({ place }: Conversation): boolean {
 }
 
 /** What is unread where it is to be noticed: not where it is muted or hidden. */
-export function unreadIn(conversations: readonly Conversation[]): { count: number; isMore: boolean } {
+export function unreadIn(
+  conversations: readonly Conversation[],
+): { count: number; isMore: boolean } {
   const counted = conversations.filter(({ isMuted, isHidden }) => !isMuted && !isHidden);
   const count = counted.reduce((sum, { unread }) => sum + unread, 0);
   return { count, isMore: counted.some(({ unread }) => unread >= UNREAD_MAX) };

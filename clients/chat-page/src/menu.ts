@@ -1,4 +1,4 @@
-/** Menus: a summary that opens a few buttons. One is open at a time; Escape and a choice close it. */
+/** Menus: a summary that opens a few buttons. One is open at a time; Escape or a choice ends it. */
 
 import { made } from "./dom.js";
 

@@ -243,7 +243,7 @@ export class Client {
     return this.#ask((machine, now, ask) => machine.markRead(now, ask, peer, upto));
   }
 
-  /** Keeps a conversation otherwise: what is left out stays as it is. Resolves when it is stored. */
+  /** Keeps a conversation otherwise; what is left out stays. Resolves when it is stored. */
   async settings(peer: string, settings: ConversationSettings): Promise<void> {
     await Promise.all(changesOf(settings).map((change) =>
       this.#ask<void>((machine, now, ask) => machine.set(now, ask, peer, change))));

@@ -26,7 +26,9 @@ import type { Placed } from "./follower.js";
 import {
   clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX,
 } from "./frames.js";
-import type { ChangeFields, EndFields, LoggedInFields, LoginFields, ServerFrame } from "./frames.js";
+import type {
+  ChangeFields, EndFields, LoggedInFields, LoginFields, ServerFrame,
+} from "./frames.js";
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
 import type { GroupOrder } from "./group.js";
 import { placedAll, placedEvent, placedMessage } from "./inbox.js";

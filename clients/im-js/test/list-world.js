@@ -36,8 +36,9 @@ export class ListServer extends ModelServer {
   truth(account) {
     const rows = new Map();
     this.inbox(account).forEach((entry, at) => this.#add(rows, account, BigInt(at + 1), entry));
-    return new Map([...rows].map(([peer, { unread, ...row }]) =>
-      [peer, message(CONVERSATION, { ...row, unread: unread.size, last: this.#last(account, row) })]));
+    const told = ({ unread, ...row }) =>
+      message(CONVERSATION, { ...row, unread: unread.size, last: this.#last(account, row) });
+    return new Map([...rows].map(([peer, row]) => [peer, told(row)]));
   }
 
   #add(rows, account, place, { message: said, event }) {
@@ -88,7 +89,8 @@ export class ListServer extends ModelServer {
     if (stored?.from !== account || stored.content.kind > 3) return undefined;
     stored.content = { kind: 5, text: "", extra: new Uint8Array(), uncounted: false };
     const extra = new TextEncoder().encode(`${seq} ${stored.id}`);
-    const { stored: told } = this.says(account, peer, { kind: 4, text: "", extra, uncounted: true });
+    const content = { kind: 4, text: "", extra, uncounted: true };
+    const { stored: told } = this.says(account, peer, content);
     return Object.assign(told, { recalls: seq });
   }
 }

@@ -212,7 +212,9 @@ export class ModelDevice {
       connection.at += 1;
       const seq = BigInt(connection.at);
       if (event !== undefined) connection.out.push(["event", { ...event, seq }]);
-      else if (!connection.own.has(stored.id)) connection.out.push(["message", { seq, message: stored }]);
+      else if (!connection.own.has(stored.id)) {
+        connection.out.push(["message", { seq, message: stored }]);
+      }
     }
   }
 

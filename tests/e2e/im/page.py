@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import time
+import unittest
 
-from fixture import poll
+from fixture import Case, poll
 from test_browser import FLAGS
 
 # Pages that are not in front run as those that are.
@@ -184,3 +185,70 @@ class Page:
                  "it.classList[0] + ': ' + it.querySelector('.text').textContent))")
         wanted = json.dumps(json.dumps(rows, separators=(",", ":"), ensure_ascii=False))
         self.until(f"{found} === {wanted}", f"it shows {rows}", deadline_s)
+
+
+PAGE = {"listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
+
+
+class PageCase(Case):
+    """Tests with a browser; each person has a context of their own: storage, sockets, tabs."""
+
+    SHARED = False
+
+    def setUp(self):
+        super().setUp()
+        if not Chromium.path():
+            raise unittest.SkipTest("Chromium could not be installed: NO PAGE WAS TRIED")
+        self.server = self.start(PAGE)
+        self.chromium = Chromium()
+        self.addCleanup(self.chromium.close)
+
+    def tearDown(self):
+        self.server = None
+
+    def person(self, name, password="", width=1000):
+        page = self.page(width)
+        page.enter(name, password)
+        page.until("!document.getElementById('room').hidden", f"{name} is in")
+        return page
+
+    def page(self, width=1000):
+        page = self.chromium.page(width)
+        page.open("http://{}:{}/chat".format(*self.server.ports["im-ws"]))
+        page.until("!document.getElementById('door').hidden", "the page stands")
+        return page
+
+    def calm(self, *pages):
+        for page in pages:
+            self.assertEqual(page.errors, [], "the console")
+
+    def narrow(self, page):
+        wide = page.run("[document.documentElement.scrollWidth, innerWidth]")
+        self.assertLessEqual(wide[0], wide[1], "nothing is to be scrolled sideways")
+        self.assertEqual(wide[1], 375)
+
+
+# The contrast of every text with what is behind it (WCAG 2.2, 1.4.3).
+CONTRAST = """(() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = color.map((it) => it / 255)
+      .map((it) => it <= 0.03928 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = (it) => {
+    for (; it; it = it.parentElement) {
+      const color = rgb(getComputedStyle(it).backgroundColor);
+      if (color.length < 4 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll('body *')]
+    .filter((it) => it.checkVisibility() && [...it.childNodes].some((node) =>
+      node.nodeType === 3 && node.textContent.trim()))
+    .map((it) => {
+      const pair = [light(rgb(getComputedStyle(it).color).slice(0, 3)),
+        light(paper(it).slice(0, 3))].sort((a, b) => b - a);
+      return [it.tagName + '#' + it.id + '.' + it.className, (pair[0] + 0.05) / (pair[1] + 0.05)];
+    });
+})()"""

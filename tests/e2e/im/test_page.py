@@ -14,9 +14,8 @@ import unittest
 import fixture
 from certificates import Authority
 from fixture import DEADLINE_S, Case, run
-from im.page import Chromium
+from im.page import CONTRAST, PAGE, PageCase
 
-PAGE = {"listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
 PUBLIC = os.path.join(fixture.ROOT, "clients", "chat-page", "public")
 SCRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scram.mjs")
 
@@ -138,37 +137,9 @@ class Library(Case):
             "nobody": "bad_credentials", "methods": ["SCRAM-SHA-256", "SCRAM-SHA-256"]})
 
 
-class Browsers(Case):
-    """Tests with a browser; each person has a context of their own: storage, sockets, tabs."""
-
-    SHARED = False
-
-    def setUp(self):
-        super().setUp()
-        if not Chromium.path():
-            raise unittest.SkipTest("Chromium could not be installed: NO PAGE WAS TRIED")
-        self.server = self.start(PAGE)
-        self.chromium = Chromium()
-        self.addCleanup(self.chromium.close)
-
-    def tearDown(self):
-        self.server = None
-
-    def person(self, name, password="", width=1000):
-        page = self.page(width)
-        page.enter(name, password)
-        page.until("!document.getElementById('room').hidden", f"{name} is in")
-        return page
-
-    def page(self, width=1000):
-        page = self.chromium.page(width)
-        page.open("http://{}:{}/chat".format(*self.server.ports["im-ws"]))
-        page.until("!document.getElementById('door').hidden", "the page stands")
-        return page
-
-    def calm(self, *pages):
-        for page in pages:
-            self.assertEqual(page.errors, [], "the console")
+class Browsers(PageCase):
+    def calm_but_for(self, page, pattern):
+        self.assertEqual([it for it in page.errors if not re.search(pattern, it)], [])
 
     def test_two_people_talk_and_find_it_again_after_a_reload(self):
         ann, bob = self.person("ann"), self.person("Bob ")
@@ -203,13 +174,13 @@ class Browsers(Case):
                      "bob", "1")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         told = "change: ann called a message back"
-        bob.shows([told, "theirs: well", told])
-        ann.shows([told, "own: well", told])
+        bob.shows([told, "theirs: well"])
+        ann.shows([told, "own: well"])
         self.assertNotIn("oops", bob.run("JSON.stringify({...localStorage})"))
         bob.open()
         bob.until("!document.getElementById('room').hidden", "Bob is in again by himself")
         bob.choose("ann")
-        bob.shows([told, "theirs: well", told])
+        bob.shows([told, "theirs: well"])
         self.calm(ann, bob)
 
     def test_what_is_said_while_the_server_is_away_arrives_once(self):
@@ -237,9 +208,6 @@ class Browsers(Case):
         # The console names connections that were refused; nothing else may stand there.
         for page in (ann, bob):
             self.calm_but_for(page, "ERR_CONNECTION_REFUSED|WebSocket connection")
-
-    def calm_but_for(self, page, pattern):
-        self.assertEqual([it for it in page.errors if not re.search(pattern, it)], [])
 
     def test_what_was_written_offline_outlives_a_reload(self):
         ann = self.person("ann")
@@ -381,11 +349,6 @@ class Browsers(Case):
         self.narrow(ann)
         self.calm(ann, bob)
 
-    def narrow(self, page):
-        wide = page.run("[document.documentElement.scrollWidth, innerWidth]")
-        self.assertLessEqual(wide[0], wide[1], "nothing is to be scrolled sideways")
-        self.assertEqual(wide[1], 375)
-
     def test_another_tab_takes_over_and_gives_back_and_it_speaks_chinese(self):
         first = self.person("ann")
         second = self.chromium.page(context=first.context)
@@ -424,29 +387,3 @@ class Browsers(Case):
             contrast = ann.run(CONTRAST)
             self.assertEqual([it for it in contrast if it[1] < 4.5], [], scheme)
         self.calm(ann)
-
-
-# The contrast of every text with what is behind it (WCAG 2.2, 1.4.3).
-CONTRAST = """(() => {
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = (color) => {
-    const [r, g, b] = color.map((it) => it / 255)
-      .map((it) => it <= 0.03928 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const paper = (it) => {
-    for (; it; it = it.parentElement) {
-      const color = rgb(getComputedStyle(it).backgroundColor);
-      if (color.length < 4 || color[3] === 1) return color;
-    }
-    return [255, 255, 255];
-  };
-  return [...document.querySelectorAll('body *')]
-    .filter((it) => it.checkVisibility() && [...it.childNodes].some((node) =>
-      node.nodeType === 3 && node.textContent.trim()))
-    .map((it) => {
-      const pair = [light(rgb(getComputedStyle(it).color).slice(0, 3)),
-        light(paper(it).slice(0, 3))].sort((a, b) => b - a);
-      return [it.tagName + '#' + it.id + '.' + it.className, (pair[0] + 0.05) / (pair[1] + 0.05)];
-    });
-})()"""

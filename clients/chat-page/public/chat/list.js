@@ -1,4 +1,4 @@
-/** The list of conversations on the page. Elements of those that did not change are left as they are. */
+/** The list of conversations on the page. What did not change is left as it is. */
 import { isGroup, UNREAD_MAX } from "./im/index.js";
 import { by, made } from "./dom.js";
 import { countOf, glimpseOf, listed, unreadIn } from "./listed.js";

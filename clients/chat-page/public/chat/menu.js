@@ -1,4 +1,4 @@
-/** Menus: a summary that opens a few buttons. One is open at a time; Escape and a choice close it. */
+/** Menus: a summary that opens a few buttons. One is open at a time; Escape or a choice ends it. */
 import { made } from "./dom.js";
 /** A menu of these choices; `label`: what it is for those who do not see its three dots. */
 export function madeMenu(label, choices) {

@@ -170,7 +170,7 @@ export class Client {
             return Promise.reject(new ImError("invalid"));
         return this.#ask((machine, now, ask) => machine.markRead(now, ask, peer, upto));
     }
-    /** Keeps a conversation otherwise: what is left out stays as it is. Resolves when it is stored. */
+    /** Keeps a conversation otherwise; what is left out stays. Resolves when it is stored. */
     async settings(peer, settings) {
         await Promise.all(changesOf(settings).map((change) => this.#ask((machine, now, ask) => machine.set(now, ask, peer, change))));
     }
