@@ -7,7 +7,7 @@ import { isGroup, RECALLED } from "./im/index.js";
 import type { Client, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
-import { madeMenu } from "./menu.js";
+import { madeMenu, stepMenus } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
 import type { Taken } from "./talk.js";
@@ -54,6 +54,8 @@ export class Conversation {
   #isOver = false;
   /** Messages that are not younger than this are too old to be called back, the server has said. */
   #tooLateAt = 0;
+  /** How far the other has read what is shown. */
+  #peerRead = 0;
 
   constructor(
     private readonly client: Client,
@@ -64,6 +66,7 @@ export class Conversation {
     private readonly wishes: Wishes,
   ) {
     by("rows").replaceChildren();
+    by("rows").onkeydown = (event) => stepMenus(by("rows"), event);
     this.show();
     void this.begin();
   }
@@ -104,9 +107,21 @@ export class Conversation {
     this.#toEnd();
   }
 
+  /** Goes to its end. */
+  newest(): void {
+    if (this.#talk.hasLater) void this.begin();
+    else this.#toEnd();
+  }
+
   /** Reads what was said before what is shown. */
   async earlier(): Promise<void> {
     if (this.#hasBegun && this.#talk.hasEarlier) await this.#read({ before: this.#talk.before });
+  }
+
+  /** What is known of it may have changed. */
+  listed(): void {
+    if (this.#peerRead === (this.#known?.peerRead ?? 0)) this.#look();
+    else this.show();
   }
 
   /** The page was scrolled, or is looked at again. */
@@ -120,6 +135,9 @@ export class Conversation {
     const { scrollHeight, scrollTop, clientHeight } = by("scroll");
     const isAtEnd = this.#hasBegun && !this.#talk.hasLater
       && scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    const isUnread = (this.#known?.unread ?? 0) > 0;
+    const isBelow = this.#talk.hasLater || (this.#hasBegun && !isAtEnd && isUnread);
+    by("newest").hidden = !isBelow;
     if (!isAtEnd || this.#isOver || document.visibilityState !== "visible") return;
     const { shown } = this.#talk;
     let at = shown.length - 1;
@@ -168,7 +186,6 @@ export class Conversation {
     const first = by("rows").firstElementChild;
     this.#place(this.#wanted());
     by("more").hidden = !(this.#hasBegun && this.#talk.hasEarlier && this.#talk.before > 1);
-    by("newest").hidden = !this.#talk.hasLater;
     by("none-yet").hidden = !this.#hasBegun || this.#rows.size > 0;
     if (isAtEnd && !this.#talk.hasLater) this.#toEnd();
     else if (first !== by("rows").firstElementChild) scroll.scrollTop = scroll.scrollHeight - below;
@@ -182,10 +199,10 @@ export class Conversation {
 
   #wanted(): Row[] {
     const at = (ms: number) => timeOf(this.language, ms, Date.now());
-    const peerRead = this.client.list.find(({ peer }) => peer === this.peer)?.peerRead ?? 0;
+    this.#peerRead = this.#known?.peerRead ?? 0;
     // What was called back is told in its place, and not once more where it was called back.
     const said = this.#talk.shown.filter(({ recall }) => recall === undefined)
-      .map((message) => this.#row(message, at(message.at), peerRead));
+      .map((message) => this.#row(message, at(message.at)));
     if (this.#talk.hasLater) return said;
     const keys = new Set(said.map(({ key }) => key));
     const isHere = ({ to }: Queued) => wholeName(to, this.domain) === this.peer;
@@ -202,7 +219,11 @@ export class Conversation {
     return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
   }
 
-  #row(message: Message, at: string, peerRead: number): Row {
+  get #known() {
+    return this.client.list.find(({ peer }) => peer === this.peer);
+  }
+
+  #row(message: Message, at: string): Row {
     const { from, isOwn, text, clientId, change, kind, seq } = message;
     const key = `${isOwn ? "" : from}/${clientId}`;
     if (change !== undefined) {
@@ -215,7 +236,7 @@ export class Conversation {
       return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
     }
     if (isOwn) {
-      const about = `${at} · ${wordOf(this.language, seq <= peerRead ? "read" : "sent")}`;
+      const about = `${at} · ${wordOf(this.language, seq <= this.#peerRead ? "read" : "sent")}`;
       const recall = message.at > this.#tooLateAt ? { recall: seq } : {};
       return { key, text, kind: "own", about, ...recall };
     }
@@ -245,6 +266,7 @@ export class Conversation {
       if (element === next) next = next.nextElementSibling;
       else list.insertBefore(element, next);
     }
+    stepMenus(list);
   }
 
   #made({ text, kind }: Row): HTMLElement {

@@ -16,6 +16,9 @@ import type { Titles } from "./titles.js";
 import { sentenceOf, wordOf } from "./words.js";
 import type { Language } from "./words.js";
 
+/** Texts that are longer than a draft may be, and are kept whole while the page lives. */
+const LONG_TEXTS_MAX = 20;
+
 /** The room of one account. */
 export class Room {
   readonly #domain: string;
@@ -30,6 +33,7 @@ export class Room {
   #members: MembersPanel | undefined;
   /** The draft of the conversation that is looked at, as the server had it last. */
   #knownDraft = "";
+  readonly #longTexts = new Map<string, string>();
   readonly #off: (() => void)[];
 
   constructor(
@@ -169,7 +173,20 @@ export class Room {
   /** Something was written into the field. */
   written(): void {
     const peer = this.#conversation?.peer;
-    if (peer !== undefined) this.#keeping.writes(peer, by<HTMLTextAreaElement>("text").value);
+    if (peer === undefined) return;
+    const { value } = by<HTMLTextAreaElement>("text");
+    this.#keeping.writes(peer, value);
+    this.#longTexts.delete(peer);
+    if (draftOf(value) !== value) this.#longTexts.set(peer, value);
+    const [first] = this.#longTexts.keys();
+    if (this.#longTexts.size > LONG_TEXTS_MAX) this.#longTexts.delete(first!);
+  }
+
+  /** What somebody began to write: whole, if it was begun here and nobody has gone on since. */
+  #begun(peer: string): string {
+    const draft = this.#keeping.drafts.of(peer) ?? this.#knownDraft;
+    const whole = this.#longTexts.get(peer);
+    return whole !== undefined && draftOf(whole) === draft ? whole : draft;
   }
 
   /** The page is looked at again, or no more. */
@@ -201,7 +218,7 @@ export class Room {
   }
 
   newest(): void {
-    void this.#conversation?.begin();
+    this.#conversation?.newest();
   }
 
   scrolled(): void {
@@ -244,7 +261,7 @@ export class Room {
     const peer = this.#conversation?.peer;
     if (peer === undefined) return;
     this.#options.show(peer);
-    this.#conversation?.show();
+    this.#conversation?.listed();
     const draft = this.#known(peer)?.draft ?? "";
     if (draft === this.#knownDraft) return;
     this.#knownDraft = draft;
@@ -276,7 +293,7 @@ export class Room {
     document.body.classList.add("talking");
     this.#knownDraft = this.#known(peer)?.draft ?? "";
     const field = by<HTMLTextAreaElement>("text");
-    field.value = this.#keeping.drafts.of(peer) ?? this.#knownDraft;
+    field.value = this.#begun(peer);
     this.#options.show(peer);
     this.#conversation = new Conversation(this.client, peer, this.#domain, this.language,
       this.#failed, {

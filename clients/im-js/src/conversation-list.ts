@@ -62,7 +62,7 @@ interface Row {
    * it is not before this one: a page may be of a moment before it came into the inbox.
    */
   own: { readonly place: number; readonly said: Said } | undefined;
-  /** The last place at which something was heard of it. */
+  /** The last place at which something was heard of it; infinite: it is to be asked for anyway. */
   heardUpto: number;
 }
 
@@ -194,7 +194,10 @@ export class ConversationList {
 
   /** Somebody looks at a conversation: it is of the list, if the account knows of it. */
   look(peer: string): void {
-    if (this.most > 0 && !this.#rows.has(peer)) this.#changed(this.#unknown(peer));
+    if (this.most === 0 || this.#rows.has(peer)) return;
+    const row = this.#unknown(peer);
+    row.heardUpto = Infinity;
+    this.#changed(row);
   }
 
   /** An own message is stored, not before this place. */

@@ -249,6 +249,22 @@ test("one that is not known is asked for, and one of which nothing is known is l
   assert.deepEqual(peers(list), ["bob@x"]);
 });
 
+test("one that is looked at is asked for, though it be hidden, and let go if there is none", () => {
+  const list = new ConversationList(100);
+  list.look("bob@x");
+  list.look("eve@x");
+  list.online(true);
+  assert.deepEqual(list.order(0), { peer: "", before: 0 });
+  list.page(page(9, [kept("cid@x", 9)]));
+  assert.deepEqual(list.order(0), { peer: "bob@x", before: 0 });
+  list.page(page(9, [kept("bob@x", 4, { isHidden: true })]));
+  assert.deepEqual(list.order(0), { peer: "eve@x", before: 0 });
+  list.failed(0, false);
+  assert.deepEqual([peers(list), list.order(0)], [["cid@x", "bob@x"], undefined]);
+  list.look("bob@x");
+  assert.equal(list.order(0), undefined, "it is known");
+});
+
 test("with more between question and answer than is kept, it is asked again", () => {
   const list = new ConversationList(100);
   list.online(false);

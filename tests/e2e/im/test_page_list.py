@@ -100,7 +100,9 @@ class Lists(PageCase):
         self.unread(bob, "ann", 1)
         ann.until("/sent$/.test(document.querySelector('#rows li:last-child small').textContent)",
                   "he has not read it")
-        bob.run("document.getElementById('scroll').scrollTop = 1e9")
+        bob.until("!document.getElementById('newest').hidden", "it is offered")
+        bob.run("document.getElementById('newest').click()")
+        bob.until("document.getElementById('newest').hidden", "he is there")
         self.unread(bob, "ann", 0)
         ann.until("/read$/.test(document.querySelector('#rows li:last-child small').textContent)",
                   "he has")

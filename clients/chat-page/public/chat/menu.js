@@ -31,6 +31,23 @@ export function closeMenus(inside) {
     }
     return others.length > 0;
 }
+/**
+ * Of the menus of a list one is on the way of the Tab key: the last, or the one on which one
+ * stands. The arrows go to the others.
+ */
+export function stepMenus(list, event) {
+    const all = [...list.querySelectorAll(".menu > summary")];
+    const current = all.indexOf(document.activeElement);
+    const step = event?.key === "ArrowUp" ? -1 : event?.key === "ArrowDown" ? 1 : 0;
+    const next = all[current + step];
+    if (current >= 0 && step !== 0 && next !== undefined) {
+        event.preventDefault();
+        next.focus();
+    }
+    const way = current >= 0 ? next ?? all[current] : all.at(-1);
+    for (const it of all)
+        it.tabIndex = it === way ? 0 : -1;
+}
 /** Has menus close themselves. */
 export function listenToMenus() {
     document.addEventListener("pointerdown", ({ target }) => closeMenus(target));

@@ -10,6 +10,8 @@ import { OptionsMenu } from "./options.js";
 import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
 import { parseTitles } from "./titles.js";
 import { sentenceOf, wordOf } from "./words.js";
+/** Texts that are longer than a draft may be, and are kept whole while the page lives. */
+const LONG_TEXTS_MAX = 20;
 /** The room of one account. */
 export class Room {
     client;
@@ -27,6 +29,7 @@ export class Room {
     #members;
     /** The draft of the conversation that is looked at, as the server had it last. */
     #knownDraft = "";
+    #longTexts = new Map();
     #off;
     constructor(client, account, language) {
         this.client = client;
@@ -162,8 +165,22 @@ export class Room {
     /** Something was written into the field. */
     written() {
         const peer = this.#conversation?.peer;
-        if (peer !== undefined)
-            this.#keeping.writes(peer, by("text").value);
+        if (peer === undefined)
+            return;
+        const { value } = by("text");
+        this.#keeping.writes(peer, value);
+        this.#longTexts.delete(peer);
+        if (draftOf(value) !== value)
+            this.#longTexts.set(peer, value);
+        const [first] = this.#longTexts.keys();
+        if (this.#longTexts.size > LONG_TEXTS_MAX)
+            this.#longTexts.delete(first);
+    }
+    /** What somebody began to write: whole, if it was begun here and nobody has gone on since. */
+    #begun(peer) {
+        const draft = this.#keeping.drafts.of(peer) ?? this.#knownDraft;
+        const whole = this.#longTexts.get(peer);
+        return whole !== undefined && draftOf(whole) === draft ? whole : draft;
     }
     /** The page is looked at again, or no more. */
     seen() {
@@ -192,7 +209,7 @@ export class Room {
         void this.#conversation?.earlier();
     }
     newest() {
-        void this.#conversation?.begin();
+        this.#conversation?.newest();
     }
     scrolled() {
         this.#conversation?.scrolled();
@@ -237,7 +254,7 @@ export class Room {
         if (peer === undefined)
             return;
         this.#options.show(peer);
-        this.#conversation?.show();
+        this.#conversation?.listed();
         const draft = this.#known(peer)?.draft ?? "";
         if (draft === this.#knownDraft)
             return;
@@ -270,7 +287,7 @@ export class Room {
         document.body.classList.add("talking");
         this.#knownDraft = this.#known(peer)?.draft ?? "";
         const field = by("text");
-        field.value = this.#keeping.drafts.of(peer) ?? this.#knownDraft;
+        field.value = this.#begun(peer);
         this.#options.show(peer);
         this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, {
             sendAgain: (failed) => this.#sendAgain(failed),

@@ -152,8 +152,11 @@ export class ConversationList {
     }
     /** Somebody looks at a conversation: it is of the list, if the account knows of it. */
     look(peer) {
-        if (this.most > 0 && !this.#rows.has(peer))
-            this.#changed(this.#unknown(peer));
+        if (this.most === 0 || this.#rows.has(peer))
+            return;
+        const row = this.#unknown(peer);
+        row.heardUpto = Infinity;
+        this.#changed(row);
     }
     /** An own message is stored, not before this place. */
     stored(place, message) {
