@@ -5,16 +5,13 @@ The browser is that of the chat page's tests (im/page.py).
 
 import base64
 import json
-import os
 import socket
 import struct
 import unittest
 
-from fixture import DEADLINE_S, TARGET, Case, poll
-from im.page import Chromium, Page
+from fixture import DEADLINE_S, Case, poll
+from im.page import AXE, Chromium, Page
 
-CLIENTS = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(TARGET, "e2e-clients")
-AXE = os.path.join(CLIENTS, "axe", "node_modules", "axe-core", "axe.min.js")
 TABS_MAX = 200
 
 
@@ -149,15 +146,7 @@ class Operator:
 
     def findings(self):
         """What axe-core finds that is serious."""
-        if not self.page.run("!!window.axe"):
-            with open(AXE, encoding="utf-8") as file:
-                # By the debugger's protocol: the page itself lets no such script in.
-                self.page.run(file.read() + "; 1")
-        told = self.page.run(
-            "axe.run(document, { resultTypes: ['violations'] }).then(it => JSON.stringify("
-            "it.violations.filter(it => ['serious', 'critical'].includes(it.impact)).map(it => "
-            "[it.id, it.help, it.nodes.slice(0, 3).map(node => node.html.slice(0, 160))])))")
-        return json.loads(told)
+        return self.page.findings()
 
     def tab(self):
         for kind in ("keyDown", "keyUp"):

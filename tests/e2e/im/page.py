@@ -11,8 +11,11 @@ import tempfile
 import time
 import unittest
 
-from fixture import Case, poll
+from fixture import TARGET, Case, poll
 from test_browser import FLAGS
+
+CLIENTS = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(TARGET, "e2e-clients")
+AXE = os.path.join(CLIENTS, "axe", "node_modules", "axe-core", "axe.min.js")
 
 # Pages that are not in front run as those that are.
 FLAGS = [*FLAGS, "--hide-scrollbars", "--disable-renderer-backgrounding", "--lang=en-US",
@@ -152,6 +155,18 @@ class Page:
         more = {"text": "\r", "windowsVirtualKeyCode": 13} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **more)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
+
+    def findings(self):
+        """What axe-core finds that is serious."""
+        if not self.run("!!window.axe"):
+            with open(AXE, encoding="utf-8") as file:
+                # By the debugger's protocol: the page itself lets no such script in.
+                self.run(file.read() + "; 1")
+        told = self.run(
+            "axe.run(document, { resultTypes: ['violations'] }).then(it => JSON.stringify("
+            "it.violations.filter(it => ['serious', 'critical'].includes(it.impact)).map(it => "
+            "[it.id, it.help, it.nodes.slice(0, 3).map(node => node.html.slice(0, 160))])))")
+        return json.loads(told)
 
     # -- what people do
 

@@ -1,7 +1,10 @@
 """The chat page's list of conversations in headless Chromium: what is unread, read and how kept."""
 
+import os
+import unittest
+
 from fixture import poll, run
-from im.page import CONTRAST, PAGE, PageCase
+from im.page import AXE, CONTRAST, PAGE, PageCase
 
 TITLE = "document.title"
 HIDE_TAB = """(() => {
@@ -244,7 +247,8 @@ class Lists(PageCase):
 
     # -- for everybody
 
-    def test_menus_and_badges_have_names_and_are_to_be_seen_in_light_and_dark(self):
+    def furnished(self):
+        """Bob with a list of everything: pinned, muted, unread, and an own message."""
         bob = self.person("bob")
         for name in ("ann", "carol", "dave"):
             self.im("send", name, "bob", f"from {name}")
@@ -258,6 +262,25 @@ class Lists(PageCase):
         self.im("send", "carol", "bob", "more")
         self.unread(bob, "carol", 1)
         self.unread(bob, "dave", 1)
+        return bob
+
+    def test_axe_finds_nothing_serious(self):
+        if not os.path.exists(AXE):
+            raise unittest.SkipTest("axe-core could not be installed: NOTHING WAS LOOKED AT")
+        bob = self.furnished()
+        for scheme in ("light", "dark"):
+            bob.call("Emulation.setEmulatedMedia",
+                     features=[{"name": "prefers-color-scheme", "value": scheme}])
+            self.assertEqual(bob.findings(), [], scheme)
+            bob.run("document.querySelector('#options').open = true")
+            self.assertEqual(bob.findings(), [], f"{scheme}, with a menu")
+            bob.run("document.querySelector('#options').open = false")
+        bob.run("document.getElementById('leave').click()")
+        bob.until("!document.getElementById('door').hidden", "the door")
+        self.assertEqual(bob.findings(), [], "the door")
+
+    def test_menus_and_badges_have_names_and_are_to_be_seen_in_light_and_dark(self):
+        bob = self.furnished()
         for scheme in ("light", "dark"):
             bob.call("Emulation.setEmulatedMedia",
                      features=[{"name": "prefers-color-scheme", "value": scheme}])
