@@ -177,8 +177,8 @@ export class ConversationList {
 
   /** This stands at the next place of the inbox. */
   entry(place: number, entry: InboxEntry): void {
-    const peer = entry.message?.peer ?? entry.event?.peer;
-    if (peer === undefined || this.most === 0) return;
+    const peer = entry.message?.peer ?? entry.event?.peer ?? "";
+    if (peer === "" || this.most === 0) return;
     const known = this.#rows.get(peer);
     // What stood there when it was read is in it; or it is hidden, or on a page to come.
     if (place <= (known === undefined ? this.#upto : known.upto)) return;
@@ -194,7 +194,7 @@ export class ConversationList {
 
   /** Somebody looks at a conversation: it is of the list, if the account knows of it. */
   look(peer: string): void {
-    if (this.most === 0 || this.#rows.has(peer)) return;
+    if (peer === "" || this.most === 0 || this.#rows.has(peer)) return;
     const row = this.#unknown(peer);
     row.heardUpto = Infinity;
     this.#changed(row);

@@ -126,7 +126,8 @@ export function changesOf(settings: ConversationSettings): ChangeFields[] {
 
 /** A part of the list, as this account sees it. */
 export function pageOf(fields: ConversationsFields, account: string): ConversationsPage {
-  const conversations = fields.conversations.map((it) => conversationOf(it, account));
+  const named = fields.conversations.filter((it) => it.with !== "");
+  const conversations = named.map((it) => conversationOf(it, account));
   return { conversations, upto: exact(fields.upto), hasMore: fields.more };
 }
 

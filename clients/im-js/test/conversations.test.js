@@ -12,6 +12,7 @@ import { message, WireFault } from "../dist/wire.js";
 import { browser, flushed } from "./fakes.js";
 import { chatMessage, entry, Side } from "./side.js";
 import { schema } from "./vectors.js";
+import { randomOf } from "./world.js";
 
 const event = (place, given) => message(INBOX_EVENT, { seq: BigInt(place), with: "bob@x", ...given });
 const said = (seq, given) => messageOf(chatMessage(seq, given), "ann@x");
@@ -310,6 +311,52 @@ test("a server whose pages make no sense is not followed for ever", () => {
   refused.order(0);
   refused.failed(0, false);
   assert.deepEqual([refused.order(1e9), refused.isWhole], [undefined, true]);
+});
+
+test("whatever a server says of conversations, the machine goes on or leaves it", () => {
+  const random = randomOf(5);
+  const pick = (...all) => all[random(all.length)];
+  const number = () => BigInt(pick(0, 1, 2, random(50), 2 ** 40, Number.MAX_SAFE_INTEGER, 2 ** 60));
+  const text = () => pick("", "bob@x", "ann@x", "g@conference.x", "<b>", "\u0000", "🙂".repeat(99));
+  const list = SERVER_FRAME.conversations.table.conversations.table;
+  const one = () => message(list, {
+    with: text(), place: number(), last_seq: number(), read: number(), peer_read: number(),
+    unread: random(4_000_000_000), hidden: random(2) === 0, pinned: random(2) === 0, draft: text(),
+    last: pick(undefined, message(list.last.table, { from: text(), kind: random(9), text: text() })),
+  });
+  const bent = () => message(INBOX_EVENT, {
+    seq: number(), with: text(), read: number(), peer_read: number(),
+    change: pick(undefined, { setting: random(9), on: random(2) === 0, draft: text() }),
+  });
+  const said = () => ({ seq: number(), message: chatMessage(random(30), {
+    from: text(), to: text(), text: text(), content: {
+      kind: pick(0, 1, 3, 4, 5), text: text(), uncounted: random(2) === 0,
+      extra: new TextEncoder().encode(pick("", "7 7", "9999999999999999 1", "add bob@x#1", "x")),
+    },
+  }) });
+  const frames = [
+    () => ["event", bent()], () => ["message", said()], () => ["notify", { head: number() }],
+    () => ["page", { number: 0xffffffff, entries: [said(), said()], events: [bent(), bent()],
+      upto: number(), head: number() }],
+    () => ["conversations", { number: pick(0xfffffffe, 1), upto: number(),
+      conversations: [one(), one(), one()], more: random(2) === 0 }],
+    () => ["failed", { number: pick(0xfffffffe, 1), fault: random(30), word: text() }],
+    () => ["sent", { number: random(3), id: 1n, seq: number(), at_ms: number() }],
+  ];
+  for (let round = 0; round < 300; round++) {
+    const side = new Side({ listMax: 3 }).online({ head: 9n, cursor: BigInt(random(10)) });
+    for (let n = 0; n < 40; n++) {
+      if (random(9) === 0) side.do((machine, now) => machine.recall(now, 1, "bob", 1));
+      side.says(...frames[random(frames.length)]());
+      if (side.machine.state.name === "online") side.after(random(2_000));
+      const { state, list: kept } = side.machine;
+      assert.ok(kept.all.length <= 3);
+      assert.ok(kept.all.every(({ unread, peer }) => unread <= UNREAD_MAX && peer !== ""));
+      if (state.name === "online") continue;
+      assert.equal(state.error.code, "server_malformed");
+      break;
+    }
+  }
 });
 
 // ---- the client

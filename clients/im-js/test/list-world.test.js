@@ -19,7 +19,15 @@ test("a list with room for few has no more, and what it has is right", () => {
   for (let seed = 1; seed <= SEEDS / 4; seed++) tryOne(seed, 2);
 });
 
-function tryOne(seed, listMax) {
+test("wherever a connection is lost, and wherever a page is loaded anew, it stays right", () => {
+  for (let at = 0; at < STEPS; at += 1) {
+    tryOne(11, 1_000, { at, all: "lose" });
+    if (at % 5 === 0) tryOne(12, 1_000, { at, all: "reload" });
+  }
+});
+
+/** One history; `fixed`: nothing goes wrong but at this step. */
+function tryOne(seed, listMax, fixed) {
   const random = randomOf(seed);
   const server = new ListServer();
   const devices = [["ann", "web"], ["ann", "phone"], ["bob", "web"]].map(([account, device]) => {
@@ -36,12 +44,13 @@ function tryOne(seed, listMax) {
     else if (chance < 16) strangerSays(server, random);
     else if (chance < 26) wish(server, device, random);
     else if (chance < 30) server.distribute();
-    else if (chance < 33) device.lose();
-    else if (chance < 34) device.reload();
+    else if (chance < 33 && fixed === undefined) device.lose();
+    else if (chance < 34 && fixed === undefined) device.reload();
     else if (chance < 40) device.side.after(random(3_000));
     else device.step();
+    if (fixed?.at === step) devices.forEach((it) => it[fixed.all]());
     // At rest in the middle of it, too: what was right once must stay so.
-    if (random(120) === 0) settle(server, devices, seed, listMax);
+    if (random(120) === 0 && fixed === undefined) settle(server, devices, seed, listMax);
     devices.forEach((it) => it.side.takeTold());
   }
   settle(server, devices, seed, listMax);

@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import unittest
 
 import fixture
 from certificates import Authority

@@ -133,8 +133,8 @@ export class ConversationList {
     // ---- what is told
     /** This stands at the next place of the inbox. */
     entry(place, entry) {
-        const peer = entry.message?.peer ?? entry.event?.peer;
-        if (peer === undefined || this.most === 0)
+        const peer = entry.message?.peer ?? entry.event?.peer ?? "";
+        if (peer === "" || this.most === 0)
             return;
         const known = this.#rows.get(peer);
         // What stood there when it was read is in it; or it is hidden, or on a page to come.
@@ -152,7 +152,7 @@ export class ConversationList {
     }
     /** Somebody looks at a conversation: it is of the list, if the account knows of it. */
     look(peer) {
-        if (this.most === 0 || this.#rows.has(peer))
+        if (peer === "" || this.most === 0 || this.#rows.has(peer))
             return;
         const row = this.#unknown(peer);
         row.heardUpto = Infinity;

@@ -42,7 +42,8 @@ export function changesOf(settings) {
 }
 /** A part of the list, as this account sees it. */
 export function pageOf(fields, account) {
-    const conversations = fields.conversations.map((it) => conversationOf(it, account));
+    const named = fields.conversations.filter((it) => it.with !== "");
+    const conversations = named.map((it) => conversationOf(it, account));
     return { conversations, upto: exact(fields.upto), hasMore: fields.more };
 }
 function conversationOf(fields, account) {
