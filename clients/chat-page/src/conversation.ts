@@ -251,6 +251,8 @@ export class Conversation {
     const keys = new Set(wanted.map(({ key }) => key));
     for (const [key, element] of this.#rows) {
       if (keys.has(key)) continue;
+      // Who stood on it goes on from here.
+      if (element.contains(document.activeElement)) by("scroll").focus();
       element.remove();
       this.#rows.delete(key);
     }

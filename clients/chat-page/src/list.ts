@@ -5,7 +5,7 @@ import { isGroup, UNREAD_MAX } from "./im/index.js";
 import { by, made } from "./dom.js";
 import { countOf, glimpseOf, listed, unreadIn } from "./listed.js";
 import type { Listed } from "./listed.js";
-import { shortName } from "./place.js";
+import { shortName, wholeName } from "./place.js";
 import type { Titles } from "./titles.js";
 import { timeOf, wordOf } from "./words.js";
 import type { Language } from "./words.js";
@@ -77,8 +77,7 @@ export class ListPanel {
 
   /** Brings the page in line with what there is; `current`: the conversation that is looked at. */
   show(current: string | undefined): void {
-    const domain = this.domain;
-    const waiting = this.client.queue.map(({ to }) => (to.includes("@") ? to : `${to}@${domain}`));
+    const waiting = this.client.queue.map(({ to }) => wholeName(to, this.domain));
     const named = new Set([...[...this.#named].reverse(), ...waiting]);
     const all = listed(this.client.list, named, current);
     const shown = all.slice(0, this.#shown);

@@ -236,6 +236,9 @@ export class Conversation {
         for (const [key, element] of this.#rows) {
             if (keys.has(key))
                 continue;
+            // Who stood on it goes on from here.
+            if (element.contains(document.activeElement))
+                by("scroll").focus();
             element.remove();
             this.#rows.delete(key);
         }

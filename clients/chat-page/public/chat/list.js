@@ -2,7 +2,7 @@
 import { isGroup, UNREAD_MAX } from "./im/index.js";
 import { by, made } from "./dom.js";
 import { countOf, glimpseOf, listed, unreadIn } from "./listed.js";
-import { shortName } from "./place.js";
+import { shortName, wholeName } from "./place.js";
 import { timeOf, wordOf } from "./words.js";
 /** Conversations that are shown, and that more are shown by at a time. */
 const SHOWN = 100;
@@ -60,8 +60,7 @@ export class ListPanel {
     }
     /** Brings the page in line with what there is; `current`: the conversation that is looked at. */
     show(current) {
-        const domain = this.domain;
-        const waiting = this.client.queue.map(({ to }) => (to.includes("@") ? to : `${to}@${domain}`));
+        const waiting = this.client.queue.map(({ to }) => wholeName(to, this.domain));
         const named = new Set([...[...this.#named].reverse(), ...waiting]);
         const all = listed(this.client.list, named, current);
         const shown = all.slice(0, this.#shown);
