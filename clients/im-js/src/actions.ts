@@ -34,14 +34,6 @@ export interface HistoryAsk {
   readonly count: number;
 }
 
-/** Which conversations are asked for: before a place of the list (0: the newest), or one. */
-export interface ConversationsAsk {
-  /** Empty: not one alone. */
-  readonly peer: string;
-  readonly before: number;
-  readonly count: number;
-}
-
 /** How a device shows who it is. */
 export type LoginMethod = "none" | "scram" | "plain";
 

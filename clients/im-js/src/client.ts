@@ -8,15 +8,22 @@ import { changesOf } from "./conversation.js";
 import type {
   Conversation, ConversationEvent, ConversationSettings, ConversationsPage,
 } from "./conversation.js";
+import {
+  listRequest, readRequest, recallRequest, setRequest,
+} from "./conversation-requests.js";
+import type { ConversationRequest } from "./conversation-requests.js";
 import { SUBPROTOCOL } from "./frames.js";
 import type { LoginFields } from "./frames.js";
 import { MembersList } from "./group.js";
 import type { GroupChanged, GroupMembers, GroupVerb, MembersPage } from "./group.js";
 import { Machine } from "./machine.js";
+import { clientId, isPlace, isSaid, random } from "./given.js";
 import { hex } from "./message.js";
 import type { Content, Message, Queued, Recalled, Sent } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
-import type { ClientOptions, Clock, WebSocketLike } from "./options.js";
+import type {
+  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, WebSocketLike,
+} from "./options.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
@@ -45,34 +52,6 @@ type Handler<K extends keyof ClientEvents> = (event: ClientEvents[K]) => void;
 
 /** What is to be said: a text, or a content of any kind. */
 export type Said = string | (Partial<Content> & { readonly clientId?: string });
-
-/** Which part of a conversation. */
-export interface HistoryOptions {
-  /** What was said before this place, the newest of it. Without either: the end. */
-  readonly before?: number;
-  /** What was said behind this place, the oldest of it; 0 is the beginning. */
-  readonly after?: number;
-  /** The most that is wanted: 50. The server may give less, and says whether there is more. */
-  readonly count?: number;
-}
-
-/** Which part of the list of conversations. */
-export interface ConversationsOptions {
-  /** Those before this `place`. Without it: the newest. */
-  readonly before?: number;
-  /** The most that is wanted: 50. The server may give less, and says whether there is more. */
-  readonly count?: number;
-}
-
-/** What an order to a group has besides. */
-export interface OrderOptions {
-  /** Whom it concerns: `bob`, or `bob@example.org`. */
-  readonly members?: readonly string[];
-  /** Of `create` and `rename`. */
-  readonly title?: string;
-  /** 32 hex digits: whoever gives an order again by the same changes nothing twice. */
-  readonly clientId?: string;
-}
 
 /** One device of an account. */
 export class Client {
@@ -221,17 +200,14 @@ export class Client {
     if (!isPlace(before) || !isPlace(count) || count === 0) {
       return Promise.reject(new ImError("invalid"));
     }
-    const asked = { peer: "", before, count: Math.min(count, 0xffff) };
-    return this.#ask((machine, now, ask) => machine.conversations(now, ask, asked));
+    return this.#about(listRequest({ peer: "", before, count: Math.min(count, 0xffff) }));
   }
 
   /** One conversation, hidden or not; `undefined`: the account knows nothing of it. */
   async conversation(peer: string): Promise<Conversation | undefined> {
     if (peer === "") throw new ImError("invalid");
-    const asked = { peer, before: 0, count: 1 };
-    const { conversations } = await this.#ask<ConversationsPage>(
-      (machine, now, ask) => machine.conversations(now, ask, asked));
-    return conversations[0];
+    const request = listRequest({ peer, before: 0, count: 1 });
+    return (await this.#about<ConversationsPage>(request)).conversations[0];
   }
 
   /**
@@ -240,13 +216,12 @@ export class Client {
    */
   markRead(peer: string, upto: number): Promise<number> {
     if (!isPlace(upto) || upto === 0) return Promise.reject(new ImError("invalid"));
-    return this.#ask((machine, now, ask) => machine.markRead(now, ask, peer, upto));
+    return this.#about(readRequest(peer, upto));
   }
 
   /** Keeps a conversation otherwise; what is left out stays. Resolves when it is stored. */
   async settings(peer: string, settings: ConversationSettings): Promise<void> {
-    await Promise.all(changesOf(settings).map((change) =>
-      this.#ask<void>((machine, now, ask) => machine.set(now, ask, peer, change))));
+    await Promise.all(changesOf(settings).map((it) => this.#about(setRequest(peer, it))));
   }
 
   /**
@@ -255,7 +230,11 @@ export class Client {
    */
   recall(peer: string, seq: number): Promise<Recalled> {
     if (!isPlace(seq) || seq === 0) return Promise.reject(new ImError("invalid"));
-    return this.#ask((machine, now, ask) => machine.recall(now, ask, peer, seq));
+    return this.#about(recallRequest(peer, seq));
+  }
+
+  #about<T>(request: ConversationRequest): Promise<T> {
+    return this.#ask((machine, now, ask) => machine.about(now, ask, request));
   }
 
   /**
@@ -488,26 +467,4 @@ export class Client {
 interface Settle<T> {
   resolve(value: T): void;
   reject(error: ImError): void;
-}
-
-/** Whether a server could take it (IM 8.2, `invalid`), as far as that is plain here. */
-function isSaid({ kind, text, extra, clientId: id }: Queued): boolean {
-  const isKind = Number.isInteger(kind) && kind >= 0 && kind <= 0xffff;
-  return isKind && /^[0-9a-f]{32}$/.test(id) && (text !== "" || extra.length > 0);
-}
-
-function isPlace(it: number): boolean {
-  return Number.isSafeInteger(it) && it >= 0;
-}
-
-function random(bytes: number): Uint8Array {
-  return globalThis.crypto.getRandomValues(new Uint8Array(bytes));
-}
-
-/** An id for a message that nobody else gives: a UUID of version 4 (RFC 9562 5.4), in hex. */
-export function clientId(): string {
-  const id = random(16);
-  id[6] = (id[6]! & 0x0f) | 0x40;
-  id[8] = (id[8]! & 0x3f) | 0x80;
-  return hex(id);
 }

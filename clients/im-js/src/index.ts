@@ -1,22 +1,23 @@
 /** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
 
 export type { History, State } from "./actions.js";
-export { Client, clientId } from "./client.js";
-export type {
-  ClientEvents, ConversationsOptions, HistoryOptions, OrderOptions, Said,
-} from "./client.js";
+export { Client } from "./client.js";
+export type { ClientEvents, Said } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
 export type {
   Conversation, ConversationChange, ConversationEvent, ConversationSettings, ConversationsPage,
   Excerpt,
 } from "./conversation.js";
+export { clientId } from "./given.js";
 export { isGroup } from "./group.js";
 export type {
   GroupChange, GroupChanged, GroupMembers, GroupRole, GroupVerb, Member,
 } from "./group.js";
 export { RECALLED } from "./message.js";
 export type { Content, Message, Queued, Recalled, Sent } from "./message.js";
-export type { ClientOptions, Clock, WebSocketLike } from "./options.js";
+export type {
+  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, WebSocketLike,
+} from "./options.js";
 export { MemoryStorage } from "./storage.js";
 export type { StorageLike } from "./storage.js";
 export { ImError, OWN_WORDS } from "./words.js";

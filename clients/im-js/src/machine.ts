@@ -14,21 +14,21 @@
  */
 
 import type {
-  Action, ConversationsAsk, HistoryAsk, MachineSettings, Remembered, State,
+  Action, HistoryAsk, MachineSettings, Remembered, State,
 } from "./actions.js";
 import { Asks, failed } from "./asks.js";
 import type { Asked, AskedFrame } from "./asks.js";
 import { Backoff } from "./backoff.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
+import { listRequest } from "./conversation-requests.js";
+import type { ConversationRequest } from "./conversation-requests.js";
 import { Follower } from "./follower.js";
 import type { Placed } from "./follower.js";
 import {
   clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX,
 } from "./frames.js";
-import type {
-  ChangeFields, EndFields, LoggedInFields, LoginFields, ServerFrame,
-} from "./frames.js";
+import type { EndFields, LoggedInFields, LoginFields, ServerFrame } from "./frames.js";
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
 import type { GroupOrder } from "./group.js";
 import { placedAll, placedEvent, placedMessage } from "./inbox.js";
@@ -175,40 +175,16 @@ export class Machine {
     this.#ask(now, clientFrame("members", { number, group, ...at, count: MEMBERS_PAGE }));
   }
 
-  /** Asks for a part of the list of conversations, or for one; answered under this number. */
-  conversations(now: number, ask: number, asked: ConversationsAsk): void {
-    const number = this.#asks({ do: "conversations", ask });
-    if (number === undefined) return;
-    const { peer, before, count } = asked;
-    const fields = { number, with: peer, before: BigInt(before), count };
-    this.#ask(now, clientFrame("conversations", fields));
-  }
-
   /** Has the list know of a conversation, though it be hidden. */
   look(now: number, peer: string): void {
     this.list.look(peer);
     this.#pump(now);
   }
 
-  /** The account has read a conversation up to a place; answered under this number. */
-  markRead(now: number, ask: number, peer: string, upto: number): void {
-    const number = this.#asks({ do: "marked_read", ask });
-    if (number === undefined) return;
-    this.#ask(now, clientFrame("mark_read", { number, with: peer, upto: BigInt(upto) }));
-  }
-
-  /** A conversation is to be kept otherwise; answered under this number. */
-  set(now: number, ask: number, peer: string, change: ChangeFields): void {
-    const number = this.#asks({ do: "set", ask });
-    if (number === undefined) return;
-    this.#ask(now, clientFrame("set", { number, with: peer, change }));
-  }
-
-  /** An own message is to be called back; answered under this number. */
-  recall(now: number, ask: number, peer: string, seq: number): void {
-    const number = this.#asks({ do: "sent", ask });
-    if (number === undefined) return;
-    this.#ask(now, clientFrame("recall", { number, with: peer, seq: BigInt(seq) }));
+  /** Asks something of conversations (IM 11); answered under this number. */
+  about(now: number, ask: number, request: ConversationRequest): void {
+    const number = this.#asks({ do: request.answer, ask });
+    if (number !== undefined) this.#ask(now, request.frame(number));
   }
 
   /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
@@ -500,11 +476,7 @@ export class Machine {
   /** Asks for what the list wants to know, and tells that it has changed. */
   #keepList(now: number, count: number): void {
     const order = this.list.order(now);
-    if (order !== undefined) {
-      const { peer, before } = order;
-      const fields = { number: LIST_NUMBER, with: peer, before: BigInt(before), count };
-      this.#ask(now, clientFrame("conversations", fields));
-    }
+    if (order !== undefined) this.#ask(now, listRequest({ ...order, count }).frame(LIST_NUMBER));
     const { all } = this.list;
     if (all === this.#toldList) return;
     this.#toldList = all;

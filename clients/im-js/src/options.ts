@@ -48,6 +48,34 @@ export interface ClientOptions {
   readonly random?: () => number;
 }
 
+/** Which part of a conversation. */
+export interface HistoryOptions {
+  /** What was said before this place, the newest of it. Without either: the end. */
+  readonly before?: number;
+  /** What was said behind this place, the oldest of it; 0 is the beginning. */
+  readonly after?: number;
+  /** The most that is wanted: 50. The server may give less, and says whether there is more. */
+  readonly count?: number;
+}
+
+/** Which part of the list of conversations. */
+export interface ConversationsOptions {
+  /** Those before this `place`. Without it: the newest. */
+  readonly before?: number;
+  /** The most that is wanted: 50. The server may give less, and says whether there is more. */
+  readonly count?: number;
+}
+
+/** What an order to a group has besides. */
+export interface OrderOptions {
+  /** Whom it concerns: `bob`, or `bob@example.org`. */
+  readonly members?: readonly string[];
+  /** Of `create` and `rename`. */
+  readonly title?: string;
+  /** 32 hex digits: whoever gives an order again by the same changes nothing twice. */
+  readonly clientId?: string;
+}
+
 /** Time and timers. */
 export interface Clock {
   /** Milliseconds since any moment; it never goes back. */

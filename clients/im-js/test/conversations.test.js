@@ -6,6 +6,9 @@ import {
   changesOf, CONVERSATION_SETTINGS, eventOf, excerptOf, pageOf, unknownConversation, UNREAD_MAX,
 } from "../dist/conversation.js";
 import { ConversationList } from "../dist/conversation-list.js";
+import {
+  listRequest, readRequest, recallRequest, setRequest,
+} from "../dist/conversation-requests.js";
 import { INBOX_EVENT, SERVER_FRAME } from "../dist/frames.js";
 import { messageOf } from "../dist/message.js";
 import { message, WireFault } from "../dist/wire.js";
@@ -95,24 +98,24 @@ test("what is asked of a conversation is answered once, or told why not", () => 
   const side = new Side().online();
   side.takeTold();
   const asks = [
-    ["markRead", ["bob", 3], "mark_read", { with: "bob", upto: 3n }, "marked_read", { upto: 4n }, 4],
-    ["set", ["bob", { setting: 1, on: true, draft: "" }], "set", { with: "bob" }, "set", {},
+    [readRequest, ["bob", 3], "mark_read", { with: "bob", upto: 3n }, "marked_read", { upto: 4n }, 4],
+    [setRequest, ["bob", { setting: 1, on: true, draft: "" }], "set", { with: "bob" }, "set", {},
       undefined],
-    ["recall", ["bob", 2], "recall", { with: "bob", seq: 2n }, "sent",
+    [recallRequest, ["bob", 2], "recall", { with: "bob", seq: 2n }, "sent",
       { id: 9n, seq: 3n, at_ms: 5n }, { id: 9n, seq: 3, at: 5 }],
-    ["conversations", [{ peer: "", before: 7, count: 2 }], "conversations",
+    [listRequest, [{ peer: "", before: 7, count: 2 }], "conversations",
       { with: "", before: 7n, count: 2 }, "conversations", { upto: 4n, more: true },
       { conversations: [], upto: 4, hasMore: true }],
   ];
   for (const [call, given, kind, fields, answer, answered, result] of asks) {
-    const ask = () => side.do((machine, now) => machine[call](now, 5, ...given));
+    const ask = () => side.do((machine, now) => machine.about(now, 5, call(...given)));
     ask();
     const asked = side.asked.pop();
     assert.equal(asked.kind, kind);
     for (const [name, value] of Object.entries(fields)) assert.equal(asked.fields[name], value, name);
     const { number } = asked.fields;
     side.says(answer, { number, ...answered });
-    assert.deepEqual(side.takeTold(), [result], call);
+    assert.deepEqual(side.takeTold(), [result], kind);
     side.says(answer, { number, ...answered });
     assert.deepEqual(side.takeTold(), [], "once");
     ask();
@@ -346,7 +349,7 @@ test("whatever a server says of conversations, the machine goes on or leaves it"
   for (let round = 0; round < 300; round++) {
     const side = new Side({ listMax: 3 }).online({ head: 9n, cursor: BigInt(random(10)) });
     for (let n = 0; n < 40; n++) {
-      if (random(9) === 0) side.do((machine, now) => machine.recall(now, 1, "bob", 1));
+      if (random(9) === 0) side.do((machine, now) => machine.about(now, 1, recallRequest("bob", 1)));
       side.says(...frames[random(frames.length)]());
       if (side.machine.state.name === "online") side.after(random(2_000));
       const { state, list: kept } = side.machine;

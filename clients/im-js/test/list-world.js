@@ -106,10 +106,10 @@ export class ListDevice extends ModelDevice {
     return { ...super.settings(), listMax: this.listMax };
   }
 
-  /** Wants something of a conversation. */
+  /** Wants something of a conversation: a request of conversation-requests.js. */
   wants(what, peer, ...more) {
     this.#ask += 1;
-    this.side.do((machine, now) => machine[what](now, this.#ask, peer, ...more));
+    this.side.do((machine, now) => machine.about(now, this.#ask, what(peer, ...more)));
   }
 
   serve(kind, fields) {

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { pageOf } from "../dist/conversation.js";
+import { readRequest, recallRequest, setRequest } from "../dist/conversation-requests.js";
 import { ListDevice, ListServer } from "./list-world.js";
 import { randomOf } from "./world.js";
 
@@ -74,12 +75,12 @@ function wish(server, device, random) {
   const peer = someone(device, random);
   const length = server.conversation(device.name, peer).length;
   const chance = random(10);
-  if (chance < 5) device.wants("markRead", peer, 1 + random(length + 1));
+  if (chance < 5) device.wants(readRequest, peer, 1 + random(length + 1));
   else if (chance < 8) {
     const setting = 1 + random(4);
     const draft = setting === 4 && random(3) > 0 ? `draft ${random(9)}` : "";
-    device.wants("set", peer, { setting, on: random(2) === 0, draft });
-  } else device.wants("recall", peer, 1 + random(length + 1));
+    device.wants(setRequest, peer, { setting, on: random(2) === 0, draft });
+  } else device.wants(recallRequest, peer, 1 + random(length + 1));
 }
 
 /** No more is lost, until nobody has anything to do; then each list must be right. */

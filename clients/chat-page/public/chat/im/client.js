@@ -3,9 +3,11 @@
  * it. All that is decided is decided in the machine.
  */
 import { changesOf } from "./conversation.js";
+import { listRequest, readRequest, recallRequest, setRequest, } from "./conversation-requests.js";
 import { SUBPROTOCOL } from "./frames.js";
 import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
+import { clientId, isPlace, isSaid, random } from "./given.js";
 import { hex } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
 import { base64, Proof, SCRAM } from "./scram.js";
@@ -150,16 +152,14 @@ export class Client {
         if (!isPlace(before) || !isPlace(count) || count === 0) {
             return Promise.reject(new ImError("invalid"));
         }
-        const asked = { peer: "", before, count: Math.min(count, 0xffff) };
-        return this.#ask((machine, now, ask) => machine.conversations(now, ask, asked));
+        return this.#about(listRequest({ peer: "", before, count: Math.min(count, 0xffff) }));
     }
     /** One conversation, hidden or not; `undefined`: the account knows nothing of it. */
     async conversation(peer) {
         if (peer === "")
             throw new ImError("invalid");
-        const asked = { peer, before: 0, count: 1 };
-        const { conversations } = await this.#ask((machine, now, ask) => machine.conversations(now, ask, asked));
-        return conversations[0];
+        const request = listRequest({ peer, before: 0, count: 1 });
+        return (await this.#about(request)).conversations[0];
     }
     /**
      * The account has read a conversation up to a place. Resolves when that is stored, with how far
@@ -168,11 +168,11 @@ export class Client {
     markRead(peer, upto) {
         if (!isPlace(upto) || upto === 0)
             return Promise.reject(new ImError("invalid"));
-        return this.#ask((machine, now, ask) => machine.markRead(now, ask, peer, upto));
+        return this.#about(readRequest(peer, upto));
     }
     /** Keeps a conversation otherwise; what is left out stays. Resolves when it is stored. */
     async settings(peer, settings) {
-        await Promise.all(changesOf(settings).map((change) => this.#ask((machine, now, ask) => machine.set(now, ask, peer, change))));
+        await Promise.all(changesOf(settings).map((it) => this.#about(setRequest(peer, it))));
     }
     /**
      * Calls the message at this place of a conversation back, which this account has said: nobody
@@ -181,7 +181,10 @@ export class Client {
     recall(peer, seq) {
         if (!isPlace(seq) || seq === 0)
             return Promise.reject(new ImError("invalid"));
-        return this.#ask((machine, now, ask) => machine.recall(now, ask, peer, seq));
+        return this.#about(recallRequest(peer, seq));
+    }
+    #about(request) {
+        return this.#ask((machine, now, ask) => machine.about(now, ask, request));
     }
     /**
      * Makes a group of this account and `members`: resolves with its address, to which one sends as
@@ -395,22 +398,4 @@ export class Client {
         globalThis.removeEventListener("online", this.#onNudge);
         document.removeEventListener("visibilitychange", this.#onNudge);
     }
-}
-/** Whether a server could take it (IM 8.2, `invalid`), as far as that is plain here. */
-function isSaid({ kind, text, extra, clientId: id }) {
-    const isKind = Number.isInteger(kind) && kind >= 0 && kind <= 0xffff;
-    return isKind && /^[0-9a-f]{32}$/.test(id) && (text !== "" || extra.length > 0);
-}
-function isPlace(it) {
-    return Number.isSafeInteger(it) && it >= 0;
-}
-function random(bytes) {
-    return globalThis.crypto.getRandomValues(new Uint8Array(bytes));
-}
-/** An id for a message that nobody else gives: a UUID of version 4 (RFC 9562 5.4), in hex. */
-export function clientId() {
-    const id = random(16);
-    id[6] = (id[6] & 0x0f) | 0x40;
-    id[8] = (id[8] & 0x3f) | 0x80;
-    return hex(id);
 }

@@ -1,6 +1,7 @@
 /** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
-export { Client, clientId } from "./client.js";
+export { Client } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
+export { clientId } from "./given.js";
 export { isGroup } from "./group.js";
 export { RECALLED } from "./message.js";
 export { MemoryStorage } from "./storage.js";

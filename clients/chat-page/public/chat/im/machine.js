@@ -16,6 +16,7 @@ import { Asks, failed } from "./asks.js";
 import { Backoff } from "./backoff.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
+import { listRequest } from "./conversation-requests.js";
 import { Follower } from "./follower.js";
 import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX, } from "./frames.js";
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
@@ -145,40 +146,16 @@ export class Machine {
             return;
         this.#ask(now, clientFrame("members", { number, group, ...at, count: MEMBERS_PAGE }));
     }
-    /** Asks for a part of the list of conversations, or for one; answered under this number. */
-    conversations(now, ask, asked) {
-        const number = this.#asks({ do: "conversations", ask });
-        if (number === undefined)
-            return;
-        const { peer, before, count } = asked;
-        const fields = { number, with: peer, before: BigInt(before), count };
-        this.#ask(now, clientFrame("conversations", fields));
-    }
     /** Has the list know of a conversation, though it be hidden. */
     look(now, peer) {
         this.list.look(peer);
         this.#pump(now);
     }
-    /** The account has read a conversation up to a place; answered under this number. */
-    markRead(now, ask, peer, upto) {
-        const number = this.#asks({ do: "marked_read", ask });
-        if (number === undefined)
-            return;
-        this.#ask(now, clientFrame("mark_read", { number, with: peer, upto: BigInt(upto) }));
-    }
-    /** A conversation is to be kept otherwise; answered under this number. */
-    set(now, ask, peer, change) {
-        const number = this.#asks({ do: "set", ask });
-        if (number === undefined)
-            return;
-        this.#ask(now, clientFrame("set", { number, with: peer, change }));
-    }
-    /** An own message is to be called back; answered under this number. */
-    recall(now, ask, peer, seq) {
-        const number = this.#asks({ do: "sent", ask });
-        if (number === undefined)
-            return;
-        this.#ask(now, clientFrame("recall", { number, with: peer, seq: BigInt(seq) }));
+    /** Asks something of conversations (IM 11); answered under this number. */
+    about(now, ask, request) {
+        const number = this.#asks({ do: request.answer, ask });
+        if (number !== undefined)
+            this.#ask(now, request.frame(number));
     }
     /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
     #asks(asked) {
@@ -485,11 +462,8 @@ export class Machine {
     /** Asks for what the list wants to know, and tells that it has changed. */
     #keepList(now, count) {
         const order = this.list.order(now);
-        if (order !== undefined) {
-            const { peer, before } = order;
-            const fields = { number: LIST_NUMBER, with: peer, before: BigInt(before), count };
-            this.#ask(now, clientFrame("conversations", fields));
-        }
+        if (order !== undefined)
+            this.#ask(now, listRequest({ ...order, count }).frame(LIST_NUMBER));
         const { all } = this.list;
         if (all === this.#toldList)
             return;

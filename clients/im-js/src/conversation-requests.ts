@@ -1,0 +1,45 @@
+/** What is asked of conversations (IM 11), as frames. Knows no connection. */
+
+import type { Asked } from "./asks.js";
+import { clientFrame } from "./frames.js";
+import type { ChangeFields } from "./frames.js";
+
+/** A request, and by which frame it is answered. */
+export interface ConversationRequest {
+  readonly answer: Extract<Asked["do"], "conversations" | "marked_read" | "set" | "sent">;
+  /** The frame under a number. */
+  frame(number: number): Uint8Array;
+}
+
+/** Which conversations are asked for: before a place of the list (0: the newest), or one. */
+export interface ConversationsAsk {
+  /** Empty: not one alone. */
+  readonly peer: string;
+  readonly before: number;
+  readonly count: number;
+}
+
+/** A part of the list, or one conversation. */
+export function listRequest({ peer, before, count }: ConversationsAsk): ConversationRequest {
+  const fields = { with: peer, before: BigInt(before), count };
+  const frame = (number: number) => clientFrame("conversations", { number, ...fields });
+  return { answer: "conversations", frame };
+}
+
+/** The account has read a conversation up to a place. */
+export function readRequest(peer: string, upto: number): ConversationRequest {
+  const fields = { with: peer, upto: BigInt(upto) };
+  return { answer: "marked_read", frame: (number) => clientFrame("mark_read", { number, ...fields }) };
+}
+
+/** A conversation is to be kept otherwise. */
+export function setRequest(peer: string, change: ChangeFields): ConversationRequest {
+  const fields = { with: peer, change };
+  return { answer: "set", frame: (number) => clientFrame("set", { number, ...fields }) };
+}
+
+/** An own message is to be called back. */
+export function recallRequest(peer: string, seq: number): ConversationRequest {
+  const fields = { with: peer, seq: BigInt(seq) };
+  return { answer: "sent", frame: (number) => clientFrame("recall", { number, ...fields }) };
+}
