@@ -29,7 +29,8 @@ export function listRequest({ peer, before, count }: ConversationsAsk): Conversa
 /** The account has read a conversation up to a place. */
 export function readRequest(peer: string, upto: number): ConversationRequest {
   const fields = { with: peer, upto: BigInt(upto) };
-  return { answer: "marked_read", frame: (number) => clientFrame("mark_read", { number, ...fields }) };
+  const frame = (number: number) => clientFrame("mark_read", { number, ...fields });
+  return { answer: "marked_read", frame };
 }
 
 /** A conversation is to be kept otherwise. */

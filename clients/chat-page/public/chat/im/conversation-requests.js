@@ -9,7 +9,8 @@ export function listRequest({ peer, before, count }) {
 /** The account has read a conversation up to a place. */
 export function readRequest(peer, upto) {
     const fields = { with: peer, upto: BigInt(upto) };
-    return { answer: "marked_read", frame: (number) => clientFrame("mark_read", { number, ...fields }) };
+    const frame = (number) => clientFrame("mark_read", { number, ...fields });
+    return { answer: "marked_read", frame };
 }
 /** A conversation is to be kept otherwise. */
 export function setRequest(peer, change) {
