@@ -253,6 +253,22 @@ test("one that is not known is asked for, and one of which nothing is known is l
   assert.deepEqual(peers(list), ["bob@x"]);
 });
 
+test("what happened in a group is not lost to a page that does not tell it", () => {
+  const list = begun(9, []);
+  const change = { verb: "add", title: "", members: ["cid@x"] };
+  list.entry(10, { message: { ...said(1), kind: 3, change } });
+  list.order(0);
+  const excerpt = excerptOf({ ...said(1), kind: 3 });
+  list.page(page(10, [kept("bob@x", 10, { seq: 1, last: excerpt })]));
+  assert.deepEqual(list.all[0].last.change, change);
+  const other = begun(9, [kept("bob@x", 9, { seq: 1, last: { ...excerpt, change } })]);
+  other.entry(10, { message: { ...said(2), recall: 1 } });
+  other.entry(11, { event: eventOf(event(11, { read: 1n })) });
+  other.order(0);
+  other.page(page(11, [kept("bob@x", 10, { seq: 2, last: { ...excerpt, kind: 5 } })]));
+  assert.equal(other.all[0].last.change, undefined, "but to one that was called back");
+});
+
 test("one that is looked at is asked for, though it be hidden, and let go if there is none", () => {
   const list = new ConversationList(100);
   list.look("bob@x");

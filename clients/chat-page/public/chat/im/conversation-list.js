@@ -198,7 +198,8 @@ export class ConversationList {
         const { peer } = conversation;
         const known = this.#rows.get(peer);
         // Pages do not go back; a server whose pages do is not asked for the same for ever.
-        const row = known !== undefined && known.upto > upto ? known : rowOf(conversation, upto);
+        const isOld = known !== undefined && known.upto > upto;
+        const row = isOld ? known : rowOf(withChange(conversation, known), upto);
         if (row !== known)
             this.#since.filter((it) => it.peer === peer).forEach((it) => apply(row, it));
         else
@@ -233,6 +234,13 @@ export class ConversationList {
     #inOrder() {
         return [...this.#rows.values()].sort(({ conversation: one }, { conversation: other }) => Number(other.isPinned) - Number(one.isPinned) || other.place - one.place);
     }
+}
+/** Lists do not tell what happened in a group; what was heard of the same message does. */
+function withChange(conversation, known) {
+    const [last, heard] = [conversation.last, known?.conversation.last];
+    if (last === undefined || last.id !== heard?.id || last.kind !== heard.kind)
+        return conversation;
+    return { ...conversation, last: { ...last, change: heard.change } };
 }
 function rowOf(conversation, upto) {
     const { unread, seq, read } = conversation;
