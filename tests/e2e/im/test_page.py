@@ -148,7 +148,7 @@ class Browsers(PageCase):
         self.assertTrue(bob.run("document.title").startswith("(1) "))
         bob.choose("ann")
         bob.shows(["theirs: Hello, Bob ✓ <b>&amp;"])
-        self.assertFalse(bob.run("!!document.querySelector('#people .unread')"))
+        bob.until("!document.querySelector('#people .unread')", "it is read")
         name = bob.run("document.querySelector('#people span').getBoundingClientRect().width")
         self.assertGreater(name, 20, "her name is to be seen")
         bob.say("你好，Ann\nin two lines")
