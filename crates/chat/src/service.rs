@@ -1,6 +1,6 @@
 //! Chat as a service of its shard.
 
-use crate::conversations::changes::Wish;
+use crate::conversations::changes::{Part, Wish};
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now};
 use model::chat::{ChatDelivery, ChatRequest};
@@ -78,8 +78,9 @@ impl Service for Chat {
             ChatRequest::Conversation { session, number, with } => {
                 self.wish(now, from, (session, number), (&with, Wish::Look), fx);
             }
-            ChatRequest::Conversations { session, number, before, count } => {
-                self.conversations(now, from, (session, number), (before, count), fx);
+            ChatRequest::Conversations { session, number, before, count, groups } => {
+                let part = Part { before, count, groups };
+                self.conversations(now, from, (session, number), part, fx);
             }
             ChatRequest::Recall { session, number, with, seq } => {
                 self.recall(now, from, (session, number), (&with, seq), fx);

@@ -10,6 +10,7 @@
 mod conversation;
 mod group;
 mod order;
+mod people;
 mod word;
 
 pub use word::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
@@ -236,6 +237,10 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         }
         ServerFrame::Set(number) => ImEvent::Set { number: *number },
         ServerFrame::Conversations(page) => conversation::conversations(page)?,
+        ServerFrame::Contacts(page) => people::contacts(page)?,
+        ServerFrame::Done(number) => ImEvent::Done { number: *number },
+        ServerFrame::Contact(change) => people::changed(change)?,
+        ServerFrame::Presence(presence) => people::presence(presence)?,
         ServerFrame::Notify(head) => ImEvent::Notify(*head),
         ServerFrame::Page(page) => page_of(page)?,
         ServerFrame::History(page) => history_of(page)?,

@@ -9,9 +9,11 @@ use crate::server::tests::harness::{Side, client, now, opened, yes};
 use base::prng::Prng;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, Conversation,
+    CONTACT_GROUPS_MAX, CONTACTS_PAGE_MAX, ChatDelivery, ChatFault, ChatMessage, ChatRequest,
+    ClientMessageId, Contact, ContactChange, ContactOrder, ContactsPage, Content, Conversation,
     ConversationsPage, GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupRole, HistoryPage,
-    InboxChange, InboxEvent, InboxPage, LoginRefused, MemberStatus, MembersPage, SessionEnd,
+    InboxChange, InboxEvent, InboxPage, LoginRefused, MemberStatus, MembersPage, PeopleAsk,
+    PeopleRequest, Presence, SessionEnd, SubscriptionVerb,
 };
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
@@ -106,6 +108,49 @@ fn conversations(number: u32) -> ConversationsPage {
     ConversationsPage { number, upto: 1, conversations: vec![one], more: true }
 }
 
+/// What a service might say to what is asked of people.
+fn whim_of_people(rng: &mut Prng, asked: &PeopleRequest) -> ChatDelivery {
+    let number = asked.number;
+    let contact = Arc::new(Contact::nobody(event().with.clone()));
+    match &asked.ask {
+        PeopleAsk::Contacts { .. } => unreachable!("IM has no frame for it"),
+        PeopleAsk::Page(range) => {
+            assert!(range.count <= CONTACTS_PAGE_MAX, "a longer wish is cut");
+            let contacts = vec![contact];
+            let page =
+                ContactsPage { number, is_anew: true, since: 1, contacts, upto: 1, more: true };
+            ChatDelivery::ContactsPage(Box::new(page))
+        }
+        PeopleAsk::Wish(wish) => {
+            if let ContactOrder::Set { groups, .. } = &wish.order {
+                let are_names = groups.iter().all(|group| !group.is_empty());
+                assert!(groups.len() <= CONTACT_GROUPS_MAX + 1 && are_names);
+            }
+            match rng.below(3) {
+                0 => ChatDelivery::Failed { number, why: ChatFault::Busy },
+                _ => ChatDelivery::Done { number },
+            }
+        }
+        PeopleAsk::Present(_) => ChatDelivery::Done { number },
+    }
+}
+
+/// What a service might say of people by itself.
+fn whim_of_others(rng: &mut Prng) -> ChatDelivery {
+    let from = event().with.clone();
+    match rng.below(2) {
+        0 => {
+            let (contact, said) =
+                (Arc::new(Contact::nobody(from)), Some(SubscriptionVerb::Subscribe));
+            ChatDelivery::Contact(Box::new(ContactChange { contact, said, is_news: false }))
+        }
+        _ => {
+            let (device, availability) = (Some("phone".into()), Some(Arc::default()));
+            ChatDelivery::Presence(Box::new(Presence { from, device, availability }))
+        }
+    }
+}
+
 /// What a service might say to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
@@ -133,7 +178,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             let page = HistoryPage { number: *number, messages: vec![message()], more: false };
             ChatDelivery::History(Box::new(page))
         }
-        ChatRequest::Acknowledge { .. } => match rng.below(5) {
+        ChatRequest::Acknowledge { .. } => match rng.below(6) {
+            4 => whim_of_others(rng),
             3 => ChatDelivery::Event { seq: 3, event: event() },
             0 => ChatDelivery::Notify { head: 2 },
             1 => ChatDelivery::Message { seq: 2, message: message() },
@@ -166,7 +212,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             assert!(*seq > 0, "a place of nothing is refused");
             ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
         }
-        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::People(_) => {
+        ChatRequest::People(asked) => whim_of_people(rng, asked),
+        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } => {
             unreachable!("IM has no frame for it")
         }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,

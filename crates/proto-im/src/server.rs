@@ -16,6 +16,7 @@ mod conversations;
 mod groups;
 mod login;
 mod pages;
+mod people;
 mod session;
 mod state;
 

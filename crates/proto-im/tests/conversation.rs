@@ -95,9 +95,8 @@ impl Diary {
             | Up::Conversations { .. }
             | Up::Conversation { .. }
             | Up::Recall { .. } => self.know(word),
-            Up::Bind { .. } | Up::Standing { .. } | Up::People(_) => {
-                panic!("a device of IM does not ask it")
-            }
+            Up::Bind { .. } | Up::Standing { .. } => panic!("a device of IM does not ask it"),
+            Up::People(_) => panic!("nobody asks it here"),
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]
@@ -397,10 +396,12 @@ fn cursors_settings_lists_and_recalls_arrive_and_events_are_told_live_and_in_pag
         let page = ImEvent::Page { number: 6, messages: vec![], events, upto: 5, head: 5 };
         assert_eq!(pair.a.take_words(), [page]);
         pair.tell_a(ImOrder::Recall { number: 7, with: with.clone(), seq: 17 });
-        pair.tell_a(ImOrder::Conversations { number: 8, with: None, before: 0, count: 2 });
-        pair.tell_a(ImOrder::Conversations { number: 9, with: None, before: 3, count: 9 });
-        let one = Some(with.clone());
-        pair.tell_a(ImOrder::Conversations { number: 10, with: one, before: 0, count: 0 });
+        for (number, with, before, count) in
+            [(8, None, 0, 2), (9, None, 3, 9), (10, Some(with.clone()), 0, 0)]
+        {
+            let groups = number == 9;
+            pair.tell_a(ImOrder::Conversations { number, with, before, count, groups });
+        }
         settle(&mut pair, &mut diary);
         assert_eq!(diary.recalled, [(with.clone(), 17)]);
         let list = |number, conversations, more| {

@@ -51,11 +51,18 @@ pub(crate) enum Wish {
     Set(ConversationChange),
     /// The conversation itself.
     Look,
-    /// So many before a place.
-    List {
-        before: Seq,
-        count: u16,
-    },
+    List(Part),
+}
+
+/// Part of a list of conversations.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    /// Those before this place.
+    pub(crate) before: Seq,
+    /// So many.
+    pub(crate) count: u16,
+    /// Those with groups alone, and hidden ones too.
+    pub(crate) groups: bool,
 }
 
 /// Of which conversation; a list is of none.
@@ -147,8 +154,8 @@ impl Chat {
     pub(super) fn grant_wish(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
         let Task { wait, wish, what } = task;
         let (of, change) = match (what, &wish) {
-            (Subject::All, Wish::List { before, count }) => {
-                return self.list_conversations(now, (inbox, wait), (*before, *count), fx);
+            (Subject::All, Wish::List(part)) => {
+                return self.list_conversations(now, (inbox, wait), *part, fx);
             }
             (Subject::One { conversation, .. }, Wish::Look) => {
                 return self.look_at(now, (inbox, wait), conversation, fx);
@@ -254,7 +261,7 @@ impl Chat {
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
-            Wish::Look | Wish::List { .. } => self.read_fails(wait, fault, fx),
+            Wish::Look | Wish::List(_) => self.read_fails(wait, fault, fx),
         }
     }
 

@@ -58,11 +58,10 @@ impl Knowledge {
         self.rows.get(&conversation)
     }
 
-    /// Conversations before a place that are not hidden, the newest first.
+    /// Conversations before a place, the newest first.
     pub(super) fn before(&self, place: Seq) -> impl Iterator<Item = (TimelineId, &Row)> {
         let all = self.order.range(..place).rev();
-        let all = all.filter_map(|(_, of)| Some((*of, self.rows.get(of)?)));
-        all.filter(|(_, row)| !row.hidden)
+        all.filter_map(|(_, of)| Some((*of, self.rows.get(of)?)))
     }
 
     /// This stands at a place of the inbox, the next one. True: a conversation was forgotten, since

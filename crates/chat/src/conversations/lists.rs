@@ -5,7 +5,7 @@
 //! kept for it, so none that was called back is in it.
 
 use super::knowledge::Row;
-use crate::conversations::changes::{Subject, Task, Wish};
+use crate::conversations::changes::{Part, Subject, Task, Wish};
 use crate::reads::Wanted;
 use crate::sessions::Requester;
 use crate::word::{Fetched, Range};
@@ -31,13 +31,13 @@ impl Chat {
         now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
-        (before, count): (Seq, u16),
+        part: Part,
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        let wish = Wish::List { before, count };
-        if let Some(fault) = self.may_not_read(wait, count) {
+        let wish = Wish::List(part);
+        if let Some(fault) = self.may_not_read(wait, part.count) {
             return self.read_is_refused(wait, fault, fx);
         }
         self.for_account(now, asker.inbox, Task { wait, wish, what: Subject::All }, fx);
@@ -47,12 +47,13 @@ impl Chat {
         &mut self,
         now: Now,
         (inbox, wait): (TimelineId, Requester),
-        (before, count): (Seq, u16),
+        Part { before, count, groups }: Part,
         fx: &mut Effects,
     ) {
         let count = usize::from(count.min(self.settings.limits.chat.page_messages_max));
         let Some(account) = self.conversations.known.get(&inbox) else { return };
-        let mut all = account.knowledge.before(before);
+        let is_wanted = |row: &Row| if groups { row.with.is_group() } else { !row.hidden };
+        let mut all = account.knowledge.before(before).filter(|(_, row)| is_wanted(row));
         let rows = all.by_ref().take(count).map(|(of, row)| (of, told(row))).collect();
         let more = all.next().is_some();
         drop(all);

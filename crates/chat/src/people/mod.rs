@@ -12,6 +12,7 @@
 //! which a start finds it. Invariants: a wish is answered when its row is on stable storage; a
 //! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
 
+mod lists;
 mod orders;
 mod presence;
 mod store;
@@ -31,7 +32,7 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder};
+use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::TimelineId;
@@ -106,6 +107,8 @@ struct Here {
     follows: bool,
     /// What it says of itself.
     present: Option<Arc<Availability>>,
+    /// It has said something of itself, be it that it is not there.
+    has_said: bool,
 }
 
 /// What somebody wants of an account that is at home here.
@@ -114,6 +117,8 @@ pub(crate) enum Task {
     Order(Requester, Box<(AccountAddress, ContactOrder)>, Option<TimelineId>),
     /// A session wants the contacts, or those behind a version.
     List(Requester, Option<u64>),
+    /// A session wants a part of the contacts.
+    Page(Requester, ContactsRange),
     /// A session is there like this.
     Present(Requester, Option<Arc<Availability>>),
     /// A message may be sent to somebody, unless one has blocked the other.
@@ -212,9 +217,8 @@ impl Chat {
                     self.order_tie(now, (inbox, wait), *about, peer, fx);
                 }
                 Task::List(wait, after) => self.list_contacts(inbox, wait, after, fx),
-                Task::Present(wait, availability) => {
-                    self.present(now, inbox, wait, availability, fx);
-                }
+                Task::Page(wait, range) => self.page_contacts(inbox, wait, range, fx),
+                Task::Present(wait, how) => self.present(inbox, wait, how, fx),
                 Task::Send(sending, to) => {
                     self.outbox.gives(sending.weight());
                     self.may_reach(now, inbox, (sending, *to), fx);
@@ -229,9 +233,10 @@ impl Chat {
     /// What is wanted of an account cannot be done now.
     fn refuse_person(&mut self, task: Task, fault: ChatFault, fx: &mut Effects) {
         match task {
-            Task::Order(wait, ..) | Task::List(wait, _) | Task::Present(wait, _) => {
-                self.answer_people(wait, Err(fault), fx);
-            }
+            Task::Order(wait, ..)
+            | Task::List(wait, _)
+            | Task::Page(wait, _)
+            | Task::Present(wait, _) => self.answer_people(wait, Err(fault), fx),
             Task::Send(sending, _) => {
                 self.outbox.gives(sending.weight());
                 self.refuse_send(*sending, fault, fx);
@@ -262,7 +267,7 @@ impl Chat {
         let session = self.sessions.slab.at(key).filter(|it| it.inbox == inbox)?;
         let person = self.people.known.get_mut(&inbox)?;
         let (conn, device) = (session.conn, session.device.clone());
-        let new = || Here { conn, device, follows: false, present: None };
+        let new = || Here { conn, device, follows: false, present: None, has_said: false };
         Some((key, person.sessions.entry(key).or_insert_with(new)))
     }
 

@@ -1,4 +1,4 @@
-//! What sessions want of contacts: the list, and changes of it.
+//! What sessions want of contacts.
 //!
 //! Invariant: each wish is answered once, by "done" when it is on stable storage or by why not.
 
@@ -51,6 +51,9 @@ impl Chat {
             PeopleAsk::Contacts { after } => {
                 self.for_person(now, person, Task::List(wait, after), fx);
             }
+            PeopleAsk::Page(range) => {
+                self.for_person(now, person, Task::Page(wait, range), fx);
+            }
             PeopleAsk::Present(availability) => {
                 let availability = availability.map(|it| Arc::from(*it));
                 self.for_person(now, person, Task::Present(wait, availability), fx);
@@ -74,6 +77,9 @@ impl Chat {
     fn may_not_ask(&self, ask: &PeopleAsk) -> Option<ChatFault> {
         let is_too_large = match ask {
             PeopleAsk::Contacts { .. } | PeopleAsk::Present(None) => return None,
+            PeopleAsk::Page(range) => {
+                return (range.count == 0).then_some(ChatFault::Invalid);
+            }
             PeopleAsk::Present(Some(it)) => {
                 it.status.len() > STATUS_BYTES_MAX || it.extra.len() > PRESENCE_EXTRA_BYTES_MAX
             }
@@ -142,33 +148,6 @@ impl Chat {
         }
         let then = if is_block { Then::AnswerLater(wait) } else { Then::Answer(wait) };
         self.change_tie(now, inbox, Box::new(Change { tie, said: None, then }), fx);
-    }
-
-    /// The contacts of an account, or those that changed behind a version.
-    pub(super) fn list_contacts(
-        &mut self,
-        inbox: TimelineId,
-        wait: Requester,
-        after: Option<u64>,
-        fx: &mut Effects,
-    ) {
-        let Some((_, here)) = self.here(inbox, wait) else { return };
-        here.follows = true;
-        let Some(person) = self.people.known.get(&inbox) else { return };
-        let after = after.filter(|after| (person.floor..=person.version).contains(after));
-        let all = person.ties.values().map(|tie| &tie.contact);
-        let mut contacts: Vec<Arc<Contact>> = match after {
-            Some(after) => all.filter(|contact| contact.version > after).cloned().collect(),
-            None => all.filter(|contact| !contact.is_gone()).cloned().collect(),
-        };
-        if after.is_some() {
-            contacts.sort_by_key(|contact| contact.version);
-        }
-        let Requester { conn, session, number } = wait;
-        let (version, is_whole) = (person.version, after.is_none());
-        let list = ContactList { number, is_whole, version, contacts };
-        let list = ChatDelivery::Contacts(Box::new(list));
-        self.answer_session((conn, session), list, fx);
     }
 }
 

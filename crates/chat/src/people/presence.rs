@@ -4,8 +4,8 @@
 //! home says is how it is when it says it, and what homes say comes in order; so the newest wins.
 //! Invariant: a session is told of its own account, and of whom that sees.
 
+use super::Here;
 use super::words::{DeviceState, PresenceTold, ProbeAsked, Probed};
-use super::{Here, requester};
 use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -22,16 +22,33 @@ impl Chat {
     /// A session is there like this, or not any more.
     pub(super) fn present(
         &mut self,
-        _: Now,
+        inbox: TimelineId,
+        wait: Requester,
+        availability: Option<Arc<Availability>>,
+        fx: &mut Effects,
+    ) {
+        self.is_present(inbox, wait, availability, fx);
+        self.answer_people(wait, Ok(()), fx);
+    }
+
+    /// A session that never said how it is there, is there.
+    pub(super) fn is_here(&mut self, inbox: TimelineId, wait: Requester, fx: &mut Effects) {
+        if self.here(inbox, wait).is_some_and(|(_, here)| !here.has_said) {
+            self.is_present(inbox, wait, Some(Arc::default()), fx);
+        }
+    }
+
+    fn is_present(
+        &mut self,
         inbox: TimelineId,
         wait: Requester,
         availability: Option<Arc<Availability>>,
         fx: &mut Effects,
     ) {
         let Some((key, here)) = self.here(inbox, wait) else { return };
+        here.has_said = true;
         let before = std::mem::replace(&mut here.present, availability.clone());
         let (conn, device) = (here.conn, here.device.clone());
-        let Requester { session, number, .. } = requester(conn, wait.session, wait.number);
         let is_other = before != availability;
         let (comes, goes) = (before.is_none() && is_other, availability.is_none() && is_other);
         if is_other {
@@ -45,7 +62,6 @@ impl Chat {
         if goes && let Some(person) = self.people.known.get_mut(&inbox) {
             person.walks.forget(key);
         }
-        self.answer_session((conn, session), ChatDelivery::Done { number }, fx);
     }
 
     /// Whoever comes is told of its account's other devices, and of wishes that wait.

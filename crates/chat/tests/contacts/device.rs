@@ -18,6 +18,12 @@ pub struct Device {
     /// Up to where it has the contacts, and all of them.
     pub version: Option<u64>,
     pub contacts: BTreeMap<AccountAddress, Arc<Contact>>,
+    /// It has a part of a list of pages, which goes on so; 0: it has a whole one.
+    since: u64,
+    /// The request for contacts that was not answered, and behind which version.
+    listing: Option<(u32, u64)>,
+    /// Pages that it was given.
+    pub pages: usize,
     /// It has asked for them over this connection, and is told of changes.
     pub follows: bool,
     /// What it says of itself.
@@ -36,6 +42,8 @@ pub struct Device {
     presenting: BTreeMap<u32, Option<Availability>>,
     /// What the server has of that.
     confirmed: Option<Availability>,
+    /// The server has something of that.
+    has_said: bool,
 }
 
 impl Device {
@@ -49,6 +57,9 @@ impl Device {
             numbers: 0,
             version: None,
             contacts: BTreeMap::new(),
+            since: 0,
+            listing: None,
+            pages: 0,
             follows: false,
             says: None,
             seen: BTreeMap::new(),
@@ -58,6 +69,7 @@ impl Device {
             failed: None,
             presenting: BTreeMap::new(),
             confirmed: None,
+            has_said: false,
         }
     }
 
@@ -91,7 +103,7 @@ impl Device {
         (self.conn, self.session, self.says) = (None, None, None);
         self.follows = false;
         self.presenting.clear();
-        self.confirmed = None;
+        (self.confirmed, self.has_said, self.listing) = (None, false, None);
         self.seen.clear();
     }
 
@@ -101,7 +113,25 @@ impl Device {
 
     /// It is installed anew, while it is not told of changes.
     pub fn forgets(&mut self) {
-        self.version = None;
+        if !self.is_paging() {
+            self.version = None;
+        }
+    }
+
+    /// Whether it has a part of a list.
+    pub fn is_paging(&self) -> bool {
+        self.since > 0
+    }
+
+    /// Whether a request for contacts was not answered.
+    pub fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// What it asks to go on with its list, or to bring it up to date.
+    pub fn next_page(&self, count: u16) -> PeopleAsk {
+        let (after, since) = (self.version.unwrap_or(0), self.since);
+        PeopleAsk::Page(ContactsRange { after, since, count })
     }
 
     pub fn asks(&mut self, ask: PeopleAsk) -> Option<ChatRequest> {
@@ -109,8 +139,20 @@ impl Device {
         self.numbers += 1;
         self.failed = None;
         let number = self.numbers;
-        if let PeopleAsk::Present(how) = &ask {
-            self.presenting.insert(number, how.as_deref().cloned());
+        match &ask {
+            PeopleAsk::Present(how) => {
+                self.presenting.insert(number, how.as_deref().cloned());
+            }
+            PeopleAsk::Contacts { after } => self.listing = Some((number, after.unwrap_or(0))),
+            PeopleAsk::Page(range) => {
+                self.listing = Some((number, range.after));
+                let implied = Some(Availability::default());
+                if !self.has_said && self.presenting.values().all(|how| *how == implied) {
+                    self.says = implied.clone();
+                    self.presenting.insert(number, implied);
+                }
+            }
+            PeopleAsk::Wish(_) => {}
         }
         Some(ChatRequest::People(Box::new(PeopleRequest { session, number, ask })))
     }
@@ -129,6 +171,7 @@ impl Device {
         match delivery {
             ChatDelivery::LoggedIn(logged_in) => self.session = Some(logged_in.session),
             ChatDelivery::Contacts(list) => self.list(*list),
+            ChatDelivery::ContactsPage(page) => self.page(*page),
             ChatDelivery::Contact(change) => {
                 let contact = change.contact;
                 if let Some(said) = change.said {
@@ -155,25 +198,51 @@ impl Device {
             }
             ChatDelivery::Failed { number, why } => {
                 self.failed = Some(why);
+                self.listing = self.listing.filter(|(listing, _)| *listing != number);
                 if self.presenting.remove(&number).is_some() && self.presenting.is_empty() {
                     self.says = self.confirmed.clone();
                 }
             }
-            ChatDelivery::Done { number } => {
-                if let Some(how) = self.presenting.remove(&number) {
-                    if how.is_none() {
-                        self.seen.clear();
-                    }
-                    self.confirmed = how;
-                }
-            }
+            ChatDelivery::Done { number } => self.is_there(number),
             ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
             ChatDelivery::Message { .. } => self.messages += 1,
             _ => {}
         }
     }
 
+    /// What it said of itself is so.
+    fn is_there(&mut self, number: u32) {
+        if let Some(how) = self.presenting.remove(&number) {
+            if how.is_none() {
+                self.seen.clear();
+            }
+            (self.confirmed, self.has_said) = (how, true);
+        }
+    }
+
+    fn page(&mut self, page: ContactsPage) {
+        let (number, mut last) = self.listing.take().expect("it asked for one");
+        assert_eq!(number, page.number);
+        self.is_there(number);
+        if page.is_anew {
+            self.contacts.clear();
+            last = 0;
+        }
+        self.pages += 1;
+        (self.since, self.follows) = (page.since, true);
+        for contact in page.contacts {
+            assert!(contact.version > last && contact.version <= page.upto, "{contact:?}");
+            last = contact.version;
+            self.take(contact);
+        }
+        self.version = Some(page.upto);
+        if !page.more {
+            self.since = 0;
+        }
+    }
+
     fn list(&mut self, list: ContactList) {
+        assert_eq!(self.listing.take().map(|(number, _)| number), Some(list.number));
         if list.is_whole {
             self.contacts.clear();
         }
@@ -189,7 +258,10 @@ impl Device {
     }
 
     fn take(&mut self, contact: Arc<Contact>) {
-        self.version = self.version.max(Some(contact.version));
+        // What comes between pages comes in a page, too.
+        if !self.is_paging() {
+            self.version = self.version.max(Some(contact.version));
+        }
         match contact.is_gone() {
             true => self.contacts.remove(&contact.address),
             false => self.contacts.insert(contact.address.clone(), contact),

@@ -249,6 +249,94 @@ fn a_device_that_was_away_gets_what_changed_or_all_if_that_is_forgotten() {
 }
 
 #[test]
+fn a_list_in_pages_is_whole_whatever_changes_between_them() {
+    let mut world = friends(2);
+    let name = |n: u32| ContactOrder::Set { name: format!("{n}").into(), groups: [].into() };
+    for n in [2, 3] {
+        world.orders(ANN, n, name(n)).expect("done");
+    }
+    let tablet = ANN + 1;
+    world.connect(tablet);
+    world.rest();
+    let mut changes = 0;
+    loop {
+        world.pages(tablet);
+        world.rest();
+        if !world.devices[tablet].is_paging() {
+            break;
+        }
+        // A contact that it may have already is changed, and one is removed for good.
+        changes += 1;
+        match changes {
+            1 => world.orders(ANN, 1, name(7)).expect("done"),
+            2 => world.orders(ANN, 2, ContactOrder::Remove).expect("done"),
+            _ => {}
+        }
+    }
+    assert!(changes > 0 && world.devices[tablet].pages > changes);
+    assert_eq!(world.devices[tablet].contacts, world.devices[ANN].contacts);
+    let pages = world.devices[tablet].pages;
+    world.pages_all(tablet);
+    assert_eq!(world.devices[tablet].pages, pages + 1, "there is nothing new");
+    // It is begun anew when so much was removed meanwhile that it is not known any more.
+    world.disconnect(tablet);
+    for n in [2, 3] {
+        world.orders(ANN, n, name(n)).expect("done");
+        world.orders(ANN, n, ContactOrder::Remove).expect("done");
+    }
+    world.connect(tablet);
+    world.rest();
+    world.pages_all(tablet);
+    assert_eq!(world.devices[tablet].contacts, world.devices[ANN].contacts);
+    world.heal();
+    world.check();
+}
+
+#[test]
+fn who_asks_for_a_page_is_there_unless_it_has_said_otherwise() {
+    for shards in 1..=4 {
+        let mut world = friends(shards);
+        world.connect(BOBS_TABLET);
+        world.rest();
+        let tablet = (person(1), "d1".into());
+        assert!(!world.devices[ANN].seen.contains_key(&tablet), "it asked nothing");
+        world.pages_all(BOBS_TABLET);
+        assert_eq!(world.devices[ANN].seen.get(&tablet), Some(&Availability::default()));
+        assert!(sees(&world, BOBS_TABLET, 0), "and it is told who is there");
+        world.presents(BOBS_TABLET, Some(4));
+        world.rest();
+        world.pages_all(BOBS_TABLET);
+        assert_eq!(world.devices[ANN].seen[&tablet].priority, 4, "as it said");
+        world.presents(BOBS_TABLET, None);
+        world.rest();
+        world.pages_all(BOBS_TABLET);
+        assert!(!world.devices[ANN].seen.contains_key(&tablet), "it is not to be seen");
+        assert!(world.devices[BOBS_TABLET].seen.is_empty());
+        world.disconnect(BOBS_TABLET);
+        world.connect(BOBS_TABLET);
+        world.rest();
+        world.pages_all(BOBS_TABLET);
+        assert!(world.devices[ANN].seen.contains_key(&tablet), "that held for its connection");
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn a_page_of_nothing_is_none() {
+    let mut world = world(1);
+    let ask = PeopleAsk::Page(ContactsRange { after: 0, since: 0, count: 0 });
+    world.asks(ANN, ask);
+    world.rest();
+    assert_eq!(world.devices[ANN].failed, Some(ChatFault::Invalid));
+    let ask = PeopleAsk::Page(ContactsRange { after: u64::MAX, since: 3, count: u16::MAX });
+    world.asks(ANN, ask);
+    world.rest();
+    assert_eq!(world.devices[ANN].failed, None, "what is not known is all");
+    assert!(!world.devices[ANN].is_paging());
+}
+
+#[test]
 fn who_has_a_name_later_is_not_taken_for_who_had_it() {
     for shards in 1..=4 {
         let mut world = World::new(5, shards, 2);

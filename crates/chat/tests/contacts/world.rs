@@ -217,7 +217,8 @@ impl World {
         match self.rng.below(16) {
             0 => self.disconnect(at),
             1 => self.devices[at].forgets(),
-            2 => self.lists(at),
+            2 if self.rng.one_in(2) => self.lists(at),
+            2 => self.pages(at),
             3..=6 => {
                 let priority = self.rng.below(4) as i8;
                 self.presents(at, (priority > 0).then_some(priority));
@@ -270,10 +271,34 @@ impl World {
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
-    /// A device asks for what it does not have.
+    /// A device asks for what it does not have; where it has a part of that, for the next one.
     pub fn lists(&mut self, at: usize) {
+        if self.devices[at].is_paging() {
+            return self.pages(at);
+        }
         let after = self.devices[at].version;
-        self.asks(at, PeopleAsk::Contacts { after });
+        if !self.devices[at].is_listing() {
+            self.asks(at, PeopleAsk::Contacts { after });
+        }
+    }
+
+    /// A device asks for a page of what it does not have.
+    pub fn pages(&mut self, at: usize) {
+        let count = 1 + self.rng.below(2) as u16;
+        if !self.devices[at].is_listing() {
+            let ask = self.devices[at].next_page(count);
+            self.asks(at, ask);
+        }
+    }
+
+    /// A device asks for pages until it has all of them.
+    pub fn pages_all(&mut self, at: usize) {
+        self.pages(at);
+        self.rest();
+        while self.devices[at].is_paging() {
+            self.pages(at);
+            self.rest();
+        }
     }
 
     /// A device is there like this.
@@ -286,7 +311,7 @@ impl World {
         self.asks(at, PeopleAsk::Present(availability.map(Box::new)));
     }
 
-    fn asks(&mut self, at: usize, ask: PeopleAsk) {
+    pub fn asks(&mut self, at: usize, ask: PeopleAsk) {
         if let Some(request) = self.devices[at].asks(ask) {
             self.ask(at, request);
         }
@@ -342,7 +367,9 @@ impl World {
             for at in 0..self.devices.len() {
                 if self.devices[at].conn.is_none() {
                     self.connect(at);
-                } else if self.devices[at].is_here() && !self.devices[at].follows {
+                } else if self.devices[at].is_here()
+                    && (!self.devices[at].follows || self.devices[at].is_paging())
+                {
                     self.lists(at);
                 } else if self.devices[at].is_here() && self.devices[at].says.is_none() {
                     self.presents(at, Some(9));
@@ -445,10 +472,15 @@ impl World {
     fn check_lists(&mut self) {
         for at in 0..self.devices.len() {
             let before = self.devices[at].contacts.clone();
-            self.devices[at].forgets();
-            self.lists(at);
-            self.rest();
-            assert_eq!(self.devices[at].contacts, before);
+            for in_pages in [false, true] {
+                self.devices[at].forgets();
+                match in_pages {
+                    true => self.pages_all(at),
+                    false => self.lists(at),
+                }
+                self.rest();
+                assert_eq!(self.devices[at].contacts, before, "in pages: {in_pages}");
+            }
         }
     }
 }

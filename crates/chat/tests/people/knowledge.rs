@@ -55,6 +55,26 @@ fn what_others_said_is_unread_until_any_device_has_read_it() {
 }
 
 #[test]
+fn groups_are_listed_by_themselves_and_though_they_are_hidden() {
+    for shards in 1..=4 {
+        let mut world = world(shards);
+        for _ in 0..2 {
+            world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+        }
+        said(&mut world, 1);
+        let groups = world.groups();
+        let mut listed = world.list_groups(BOB);
+        listed.sort();
+        assert_eq!((listed.len(), &listed), (2, &groups));
+        world.keeps(BOB, &groups[0], ConversationChange::Hide(true)).expect("it is his");
+        assert_eq!(world.list_groups(BOB).len(), 2);
+        assert!(world.list_groups(CAROL).is_empty());
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
 fn a_cursor_goes_no_further_than_the_inbox_and_only_where_there_is_something() {
     for shards in 1..=4 {
         let (mut world, ann) = (world(shards), person(0));

@@ -5,13 +5,15 @@ use super::send::addressee;
 use super::{Common, Failure, answer, goodbye};
 use base::text::escaped;
 use client::im::{ImEvent, ImOrder, ImSession};
-use model::account::Addressee;
 use model::chat::{Content, Conversation, ConversationChange, UNREAD_PLACES_MAX};
 use model::timeline::Seq;
 use serde_json::json;
 
 /// The most that is asked for at once.
 const PAGE: u16 = 100;
+
+/// Number of what is asked of the list.
+const NUMBER: u32 = 2;
 
 /// Which conversations to print.
 #[derive(clap::Args)]
@@ -22,6 +24,9 @@ pub struct List {
     #[arg(long, value_name = "COUNT", default_value_t = 100,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
+    /// Those with groups alone, hidden ones too
+    #[arg(long)]
+    groups: bool,
     /// A line of JSON each, with all that is known
     #[arg(long)]
     json: bool,
@@ -89,7 +94,9 @@ pub(super) fn list(arguments: &List) -> Result<(), Failure> {
     let (mut seen, mut before) = (Vec::<Conversation>::new(), 0);
     while (seen.len() as u32) < arguments.count {
         let count = (arguments.count - seen.len() as u32).min(PAGE.into()) as u16;
-        let (page, more) = asked(&mut session, None, (before, count))?;
+        let (groups, with) = (arguments.groups, None);
+        let wish = ImOrder::Conversations { number: NUMBER, with, before, count, groups };
+        let (page, more) = asked(&mut session, wish)?;
         let Some(oldest) = page.last() else { break };
         before = oldest.place;
         seen.extend(page);
@@ -112,7 +119,10 @@ pub(super) fn read(arguments: &Read) -> Result<(), Failure> {
     let upto = match arguments.upto {
         Some(upto) => upto,
         None => {
-            let (found, _) = asked(&mut session, Some(&with), (0, 1))?;
+            let (number, which) = (NUMBER, Some(with.clone()));
+            let one =
+                ImOrder::Conversations { number, with: which, before: 0, count: 1, groups: false };
+            let (found, _) = asked(&mut session, one)?;
             let last = found.first().map_or(0, |one| one.last_seq);
             if last == 0 {
                 return Err(format!("nothing was said with {}", escaped(with.as_str())).into());
@@ -168,18 +178,13 @@ pub(super) fn recall(arguments: &Recall) -> Result<(), Failure> {
 }
 
 /// A page of the list, or one conversation; whether there are more.
-fn asked(
-    session: &mut ImSession,
-    with: Option<&Addressee>,
-    (before, count): (Seq, u16),
-) -> Result<(Vec<Conversation>, bool), Failure> {
-    let number = 2;
-    session.order(ImOrder::Conversations { number, with: with.cloned(), before, count });
+fn asked(session: &mut ImSession, wish: ImOrder) -> Result<(Vec<Conversation>, bool), Failure> {
+    session.order(wish);
     answer(session, |event| match event {
-        ImEvent::Conversations(page) if page.number == number => {
+        ImEvent::Conversations(page) if page.number == NUMBER => {
             Some(Ok((page.conversations, page.more)))
         }
-        ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no list: {word}"))),
+        ImEvent::Failed { number: NUMBER, word, .. } => Some(Err(format!("no list: {word}"))),
         _ => None,
     })
 }

@@ -29,9 +29,9 @@ pub use members::{
 };
 pub use people::{
     Availability, CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX,
-    CONTACTS_HARD_MAX, Contact, ContactChange, ContactList, ContactOrder, ContactWish,
-    GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX, PeopleAsk, PeopleRequest, Presence,
-    STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
+    CONTACTS_HARD_MAX, CONTACTS_PAGE_MAX, Contact, ContactChange, ContactList, ContactOrder,
+    ContactWish, ContactsPage, ContactsRange, GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX,
+    PeopleAsk, PeopleRequest, Presence, STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
 };
 
 use crate::account::{AccountAddress, AccountId, Addressee};
@@ -167,6 +167,8 @@ pub enum ChatRequest {
         before: Seq,
         /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
         count: u16,
+        /// Those with groups alone, and hidden ones too.
+        groups: bool,
     },
     /// One conversation of the account, hidden or not. Answered by `Conversations`, of one or none,
     /// or `Failed`.
@@ -421,6 +423,8 @@ pub enum ChatDelivery {
     History(Box<HistoryPage>),
     /// An account's contacts, or those of them that changed.
     Contacts(Box<ContactList>),
+    /// A part of them.
+    ContactsPage(Box<ContactsPage>),
     /// What was asked is done.
     Done {
         /// The request's.

@@ -27,6 +27,9 @@ pub const STATUS_BYTES_MAX: usize = 512;
 /// Most bytes that a presence carries beside its text.
 pub const PRESENCE_EXTRA_BYTES_MAX: usize = 2_048;
 
+/// Most contacts of one page.
+pub const CONTACTS_PAGE_MAX: u16 = 256;
+
 /// Contacts that an account may have, whatever the configuration says.
 pub const CONTACTS_HARD_MAX: u32 = 65_536;
 
@@ -195,6 +198,35 @@ pub struct ContactList {
     pub contacts: Vec<Arc<Contact>>,
 }
 
+/// Part of an account's contacts, in the order of their changes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ContactsRange {
+    /// The version up to which the device has them; 0: it has none.
+    pub after: u64,
+    /// Where a list is gone on with, as its last page said; 0: it is begun.
+    pub since: u64,
+    /// The most that is wanted, 1 to [`CONTACTS_PAGE_MAX`].
+    pub count: u16,
+}
+
+/// A page of an account's contacts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContactsPage {
+    /// The request's.
+    pub number: u32,
+    /// The list begins with this page: what the device had before is not known any more here.
+    pub is_anew: bool,
+    /// To be said with the next page of the same list.
+    pub since: u64,
+    /// Contacts, in the order of their versions, among them such as are
+    /// [gone](Contact::is_gone).
+    pub contacts: Vec<Arc<Contact>>,
+    /// The version up to which this is all.
+    pub upto: u64,
+    /// There are more behind it.
+    pub more: bool,
+}
+
 /// A contact has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContactChange {
@@ -266,7 +298,8 @@ pub struct PeopleRequest {
 }
 
 /// What a session asks about people. Answered by [`Contacts`](super::ChatDelivery::Contacts),
-/// [`Done`](super::ChatDelivery::Done) or [`Failed`](super::ChatDelivery::Failed).
+/// [`ContactsPage`](super::ChatDelivery::ContactsPage), [`Done`](super::ChatDelivery::Done) or
+/// [`Failed`](super::ChatDelivery::Failed).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeopleAsk {
     /// The contacts, or what has changed behind a version. From now on the session is told of
@@ -275,6 +308,9 @@ pub enum PeopleAsk {
         /// The version that the device has.
         after: Option<u64>,
     },
+    /// A part of the contacts. From now on the session is told of changes, and unless it has said
+    /// how it is there, it is there.
+    Page(ContactsRange),
     /// Something is wanted of a contact. Done when it is stored; a block, when the other's home
     /// knows it, too.
     Wish(Box<ContactWish>),

@@ -1,9 +1,10 @@
 //! The frames of a client's orders.
 
-use super::{ImOrder, group};
+use super::{ImOrder, group, people};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::ContentFields;
 use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
+use crate::codec::presence::SetPresenceFields;
 use model::account::Addressee;
 
 /// What an order is on the wire.
@@ -42,13 +43,21 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
             let change = ChangeFields::of(change);
             ClientFrame::Set(SetFields { number: *number, with: with.as_str(), change })
         }
-        ImOrder::Conversations { number, with, before, count } => {
+        ImOrder::Conversations { number, with, before, count, groups } => {
             ClientFrame::Conversations(ConversationsFields {
                 number: *number,
                 with: with.as_ref().map_or("", Addressee::as_str),
                 before: *before,
                 count: u32::from(*count),
+                groups: *groups,
             })
+        }
+        ImOrder::Contacts { number, range } => {
+            ClientFrame::Contacts(people::range_of(*number, range))
+        }
+        ImOrder::Contact { number, wish } => ClientFrame::Contact(people::wish_of(*number, wish)),
+        ImOrder::Present { number, how } => {
+            ClientFrame::Presence(SetPresenceFields::of(*number, how.as_deref()))
         }
         ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
         ImOrder::Ping => ClientFrame::Ping,

@@ -3,8 +3,9 @@
 use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    ChatFault, ChatMessage, ClientMessageId, Content, ConversationChange, ConversationsPage,
-    GroupChanged, GroupOrder, InboxEvent, MembersPage, MembersRange,
+    Availability, ChatFault, ChatMessage, ClientMessageId, ContactChange, ContactWish,
+    ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, GroupChanged,
+    GroupOrder, InboxEvent, MembersPage, MembersRange, Presence,
 };
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -117,6 +118,8 @@ pub enum ImOrder {
         before: Seq,
         /// Of all, the most that is wanted.
         count: u16,
+        /// Of all, those with groups alone.
+        groups: bool,
     },
     /// Call a message back.
     Recall {
@@ -126,6 +129,27 @@ pub enum ImOrder {
         with: Addressee,
         /// The message's place there.
         seq: Seq,
+    },
+    /// Ask for contacts. From now on the device is told of people, and is there.
+    Contacts {
+        /// Given back with the answer.
+        number: u32,
+        /// Which part of them.
+        range: ContactsRange,
+    },
+    /// Something is wanted of a contact.
+    Contact {
+        /// Given back with the answer.
+        number: u32,
+        /// Of whom, and what.
+        wish: Box<ContactWish>,
+    },
+    /// Be there so; none: be seen by nobody, and see nobody.
+    Present {
+        /// Given back with the answer.
+        number: u32,
+        /// How.
+        how: Option<Box<Availability>>,
     },
     /// Everything up to this place is here.
     Acknowledge(Seq),
@@ -222,6 +246,17 @@ pub enum ImEvent {
     },
     /// A part of the list of conversations.
     Conversations(Box<ConversationsPage>),
+    /// A part of the contacts.
+    Contacts(Box<ContactsPage>),
+    /// What was wanted of a contact, or of presence, is done.
+    Done {
+        /// The order's.
+        number: u32,
+    },
+    /// A contact has changed.
+    Contact(Box<ContactChange>),
+    /// Somebody came, went or is there otherwise.
+    Presence(Box<Presence>),
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.

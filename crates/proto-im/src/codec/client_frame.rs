@@ -1,10 +1,12 @@
-//! What clients send: `ClientFrame` (IM 3 to 7, 10, 11).
+//! What clients send: `ClientFrame` (IM 3 to 7, 10 to 12).
 
 use super::WireFault;
+use super::contact::{ContactsFields, OrderFields};
 use super::content::{ContentFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row};
 use super::conversation::{ConversationsFields, PlaceFields, SetFields};
 use super::frame;
 use super::group::{GroupFields, MembersFields};
+use super::presence::SetPresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use model::timeline::Seq;
 
@@ -39,6 +41,12 @@ pub enum ClientFrame<'a> {
     Conversations(ConversationsFields<'a>),
     /// Calls a message back (IM 11.5).
     Recall(PlaceFields<'a>),
+    /// Asks for contacts (IM 12.2).
+    Contacts(ContactsFields),
+    /// Wants something of a contact (IM 12.3).
+    Contact(OrderFields<'a>),
+    /// Is there so, or not (IM 12.4).
+    Presence(SetPresenceFields<'a>),
 }
 
 /// `Login`.
@@ -118,6 +126,9 @@ impl<'a> ClientFrame<'a> {
                 12 => Some(ClientFrame::Set(SetFields::read(value)?)),
                 13 => Some(ClientFrame::Conversations(ConversationsFields::read(value)?)),
                 14 => Some(ClientFrame::Recall(PlaceFields::read(value)?)),
+                15 => Some(ClientFrame::Contacts(ContactsFields::read(value)?)),
+                16 => Some(ClientFrame::Contact(OrderFields::read(value)?)),
+                17 => Some(ClientFrame::Presence(SetPresenceFields::read(value)?)),
                 _ => request,
             };
         }
@@ -147,6 +158,9 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Set(set) => sink.body(12, set),
             ClientFrame::Conversations(wish) => sink.body(13, wish),
             ClientFrame::Recall(place) => sink.body(14, place),
+            ClientFrame::Contacts(wish) => sink.body(15, wish),
+            ClientFrame::Contact(order) => sink.body(16, order),
+            ClientFrame::Presence(presence) => sink.body(17, presence),
         }
     }
 }

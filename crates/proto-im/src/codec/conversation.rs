@@ -77,6 +77,8 @@ pub struct ConversationsFields<'a> {
     pub before: Seq,
     /// Of all, the most it wants.
     pub count: u32,
+    /// Of all, those with groups alone, and hidden ones too.
+    pub groups: bool,
 }
 
 impl<'a> EventFields<'a> {
@@ -267,6 +269,7 @@ impl<'a> ConversationsFields<'a> {
                 2 => it.with = value.text()?,
                 3 => it.before = value.u64()?,
                 4 => it.count = value.u32()?,
+                5 => it.groups = value.bool()?,
                 _ => {}
             }
         }
@@ -280,5 +283,6 @@ impl Body for ConversationsFields<'_> {
         sink.text(2, self.with);
         sink.u64(3, self.before);
         sink.u32(4, self.count);
+        sink.bool(5, self.groups);
     }
 }

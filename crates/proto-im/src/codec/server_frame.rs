@@ -1,5 +1,6 @@
-//! What servers send: `ServerFrame` (IM 3 to 7, 10, 11).
+//! What servers send: `ServerFrame` (IM 3 to 7, 10 to 12).
 
+use super::contact::{ContactChangedFields, ContactsPageFields};
 use super::content::{
     EntryFields, MessageFields, Nothing, OneNumber, OneRow, OneU32, nothing, one_number, one_row,
     one_u32,
@@ -7,6 +8,7 @@ use super::content::{
 use super::conversation::{EventFields, MarkedFields};
 use super::conversations::ConversationsPageFields;
 use super::group::{ChangedFields, MembersPageFields};
+use super::presence::PresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::{WireFault, frame};
 use model::timeline::Seq;
@@ -48,6 +50,14 @@ pub enum ServerFrame<'a> {
     Set(u32),
     /// A part of the list of conversations (IM 11.4).
     Conversations(ConversationsPageFields<'a>),
+    /// A part of the contacts (IM 12.2).
+    Contacts(ContactsPageFields<'a>),
+    /// What was asked is done (IM 12.3, 12.4); of which request.
+    Done(u32),
+    /// A contact has changed (IM 12.3).
+    Contact(ContactChangedFields<'a>),
+    /// Somebody came, went or is there otherwise (IM 12.4).
+    Presence(PresenceFields<'a>),
 }
 
 /// `LoggedIn`.
@@ -162,6 +172,10 @@ impl<'a> ServerFrame<'a> {
                 15 => Some(ServerFrame::MarkedRead(MarkedFields::read(value)?)),
                 16 => Some(ServerFrame::Set(one_u32(value)?)),
                 17 => Some(ServerFrame::Conversations(ConversationsPageFields::read(value)?)),
+                18 => Some(ServerFrame::Contacts(ContactsPageFields::read(value)?)),
+                19 => Some(ServerFrame::Done(one_u32(value)?)),
+                20 => Some(ServerFrame::Contact(ContactChangedFields::read(value)?)),
+                21 => Some(ServerFrame::Presence(PresenceFields::read(value)?)),
                 _ => answer,
             };
         }
@@ -194,6 +208,10 @@ impl Body for ServerFrame<'_> {
             ServerFrame::MarkedRead(marked) => sink.body(15, marked),
             ServerFrame::Set(number) => sink.body(16, &OneU32(*number)),
             ServerFrame::Conversations(page) => sink.body(17, page),
+            ServerFrame::Contacts(page) => sink.body(18, page),
+            ServerFrame::Done(number) => sink.body(19, &OneU32(*number)),
+            ServerFrame::Contact(change) => sink.body(20, change),
+            ServerFrame::Presence(presence) => sink.body(21, presence),
         }
     }
 }

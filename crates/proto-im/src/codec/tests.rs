@@ -1,5 +1,6 @@
 //! Vectors, both ways; the schema held against the code; splits; sizes.
 
+mod people;
 pub(crate) mod schema;
 
 use super::client_frame::ClientFrame;

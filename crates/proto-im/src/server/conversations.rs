@@ -45,8 +45,9 @@ impl Session {
         let (session, number) = (self.session, fields.number);
         if fields.with.is_empty() {
             let before = if fields.before == 0 { Seq::MAX } else { fields.before };
-            let count = most(fields.count);
-            return self.ask(ChatRequest::Conversations { session, number, before, count }, out);
+            let (count, groups) = (most(fields.count), fields.groups);
+            let list = ChatRequest::Conversations { session, number, before, count, groups };
+            return self.ask(list, out);
         }
         let Ok(with) = Addressee::parse(fields.with) else { return refuse(number, out) };
         let with = Box::new(with);

@@ -83,7 +83,7 @@ fn entry_of((seq, message): &(Seq, Arc<ChatMessage>)) -> EntryFields<'_> {
 }
 
 /// How many of these go into one page: one more than fit, so that one always does.
-fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+pub(super) fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
     let mut bytes = 0;
     let fits = |size: &usize| {
         let fits = bytes < PAGE_BYTES_MAX;

@@ -8,6 +8,7 @@
 use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
+use super::people::{write_contact, write_contacts, write_presence};
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -78,6 +79,9 @@ impl Session {
             ClientFrame::Set(set) => self.set(set, out),
             ClientFrame::Conversations(wish) => self.conversations(wish, out),
             ClientFrame::Recall(place) => self.recall(place, out),
+            ClientFrame::Contacts(wish) => self.contacts(wish, out),
+            ClientFrame::Contact(order) => self.contact(order, out),
+            ClientFrame::Presence(presence) => self.presence(presence, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -159,6 +163,16 @@ impl Session {
                 write_conversations(&page, out);
                 self.answered(out);
             }
+            ChatDelivery::ContactsPage(page) => {
+                write_contacts(&page, out);
+                self.answered(out);
+            }
+            ChatDelivery::Done { number } => {
+                ServerFrame::Done(number).write(out.bytes());
+                self.answered(out);
+            }
+            ChatDelivery::Contact(change) => write_contact(&change, out),
+            ChatDelivery::Presence(presence) => write_presence(&presence, out),
             ChatDelivery::Message { seq, message } => write_message(seq, &message, out),
             ChatDelivery::Event { seq, event } => write_event(seq, &event, out),
             ChatDelivery::Notify { head } => ServerFrame::Notify(head).write(out.bytes()),
@@ -171,10 +185,7 @@ impl Session {
             }
             ChatDelivery::Bound { .. }
             | ChatDelivery::Standing { .. }
-            | ChatDelivery::Contacts(_)
-            | ChatDelivery::Done { .. }
-            | ChatDelivery::Contact(_)
-            | ChatDelivery::Presence(_) => {
+            | ChatDelivery::Contacts(_) => {
                 return Err(unexpected("an answer to what a device of IM does not ask"));
             }
         }

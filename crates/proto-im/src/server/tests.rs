@@ -4,6 +4,7 @@ mod conversations;
 mod groups;
 pub(crate) mod harness;
 mod login;
+mod people;
 mod requests;
 
 use super::*;

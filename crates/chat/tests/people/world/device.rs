@@ -61,6 +61,8 @@ pub struct Device {
 pub enum Looked {
     At(AccountAddress),
     Before(Seq, u16),
+    /// Those with groups, hidden ones too.
+    Groups(Seq, u16),
 }
 
 /// What is said by a text: some texts do not count as unread.
@@ -273,8 +275,9 @@ impl Device {
             Looked::At(with) => {
                 ChatRequest::Conversation { session, number, with: Box::new(with.into()) }
             }
-            Looked::Before(before, count) => {
-                ChatRequest::Conversations { session, number, before, count }
+            Looked::Before(before, count) | Looked::Groups(before, count) => {
+                let groups = matches!(looked, Looked::Groups(..));
+                ChatRequest::Conversations { session, number, before, count, groups }
             }
         })
     }
@@ -334,6 +337,7 @@ impl Device {
             ChatDelivery::Bound { .. }
             | ChatDelivery::Standing { .. }
             | ChatDelivery::Contacts(_)
+            | ChatDelivery::ContactsPage(_)
             | ChatDelivery::Done { .. }
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_) => {

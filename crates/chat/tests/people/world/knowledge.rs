@@ -62,9 +62,10 @@ impl World {
 
     /// A device wants to know of some conversations.
     pub(super) fn looks(&mut self, at: usize) {
-        let looked = match self.rng.below(4) {
+        let looked = match self.rng.below(5) {
             0 => Looked::At(self.anybody()),
             1 => Looked::Before(self.rng.below(60), 2),
+            2 => Looked::Groups(if self.rng.one_in(2) { Seq::MAX } else { 40 }, 2),
             _ => Looked::Before(Seq::MAX, 1 + self.rng.below(8) as u16),
         };
         self.looks_for(at, looked);
@@ -120,6 +121,14 @@ impl World {
         self.rest();
         let fault = self.devices[at].failed.take();
         fault.map_or_else(|| Ok(self.devices[at].lists.last().expect("answered").1.clone()), Err)
+    }
+
+    /// The groups among an account's conversations, the newest first.
+    pub fn list_groups(&mut self, at: usize) -> Vec<AccountAddress> {
+        self.looks_for(at, Looked::Groups(Seq::MAX, 5));
+        self.rest();
+        let page = &self.devices[at].lists.last().expect("answered").1;
+        page.conversations.iter().map(|it| it.with.clone()).collect()
     }
 
     /// Whatever anybody was told of what is known is what the inboxes say.
@@ -267,9 +276,14 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
     let all = recount(account, inbox, page.upto);
     let (expected, more): (Vec<_>, bool) = match looked {
         Looked::At(with) => (all.get(with).into_iter().collect(), false),
-        Looked::Before(before, count) => {
-            let mut rows: Vec<_> =
-                all.values().filter(|it| it.place < *before && !it.hidden).collect();
+        Looked::Before(before, count) | Looked::Groups(before, count) => {
+            let is_of_groups = matches!(looked, Looked::Groups(..));
+            let is_wanted = |it: &Conversation| match is_of_groups {
+                true => it.with.is_group(),
+                false => !it.hidden,
+            };
+            let rows = all.values().filter(|it| it.place < *before && is_wanted(it));
+            let mut rows: Vec<_> = rows.collect();
             rows.sort_by_key(|row| std::cmp::Reverse(row.place));
             let count = usize::from(*count).min(5); // the limit of tests
             let more = rows.len() > count;

@@ -282,7 +282,11 @@ impl Client {
             | ServerFrame::Members(_)
             | ServerFrame::MarkedRead(_)
             | ServerFrame::Set(_)
-            | ServerFrame::Conversations(_) => {}
+            | ServerFrame::Conversations(_)
+            | ServerFrame::Contacts(_)
+            | ServerFrame::Done(_)
+            | ServerFrame::Contact(_)
+            | ServerFrame::Presence(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }
         Ok(())

@@ -115,7 +115,8 @@ impl Sink for Text<'_> {
         if value == 0 {
             return;
         }
-        let kinds = ["uint32", "Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
+        let words = ["Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
+        let kinds = [&["uint32"][..], &words, &["ContactVerb", "Half", "Show"]].concat();
         let kind = self.field(field, &kinds).kind.clone();
         let word = self.schema.words(&kind).into_iter().find(|(number, _)| *number == value);
         match word {

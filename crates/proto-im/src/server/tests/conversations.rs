@@ -74,12 +74,18 @@ fn what_is_asked_is_said_in_the_models_words() {
         let asked = ChatRequest::Set { session, number, with: with.clone(), change };
         (ClientFrame::Set(set(setting)), asked)
     };
-    let list = |before, count| {
-        let fields = ConversationsFields { number, with: "", before, count };
+    let list = |before, count, groups| {
+        let fields = ConversationsFields { number, with: "", before, count, groups };
         ClientFrame::Conversations(fields)
     };
-    let of_bob = ConversationsFields { number, with: "bob", before: 3, count: 0 };
-    let listed = |before, count| ChatRequest::Conversations { session, number, before, count };
+    let of_bob = ConversationsFields { number, with: "bob", before: 3, count: 0, groups: true };
+    let listed = |before, count, groups| ChatRequest::Conversations {
+        session,
+        number,
+        before,
+        count,
+        groups,
+    };
     let (read, recall) = (ClientFrame::MarkRead(place(5)), ClientFrame::Recall(place(5)));
     for (frame, expected) in [
         (read, ChatRequest::Read { session, number, with: with.clone(), upto: 5 }),
@@ -88,9 +94,9 @@ fn what_is_asked_is_said_in_the_models_words() {
         change(2, ConversationChange::Mute(true)),
         change(3, ConversationChange::Hide(true)),
         change(4, ConversationChange::Draft("I".into())),
-        (list(0, 1), listed(Seq::MAX, 1)),
-        (list(9, 0), listed(9, 0)),
-        (list(9, u32::MAX), listed(9, PAGE_MESSAGES_MAX)),
+        (list(0, 1, false), listed(Seq::MAX, 1, false)),
+        (list(9, 0, true), listed(9, 0, true)),
+        (list(9, u32::MAX, false), listed(9, PAGE_MESSAGES_MAX, false)),
         (
             ClientFrame::Conversations(of_bob),
             ChatRequest::Conversation { session, number, with: with.clone() },
