@@ -5,11 +5,13 @@
 
 mod changes;
 mod chat;
+mod contacts;
 mod conversations;
 mod follower;
 mod groups;
 mod history;
 mod listen;
+mod presence;
 mod send;
 
 use crate::mqtt::Tls;
@@ -56,6 +58,10 @@ enum Command {
     Keep(conversations::Keep),
     /// Call a message of one's own back
     Recall(conversations::Recall),
+    /// Print and change whom one knows: contacts, friends, who asks, who is blocked
+    Contacts(contacts::Arguments),
+    /// Be there until ^C, and print how others are, a line of JSON each
+    Presence(presence::Arguments),
 }
 
 /// Flags of all commands: who logs in where.
@@ -121,6 +127,8 @@ pub fn im(arguments: Arguments) -> ExitCode {
         Command::Read(read) => conversations::read(&read),
         Command::Keep(keep) => conversations::keep(&keep),
         Command::Recall(recall) => conversations::recall(&recall),
+        Command::Contacts(arguments) => contacts::contacts(arguments),
+        Command::Presence(arguments) => presence::presence(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
