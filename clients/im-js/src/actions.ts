@@ -1,6 +1,7 @@
 /** What a machine is made with, is asked, and wants done outside. It decides nothing. */
 
 import type { ConversationEvent, ConversationsPage } from "./conversation.js";
+import type { ContactChange, Presence } from "./contact.js";
 import type { GroupChanged, MembersPage } from "./group.js";
 import type { Message, Queued, Recalled, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
@@ -67,6 +68,13 @@ export type Action =
   | { readonly do: "event"; readonly event: ConversationEvent }
   /** The machine's list of conversations has changed. */
   | { readonly do: "list" }
+  /** An order about a contact is done. */
+  | { readonly do: "done"; readonly ask: number; readonly result: ImError | undefined }
+  /** The contacts have changed, and one of them has. */
+  | { readonly do: "contacts" }
+  | { readonly do: "contact"; readonly change: ContactChange }
+  /** Somebody came, went or is there otherwise. */
+  | { readonly do: "presence"; readonly presence: Presence }
   /** Keep how far the inbox was told; keep the queue. */
   | { readonly do: "keep_last"; readonly last: number }
   | { readonly do: "keep_queue" };
@@ -84,6 +92,8 @@ export interface MachineSettings {
   readonly queue: QueueLimits;
   /** Conversations of the list that is kept right; 0: there is none. */
   readonly listMax: number;
+  /** Contacts and presence are kept right. */
+  readonly people: boolean;
   /** From 0 up to 1, drawn anew. */
   readonly random: () => number;
 }

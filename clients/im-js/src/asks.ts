@@ -1,6 +1,6 @@
 /**
- * Requests that are answered to whoever asked: parts of conversations, orders to groups, lists of
- * their members, lists of conversations and what is changed in them.
+ * Requests that are answered to whoever asked: parts of conversations, orders to groups and about
+ * contacts, lists of members, lists of conversations and what is changed in them.
  *
  * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
  * none.
@@ -23,7 +23,9 @@ export type Asked =
   | { readonly do: "marked_read"; readonly ask: number }
   | { readonly do: "set"; readonly ask: number }
   /** A recall. */
-  | { readonly do: "sent"; readonly ask: number };
+  | { readonly do: "sent"; readonly ask: number }
+  /** An order about a contact. */
+  | { readonly do: "done"; readonly ask: number };
 
 /** A frame that answers one. */
 export type AskedFrame = Extract<ServerFrame, { kind: Asked["do"] }>;
@@ -82,6 +84,8 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
       const { group, id, seq, at_ms } = frame.fields;
       return { do: "changed", ask, result: { group, id, seq: exact(seq), at: exact(at_ms) } };
     }
+    case "done":
+      return { do: "done", ask, result: undefined };
     case "members": {
       const { group, title, version, total, from, closed: isClosed } = frame.fields;
       const members = frame.fields.members.map(memberOf);

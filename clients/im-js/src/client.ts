@@ -12,6 +12,8 @@ import {
   listRequest, readRequest, recallRequest, setRequest,
 } from "./conversation-requests.js";
 import type { ConversationRequest } from "./conversation-requests.js";
+import { STATUS_BYTES_MAX } from "./contact.js";
+import type { Contact, ContactChange, ContactVerb, Presence, Show } from "./contact.js";
 import { SUBPROTOCOL } from "./frames.js";
 import type { LoginFields } from "./frames.js";
 import { MembersList } from "./group.js";
@@ -40,6 +42,12 @@ export interface ClientEvents {
   event: ConversationEvent;
   /** The list of conversations has changed: see {@link Client.list}. */
   list: readonly Conversation[];
+  /** The contacts have changed: see {@link Client.contacts}. */
+  contacts: readonly Contact[];
+  /** One of them has, or asks something: each time that the server tells it. */
+  contact: ContactChange;
+  /** Somebody came, went or is there otherwise: see {@link Client.presence}. */
+  presence: Presence;
   /** How far the client is. */
   state: State;
   /** Something was added to the queue, was stored or given up: see {@link Client.queue}. */
@@ -52,6 +60,16 @@ type Handler<K extends keyof ClientEvents> = (event: ClientEvents[K]) => void;
 
 /** What is to be said: a text, or a content of any kind. */
 export type Said = string | (Partial<Content> & { readonly clientId?: string });
+
+/** What an order about a contact has besides. */
+export interface ContactOptions {
+  /** Of `set`: what one calls it. */
+  readonly name?: string;
+  /** Of `set`: in which groups one has it. */
+  readonly groups?: readonly string[];
+  /** Of `befriend` and `request`: what it is told with it. */
+  readonly greeting?: string;
+}
 
 /** One device of an account. */
 export class Client {
@@ -93,6 +111,7 @@ export class Client {
         bytesMax: options.queueBytesMax ?? 1 << 20,
       },
       listMax: options.listMax ?? 0,
+      people: options.people ?? false,
       random: options.random ?? Math.random,
     };
     this.#machine = new Machine(settings, this.#shelf.remembered());
@@ -128,6 +147,24 @@ export class Client {
    */
   look(peer: string): void {
     this.#work((machine, now) => machine.look(now, peer));
+  }
+
+  /**
+   * Whom the account knows, by their addresses, with the option `people`. Read when the client
+   * comes in, and kept right while it is connected. The same array until something changes.
+   */
+  get contacts(): readonly Contact[] {
+    return this.#machine.people.contacts;
+  }
+
+  /** All of the contacts have been read since the client came in. */
+  get areContactsWhole(): boolean {
+    return this.#machine.people.isWhole;
+  }
+
+  /** How somebody is there, on each device on which it is. Nobody is while one is not connected. */
+  presence(address: string): readonly Presence[] {
+    return this.#machine.people.presence(address);
   }
 
   /** Calls `handler` at each event of this name, until what it gives back is called. */
@@ -281,6 +318,32 @@ export class Client {
     throw new ImError("busy");
   }
 
+  /**
+   * Wants something of a contact (IM 8.7). Resolves when it is stored, and what is so already is
+   * done; rejects with `unknown_account`, `contacts_full`, `blocked` and as IM 8.2 says. Needs a
+   * connection.
+   */
+  changeContact(
+    contact: string,
+    verb: ContactVerb,
+    options: ContactOptions = {},
+  ): Promise<void> {
+    const { name = "", groups = [], greeting = "" } = options;
+    const order = { contact, verb, name, groups, greeting };
+    return this.#ask((machine, now, ask) => machine.contact(now, ask, order));
+  }
+
+  /**
+   * Is there so from now on, also after the connection was lost; `offline`: is seen by nobody, and
+   * sees nobody. Without it a client with the option `people` is `online`. Throws `invalid` where
+   * the option is not given, and `too_large` where the status is.
+   */
+  setPresence(show: Show, status = ""): void {
+    if (!this.#machine.people.isKept) throw new ImError("invalid", "the option `people`");
+    if (utf8(status).length > STATUS_BYTES_MAX) throw new ImError("too_large");
+    this.#work((machine, now) => machine.present(now, { show, status }));
+  }
+
   #ask<T>(step: (machine: Machine, now: number, ask: number) => void): Promise<T> {
     this.#asks += 1;
     const ask = this.#asks;
@@ -337,6 +400,12 @@ export class Client {
         return this.#emit("event", action.event);
       case "list":
         return this.#emit("list", this.list);
+      case "contacts":
+        return this.#emit("contacts", this.contacts);
+      case "contact":
+        return this.#emit("contact", action.change);
+      case "presence":
+        return this.#emit("presence", action.presence);
       case "sent":
         this.#sends.get(action.sent.clientId)?.resolve(action.sent);
         this.#sends.delete(action.sent.clientId);
@@ -347,6 +416,7 @@ export class Client {
         this.#sends.delete(queued.clientId);
         return this.#emit("failed", { queued, error });
       }
+      case "done":
       case "history":
       case "changed":
       case "members":

@@ -2,13 +2,17 @@
 
 export type { History, State } from "./actions.js";
 export { Client } from "./client.js";
-export type { ClientEvents, Said } from "./client.js";
+export type { ClientEvents, ContactOptions, Said } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
 export type {
   Conversation, ConversationChange, ConversationEvent, ConversationSettings, ConversationsPage,
   Excerpt,
 } from "./conversation.js";
 export { clientId } from "./given.js";
+export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
+export type {
+  Contact, ContactChange, ContactSaid, ContactVerb, Half, Presence, Show,
+} from "./contact.js";
 export { isGroup } from "./group.js";
 export type {
   GroupChange, GroupChanged, GroupMembers, GroupRole, GroupVerb, Member,

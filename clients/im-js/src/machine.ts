@@ -23,6 +23,8 @@ import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
 import { listRequest } from "./conversation-requests.js";
 import type { ConversationRequest } from "./conversation-requests.js";
+import { contactVerbNumber } from "./contact.js";
+import type { ContactOrder } from "./contact.js";
 import { Follower } from "./follower.js";
 import type { Placed } from "./follower.js";
 import {
@@ -37,6 +39,8 @@ import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, unhex, whole } from "./message.js";
 import type { Message, Queued } from "./message.js";
 import { Outbox } from "./outbox.js";
+import { People } from "./people.js";
+import type { OwnPresence } from "./people.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
 
@@ -49,6 +53,9 @@ const OWN_TOLD_MAX = 1_024;
 /** Numbers of the pulls, and of what the list asks: no other request has them. */
 const PULL_NUMBER = 0xffff_ffff;
 const LIST_NUMBER = 0xffff_fffe;
+/** Numbers of what is asked of contacts, and said of presence: likewise. */
+const CONTACTS_NUMBER = 0xffff_fffd;
+const PRESENCE_NUMBER = 0xffff_fffc;
 
 interface Session {
   readonly account: string;
@@ -65,6 +72,8 @@ export class Machine {
   readonly outbox: Outbox;
   /** The account's conversations, kept right while it is connected. */
   readonly list: ConversationList;
+  /** The account's contacts and who is there, kept right while it is connected. */
+  readonly people: People;
   readonly #backoff: Backoff;
   readonly #actions: Action[] = [];
   readonly #asked = new Asks();
@@ -87,11 +96,15 @@ export class Machine {
   #number = 0;
   /** The list as it was told last. */
   #toldList: unknown;
+  /** The contacts as they were told last. */
+  #toldContacts: unknown;
 
   constructor(private readonly settings: MachineSettings, remembered: Remembered) {
     this.outbox = new Outbox(settings.queue, remembered.queue);
     this.list = new ConversationList(settings.listMax);
     this.#toldList = this.list.all;
+    this.people = new People(settings.people);
+    this.#toldContacts = this.people.contacts;
     this.#backoff = new Backoff(settings.random);
     this.#last = remembered.last;
   }
@@ -110,7 +123,7 @@ export class Machine {
     const session = this.#session;
     if (session === undefined) return this.#due;
     const inside = Math.min(session.follower.wakeAt, this.outbox.wakeAt, this.list.wakeAt);
-    return Math.min(inside, this.#keepalive.wakeAt);
+    return Math.min(inside, this.people.wakeAt, this.#keepalive.wakeAt);
   }
 
   // ---- orders
@@ -185,6 +198,21 @@ export class Machine {
   about(now: number, ask: number, request: ConversationRequest): void {
     const number = this.#asks({ do: request.answer, ask });
     if (number !== undefined) this.#ask(now, request.frame(number));
+  }
+
+  /** Wants something of a contact; answered under this number. */
+  contact(now: number, ask: number, order: ContactOrder): void {
+    const number = this.#asks({ do: "done", ask });
+    if (number === undefined) return;
+    const { contact, name, groups, greeting } = order;
+    const fields = { contact, verb: contactVerbNumber(order.verb), name, greeting };
+    this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
+  }
+
+  /** Is there so, now and after each time that it comes in. */
+  present(now: number, own: OwnPresence): void {
+    this.people.says(own);
+    this.#pump(now);
   }
 
   /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
@@ -298,6 +326,11 @@ export class Machine {
       case "marked_read":
       case "set":
         return this.#answered(frame, account);
+      case "contacts":
+      case "contact":
+      case "presence":
+      case "done":
+        return this.#takeOfPeople(frame, account);
       case "pong":
         return;
       default:
@@ -308,6 +341,25 @@ export class Machine {
   #answered(frame: AskedFrame, account: string): void {
     const answer = this.#asked.answered(frame, account);
     if (answer !== undefined) this.#act(answer);
+  }
+
+  #takeOfPeople(
+    frame: Extract<ServerFrame, { kind: "contacts" | "contact" | "presence" | "done" }>,
+    account: string,
+  ): void {
+    switch (frame.kind) {
+      case "contacts":
+        return frame.fields.number === CONTACTS_NUMBER ? this.people.page(frame.fields) : undefined;
+      case "contact": {
+        const change = this.people.changed(frame.fields);
+        return change && this.#act({ do: "contact", change });
+      }
+      case "presence":
+        return this.#act({ do: "presence", presence: this.people.told(frame.fields) });
+      case "done":
+        if (frame.fields.number === PRESENCE_NUMBER) return this.people.isThere();
+        return this.#answered(frame, account);
+    }
   }
 
   #takeInLogin(now: number, frame: ServerFrame): void {
@@ -337,6 +389,7 @@ export class Machine {
     const domain = account.slice(account.indexOf("@") + 1);
     const follower = new Follower<InboxEntry>(last, cursor, head);
     this.list.online(isSame);
+    this.people.online();
     this.#session = { account, domain, follower, since: now, limits: fields };
     this.#phase = "online";
     this.#due = Infinity;
@@ -385,6 +438,10 @@ export class Machine {
       this.#session?.follower.pullFailed(now);
     } else if (fields.number === LIST_NUMBER) {
       this.list.failed(now, asksAgain);
+    } else if (fields.number === CONTACTS_NUMBER) {
+      this.people.failed(now, "contacts", asksAgain);
+    } else if (fields.number === PRESENCE_NUMBER) {
+      this.people.failed(now, "presence", asksAgain);
     } else if (told !== undefined) {
       this.#act(told);
     } else if (asksAgain) {
@@ -461,7 +518,10 @@ export class Machine {
       }
     }
     this.#keepList(now, Math.max(1, limits.page_messages_max));
-    const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - this.#asked.size - 2));
+    this.#keepPeople(now);
+    // Besides: a pull, what is asked for the list, and what is of people.
+    const beside = this.#asked.size + (this.people.isKept ? 4 : 2);
+    const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - beside));
     for (const queued of this.outbox.due(now, domain, window)) {
       const number = this.#takeNumber();
       this.outbox.sent(number, queued);
@@ -481,6 +541,25 @@ export class Machine {
     if (all === this.#toldList) return;
     this.#toldList = all;
     this.#act({ do: "list" });
+  }
+
+  /** Asks for what is wanted of people, and tells that the contacts have changed. */
+  #keepPeople(now: number): void {
+    let order = this.people.order(now);
+    for (; order !== undefined; order = this.people.order(now)) {
+      if (order.order === "presence") {
+        const { show, status } = order;
+        this.#ask(now, clientFrame("presence", { number: PRESENCE_NUMBER, show, status }));
+      } else {
+        const { after, since, count } = order;
+        const fields = { number: CONTACTS_NUMBER, after, since, count };
+        this.#ask(now, clientFrame("contacts", fields));
+      }
+    }
+    const { contacts } = this.people;
+    if (contacts === this.#toldContacts) return;
+    this.#toldContacts = contacts;
+    this.#act({ do: "contacts" });
   }
 
   // ---- the connection
@@ -519,6 +598,7 @@ export class Machine {
     this.#session = undefined;
     this.#due = Infinity;
     this.outbox.disconnected();
+    this.people.lost();
     const code = error.code === "closed" ? "closed" : "disconnected";
     this.#asked.lost(new ImError(code)).forEach((told) => this.#act(told));
     this.list.lost();

@@ -40,6 +40,12 @@ export interface ClientOptions {
    * there is no list.
    */
   readonly listMax?: number;
+  /**
+   * Contacts are read and kept right, and presence with them: whoever may see the account sees
+   * that it is online, unless `setPresence` says otherwise. Without it the client is
+   * told nothing of people, and shown to nobody.
+   */
+  readonly people?: boolean;
   /** What makes a connection: the browser's `WebSocket`. */
   readonly webSocket?: new (url: string, protocols: string[]) => WebSocketLike;
   /** The time in milliseconds, and timers: the browser's. */

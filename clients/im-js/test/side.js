@@ -52,7 +52,7 @@ export class Side {
   constructor(settings = {}, remembered = { last: undefined, queue: [] }) {
     const usual = {
       account: "ann", device: "web", silenceS: 50, methods: ["none"], renewsToken: false,
-      queue: { messagesMax: 10, bytesMax: 1_000 }, listMax: 0, random: () => 0.5,
+      queue: { messagesMax: 10, bytesMax: 1_000 }, listMax: 0, people: false, random: () => 0.5,
     };
     this.machine = new Machine({ ...usual, ...settings }, remembered);
   }
@@ -103,6 +103,20 @@ export class Side {
       case "failed":
         this.told.push(`failed ${action.error.code}`);
         return;
+      case "contacts":
+        this.told.push("contacts");
+        return;
+      case "contact": {
+        const { address, contact, said } = action.change;
+        this.told.push(`contact ${address} ${contact?.sees ?? "gone"} ${said ?? ""}`.trim());
+        return;
+      }
+      case "presence": {
+        const { address, device, show } = action.presence;
+        this.told.push(`presence ${address}/${device} ${show}`);
+        return;
+      }
+      case "done":
       case "history":
       case "changed":
       case "members":
