@@ -3,7 +3,11 @@ between IM and XMPP, whose devices are slixmpp's."""
 
 import asyncio
 import json
+import os
+import shutil
+import subprocess
 
+import fixture
 from fixture import DEADLINE_S, Case, poll, run
 from im.terminal import Terminal
 from im.wire import Device, schema
@@ -11,6 +15,8 @@ from xmpp.people import together
 from xmpp.test_people import Friends
 
 VERBS = ("set", "remove", "befriend", "request", "cancel", "accept", "refuse", "block", "unblock")
+LIBRARY = os.path.join(fixture.ROOT, "clients", "chat-page", "public", "chat", "im")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "people.mjs")
 NONE, PENDING, SUBSCRIBED = 0, 1, 2
 ONLINE, TALKATIVE, AWAY, LONG_AWAY, BUSY, OFFLINE = range(1, 7)
 
@@ -357,6 +363,23 @@ class BetweenProtocols(Friends):
         self.assertEqual(item["groups"], ["chess"])
         await self.im(phone.order, self.his, "remove")
         await ann.item(self.his, "remove")
+
+
+class Library(Case):
+    CHANGES = {"listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
+
+    def test_two_people_with_the_browsers_library_become_friends_and_see_each_other(self):
+        node = shutil.which("node")
+        if not node:
+            self.skipTest("node could not be installed: THE LIBRARY WAS NOT TRIED")
+        host, port = self.server.ports["im-ws"]
+        done = subprocess.run([node, SCRIPT, LIBRARY, f"ws://{host}:{port}/im"],
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout), {
+            "friend": "bob@localhost", "greeting": "it is ann", "device": "web",
+            "status": "back at two", "name": "Annie", "groups": ["work"],
+            "full": "unknown_account"})
 
 
 class Tools(Terminal):

@@ -53,6 +53,8 @@ function resultOf(asked, frame, account) {
                 messages.reverse();
             return { do: "history", ask, result: { messages, hasMore: frame.fields.more } };
         }
+        case "done":
+            return { do: "done", ask, result: undefined };
         case "changed": {
             const { group, id, seq, at_ms } = frame.fields;
             return { do: "changed", ask, result: { group, id, seq: exact(seq), at: exact(at_ms) } };

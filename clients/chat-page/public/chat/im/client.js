@@ -14,6 +14,7 @@ import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
 import { ImError } from "./words.js";
+import { STATUS_BYTES_MAX } from "./contact.js";
 /** One device of an account. */
 export class Client {
     account;
@@ -45,6 +46,7 @@ export class Client {
         const settings = {
             account: options.account,
             device: this.device,
+            people: options.people ?? false,
             silenceS: options.silenceS ?? 50,
             methods: loginMethods(options),
             renewsToken: typeof options.token === "function",
@@ -60,6 +62,21 @@ export class Client {
     /** How far it is. */
     get state() {
         return this.#machine.state;
+    }
+    /**
+     * Whom the account knows, by their addresses, with the option `people`. Read when the client
+     * comes in, and kept right while it is connected. The same array until something changes.
+     */
+    get contacts() {
+        return this.#machine.people.contacts;
+    }
+    /** All of the contacts have been read since the client came in. */
+    get areContactsWhole() {
+        return this.#machine.people.isWhole;
+    }
+    /** How somebody is there, on each device on which it is. Nobody is while one is not connected. */
+    presence(address) {
+        return this.#machine.people.presence(address);
     }
     /** What was said and is not stored yet, oldest first. */
     get queue() {
@@ -222,6 +239,28 @@ export class Client {
         }
         throw new ImError("busy");
     }
+    /**
+     * Wants something of a contact (IM 8.7). Resolves when it is stored, and what is so already is
+     * done; rejects with `unknown_account`, `contacts_full`, `blocked` and as IM 8.2 says. Needs a
+     * connection.
+     */
+    changeContact(contact, verb, options = {}) {
+        const { name = "", groups = [], greeting = "" } = options;
+        const order = { contact, verb, name, groups, greeting };
+        return this.#ask((machine, now, ask) => machine.contact(now, ask, order));
+    }
+    /**
+     * Is there so from now on, also after the connection was lost; `offline`: is seen by nobody, and
+     * sees nobody. Without it a client with the option `people` is `online`. Throws `invalid` where
+     * the option is not given, and `too_large` where the status is.
+     */
+    setPresence(show, status = "") {
+        if (!this.#machine.people.isKept)
+            throw new ImError("invalid", "the option `people`");
+        if (utf8(status).length > STATUS_BYTES_MAX)
+            throw new ImError("too_large");
+        this.#work((machine, now) => machine.present(now, { show, status }));
+    }
     #ask(step) {
         this.#asks += 1;
         const ask = this.#asks;
@@ -270,6 +309,12 @@ export class Client {
             case "state":
                 this.#settleConnects(action.state);
                 return this.#emit("state", action.state);
+            case "contacts":
+                return this.#emit("contacts", this.contacts);
+            case "contact":
+                return this.#emit("contact", action.change);
+            case "presence":
+                return this.#emit("presence", action.presence);
             case "message":
                 return this.#emit("message", action.message);
             case "event":
@@ -286,6 +331,7 @@ export class Client {
                 this.#sends.delete(queued.clientId);
                 return this.#emit("failed", { queued, error });
             }
+            case "done":
             case "history":
             case "changed":
             case "members":

@@ -51,6 +51,30 @@ const CONVERSATION = {
     hidden: bool(10),
     draft: string(11),
 };
+const CONTACT = {
+    address: string(1),
+    listed: bool(2),
+    name: string(3),
+    groups: strings(4),
+    sees: uint32(5),
+    seen: uint32(6),
+    approved: bool(7),
+    greeting: string(8),
+    blocked: bool(9),
+    version: uint64(10),
+};
+/** A contact has changed. */
+const CONTACT_CHANGED = { contact: one(1, CONTACT), said: uint32(2) };
+/** How somebody is there. */
+const PRESENCE = { from: string(1), device: string(2), show: uint32(3), status: string(4) };
+const CONTACTS_PAGE = {
+    number: uint32(1),
+    anew: bool(2),
+    since: uint64(3),
+    upto: uint64(4),
+    contacts: many(5, CONTACT),
+    more: bool(6),
+};
 const LOGIN = {
     name: string(1),
     device: string(2),
@@ -102,8 +126,19 @@ export const CLIENT_FRAME = {
         with: string(2),
         before: uint64(3),
         count: uint32(4),
+        groups: bool(5),
     }),
     recall: one(14, { number: uint32(1), with: string(2), seq: uint64(3) }),
+    contacts: one(15, { number: uint32(1), after: uint64(2), since: uint64(3), count: uint32(4) }),
+    contact: one(16, {
+        number: uint32(1),
+        contact: string(2),
+        verb: uint32(3),
+        name: string(4),
+        groups: strings(5),
+        greeting: string(6),
+    }),
+    presence: one(17, { number: uint32(1), show: uint32(2), status: string(3) }),
 };
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
@@ -172,6 +207,10 @@ export const SERVER_FRAME = {
         conversations: many(3, CONVERSATION),
         more: bool(4),
     }),
+    contacts: one(18, CONTACTS_PAGE),
+    done: one(19, { number: uint32(1) }),
+    contact: one(20, CONTACT_CHANGED),
+    presence: one(21, PRESENCE),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */
 export function clientFrame(kind, given = {}) {

@@ -6,3 +6,4 @@ export { isGroup } from "./group.js";
 export { RECALLED } from "./message.js";
 export { MemoryStorage } from "./storage.js";
 export { ImError, OWN_WORDS } from "./words.js";
+export { areFriends, STATUS_BYTES_MAX } from "./contact.js";

@@ -26,8 +26,13 @@ import { contentBytes, contentFields, exact, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
+import { contactVerbNumber } from "./contact.js";
+import { People } from "./people.js";
 /** Time for the connection and the login, milliseconds. */
 const CONNECT_MS = 20_000;
+/** Numbers of what is asked of contacts, and said of presence: no other request has them. */
+const CONTACTS_NUMBER = 0xffff_fffd;
+const PRESENCE_NUMBER = 0xffff_fffc;
 /** Requests under way at once, if the server allows as many. */
 const WINDOW_MAX = 64;
 /** Own messages whose place in the inbox may still be pulled. */
@@ -46,9 +51,13 @@ export class Machine {
     #asked = new Asks();
     /** Client ids of own messages that were told when they were stored. */
     #ownTold = new Set();
+    /** The account's contacts and who is there, kept right while it is connected. */
+    people;
     #state = { name: "idle" };
     #phase = "idle";
     #link = 0;
+    /** The contacts as they were told last. */
+    #toldContacts;
     #deframer = new Deframer(SERVER_FRAME_BYTES_MAX);
     #keepalive = new Keepalive();
     /** When the connection must stand, or the next one is opened. */
@@ -70,6 +79,8 @@ export class Machine {
         this.#toldList = this.list.all;
         this.#backoff = new Backoff(settings.random);
         this.#last = remembered.last;
+        this.people = new People(settings.people);
+        this.#toldContacts = this.people.contacts;
     }
     get state() {
         return this.#state;
@@ -80,6 +91,9 @@ export class Machine {
     }
     /** When {@link wake} is to be called, if nothing happens before. */
     get wakeAt() {
+        return Math.min(this.#wakeAt, this.people.wakeAt);
+    }
+    get #wakeAt() {
         const session = this.#session;
         if (session === undefined)
             return this.#due;
@@ -129,6 +143,20 @@ export class Machine {
         const from = BigInt(after ?? before);
         const backwards = after === undefined;
         this.#ask(now, clientFrame("history", { number, with: peer, from, backwards, count }));
+    }
+    /** Wants something of a contact; answered under this number. */
+    contact(now, ask, order) {
+        const number = this.#asks({ do: "done", ask });
+        if (number === undefined)
+            return;
+        const { contact, name, groups, greeting } = order;
+        const fields = { contact, verb: contactVerbNumber(order.verb), name, greeting };
+        this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
+    }
+    /** Is there so, now and after each time that it comes in. */
+    present(now, own) {
+        this.people.says(own);
+        this.#pump(now);
     }
     /** Makes a group, or changes one; answered under this number. */
     order(now, ask, order) {
@@ -254,6 +282,11 @@ export class Machine {
             }
             case "failed":
                 return this.#failed(now, frame.fields);
+            case "contacts":
+            case "contact":
+            case "presence":
+            case "done":
+                return this.#takeOfPeople(frame, account);
             case "message": {
                 const { place, entry } = placedMessage(frame.fields, account);
                 return this.#tell(follower.comes(now, place, entry));
@@ -323,8 +356,60 @@ export class Machine {
         this.#due = Infinity;
         this.#keepalive.begin(now, fields.silence_s * 1_000);
         this.#keepLast();
+        this.people.online();
         this.#tellState({ name: "online", account, isInStep: follower.isInStep });
         this.#refuseLarge(this.outbox.queued);
+    }
+    // ---- people
+    #takeOfPeople(frame, account) {
+        switch (frame.kind) {
+            case "contacts":
+                if (frame.fields.number === CONTACTS_NUMBER)
+                    this.people.page(frame.fields);
+                return;
+            case "contact": {
+                const change = this.people.changed(frame.fields);
+                return change && this.#act({ do: "contact", change });
+            }
+            case "presence":
+                return this.#act({ do: "presence", presence: this.people.told(frame.fields) });
+            case "done": {
+                if (frame.fields.number === PRESENCE_NUMBER)
+                    return this.people.isThere();
+                const answer = this.#asked.answered(frame, account);
+                return answer && this.#act(answer);
+            }
+        }
+    }
+    /** Whether it was about people that the server did not do what was asked. */
+    #failedOfPeople(now, number, asksAgain) {
+        if (number === CONTACTS_NUMBER)
+            this.people.failed(now, "contacts", asksAgain);
+        else if (number === PRESENCE_NUMBER)
+            this.people.failed(now, "presence", asksAgain);
+        else
+            return false;
+        return true;
+    }
+    /** Asks for what is wanted of people, and tells that the contacts have changed. */
+    #keepPeople(now) {
+        let order = this.people.order(now);
+        for (; order !== undefined; order = this.people.order(now)) {
+            if (order.order === "presence") {
+                const { show, status } = order;
+                this.#ask(now, clientFrame("presence", { number: PRESENCE_NUMBER, show, status }));
+            }
+            else {
+                const { after, since, count } = order;
+                const fields = { number: CONTACTS_NUMBER, after, since, count };
+                this.#ask(now, clientFrame("contacts", fields));
+            }
+        }
+        const { contacts } = this.people;
+        if (contacts === this.#toldContacts)
+            return;
+        this.#toldContacts = contacts;
+        this.#act({ do: "contacts" });
     }
     /** Gives up what is larger than this server allows: a frame of it would end the connection. */
     #refuseLarge(messages) {
@@ -360,6 +445,8 @@ export class Machine {
     }
     #failed(now, fields) {
         const { error, asksAgain } = faultOf(fields.fault, fields.word);
+        if (this.#failedOfPeople(now, fields.number, asksAgain))
+            return;
         const told = this.#asked.refused(fields.number, error);
         if (fields.number === PULL_NUMBER) {
             this.#session?.follower.pullFailed(now);
@@ -454,6 +541,7 @@ export class Machine {
             const [client_id, content] = [unhex(queued.clientId), contentFields(queued)];
             this.#ask(now, clientFrame("send", { number, to: queued.to, client_id, content }));
         }
+        this.#keepPeople(now);
         const { isInStep } = follower;
         const told = this.#state.name === "online" && this.#state.isInStep;
         if (told !== isInStep)
@@ -503,6 +591,7 @@ export class Machine {
         this.#session = undefined;
         this.#due = Infinity;
         this.outbox.disconnected();
+        this.people.lost();
         const code = error.code === "closed" ? "closed" : "disconnected";
         this.#asked.lost(new ImError(code)).forEach((told) => this.#act(told));
         this.list.lost();

@@ -46,6 +46,8 @@ const FAULTS = {
     12: ["unchanged", false],
     13: ["unknown_message", false],
     14: ["too_late", false],
+    17: ["contacts_full", false],
+    18: ["blocked", false],
 };
 /** What this library says besides the wire's words. */
 export const OWN_WORDS = {
@@ -94,6 +96,8 @@ const MEANINGS = {
     unchanged: "it is so already",
     unknown_message: "there is no such message of yours",
     too_late: "the message is too old to be called back",
+    contacts_full: "you may not have so many contacts",
+    blocked: "you have blocked whom it is for",
     invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 /** A fault of the server, of the connection, or of what was asked. */
