@@ -74,6 +74,7 @@ impl MqttMemory {
         direction: TraceDirection,
     ) -> Decoded<'a> {
         let kind = packet.kind();
+        let name = kind.name().to_ascii_uppercase();
         let fields = Fields::default();
         let fields = match packet {
             Packet::Connect(connect) => {
@@ -86,7 +87,7 @@ impl MqttMemory {
             ),
             Packet::Publish(publish) => {
                 let fields = self.publish(publish, direction);
-                return Decoded::new(kind.name(), bytes, fields).with(publish.payload);
+                return Decoded::new(name, bytes, fields).with(publish.payload);
             }
             Packet::Puback(ack)
             | Packet::Pubrec(ack)
@@ -111,7 +112,7 @@ impl MqttMemory {
             Packet::Disconnect(it) => properties(reason(fields, kind, it.reason), it.properties),
             Packet::Auth(it) => properties(reason(fields, kind, it.reason), it.properties),
         };
-        Decoded::new(kind.name(), bytes, fields)
+        Decoded::new(name, bytes, fields)
     }
 
     fn publish(&mut self, publish: &Publish<'_>, direction: TraceDirection) -> Fields {
