@@ -6,7 +6,7 @@
 
 import { stream, withQuery } from './api.js';
 import { h, put, say, set } from './dom.js';
-import { badge, button, card, field, name, number, why } from './show.js';
+import { badge, button, field, name, number, why } from './show.js';
 
 /** Events that are kept, for the file too. The oldest make room. */
 const KEPT_MAX = 5_000;
