@@ -112,16 +112,9 @@ export class ListPanel {
         const { last, unread, isPinned, isMuted } = conversation;
         const word = (it) => wordOf(this.#language, it);
         button.title = last === undefined ? "" : timeOf(this.#language, last.at, Date.now());
-        const marks = made("span", "", "marks");
-        const mark = (sign, name) => {
-            const seen = made("span", sign);
-            seen.setAttribute("aria-hidden", "true");
-            marks.append(seen, made("span", ` ${name} `, "unseen"));
-        };
-        if (isPinned)
-            mark("📌", word("pinned"));
-        if (isMuted)
-            mark("🔕", word("muted"));
+        // Words, and no signs: not every machine has those.
+        const kept = [...(isPinned ? [word("pinned")] : []), ...(isMuted ? [word("silent")] : [])];
+        const marks = made("span", kept.join(" · "), "marks");
         if (unread > 0) {
             const count = countOf(unread, unread >= UNREAD_MAX);
             const badge = made("span", count, "unread", ...(isMuted ? ["muted"] : []));
