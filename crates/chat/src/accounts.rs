@@ -37,7 +37,7 @@ pub(crate) enum Waiter {
     /// Whoever wants something of it as a contact.
     Contact(Box<crate::people::Wanting>),
     /// Whoever reads what was said with it.
-    History(Box<crate::reads::HistoryAsked>),
+    History(Box<crate::reads::PartnerAsked>),
     /// Whoever asks something of the conversation with it.
     Conversation(Box<crate::conversations::changes::Asked>),
     /// Whoever calls back what it said to it.

@@ -69,6 +69,9 @@ impl Service for Chat {
             ChatRequest::History { session, number, range } => {
                 self.history(now, from, (session, number), range, fx);
             }
+            ChatRequest::Archive { session, number, range } => {
+                self.archive(now, from, (session, number), range, fx);
+            }
             ChatRequest::Read { session, number, with, upto } => {
                 self.wish(now, from, (session, number), (&with, Wish::Read(upto)), fx);
             }

@@ -188,6 +188,7 @@ counters! {
         Pulled "chat_pulled_total" "Messages pulled from inboxes.";
         GroupChanges "chat_group_changes_total" "Changes of groups stored.";
         HistoryRead "chat_history_total" "Messages read from conversations.";
+        ArchiveRead "chat_archive_total" "Messages read from archives.";
         MembersRead "chat_members_total" "Members of groups told in lists of them.";
         Invalid "chat_invalid_total" "Requests that a protocol's machine found to make no sense.";
         CursorsMoved "chat_cursors_moved_total" "Times an account had read further than before.";

@@ -36,7 +36,7 @@ const LOOK_COUNT_MAX: usize = 64;
 const LOOK_BYTES_MAX: usize = 256 * 1024;
 
 /// How much earlier than its message a reference may seem to be, seconds: clocks are set.
-const CLOCK_SLACK_S: u32 = 60;
+pub(crate) const CLOCK_SLACK_S: u32 = 60;
 
 /// What a start found, in its order, and behind it what has been stored since.
 #[derive(Default)]

@@ -7,8 +7,11 @@
 //! Pull ─► references (this shard) ─► ranges, a question a shard ─► messages ─► Page
 //! History ─► the partner's account ─► one range ──────────────────► messages ─► History
 //! ```
+//! An archive is read by parts of either ([`archive`]).
+//!
 //! Invariant: a page has everything up to its `upto` that is still there, and nothing twice.
 
+mod archive;
 pub(crate) mod fetching;
 
 use crate::accounts::{Waiter, fault_of};
@@ -21,11 +24,12 @@ use crate::send::conversation_of;
 use crate::sessions::Requester;
 use crate::word::{ChatWord, Fetched, Range, weight};
 use crate::{Chat, Effects};
+use archive::Archive;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ConversationsPage, HistoryPage, HistoryRange, InboxEvent,
-    InboxPage, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX,
+    ArchivePage, ArchiveRange, ChatDelivery, ChatFault, ChatMessage, ConversationsPage,
+    HistoryPage, HistoryRange, InboxEvent, InboxPage, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
@@ -42,10 +46,16 @@ pub(crate) const READINGS_MAX: usize = 65_536;
 const READINGS_A_SESSION_MAX: u8 = 4;
 
 /// A part of a conversation is wanted whose partner is being found.
-pub(crate) struct HistoryAsked {
+pub(crate) struct PartnerAsked {
     reader: Requester,
     inbox: TimelineId,
-    range: Box<HistoryRange>,
+    wanted: Asked,
+}
+
+/// As what it is wanted.
+enum Asked {
+    History(Box<HistoryRange>),
+    Archive(Box<ArchiveRange>),
 }
 
 /// Something that is being read for a device.
@@ -64,6 +74,8 @@ pub(crate) enum Wanted {
     Conversations(Listed),
     /// A part of a conversation.
     History,
+    /// A part of the account's archive.
+    Archive(Archive),
 }
 
 impl Chat {
@@ -105,12 +117,14 @@ impl Chat {
 
     /// References of an inbox were read: their messages are fetched.
     pub(crate) fn inbox_read(&mut self, now: Now, number: u64, result: Answered, fx: &mut Effects) {
-        let Some(reading) = self.readings.at_mut(number) else { return };
-        let Wanted::Inbox { entries, .. } = &mut reading.what else { return };
         let page = match result {
             Ok(Done::Page(page)) => page,
             Ok(_) => return self.reading_fails(number, ChatFault::StoreFailed, fx),
             Err(error) => return self.reading_fails(number, fault_of(error), fx),
+        };
+        let Some(reading) = self.readings.at_mut(number) else { return };
+        let Wanted::Inbox { entries, .. } = &mut reading.what else {
+            return self.archive_read(number, &page, fx);
         };
         *entries = entries_of(&page);
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
@@ -149,7 +163,8 @@ impl Chat {
                 fx,
             );
         }
-        let asked = Box::new(HistoryAsked { reader, inbox: asker.inbox, range });
+        let (inbox, wanted) = (asker.inbox, Asked::History(range));
+        let asked = Box::new(PartnerAsked { reader, inbox, wanted });
         self.find_account(now, &with, None, Waiter::History(asked), fx);
     }
 
@@ -157,11 +172,18 @@ impl Chat {
     pub(crate) fn partner_found(
         &mut self,
         now: Now,
-        asked: HistoryAsked,
+        asked: PartnerAsked,
         (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let HistoryAsked { reader, inbox, range } = asked;
+        let PartnerAsked { reader, inbox, wanted } = asked;
+        let range = match wanted {
+            Asked::History(range) => range,
+            Asked::Archive(range) => {
+                let who = (reader, inbox);
+                return self.archive_partner_found(who, range, (with, partner), fx);
+            }
+        };
         let id = match partner {
             Ok(id) => id,
             Err(fault) => return self.read_fails(reader, fault, fx),
@@ -245,7 +267,10 @@ impl Chat {
         reading.fetched.more |= part.more;
         reading.left -= 1;
         if reading.left == 0 {
-            self.end_reading(number, fx);
+            match reading.what {
+                Wanted::Archive(_) => self.archive_fetched(number, fx),
+                _ => self.end_reading(number, fx),
+            }
         }
     }
 
@@ -264,6 +289,11 @@ impl Chat {
                     messages,
                     more: fetched.more,
                 }))
+            }
+            Wanted::Archive(archive) => {
+                let (messages, goes_on) = archive.page(fetched);
+                fx.counters.count_by(ChatCounter::ArchiveRead, messages.len() as u64);
+                ChatDelivery::Archive(Box::new(ArchivePage { number, messages, goes_on }))
             }
             Wanted::Conversations(listed) => {
                 let Listed { upto, more, .. } = listed;

@@ -11,11 +11,13 @@
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 
+mod archive;
 mod conversation;
 mod group;
 mod members;
 mod people;
 
+pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
 pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
@@ -132,6 +134,16 @@ pub enum ChatRequest {
         number: u32,
         /// Which part of which conversation.
         range: Box<HistoryRange>,
+    },
+    /// What the account has said and heard, of one conversation or of all those of two. Answered by
+    /// `Archive` or `Failed`.
+    Archive {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// Which part of it.
+        range: Box<ArchiveRange>,
     },
     /// The account has read a conversation up to a place that its inbox has. Answered by `Read` or
     /// `Failed`.
@@ -421,6 +433,8 @@ pub enum ChatDelivery {
     Page(Box<InboxPage>),
     /// A part of a conversation.
     History(Box<HistoryPage>),
+    /// A part of the account's archive.
+    Archive(Box<ArchivePage>),
     /// An account's contacts, or those of them that changed.
     Contacts(Box<ContactList>),
     /// A part of them.

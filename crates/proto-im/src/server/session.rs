@@ -185,6 +185,7 @@ impl Session {
             }
             ChatDelivery::Bound { .. }
             | ChatDelivery::Standing { .. }
+            | ChatDelivery::Archive(_)
             | ChatDelivery::Contacts(_) => {
                 return Err(unexpected("an answer to what a device of IM does not ask"));
             }

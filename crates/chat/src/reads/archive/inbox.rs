@@ -1,0 +1,304 @@
+//! The archive of all that an account has said and heard: its inbox, gone through.
+//!
+//! ```text
+//! each bound: an id is looked for among the entries, a time searched for ─► lower, upper
+//!   ─► entries between them, slice by slice: those that match ─► their messages ─► a page
+//! ```
+//! Labels alone are read until it is known which messages are wanted. What matches may be far apart
+//! (an inbox has cursors, settings and groups, too), so a request looks through so many entries and
+//! no more, and says where to go on. It reads nothing itself: it says what is to be read, and is
+//! shown it. Invariant: what it finds is in the order of the inbox, and nothing that matches
+//! between two pages is left out.
+
+use super::search::{Look, Search};
+use crate::entry::Entry;
+use crate::envelope::time_of;
+use crate::label::{EntryLabel, Pointer};
+use crate::outbox::left::CLOCK_SLACK_S;
+use crate::word::Fetched;
+use model::chat::{ArchiveId, ArchiveRange, ChatFault, ChatMessage, PAGE_BYTES_MAX};
+use model::ports::log::Page;
+use model::timeline::{Placed, Seq, TimelineId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Entries at the end that are looked at first, wherever something may be.
+const END_ENTRIES: usize = 128;
+/// Entries that are read of a place in the middle: of these, the first that is not damaged counts.
+const MIDDLE_ENTRIES: usize = 4;
+/// Entries that are read at once at most.
+const SLICE_ENTRIES: usize = 1_024;
+
+/// How long after it was said something may come into an inbox, seconds: as long as a server is
+/// away. What came later is not found by `until_ms` alone.
+const LATE_S: u64 = 86_400;
+
+/// A part of the inbox that is to be read: where from, whether backwards, how many.
+pub(super) type Part = (Seq, bool, usize);
+
+/// The archive of an account, on the way to a page.
+pub(crate) struct InboxArchive {
+    range: Box<ArchiveRange>,
+    count: usize,
+    /// Bounds that are not known yet; the last is being found.
+    bounds: Vec<(Bound, Finding)>,
+    /// What is wanted is behind this place, and before that.
+    lower: Seq,
+    upper: Seq,
+    /// Entries that may still be looked through.
+    left: usize,
+    walk: Walk,
+    /// Messages that match, in the direction of the walk.
+    found: Vec<(Seq, ArchiveId, Pointer)>,
+    bytes: usize,
+    /// There may be more, behind this one.
+    goes_on: Option<ArchiveId>,
+}
+
+/// Something that bounds what is wanted, or is wanted itself.
+#[derive(Clone, Copy)]
+enum Bound {
+    After(ArchiveId),
+    Before(ArchiveId),
+    Named(ArchiveId),
+    Since,
+    Until,
+}
+
+/// How the place of a bound is found.
+enum Finding {
+    /// By its time.
+    By(Search),
+    /// Entry by entry from this place on: an id, whose time was found.
+    From(Seq),
+}
+
+/// Where the walk is.
+enum Walk {
+    /// It has not begun.
+    Not,
+    /// What comes next, and how many entries are read at once.
+    At(Seq, usize),
+    Over,
+}
+
+impl InboxArchive {
+    /// At most `count` messages are wanted, and so many entries may be looked through.
+    pub(super) fn new(range: Box<ArchiveRange>, count: usize, entries_max: usize) -> InboxArchive {
+        let ids = |ids: &[ArchiveId], to: fn(ArchiveId) -> Bound| -> Vec<Bound> {
+            ids.iter().copied().map(to).collect()
+        };
+        let mut bounds = ids(&range.named, Bound::Named);
+        bounds.extend((range.until_ms < u64::MAX).then_some(Bound::Until));
+        bounds.extend((range.since_ms > 0).then_some(Bound::Since));
+        bounds.extend(ids(&range.before, Bound::Before));
+        bounds.extend(ids(&range.after, Bound::After));
+        let begun = |bound: Bound| (bound, Finding::By(Search::new(bound.time_s(&range))));
+        let bounds = bounds.into_iter().map(begun).collect();
+        InboxArchive {
+            range,
+            count,
+            bounds,
+            lower: 0,
+            upper: Seq::MAX,
+            left: entries_max,
+            walk: Walk::Not,
+            found: Vec::new(),
+            bytes: 0,
+            goes_on: None,
+        }
+    }
+
+    /// What is to be read of the inbox next; none: it is known which messages are wanted.
+    pub(super) fn part(&mut self) -> Option<Part> {
+        if let Some((_, finding)) = self.bounds.last() {
+            return Some(match finding {
+                Finding::From(from) => (*from, false, SLICE_ENTRIES),
+                Finding::By(search) => match search.look() {
+                    Some(Look::From(from)) => (from.saturating_sub(1), false, MIDDLE_ENTRIES),
+                    Some(Look::End) | None => (Seq::MAX, true, END_ENTRIES),
+                },
+            });
+        }
+        if matches!(self.walk, Walk::Not) {
+            self.begin_walk();
+        }
+        match self.walk {
+            Walk::At(from, slice) => Some((from, self.range.backwards, slice)),
+            Walk::Not | Walk::Over => None,
+        }
+    }
+
+    /// All bounds are known.
+    fn begin_walk(&mut self) {
+        let is_empty = self.lower.saturating_add(1) >= self.upper;
+        self.walk = Walk::Over;
+        if !self.range.named.is_empty() {
+            let (lower, upper) = (self.lower, self.upper);
+            let range = &self.range;
+            self.found.retain(|(seq, id, _)| {
+                *seq > lower && *seq < upper && range.has_time(time_of(id.number))
+            });
+            self.found.sort_unstable_by_key(|(seq, ..)| *seq);
+            self.found.dedup_by_key(|(seq, ..)| *seq);
+        } else if !is_empty {
+            let from = if self.range.backwards { self.upper } else { self.lower };
+            self.walk = Walk::At(from, (2 * self.count).clamp(16, SLICE_ENTRIES));
+        }
+    }
+
+    /// What was read.
+    pub(super) fn sees(&mut self, page: &Page) -> Result<(), ChatFault> {
+        match self.bounds.pop() {
+            Some((bound, finding)) => self.sees_bound(page, bound, finding),
+            None => {
+                self.walks(page);
+                Ok(())
+            }
+        }
+    }
+
+    fn sees_bound(&mut self, page: &Page, bound: Bound, finding: Finding) -> Result<(), ChatFault> {
+        // Whichever part it was looked for in, it may be there.
+        let mut all = page.messages.iter().filter_map(|placed| Some((placed.seq, id_of(placed)?)));
+        if let Some((place, (id, pointer))) = all.find(|(_, (id, _))| Some(*id) == bound.id()) {
+            self.bound_is(bound, place);
+            if matches!(bound, Bound::Named(_)) {
+                self.found.push((place, id, pointer));
+            }
+            return Ok(());
+        }
+        match finding {
+            Finding::By(mut search) => {
+                let times = page.messages.iter();
+                search.sees(times.map(|placed| (placed.seq, u64::from(placed.message.at_s))));
+                let place = search.place();
+                match (search.look(), bound.id()) {
+                    (Some(_), _) => self.bounds.push((bound, Finding::By(search))),
+                    (None, Some(_)) => self.bounds.push((bound, Finding::From(place - 1))),
+                    (None, None) => self.bound_is(bound, place),
+                }
+            }
+            Finding::From(_) => {
+                self.left = self.left.saturating_sub(page.messages.len() + page.damaged.len());
+                let next = end_of(page, false).filter(|_| page.more && self.left > 0);
+                let next = next.ok_or(ChatFault::UnknownMessage)?;
+                self.bounds.push((bound, Finding::From(next)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of a bound is known; of a time, that of the first that is not before it.
+    fn bound_is(&mut self, bound: Bound, place: Seq) {
+        match bound {
+            Bound::After(_) => self.lower = self.lower.max(place),
+            Bound::Since => self.lower = self.lower.max(place - 1),
+            Bound::Before(_) | Bound::Until => self.upper = self.upper.min(place),
+            Bound::Named(_) => {}
+        }
+    }
+
+    fn walks(&mut self, page: &Page) {
+        let Walk::At(_, slice) = self.walk else { return };
+        self.walk = Walk::Over;
+        for placed in &page.messages {
+            if placed.seq <= self.lower || placed.seq >= self.upper {
+                return;
+            }
+            self.left = self.left.saturating_sub(1);
+            let Some((id, pointer)) = id_of(placed) else { continue };
+            if is_of_two(placed) && self.range.has_time(time_of(id.number)) {
+                let is_full = self.found.len() >= self.count;
+                let bytes = pointer.bytes as usize;
+                if is_full || self.bytes > 0 && self.bytes + bytes > PAGE_BYTES_MAX {
+                    self.goes_on = self.found.last().map(|(_, last, _)| *last);
+                    return;
+                }
+                self.bytes += bytes;
+                self.found.push((placed.seq, id, pointer));
+            }
+            if self.left == 0 {
+                self.goes_on = Some(id);
+                return;
+            }
+        }
+        if let Some(next) = end_of(page, self.range.backwards).filter(|_| page.more) {
+            self.walk = Walk::At(next, (2 * slice).min(SLICE_ENTRIES));
+        }
+    }
+
+    /// References of the messages that are wanted.
+    pub(super) fn wanted(&self) -> Vec<Pointer> {
+        self.found.iter().map(|(_, _, pointer)| *pointer).collect()
+    }
+
+    /// Those messages, in the order of the inbox, and where it goes on.
+    pub(super) fn page(mut self, fetched: Fetched) -> (Vec<Arc<ChatMessage>>, Option<ArchiveId>) {
+        let at = |(conversation, message): (TimelineId, Arc<ChatMessage>)| {
+            ((conversation, message.seq), message)
+        };
+        let messages: BTreeMap<_, _> = fetched.messages.into_iter().map(at).collect();
+        let mut page = Vec::with_capacity(self.found.len());
+        for (_, id, Pointer { conversation, seq, .. }) in &self.found {
+            // No more was wanted than a page holds, so nothing of it should be cut off.
+            let is_unread =
+                fetched.unread.iter().any(|(of, from)| of == conversation && seq >= from);
+            if is_unread && !page.is_empty() {
+                self.goes_on = page.last().map(|last: &Arc<ChatMessage>| ArchiveId::of(last));
+                break;
+            }
+            let message = messages.get(&(*conversation, *seq));
+            page.extend(message.filter(|message| message.id == id.number).cloned());
+        }
+        if self.range.backwards && self.range.named.is_empty() {
+            page.reverse();
+        }
+        (page, self.goes_on)
+    }
+}
+
+impl Bound {
+    /// The id, if it is one.
+    fn id(self) -> Option<ArchiveId> {
+        match self {
+            Bound::After(id) | Bound::Before(id) | Bound::Named(id) => Some(id),
+            Bound::Since | Bound::Until => None,
+        }
+    }
+
+    /// The Unix second before which no entry of the inbox is what is looked for. A message comes
+    /// into an inbox when it was said, or later.
+    fn time_s(self, range: &ArchiveRange) -> u64 {
+        let slack = u64::from(CLOCK_SLACK_S);
+        match self {
+            Bound::After(id) | Bound::Before(id) | Bound::Named(id) => {
+                (time_of(id.number) / 1_000).saturating_sub(slack)
+            }
+            Bound::Since => (range.since_ms / 1_000).saturating_sub(slack),
+            Bound::Until => (range.until_ms / 1_000).saturating_add(LATE_S + slack),
+        }
+    }
+}
+
+/// The message that an entry refers to, if it does.
+fn id_of(placed: &Placed) -> Option<(ArchiveId, Pointer)> {
+    match EntryLabel::decode(&placed.message.label)? {
+        EntryLabel::Reference(pointer) => {
+            Some((ArchiveId { number: placed.message.id, seq: pointer.seq }, pointer))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an entry refers to what two said to each other.
+fn is_of_two(placed: &Placed) -> bool {
+    let entry = Entry::decode(&placed.message);
+    matches!(entry, Some(Entry::Message(_, with)) if !with.is_group())
+}
+
+/// The place that a page ends at, damaged ones included.
+fn end_of(page: &Page, backwards: bool) -> Option<Seq> {
+    let places = page.messages.iter().map(|placed| placed.seq).chain(page.damaged.iter().copied());
+    if backwards { places.min() } else { places.max() }
+}

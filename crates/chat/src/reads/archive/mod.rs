@@ -1,0 +1,208 @@
+//! Archive: what an account has said and heard, with one other or with all.
+//!
+//! ```text
+//! Archive ─► with one other: that account ─► parts of the conversation, where it is at home ─┐
+//!         └► with all: parts of the inbox (this shard) ─► the messages that match ───────────┴► page
+//! ```
+//! Which part is read next is the concern of `inbox` and `conversation`; each request is one
+//! reading, whose parts follow each other until its page is there or its time is over. Invariant:
+//! a page is in the order of its archive, and where the next goes on nothing is left out.
+
+mod conversation;
+mod inbox;
+mod search;
+
+use crate::accounts::Waiter;
+use crate::label::Pointer;
+use crate::log::PendingCall;
+use crate::reads::{Asked, PartnerAsked, Reading, Wanted, ranges_of};
+use crate::send::conversation_of;
+use crate::sessions::Requester;
+use crate::word::{ChatWord, Fetched, Range};
+use crate::{Chat, Effects};
+use base::time::Now;
+use conversation::ConversationArchive;
+use inbox::InboxArchive;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{
+    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, ChatDelivery,
+    ChatFault, ChatMessage, PAGE_BYTES_MAX,
+};
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::ports::log::{Call, Page, Pull, Read};
+use model::timeline::TimelineId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A page that is being made.
+pub(crate) enum Archive {
+    /// Of all there is, by its inbox.
+    Inbox(TimelineId, Box<InboxArchive>),
+    /// Of one conversation.
+    Conversation(TimelineId, Box<ConversationArchive>),
+}
+
+impl Archive {
+    /// Its messages, in the order of the archive, and where it goes on.
+    pub(crate) fn page(self, fetched: Fetched) -> (Vec<Arc<ChatMessage>>, Option<ArchiveId>) {
+        match self {
+            Archive::Inbox(_, it) => it.page(fetched),
+            Archive::Conversation(_, it) => it.page(),
+        }
+    }
+}
+
+impl Chat {
+    /// A device wants a part of its account's archive.
+    pub(crate) fn archive(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        range: Box<ArchiveRange>,
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let reader = Requester { conn: from, session, number };
+        let bounds = range.after.len().max(range.before.len());
+        let is_too_much = bounds > ARCHIVE_BOUNDS_MAX || range.named.len() > ARCHIVE_NAMED_MAX;
+        let fault = match is_too_much {
+            true => Some(ChatFault::Invalid),
+            false => self.may_not_read(reader, range.count),
+        };
+        if let Some(why) = fault {
+            let failed = ChatDelivery::Failed { number, why };
+            return self.answer_session((from, session), failed, fx);
+        }
+        let limits = &self.settings.limits.chat;
+        let count = range.count.min(limits.page_messages_max);
+        let Some(with) = range.with.as_ref().map(|with| with.within(asker.address.domain())) else {
+            let entries_max = limits.archive_entries_max as usize;
+            let archive = InboxArchive::new(range, count.into(), entries_max);
+            return self.begin_archive(reader, Archive::Inbox(asker.inbox, archive.into()), fx);
+        };
+        if with.is_group() {
+            return self.archive_of_nobody(reader, &range, fx);
+        }
+        let (inbox, wanted) = (asker.inbox, Asked::Archive(range));
+        let asked = Box::new(PartnerAsked { reader, inbox, wanted });
+        self.find_account(now, &with, None, Waiter::History(asked), fx);
+    }
+
+    /// The partner of a conversation is known, or why not.
+    pub(super) fn archive_partner_found(
+        &mut self,
+        (reader, inbox): (Requester, TimelineId),
+        range: Box<ArchiveRange>,
+        (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let id = match partner {
+            Ok(id) => id,
+            Err(ChatFault::UnknownAccount) => return self.archive_of_nobody(reader, &range, fx),
+            Err(fault) => return self.read_fails(reader, fault, fx),
+        };
+        let home = self.settings.home;
+        let conversation = conversation_of(home, inbox, with.inbox(home, id));
+        let count = range.count.min(self.settings.limits.chat.page_messages_max);
+        let archive = ConversationArchive::new(conversation, range, count);
+        self.begin_archive(reader, Archive::Conversation(conversation, archive.into()), fx);
+    }
+
+    /// Nothing was ever said there.
+    fn archive_of_nobody(&mut self, reader: Requester, range: &ArchiveRange, fx: &mut Effects) {
+        let ids = [&range.after, &range.before, &range.named];
+        if ids.into_iter().any(|ids| !ids.is_empty()) {
+            return self.read_fails(reader, ChatFault::UnknownMessage, fx);
+        }
+        let Requester { conn, session, number } = reader;
+        self.sessions.ends_to_read((conn, session));
+        let page = ArchivePage { number, messages: Vec::new(), goes_on: None };
+        self.answer_session((conn, session), ChatDelivery::Archive(Box::new(page)), fx);
+    }
+
+    fn begin_archive(&mut self, reader: Requester, archive: Archive, fx: &mut Effects) {
+        let (what, fetched) = (Wanted::Archive(archive), Fetched::default());
+        let number = self.readings.put(Reading { reader, what, left: 0, fetched });
+        self.archive_goes_on(number, fx);
+    }
+
+    /// What is needed next is read, or the page is there.
+    fn archive_goes_on(&mut self, number: u64, fx: &mut Effects) {
+        let Some(reading) = self.readings.at_mut(number) else { return };
+        let Wanted::Archive(archive) = &mut reading.what else { return };
+        match archive {
+            Archive::Inbox(inbox, it) => {
+                if let Some((from, backwards, count_max)) = it.part() {
+                    let (timeline, bytes_max) = (*inbox, PAGE_BYTES_MAX);
+                    let pull = Pull { timeline, from, backwards, count_max, bytes_max };
+                    let read = Call::Read(Read::Pull(pull));
+                    return self.log.ask(PendingCall::Inbox(number), read, fx);
+                }
+                let wanted = it.wanted();
+                self.fetch_found(number, wanted, fx);
+            }
+            Archive::Conversation(conversation, it) => {
+                let (shard, ranges) = (self.settings.shard_at(*conversation), it.ranges());
+                match ranges.is_empty() {
+                    true => self.end_reading(number, fx),
+                    false => self.fetch_parts(number, BTreeMap::from([(shard, ranges)]), fx),
+                }
+            }
+        }
+    }
+
+    fn fetch_found(&mut self, number: u64, mut wanted: Vec<Pointer>, fx: &mut Effects) {
+        let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
+        wanted.sort_unstable();
+        for range in ranges_of(&wanted) {
+            let shard = self.settings.shard_at(range.conversation);
+            by_shard.entry(shard).or_default().push(range);
+        }
+        match by_shard.is_empty() {
+            true => self.end_reading(number, fx),
+            false => self.fetch_parts(number, by_shard, fx),
+        }
+    }
+
+    /// Asks the shards of conversations of two for parts of them.
+    fn fetch_parts(
+        &mut self,
+        number: u64,
+        by_shard: BTreeMap<ShardId, Vec<Range>>,
+        fx: &mut Effects,
+    ) {
+        if let Some(reading) = self.readings.at_mut(number) {
+            reading.left = by_shard.len() as u16;
+        }
+        for (shard, ranges) in by_shard {
+            let (ranges, reader) = (ranges.into(), None);
+            match shard == self.settings.shard {
+                true => self.fetch_since((shard, number), ranges, 0, fx),
+                false => fx.peer_messages.push((shard, ChatWord::Fetch { number, ranges, reader })),
+            }
+        }
+    }
+
+    /// A part of the inbox was read for an archive.
+    pub(super) fn archive_read(&mut self, number: u64, page: &Page, fx: &mut Effects) {
+        let Some(reading) = self.readings.at_mut(number) else { return };
+        let Wanted::Archive(Archive::Inbox(_, it)) = &mut reading.what else { return };
+        match it.sees(page) {
+            Ok(()) => self.archive_goes_on(number, fx),
+            Err(fault) => self.reading_fails(number, fault, fx),
+        }
+    }
+
+    /// Parts of conversations were read for an archive.
+    pub(super) fn archive_fetched(&mut self, number: u64, fx: &mut Effects) {
+        let Some(reading) = self.readings.at_mut(number) else { return };
+        let Wanted::Archive(Archive::Conversation(_, it)) = &mut reading.what else {
+            return self.end_reading(number, fx); // what was found in the inbox
+        };
+        match it.sees(std::mem::take(&mut reading.fetched)) {
+            Ok(()) => self.archive_goes_on(number, fx),
+            Err(fault) => self.reading_fails(number, fault, fx),
+        }
+    }
+}
