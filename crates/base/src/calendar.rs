@@ -1,6 +1,7 @@
-//! Dates of the Gregorian calendar, for file names and results.
+//! Dates of the Gregorian calendar, for file names, results and questions.
 //!
-//! It reads no clock: whoever has a Unix second is told its day and time in UTC.
+//! It reads no clock: whoever has a Unix second is told its day and time in UTC, and the other way
+//! round.
 
 /// `YYYY-MM-DD` of a Unix second, UTC.
 pub fn date(unix_s: u64) -> String {
@@ -21,6 +22,25 @@ pub fn date(unix_s: u64) -> String {
     format!("{year}-{:02}-{:02}", month + 1, days + 1)
 }
 
+/// The Unix day of a date, counted from 0; negative before 1970. `None`: there is no such day.
+pub fn unix_day(year: u16, month: u8, day: u8) -> Option<i64> {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let lengths = [31, 28 + u8::from(is_leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let before = lengths.get(..usize::from(month.checked_sub(1)?))?;
+    let length = lengths.get(before.len())?;
+    if !(1..=*length).contains(&day) {
+        return None;
+    }
+    // Of the years that are over, each fourth had a day more, but for three of four hundreds.
+    let over = i64::from(year) - 1;
+    let days = over * 365 + over.div_euclid(4) - over.div_euclid(100) + over.div_euclid(400);
+    let days = days + before.iter().copied().map(i64::from).sum::<i64>() + i64::from(day) - 1;
+    Some(days - UNIX_BEGINS)
+}
+
+/// Days from the first of the year 1 to the first of 1970.
+const UNIX_BEGINS: i64 = 719_162;
+
 /// `HH:MM` of a Unix second, UTC.
 pub fn hour(unix_s: u64) -> String {
     format!("{:02}:{:02}", unix_s / 3600 % 24, unix_s / 60 % 60)
@@ -39,6 +59,24 @@ mod tests {
         assert_eq!(date(4_107_542_400), "2100-03-01");
         assert_eq!(date(1_767_225_599), "2025-12-31");
         assert_eq!(hour(1_767_225_599), "23:59");
+    }
+
+    #[test]
+    fn days_are_counted_as_they_are_dated() {
+        for day in (0..60_000).chain([2_932_896]) {
+            let text = date(day * 86_400);
+            let mut parts = text.split('-').map(|part| part.parse::<u16>().expect("a number"));
+            let mut next = || parts.next().expect("three parts");
+            let (year, month, of_month) = (next(), next() as u8, next() as u8);
+            assert_eq!(unix_day(year, month, of_month), Some(day as i64), "{text}");
+        }
+        assert_eq!(unix_day(1969, 12, 31), Some(-1));
+        assert_eq!(unix_day(1, 1, 1), Some(-719_162));
+        for (year, month, day) in
+            [(2026, 0, 1), (2026, 13, 1), (2026, 4, 31), (2026, 1, 0), (2025, 2, 29), (1900, 2, 29)]
+        {
+            assert_eq!(unix_day(year, month, day), None);
+        }
     }
 
     #[test]

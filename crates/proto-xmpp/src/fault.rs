@@ -94,6 +94,7 @@ stanza_faults! {
     BadRequest "bad-request" "modify" "It makes no sense.";
     Conflict "conflict" "cancel" "Its id was used before for another message.";
     FeatureNotImplemented "feature-not-implemented" "cancel" "It is not there yet.";
+    Forbidden "forbidden" "auth" "Whoever asks may not do that.";
     ItemNotFound "item-not-found" "cancel" "There is no such thing.";
     NotAcceptable "not-acceptable" "modify" "It does not meet what is required of it.";
     NotAllowed "not-allowed" "cancel" "Nobody may do that.";

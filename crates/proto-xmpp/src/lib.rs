@@ -1,11 +1,11 @@
 //! XMPP: a server's side of a stream as a pure machine, and what it is made of.
 //!
 //! [`framer`] finds the pieces of a stream, [`scan`] reads a whole one, [`stream`], [`stanza`] and
-//! [`sasl`] are what is said of streams, stanzas and logins, [`jid`] holds addresses to the rules
-//! of accounts, [`render`] turns messages of the model into stanzas and back, and
-//! [`server::Server`] is the machine. Nothing here knows a socket, a clock, an account's contents
-//! or another connection; whatever bytes come, they are answered, more is waited for, or the stream
-//! ends with an error.
+//! [`sasl`] are what is said of streams, stanzas and logins, [`archive`] what is asked of archives,
+//! [`jid`] holds addresses to the rules of accounts, [`moment`] reads times, [`render`] turns
+//! messages of the model into stanzas and back, and [`server::Server`] is the machine. Nothing here
+//! knows a socket, a clock, an account's contents or another connection; whatever bytes come, they
+//! are answered, more is waited for, or the stream ends with an error.
 //!
 //! What of XMPP is spoken is told in `docs/xmpp.md`.
 
@@ -13,9 +13,11 @@ use model::chat::{EXTRA_BYTES_MAX, TEXT_BYTES_MAX};
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 
+pub mod archive;
 pub mod fault;
 pub mod framer;
 pub mod jid;
+pub mod moment;
 pub mod render;
 pub mod sasl;
 pub mod scan;
@@ -39,7 +41,7 @@ pub const WIRE: WireProfile = WireProfile {
 
 /// The longest stanza that is made of a message, bytes: each byte of its text may have to be
 /// written as six.
-const WRITTEN_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 8 * 1024;
+const WRITTEN_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 12 * 1024;
 
 fn frame_limits(limits: &Limits) -> FrameLimits {
     let out = limits.out_bytes_max as usize;

@@ -6,18 +6,18 @@
 //! for what a client may not say in the server's name ([`is_forged`]). What somebody else put into
 //! `extra` is checked before it is shown: it may come from any protocol.
 
+use crate::archive;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{kind, put_attribute, timestamp};
 use crate::text;
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
-use model::chat::{ChatMessage, ClientMessageId, Content};
+use model::chat::{ArchiveId, ChatMessage, ClientMessageId, Content};
 
 /// The namespace of delayed delivery (XEP-0203 2).
 pub const DELAY: &str = "urn:xmpp:delay";
 /// The namespace of message carbons (XEP-0280 12).
 pub const CARBONS: &str = "urn:xmpp:carbons:2";
 /// The namespace of forwarded stanzas (XEP-0297 3).
-const FORWARD: &str = "urn:xmpp:forward:0";
+pub const FORWARD: &str = "urn:xmpp:forward:0";
 /// The namespace of stable stanza ids (XEP-0359 2).
 const STANZA_IDS: &str = "urn:xmpp:sid:0";
 /// The namespace of processing hints (XEP-0334 4).
@@ -150,10 +150,9 @@ fn write_message(
     out.extend_from_slice(b"</message>");
 }
 
-/// The server's id of a message (XEP-0359 3.1): its number and its place in its conversation.
+/// The server's id of a message (XEP-0359 3.1): the one that it has in archives.
 pub fn stanza_id(message: &ChatMessage) -> String {
-    let both = (u128::from(message.id) << 64) | u128::from(message.seq);
-    BASE64_URL_SAFE_NO_PAD.encode(both.to_be_bytes())
+    archive::id_text(ArchiveId::of(message))
 }
 
 /// Who said it, on which device.

@@ -22,7 +22,7 @@ pub const ELEMENTS_MAX: usize = 4_096;
 /// piece is looked up among them.
 pub const PREFIXES_MAX: usize = 256;
 /// Elements this far below the piece's own are found by [`Element::children`].
-pub const KEPT_DEPTH: usize = 3;
+pub const KEPT_DEPTH: usize = 4;
 
 /// The namespace of stanzas (RFC 6120 4.8.2).
 pub const CLIENT: &str = "jabber:client";

@@ -13,6 +13,7 @@
 //! box of 56 bytes and its JID here; [`Server`] itself is twelve bytes.
 
 mod acks;
+mod archive;
 mod features;
 mod inbox;
 mod iq;

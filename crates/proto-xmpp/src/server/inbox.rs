@@ -150,7 +150,9 @@ impl Session {
                 out.say(ChatRequest::Acknowledge { session: self.session, upto: self.place });
             }
         }
+        self.write_archive(out);
         self.pull_again(out);
+        self.rest();
     }
 
     /// Appends what the device is to see of a message. Groups are no rooms here; what it said

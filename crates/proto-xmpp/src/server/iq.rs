@@ -2,12 +2,14 @@
 //!
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
 //! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
-//! goes to `features`. Whatever else is asked, of whomever, is answered `service-unavailable`:
+//! goes to `features`, of the own archive to `archive`. Whatever else is asked, of whomever, is answered `service-unavailable`:
 //! nobody is told who exists or who is there.
 
 use super::Out;
+use super::archive::is_asked;
 use super::features::BLOCKING;
 use super::session::Session;
+use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::CARBONS;
@@ -27,7 +29,10 @@ const SERVER_FEATURES: [&str; 7] =
     [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING];
 
 /// What an account says that it does.
-const ACCOUNT_FEATURES: [&str; 3] = [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0"];
+const ACCOUNT_FEATURES: [&str; 6] = {
+    let [mam, extended, groups] = MAM_FEATURES;
+    [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0", mam, extended, groups]
+};
 
 /// Whom a question is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,9 @@ impl Session {
         let whom = match to.as_deref().map(Jid::parse) {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) => match self.whom(&jid) {
+                (Asked::Another, _) if is_asked(&asked) && self.is_neighbour(&jid) => {
+                    return self.refuse("iq", about, StanzaFault::Forbidden, out);
+                }
                 (Asked::Another, fault) => return self.refuse("iq", about, fault, out),
                 (whom, _) => whom,
             },
@@ -62,6 +70,9 @@ impl Session {
         };
         if whom == Asked::Account && self.asks_people(&asked, (is_set, about), out) {
             return;
+        }
+        if whom == Asked::Account && is_asked(&asked) {
+            return self.asks_archive(&asked, (is_set, about), out);
         }
         match self.answer(now, &asked, (is_set, whom)) {
             Ok(inner) => {
@@ -83,6 +94,11 @@ impl Session {
             _ => Asked::Another,
         };
         (whom, self.nobody_at(&jid.domain))
+    }
+
+    /// Whether this would be another account of the same domain (there may be none).
+    fn is_neighbour(&self, jid: &Jid) -> bool {
+        jid.account.is_some() && *jid.domain == *self.domain()
     }
 
     /// What is in the answer to a question.

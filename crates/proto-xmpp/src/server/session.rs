@@ -6,6 +6,7 @@
 //! answered by an error with its id; one that was is not answered.
 
 use super::acks::Acks;
+use super::archive::ArchiveAsking;
 use super::features::{self, Asking};
 use super::inbox::Reading;
 use super::opening::closing;
@@ -24,11 +25,12 @@ use model::close::CloseReason;
 use model::id::SessionRef;
 use model::machine::Input;
 use model::timeline::Seq;
+use std::collections::VecDeque;
 
 /// How long a device may take to answer a ping after its silence, milliseconds.
 const PONG_MS: u32 = 30_000;
 
-/// From here on numbers are those of questions of people, below of messages.
+/// From here on numbers are those of questions of people and archives, below of messages.
 const PEOPLE: u32 = 1 << 31;
 
 /// A bound device.
@@ -59,6 +61,8 @@ pub(super) struct Busy {
     sends: Vec<Sending>,
     /// Questions of people that are with the service.
     pub(super) asks: Vec<Asking>,
+    /// Questions about the archive that are not answered, in their order.
+    pub(super) archive: VecDeque<ArchiveAsking>,
     /// The last number that one of them was given, below [`PEOPLE`].
     asked: u32,
     /// The last number that a message was given.
@@ -79,7 +83,7 @@ struct Sending {
 impl Busy {
     /// What is not answered.
     fn waiting(&self) -> usize {
-        self.sends.len() + self.asks.len()
+        self.sends.len() + self.asks.len() + self.archive.len()
     }
 
     /// The place of the first message that is not answered.
@@ -371,6 +375,7 @@ impl Session {
             ChatDelivery::Failed { number, why } => match number {
                 Reading::NUMBER => self.reading_failed(now, out),
                 number if self.people_done(number, Some(why), out) => {}
+                number if self.archive_failed(number, why, out) => {}
                 number => self.answered(number, Some(why), out),
             },
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
@@ -379,6 +384,7 @@ impl Session {
             ChatDelivery::Presence(presence) => self.write_presence(&presence, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(&page, out),
+            ChatDelivery::Archive(page) => self.archive_page(*page, out),
             ChatDelivery::Message { seq, message } => self.delivered(seq, Some(&message), out),
             ChatDelivery::Event { seq, .. } => self.delivered(seq, None, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
@@ -417,7 +423,7 @@ impl Session {
         }
     }
 
-    /// So many numbers for questions of people: the first of them.
+    /// So many numbers for questions of people or archives: the first of them.
     pub(super) fn numbers(&mut self, count: u32) -> u32 {
         let busy = self.busy();
         let first = PEOPLE + busy.asked;
