@@ -1,5 +1,6 @@
 //! People who talk, over shards and logs in memory: what they may expect.
 
+mod archive;
 mod groups;
 mod histories;
 mod knowledge;

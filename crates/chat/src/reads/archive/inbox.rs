@@ -5,8 +5,8 @@
 //!   ─► entries between them, slice by slice: those that match ─► their messages ─► a page
 //! ```
 //! Labels alone are read until it is known which messages are wanted. What matches may be far apart
-//! (an inbox has cursors, settings and groups, too), so a request looks through so many entries and
-//! no more, and says where to go on. It reads nothing itself: it says what is to be read, and is
+//! (an inbox has cursors, settings and groups, too), so for a page so many entries are looked
+//! through and no more, and it says where the next goes on. It reads nothing itself: it says what is to be read, and is
 //! shown it. Invariant: what it finds is in the order of the inbox, and nothing that matches
 //! between two pages is left out.
 
@@ -26,12 +26,17 @@ use std::sync::Arc;
 const END_ENTRIES: usize = 128;
 /// Entries that are read of a place in the middle: of these, the first that is not damaged counts.
 const MIDDLE_ENTRIES: usize = 4;
+/// Entries that are read at once where an id is looked for.
+const ID_ENTRIES: usize = 256;
 /// Entries that are read at once at most.
 const SLICE_ENTRIES: usize = 1_024;
 
 /// How long after it was said something may come into an inbox, seconds: as long as a server is
 /// away. What came later is not found by `until_ms` alone.
 const LATE_S: u64 = 86_400;
+
+/// How far a clock may have gone back, seconds, and what was said before is found all the same.
+const SLACK_S: u64 = CLOCK_SLACK_S as u64;
 
 /// A part of the inbox that is to be read: where from, whether backwards, how many.
 pub(super) type Part = (Seq, bool, usize);
@@ -45,7 +50,8 @@ pub(crate) struct InboxArchive {
     /// What is wanted is behind this place, and before that.
     lower: Seq,
     upper: Seq,
-    /// Entries that may still be looked through.
+    /// Entries that may be looked through for a bound, and for the page.
+    entries_max: usize,
     left: usize,
     walk: Walk,
     /// Messages that match, in the direction of the walk.
@@ -67,10 +73,18 @@ enum Bound {
 
 /// How the place of a bound is found.
 enum Finding {
-    /// By its time.
-    By(Search),
-    /// Entry by entry from this place on: an id, whose time was found.
-    From(Seq),
+    /// By its time; of an id once more, by an earlier one, if it was not found there.
+    By(Search, Turn),
+    /// Entry by entry from this place on, so many: an id, whose time was found.
+    From(Seq, usize, Turn),
+}
+
+/// How often an id was looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    First,
+    /// A clock that went back may have hidden it.
+    Last,
 }
 
 /// Where the walk is.
@@ -93,7 +107,9 @@ impl InboxArchive {
         bounds.extend((range.since_ms > 0).then_some(Bound::Since));
         bounds.extend(ids(&range.before, Bound::Before));
         bounds.extend(ids(&range.after, Bound::After));
-        let begun = |bound: Bound| (bound, Finding::By(Search::new(bound.time_s(&range))));
+        let begun = |bound: Bound| {
+            (bound, Finding::By(Search::new(bound.time_s(&range)), Turn::First))
+        };
         let bounds = bounds.into_iter().map(begun).collect();
         InboxArchive {
             range,
@@ -101,6 +117,7 @@ impl InboxArchive {
             bounds,
             lower: 0,
             upper: Seq::MAX,
+            entries_max,
             left: entries_max,
             walk: Walk::Not,
             found: Vec::new(),
@@ -113,8 +130,8 @@ impl InboxArchive {
     pub(super) fn part(&mut self) -> Option<Part> {
         if let Some((_, finding)) = self.bounds.last() {
             return Some(match finding {
-                Finding::From(from) => (*from, false, SLICE_ENTRIES),
-                Finding::By(search) => match search.look() {
+                Finding::From(from, left, _) => (*from, false, ID_ENTRIES.min(*left)),
+                Finding::By(search, _) => match search.look() {
                     Some(Look::From(from)) => (from.saturating_sub(1), false, MIDDLE_ENTRIES),
                     Some(Look::End) | None => (Seq::MAX, true, END_ENTRIES),
                 },
@@ -168,22 +185,32 @@ impl InboxArchive {
             }
             return Ok(());
         }
-        match finding {
-            Finding::By(mut search) => {
+        match (finding, bound.id()) {
+            (Finding::By(mut search, turn), id) => {
                 let times = page.messages.iter();
                 search.sees(times.map(|placed| (placed.seq, u64::from(placed.message.at_s))));
                 let place = search.place();
-                match (search.look(), bound.id()) {
-                    (Some(_), _) => self.bounds.push((bound, Finding::By(search))),
-                    (None, Some(_)) => self.bounds.push((bound, Finding::From(place - 1))),
+                match (search.look(), id) {
+                    (Some(_), _) => self.bounds.push((bound, Finding::By(search, turn))),
+                    (None, Some(_)) => {
+                        let left = (self.entries_max / 2).max(1);
+                        self.bounds.push((bound, Finding::From(place - 1, left, turn)));
+                    }
                     (None, None) => self.bound_is(bound, place),
                 }
             }
-            Finding::From(_) => {
-                self.left = self.left.saturating_sub(page.messages.len() + page.damaged.len());
-                let next = end_of(page, false).filter(|_| page.more && self.left > 0);
-                let next = next.ok_or(ChatFault::UnknownMessage)?;
-                self.bounds.push((bound, Finding::From(next)));
+            (Finding::From(_, left, turn), id) => {
+                let left = left.saturating_sub(page.messages.len() + page.damaged.len());
+                let next = end_of(page, false).filter(|_| page.more && left > 0);
+                let finding = match (next, turn, id) {
+                    (Some(next), ..) => Finding::From(next, left, turn),
+                    (None, Turn::First, Some(_)) => {
+                        let earlier = bound.time_s(&self.range).saturating_sub(SLACK_S);
+                        Finding::By(Search::new(earlier), Turn::Last)
+                    }
+                    _ => return Err(ChatFault::UnknownMessage),
+                };
+                self.bounds.push((bound, finding));
             }
         }
         Ok(())
@@ -270,13 +297,10 @@ impl Bound {
     /// The Unix second before which no entry of the inbox is what is looked for. A message comes
     /// into an inbox when it was said, or later.
     fn time_s(self, range: &ArchiveRange) -> u64 {
-        let slack = u64::from(CLOCK_SLACK_S);
         match self {
-            Bound::After(id) | Bound::Before(id) | Bound::Named(id) => {
-                (time_of(id.number) / 1_000).saturating_sub(slack)
-            }
-            Bound::Since => (range.since_ms / 1_000).saturating_sub(slack),
-            Bound::Until => (range.until_ms / 1_000).saturating_add(LATE_S + slack),
+            Bound::After(id) | Bound::Before(id) | Bound::Named(id) => time_of(id.number) / 1_000,
+            Bound::Since => (range.since_ms / 1_000).saturating_sub(SLACK_S),
+            Bound::Until => (range.until_ms / 1_000).saturating_add(LATE_S),
         }
     }
 }
@@ -302,3 +326,6 @@ fn end_of(page: &Page, backwards: bool) -> Option<Seq> {
     let places = page.messages.iter().map(|placed| placed.seq).chain(page.damaged.iter().copied());
     if backwards { places.min() } else { places.max() }
 }
+
+#[cfg(test)]
+mod tests;

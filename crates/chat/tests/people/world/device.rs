@@ -44,6 +44,9 @@ pub struct Device {
     /// Why its last request was not carried out.
     pub failed: Option<ChatFault>,
     reading: BTreeMap<u32, HistoryRange>,
+    pub(super) archiving: BTreeMap<u32, ArchiveRange>,
+    /// The last part of its account's archive that it read.
+    pub(super) archive: Option<ArchivePage>,
     /// The last part of a conversation that it read.
     pub last_read: Vec<Arc<ChatMessage>>,
     /// Groups that it has heard of.
@@ -110,6 +113,8 @@ impl Device {
             is_ahead: false,
             failed: None,
             reading: BTreeMap::new(),
+            archiving: BTreeMap::new(),
+            archive: None,
             last_read: Vec::new(),
             groups: BTreeSet::new(),
             read: BTreeSet::new(),
@@ -154,6 +159,7 @@ impl Device {
         (self.conn, self.session, self.pulling) = (None, None, None);
         self.waiting.clear();
         self.reading.clear();
+        self.archiving.clear();
         self.listing.clear();
         self.changing.clear();
         self.looking.clear();
@@ -318,10 +324,12 @@ impl Device {
             ChatDelivery::Notify { .. } => self.is_behind = true,
             ChatDelivery::Page(page) => self.page(*page),
             ChatDelivery::History(page) => self.history(*page),
+            ChatDelivery::Archive(page) => self.archived(*page),
             ChatDelivery::Failed { number, why } => {
                 self.failed = Some(why);
                 self.waiting.remove(&number);
                 self.reading.remove(&number);
+                self.archive_refused(number, why);
                 self.listing.remove(&number);
                 self.changing.remove(&number);
                 self.looking.remove(&number);

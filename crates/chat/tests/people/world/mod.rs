@@ -4,6 +4,7 @@
 //! their answers (reads later than writes behind them), messages between shards (some are lost). A
 //! kill drops all of it; what the logs had carried out stays.
 
+mod archive;
 mod device;
 mod groups;
 mod knowledge;
@@ -170,6 +171,7 @@ impl World {
         let asked = match &delivery {
             ChatDelivery::Page(page) => device.asked.remove(&page.number),
             ChatDelivery::History(page) => device.asked.remove(&page.number),
+            ChatDelivery::Archive(page) => device.asked.remove(&page.number),
             ChatDelivery::Conversations(page) => device.asked.remove(&page.number),
             _ => None,
         };
@@ -207,6 +209,7 @@ impl World {
         let shard = usize::from(conn.shard().0);
         if let ChatRequest::Pull { number, .. }
         | ChatRequest::History { number, .. }
+        | ChatRequest::Archive { number, .. }
         | ChatRequest::Conversations { number, .. }
         | ChatRequest::Conversation { number, .. } = &request
         {
@@ -229,6 +232,11 @@ impl World {
             1 if self.rng.one_in(4) => self.devices[at].forgets(),
             2..=4 => {
                 if let Some(request) = self.devices[at].acknowledges() {
+                    self.ask(at, request);
+                }
+            }
+            5 if self.rng.one_in(2) => {
+                if let Some(request) = self.devices[at].looks_back(&mut self.rng, PEOPLE) {
                     self.ask(at, request);
                 }
             }
@@ -415,6 +423,7 @@ impl World {
         self.check_groups();
         self.check_knowledge();
         self.check_recalls();
+        (0..PEOPLE).for_each(|n| self.check_archive(n));
     }
 
     fn check_inbox(&self, person: &AccountAddress, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {

@@ -76,6 +76,11 @@ impl World {
                     assert!(!gone.contains(&name_of(message)), "{account} read {message:?}");
                 }
             }
+            ChatDelivery::Archive(page) => {
+                for message in page.messages.iter().filter(|it| says(it)) {
+                    assert!(!gone.contains(&name_of(message)), "{account} found {message:?}");
+                }
+            }
             ChatDelivery::Conversations(page) => {
                 for row in &page.conversations {
                     let name = named(account, &row.with, row.last_seq);
