@@ -40,16 +40,8 @@ pub const QUERY_ID_BYTES_MAX: usize = 256;
 const PAGE_MESSAGES: u16 = 50;
 
 /// The fields that are known (XEP-0313 4.1).
-const FIELDS: [&str; 8] = [
-    "FORM_TYPE",
-    "with",
-    "start",
-    "end",
-    "before-id",
-    "after-id",
-    "ids",
-    "include-groupchat",
-];
+const FIELDS: [&str; 8] =
+    ["FORM_TYPE", "with", "start", "end", "before-id", "after-id", "ids", "include-groupchat"];
 
 /// What is asked of an archive.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -331,7 +323,6 @@ pub fn put_result(
     out.extend_from_slice(stanza);
     out.extend_from_slice(b"</forwarded></result></message>");
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,16 @@
 //! may be taken that did not come, all that is written is XML, and it stays in proportion to what
 //! was read.
 
+use crate::archive::{ArchiveQuery, id_text, read_id};
 use crate::scan::Scan;
 use crate::server::tests::harness::{
     BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
 };
 use base::prng::Prng;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, Contact, ContactList, InboxChange, InboxEvent,
-    LoginRefused, PeopleAsk, SessionEnd,
+    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
+    ChatRequest, Contact, ContactList, InboxChange, InboxEvent, LoginRefused, PAGE_MESSAGES_MAX,
+    PeopleAsk, SessionEnd,
 };
 use model::close::CloseReason;
 use model::session::Denial;
@@ -49,8 +51,23 @@ fn corpus() -> Vec<Vec<u8>> {
         "<iq type='set' id='3'><unblock xmlns='urn:xmpp:blocking'/></iq>".to_owned(),
         "<presence type='subscribe' to='bob@a.example'><status>hi</status></presence>".to_owned(),
     ];
+    let steps = steps.into_iter().chain(ARCHIVE.map(str::to_owned));
     stanzas.chain(steps).map(String::into_bytes).collect()
 }
+
+/// Questions about the archive.
+const ARCHIVE: [&str; 4] = [
+    "<iq type='set' id='4'><query xmlns='urn:xmpp:mam:2' queryid='f'><x xmlns='jabber:x:data' \
+     type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field><field var='start'>\
+     <value>2023-11-14T22:13:20.5+01:00</value></field><field var='with'><value>bob@a.example/x\
+     </value></field><field var='ids'><value>AAAAAAAAAAEAAAAAAAAAAQ</value></field></x>\
+     <flip-page/></query></iq>",
+    "<iq type='set' id='5'><query xmlns='urn:xmpp:mam:2'><set \
+     xmlns='http://jabber.org/protocol/rsm'><max>9</max><before>AAAAAAAAAAEAAAAAAAAAAQ</before>\
+     </set></query></iq>",
+    "<iq type='get' id='6'><metadata xmlns='urn:xmpp:mam:2'/></iq>",
+    "<iq type='get' id='7'><query xmlns='urn:xmpp:mam:2'/></iq>",
+];
 
 /// What a service might say to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
@@ -111,6 +128,16 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 ChatDelivery::Event { seq: upto + 1, event }
             }
             _ => return None,
+        },
+        ChatRequest::Archive { number, range, .. } => match rng.below(4) {
+            0 => failed(*number),
+            goes_on => {
+                let messages = ["<x>", ""].map(|text| message("bob", "x", "ann", text)).to_vec();
+                let goes_on = (goes_on == 1).then(|| ArchiveId::of(&messages[0]));
+                assert!((1..=PAGE_MESSAGES_MAX).contains(&range.count));
+                let page = ArchivePage { number: *number, messages, goes_on };
+                ChatDelivery::Archive(Box::new(page))
+            }
         },
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
         other => unreachable!("a device of XMPP does not ask for it: {other:?}"),
@@ -176,8 +203,9 @@ fn the_server_answers_waits_or_ends() {
     let stanzas: Vec<_> = vector::read(FILES[1])
         .iter()
         .map(|vector| vector.need("in").to_owned().into_bytes())
+        .chain(ARCHIVE.map(|question| question.as_bytes().to_vec()))
         .collect();
-    let (mut ended, mut sends) = (0, 0);
+    let (mut ended, mut sends, mut pages) = (0, 0, 0);
     for round in 0..ROUNDS {
         let mut side = in_state(STATES[round as usize % STATES.len()]);
         side.take_words();
@@ -191,6 +219,7 @@ fn the_server_answers_waits_or_ends() {
         assert!(sent.len() <= most, "{} bytes sent for {}", sent.len(), bytes.len());
         ended += u64::from(side.ended.is_some());
         sends += asked;
+        pages += String::from_utf8_lossy(&sent).matches("</fin>").count();
         side.close(now(), CloseReason::PeerReset);
         let is_end =
             |word: &&ChatRequest| matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
@@ -198,6 +227,40 @@ fn the_server_answers_waits_or_ends() {
     }
     assert!(ended > ROUNDS / 8 && ended < ROUNDS, "{ended} of {ROUNDS} ended");
     assert!(sends > 400, "{sends}");
+    assert!(pages > 100, "{pages}");
+}
+
+#[test]
+fn whatever_is_asked_of_an_archive_is_refused_or_within_bounds() {
+    let corpus = ARCHIVE.map(|question| question.as_bytes().to_vec());
+    let (mut rng, mut taken, mut refused) = (Prng::new(0x313), 0, 0);
+    for _ in 0..ROUNDS {
+        let mut bytes = corpus[rng.below(2) as usize].clone();
+        for _ in 0..rng.below(3) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            match rng.below(3) {
+                0 => bytes[at] = rng.draw() as u8 & 0x7f,
+                1 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, b"0-:TZ.+<>'/ "[rng.below(12) as usize]),
+            }
+        }
+        let Ok(scan) = Scan::element(&bytes) else { continue };
+        let Some(query) = scan.root().children().next() else { continue };
+        match ArchiveQuery::read(&query) {
+            Err(_) => refused += 1,
+            Ok(query) => {
+                taken += 1;
+                let Some(range) = query.range else { continue };
+                assert!((1..=PAGE_MESSAGES_MAX).contains(&range.count));
+                assert!(range.after.len().max(range.before.len()) <= ARCHIVE_BOUNDS_MAX);
+                assert!(range.named.len() <= ARCHIVE_NAMED_MAX);
+                for id in range.after.iter().chain(&range.before).chain(&range.named) {
+                    assert_eq!(read_id(&id_text(*id)), Some(*id));
+                }
+            }
+        }
+    }
+    assert!(taken > 2_000 && refused > 1_000, "{taken} taken, {refused} refused");
 }
 
 #[test]

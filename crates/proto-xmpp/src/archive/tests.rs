@@ -17,8 +17,7 @@ fn read_with(attributes: &str, inner: &str) -> Result<ArchiveQuery, StanzaFault>
 fn form_of(fields: &[(&str, &[&str])]) -> String {
     let ours: (&str, &[&str]) = ("FORM_TYPE", &["urn:xmpp:mam:2"]);
     let field = |(name, values): &(&str, &[&str])| {
-        let values: String =
-            values.iter().map(|value| format!("<value>{value}</value>")).collect();
+        let values: String = values.iter().map(|value| format!("<value>{value}</value>")).collect();
         format!("<field var='{name}'>{values}</field>")
     };
     let fields: String = [ours].iter().chain(fields).map(field).collect();
@@ -41,13 +40,15 @@ fn an_id_is_read_as_it_was_written_and_what_is_none_is_not() {
     for id in [ONE, OTHER, ArchiveId { number: 0, seq: 0 }] {
         let text = id_text(id);
         assert_eq!((text.len(), read_id(&text)), (22, Some(id)));
-        for wrong in [&text[1..], &format!("{text}A"), &format!("{text}=="), &text.replace('A', "*")]
+        for wrong in
+            [&text[1..], &format!("{text}A"), &format!("{text}=="), &text.replace('A', "*")]
         {
             assert!(read_id(wrong) != Some(id), "{wrong}");
         }
     }
     assert_ne!(id_text(ONE), id_text(ArchiveId { seq: 8, ..ONE }));
-    for wrong in ["", "x", "28482-98726-73623", "AAAAAAAAAAAAAAAAAAAAA", "ÄAAAAAAAAAAAAAAAAAAAAA"] {
+    for wrong in ["", "x", "28482-98726-73623", "AAAAAAAAAAAAAAAAAAAAA", "ÄAAAAAAAAAAAAAAAAAAAAA"]
+    {
         assert_eq!(read_id(wrong), None, "{wrong}");
     }
     // The last character has bits that are no part of it: they must not be there.

@@ -16,9 +16,7 @@ use crate::fault::StanzaFault;
 use crate::render::{self, Rendering};
 use crate::scan::Element;
 use crate::stanza::StanzaReply;
-use model::chat::{
-    ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest,
-};
+use model::chat::{ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest};
 use model::counters::ChatCounter;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -72,9 +70,7 @@ impl Session {
             ("query", false) => return self.answer_archive(about, &archive::form(), out),
             // There is one policy, and whoever wants another is told which.
             ("prefs", _) => return self.answer_archive(about, &archive::preferences(), out),
-            ("metadata", false) => {
-                What::Metadata(Box::new(ArchiveRange::whole(false, 1)), None)
-            }
+            ("metadata", false) => What::Metadata(Box::new(ArchiveRange::whole(false, 1)), None),
             ("query", true) => match ArchiveQuery::read(asked) {
                 Ok(query) => What::Query(Box::new(query)),
                 Err(fault) => {

@@ -1,6 +1,7 @@
 //! The server's machine with a service that is told: malformed input first.
 
 mod acks;
+mod archive;
 pub(crate) mod harness;
 mod inbox;
 mod login;
