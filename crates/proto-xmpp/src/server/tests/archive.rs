@@ -336,7 +336,7 @@ fn a_count_is_not_known_and_a_bad_question_is_counted() {
     let mut input = Input::new(bad.as_bytes(), &link, &limits);
     side.machine.receive(now(), &mut input, &mut out).expect("it goes on");
     let counted: Vec<_> = out.counts().collect();
-    assert_eq!(counted, [model::counters::ChatCounter::Invalid.into()]);
+    assert_eq!(counted, [model::counters::ChatCounter::Invalid]);
     assert!(words(&mut side).is_empty());
 }
 
