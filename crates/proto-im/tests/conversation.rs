@@ -95,7 +95,9 @@ impl Diary {
             | Up::Conversations { .. }
             | Up::Conversation { .. }
             | Up::Recall { .. } => self.know(word),
-            Up::Bind { .. } | Up::Standing { .. } => panic!("a device of IM does not ask it"),
+            Up::Bind { .. } | Up::Standing { .. } | Up::Archive { .. } => {
+                panic!("a device of IM does not ask it")
+            }
             Up::People(_) => panic!("nobody asks it here"),
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;

@@ -37,7 +37,8 @@ class Archive(People):
         bodies = [it["mam_result"]["forwarded"]["stanza"]["body"]
                   for it in answer["mam"]["results"]]
         fin = answer["mam_fin"]
-        return bodies, fin["rsm"]["first"], fin["rsm"]["last"], fin["complete"] == "true"
+        ends = [fin["rsm"][end] or None for end in ("first", "last")]
+        return bodies, *ends, fin["complete"] == "true"
 
     async def refused(self, person, inner, to=None, kind="set"):
         """The condition by which a question is refused."""

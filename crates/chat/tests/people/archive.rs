@@ -49,7 +49,10 @@ fn one_id_leads_on_in_both_orders() {
         assert_eq!(texts(&with_bob[8..]), ["to bob 8", "to bob 9"]);
         let after = vec![ArchiveId::of(&with_bob[8])];
         let range = ArchiveRange { after, ..first(5) };
-        assert_eq!(texts(&page(&mut world, range).messages), ["of carol 8", "to bob 9", "of carol 9"]);
+        assert_eq!(
+            texts(&page(&mut world, range).messages),
+            ["of carol 8", "to bob 9", "of carol 9"]
+        );
         let before = vec![ArchiveId::of(&all[4])];
         let with = Some(bob.into());
         let range = ArchiveRange { with, before, ..ArchiveRange::whole(true, 1) };
@@ -79,7 +82,8 @@ fn times_are_searched_for_in_either_order() {
         let since_ms = all[13].at_ms;
         let until_ms = all[16].at_ms;
         for with in [None, Some(person(2))] {
-            let is_with = |it: &&Arc<ChatMessage>| with.as_ref().is_none_or(|with| it.from == *with);
+            let is_with =
+                |it: &&Arc<ChatMessage>| with.as_ref().is_none_or(|with| it.from == *with);
             let expected: Vec<_> = all[13..=16].iter().filter(is_with).cloned().collect();
             for backwards in [false, true] {
                 let with = with.clone().map(Into::into);
@@ -136,7 +140,11 @@ fn what_is_not_there_is_unknown_and_with_nobody_there_is_nothing() {
             ArchiveRange { named: vec![id], ..first(5) },
         ] {
             let range = ArchiveRange { with: with.clone().map(Into::into), ..range };
-            assert_eq!(world.archive_fault(ANN, range.clone()), ChatFault::UnknownMessage, "{range:?}");
+            assert_eq!(
+                world.archive_fault(ANN, range.clone()),
+                ChatFault::UnknownMessage,
+                "{range:?}"
+            );
         }
     }
     for with in [nobody, group, person(0)] {

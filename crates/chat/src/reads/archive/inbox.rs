@@ -107,9 +107,8 @@ impl InboxArchive {
         bounds.extend((range.since_ms > 0).then_some(Bound::Since));
         bounds.extend(ids(&range.before, Bound::Before));
         bounds.extend(ids(&range.after, Bound::After));
-        let begun = |bound: Bound| {
-            (bound, Finding::By(Search::new(bound.time_s(&range)), Turn::First))
-        };
+        let begun =
+            |bound: Bound| (bound, Finding::By(Search::new(bound.time_s(&range)), Turn::First));
         let bounds = bounds.into_iter().map(begun).collect();
         InboxArchive {
             range,

@@ -43,7 +43,8 @@ impl Inbox {
         let mut said: [VecDeque<Arc<ChatMessage>>; 4] = Default::default();
         let mut inbox = Inbox { entries: Vec::new(), messages: Vec::new() };
         while inbox.entries.len() < count {
-            at_ms += rng.below(if rng.one_in(9) { 30_000 } else { 700 });
+            let pause_ms = if rng.one_in(9) { 30_000 } else { 700 };
+            at_ms += rng.below(pause_ms);
             let n = rng.below(4) as usize;
             if rng.one_in(2) && said[n].len() < 4 {
                 last = MessageId::after(last, at_ms, Default::default()).0;
@@ -176,7 +177,8 @@ fn between_bounds_of_any_kind_it_is_what_lies_there() {
         let (mut lower, mut upper) = (0, Seq::MAX);
         for _ in 0..rng.below(3) {
             // Groups have ids, too: a page may have ended at one.
-            let (seq, _, message) = &inbox.messages[rng.below(inbox.messages.len() as u64) as usize];
+            let (seq, _, message) =
+                &inbox.messages[rng.below(inbox.messages.len() as u64) as usize];
             if rng.one_in(2) {
                 range.after.push(ArchiveId::of(message));
                 lower = lower.max(*seq);
