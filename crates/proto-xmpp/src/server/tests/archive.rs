@@ -63,8 +63,8 @@ fn failed(number: u32, why: ChatFault) -> ChatDelivery {
     ChatDelivery::Failed { number, why }
 }
 
-/// What a device was given, piece by piece: of a message of the archive the query's id and its body,
-/// of an end what follows its name.
+/// What a device was given, piece by piece: of a message of the archive the query's id and its
+/// body, of an answer what is in it.
 fn pieces(mut sent: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while !sent.is_empty() {

@@ -1,5 +1,5 @@
-//! Inboxes made up at random, asked for parts of themselves: the answer is what one sees with all of
-//! it before one's eyes.
+//! Inboxes made up at random, asked for parts of themselves: the answer is what one sees with all
+//! of it before one's eyes.
 
 use super::*;
 use base::hash::HashKey;
