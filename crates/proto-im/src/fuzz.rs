@@ -213,7 +213,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),
-        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } => {
+        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::Archive { .. } => {
             unreachable!("IM has no frame for it")
         }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,

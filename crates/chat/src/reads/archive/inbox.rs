@@ -6,9 +6,9 @@
 //! ```
 //! Labels alone are read until it is known which messages are wanted. What matches may be far apart
 //! (an inbox has cursors, settings and groups, too), so for a page so many entries are looked
-//! through and no more, and it says where the next goes on. It reads nothing itself: it says what is to be read, and is
-//! shown it. Invariant: what it finds is in the order of the inbox, and nothing that matches
-//! between two pages is left out.
+//! through and no more, and it says where the next goes on. It reads nothing itself: it says what
+//! is to be read, and is shown it. Invariant: what it finds is in the order of the inbox, and
+//! nothing that matches between two pages is left out.
 
 use super::search::{Look, Search};
 use crate::entry::Entry;

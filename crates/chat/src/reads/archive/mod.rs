@@ -1,8 +1,8 @@
 //! Archive: what an account has said and heard, with one other or with all.
 //!
 //! ```text
-//! Archive ─► with one other: that account ─► parts of the conversation, where it is at home ─┐
-//!         └► with all: parts of the inbox (this shard) ─► the messages that match ───────────┴► page
+//! Archive ─► with one other: that account ─► parts of the conversation, at its home ─┐
+//!         └► with all: parts of the inbox (this shard) ─► the messages that match ───┴► page
 //! ```
 //! Which part is read next is the concern of `inbox` and `conversation`; each request is one
 //! reading, whose parts follow each other until its page is there or its time is over. Invariant:

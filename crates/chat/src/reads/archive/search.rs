@@ -1,9 +1,9 @@
 //! Search: the first entry of a timeline that is not before a moment.
 //!
 //! Entries of a timeline are in the order of their times, as far as the clock was. Most who ask
-//! mean something recent, so the end is looked at first; what is further back is found by halves, in
-//! as many reads as its length has bits. It reads nothing itself. Invariant: each answer brings the
-//! two places closer, whatever it says.
+//! mean something recent, so the end is looked at first; what is further back is found by halves,
+//! in as many reads as its length has bits. It reads nothing itself. Invariant: each answer brings
+//! the two places closer, whatever it says.
 
 use model::timeline::Seq;
 
