@@ -221,17 +221,27 @@ fn ids_of<'a>(
     texts.into_iter().flatten().map(read).collect()
 }
 
-/// An id as it is written: its number and its place in its conversation.
+/// Bits of an id that say the place in the conversation.
+const SEQ_BITS: u32 = 128 - 64 - ArchiveId::PAIR_BITS;
+
+/// An id as it is written.
+///
+/// ```text
+/// number 64 | pair 24 | place in the conversation 40
+/// ```
 pub fn id_text(id: ArchiveId) -> String {
-    let both = (u128::from(id.number) << 64) | u128::from(id.seq);
-    BASE64_URL_SAFE_NO_PAD.encode(both.to_be_bytes())
+    let place = (u64::from(id.pair) << SEQ_BITS) | (id.seq & ((1 << SEQ_BITS) - 1));
+    let all = (u128::from(id.number) << 64) | u128::from(place);
+    BASE64_URL_SAFE_NO_PAD.encode(all.to_be_bytes())
 }
 
 /// The same read; `None`: nobody has given it.
 pub fn read_id(text: &str) -> Option<ArchiveId> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
-    let both = u128::from_be_bytes(bytes.try_into().ok()?);
-    Some(ArchiveId { number: (both >> 64) as u64, seq: both as u64 })
+    let all = u128::from_be_bytes(bytes.try_into().ok()?);
+    let (number, place) = ((all >> 64) as u64, all as u64);
+    let (pair, seq) = ((place >> SEQ_BITS) as u32, place & ((1 << SEQ_BITS) - 1));
+    Some(ArchiveId { number, seq, pair })
 }
 
 /// The form that may be filled in (XEP-0313 4.1.5).

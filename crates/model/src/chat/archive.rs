@@ -6,8 +6,9 @@
 //! message in both, so whoever has read by one order goes on by the other.
 
 use super::ChatMessage;
-use crate::account::Addressee;
+use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
+use base::hash::HashKey;
 use std::sync::Arc;
 
 /// Ids that a range may begin behind, and end before.
@@ -16,19 +17,42 @@ pub const ARCHIVE_BOUNDS_MAX: usize = 2;
 /// Messages that may be asked for by their ids at once.
 pub const ARCHIVE_NAMED_MAX: usize = 16;
 
-/// Names a message in whichever archive it is, and never another one.
+/// Names a message in whichever archive it is, and no other one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ArchiveId {
     /// The server's number for it.
     pub number: u64,
     /// Its place in its conversation.
     pub seq: Seq,
+    /// Which conversation that is, as far as so many bits tell: conversations of two shards may
+    /// give one number, and one place, in one millisecond.
+    pub pair: u32,
 }
 
 impl ArchiveId {
+    /// Bits of `pair`.
+    pub const PAIR_BITS: u32 = 24;
+
     /// That of a message.
-    pub const fn of(message: &ChatMessage) -> ArchiveId {
-        ArchiveId { number: message.id, seq: message.seq }
+    pub fn of(message: &ChatMessage) -> ArchiveId {
+        ArchiveId::at((message.id, message.seq), &message.from, &message.to)
+    }
+
+    /// That of the message with this number and place, which two accounts have, in whichever order,
+    /// or an account and a group.
+    pub fn at(
+        (number, seq): (u64, Seq),
+        one: &AccountAddress,
+        other: &AccountAddress,
+    ) -> ArchiveId {
+        // The same at every start, and on every node.
+        const KEY: HashKey = HashKey::new(0x0313, 0x0359);
+        let (first, last) = (one.min(other).as_str().as_bytes(), one.max(other).as_str());
+        let hash = match other.is_group() {
+            true => KEY.of(&[other.as_str().as_bytes()]),
+            false => KEY.of(&[first, last.as_bytes()]),
+        };
+        ArchiveId { number, seq, pair: (hash >> (u64::BITS - ArchiveId::PAIR_BITS)) as u32 }
     }
 }
 
@@ -85,4 +109,25 @@ pub struct ArchivePage {
     /// The range may have more, in the direction that was asked for: behind this message, or before
     /// it. That need not be one of the page.
     pub goes_on: Option<ArchiveId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_of_both_and_of_no_other_pair() {
+        let name = |text| AccountAddress::parse(text, "a.example").expect("right");
+        let (ann, bob, carol) = (name("ann"), name("bob"), name("carol"));
+        let group = AccountAddress::of_group(7, "a.example").expect("right");
+        let at = |one, other| ArchiveId::at((1, 2), one, other);
+        assert_eq!(at(&ann, &bob), at(&bob, &ann));
+        assert_eq!(at(&ann, &group), at(&bob, &group), "whoever says it");
+        let all = [at(&ann, &bob), at(&ann, &carol), at(&ann, &ann), at(&ann, &group)];
+        for (n, id) in all.iter().enumerate() {
+            assert!(all[..n].iter().all(|other| other != id) && id.pair < 1 << 24);
+        }
+        // Clients keep them: they are the same for ever.
+        assert_eq!(at(&ann, &bob).pair, 2_789_148);
+    }
 }

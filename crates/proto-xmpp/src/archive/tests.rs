@@ -32,12 +32,12 @@ fn range(inner: &str) -> ArchiveRange {
     *read(inner).expect("a question").range.expect("a range")
 }
 
-const ONE: ArchiveId = ArchiveId { number: 510_613_618_950_144_001, seq: 7 };
-const OTHER: ArchiveId = ArchiveId { number: u64::MAX, seq: 1 };
+const ONE: ArchiveId = ArchiveId { number: 510_613_618_950_144_001, seq: 7, pair: 0 };
+const OTHER: ArchiveId = ArchiveId { number: u64::MAX, seq: 1, pair: 0x80_0001 };
 
 #[test]
 fn an_id_is_read_as_it_was_written_and_what_is_none_is_not() {
-    for id in [ONE, OTHER, ArchiveId { number: 0, seq: 0 }] {
+    for id in [ONE, OTHER, ArchiveId { number: 0, seq: 0, pair: 0 }] {
         let text = id_text(id);
         assert_eq!((text.len(), read_id(&text)), (22, Some(id)));
         for wrong in
@@ -47,6 +47,7 @@ fn an_id_is_read_as_it_was_written_and_what_is_none_is_not() {
         }
     }
     assert_ne!(id_text(ONE), id_text(ArchiveId { seq: 8, ..ONE }));
+    assert_ne!(id_text(ONE), id_text(ArchiveId { pair: 8, ..ONE }));
     for wrong in ["", "x", "28482-98726-73623", "AAAAAAAAAAAAAAAAAAAAA", "ÄAAAAAAAAAAAAAAAAAAAAA"]
     {
         assert_eq!(read_id(wrong), None, "{wrong}");
@@ -198,11 +199,11 @@ fn the_end_of_a_page_says_where_it_goes_on() {
             content: model::chat::Content::text("a"),
         })
     };
-    let text = |seq| id_text(ArchiveId { number: 5, seq });
+    let text = |seq| id_text(ArchiveId::of(&message(seq)));
     let page = |seqs: &[u64], goes_on: Option<u64>| ArchivePage {
         number: 1,
         messages: seqs.iter().map(|seq| message(*seq)).collect(),
-        goes_on: goes_on.map(|seq| ArchiveId { number: 5, seq }),
+        goes_on: goes_on.map(|seq| ArchiveId::of(&message(seq))),
     };
     let ends = |whole: &str, first: &str, last: &str| {
         format!(

@@ -13,9 +13,10 @@
 use super::search::{Look, Search};
 use crate::entry::Entry;
 use crate::envelope::time_of;
-use crate::label::{EntryLabel, Pointer};
+use crate::label::Pointer;
 use crate::outbox::left::CLOCK_SLACK_S;
 use crate::word::Fetched;
+use model::account::AccountAddress;
 use model::chat::{ArchiveId, ArchiveRange, ChatFault, ChatMessage, PAGE_BYTES_MAX};
 use model::ports::log::Page;
 use model::timeline::{Placed, Seq, TimelineId};
@@ -43,6 +44,8 @@ pub(super) type Part = (Seq, bool, usize);
 
 /// The archive of an account, on the way to a page.
 pub(crate) struct InboxArchive {
+    /// Whose it is.
+    account: AccountAddress,
     range: Box<ArchiveRange>,
     count: usize,
     /// Bounds that are not known yet; the last is being found.
@@ -98,7 +101,12 @@ enum Walk {
 
 impl InboxArchive {
     /// At most `count` messages are wanted, and so many entries may be looked through.
-    pub(super) fn new(range: Box<ArchiveRange>, count: usize, entries_max: usize) -> InboxArchive {
+    pub(super) fn new(
+        account: AccountAddress,
+        range: Box<ArchiveRange>,
+        count: usize,
+        entries_max: usize,
+    ) -> InboxArchive {
         let ids = |ids: &[ArchiveId], to: fn(ArchiveId) -> Bound| -> Vec<Bound> {
             ids.iter().copied().map(to).collect()
         };
@@ -111,6 +119,7 @@ impl InboxArchive {
             |bound: Bound| (bound, Finding::By(Search::new(bound.time_s(&range)), Turn::First));
         let bounds = bounds.into_iter().map(begun).collect();
         InboxArchive {
+            account,
             range,
             count,
             bounds,
@@ -176,8 +185,9 @@ impl InboxArchive {
 
     fn sees_bound(&mut self, page: &Page, bound: Bound, finding: Finding) -> Result<(), ChatFault> {
         // Whichever part it was looked for in, it may be there.
-        let mut all = page.messages.iter().filter_map(|placed| Some((placed.seq, id_of(placed)?)));
-        if let Some((place, (id, pointer))) = all.find(|(_, (id, _))| Some(*id) == bound.id()) {
+        if let Some(id) = bound.id()
+            && let Some((place, pointer)) = self.place_of(id, page)
+        {
             self.bound_is(bound, place);
             if matches!(bound, Bound::Named(_)) {
                 self.found.push((place, id, pointer));
@@ -215,6 +225,21 @@ impl InboxArchive {
         Ok(())
     }
 
+    /// Where a page has the message with this id.
+    fn place_of(&self, id: ArchiveId, page: &Page) -> Option<(Seq, Pointer)> {
+        let all = page.messages.iter().filter(|placed| placed.message.id == id.number);
+        let mut all = all.filter_map(|placed| Some((placed.seq, self.id_of(placed)?)));
+        let (place, (_, pointer, _)) = all.find(|(_, (other, ..))| *other == id)?;
+        Some((place, pointer))
+    }
+
+    /// The message that an entry refers to, if it does; and whether two have it.
+    fn id_of(&self, placed: &Placed) -> Option<(ArchiveId, Pointer, bool)> {
+        let Entry::Message(pointer, with) = Entry::decode(&placed.message)? else { return None };
+        let id = ArchiveId::at((placed.message.id, pointer.seq), &self.account, &with);
+        Some((id, pointer, !with.is_group()))
+    }
+
     /// The place of a bound is known; of a time, that of the first that is not before it.
     fn bound_is(&mut self, bound: Bound, place: Seq) {
         match bound {
@@ -233,8 +258,8 @@ impl InboxArchive {
                 return;
             }
             self.left = self.left.saturating_sub(1);
-            let Some((id, pointer)) = id_of(placed) else { continue };
-            if is_of_two(placed) && self.range.has_time(time_of(id.number)) {
+            let Some((id, pointer, is_of_two)) = self.id_of(placed) else { continue };
+            if is_of_two && self.range.has_time(time_of(id.number)) {
                 let is_full = self.found.len() >= self.count;
                 let bytes = pointer.bytes as usize;
                 if is_full || self.bytes > 0 && self.bytes + bytes > PAGE_BYTES_MAX {
@@ -302,22 +327,6 @@ impl Bound {
             Bound::Until => (range.until_ms / 1_000).saturating_add(LATE_S),
         }
     }
-}
-
-/// The message that an entry refers to, if it does.
-fn id_of(placed: &Placed) -> Option<(ArchiveId, Pointer)> {
-    match EntryLabel::decode(&placed.message.label)? {
-        EntryLabel::Reference(pointer) => {
-            Some((ArchiveId { number: placed.message.id, seq: pointer.seq }, pointer))
-        }
-        _ => None,
-    }
-}
-
-/// Whether an entry refers to what two said to each other.
-fn is_of_two(placed: &Placed) -> bool {
-    let entry = Entry::decode(&placed.message);
-    matches!(entry, Some(Entry::Message(_, with)) if !with.is_group())
 }
 
 /// The place that a page ends at, damaged ones included.

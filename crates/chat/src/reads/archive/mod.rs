@@ -78,7 +78,7 @@ impl Chat {
         let count = range.count.min(limits.page_messages_max);
         let Some(with) = range.with.as_ref().map(|with| with.within(asker.address.domain())) else {
             let entries_max = limits.archive_entries_max as usize;
-            let archive = InboxArchive::new(range, count.into(), entries_max);
+            let archive = InboxArchive::new(asker.address, range, count.into(), entries_max);
             return self.begin_archive(reader, Archive::Inbox(asker.inbox, archive.into()), fx);
         };
         if with.is_group() {

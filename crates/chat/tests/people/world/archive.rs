@@ -142,16 +142,22 @@ impl World {
             all.iter().map(|it| ArchiveId::of(it)).collect()
         };
         let at = (n * DEVICES) as usize;
+        let mut read = Vec::new();
         for backwards in [false, true] {
-            let read = self.whole_archive(at, None, backwards);
+            read = self.whole_archive(at, None, backwards);
             assert_eq!(ids(&read), ids(&all), "{account}, backwards: {backwards}");
         }
         for other in (0..PEOPLE).map(person) {
-            let both: Vec<_> =
-                all.iter().filter(|it| *partner(&account, it) == other).cloned().collect();
+            let is_with = |it: &&Arc<ChatMessage>| *partner(&account, it) == other;
+            let mut both: Vec<_> = read.iter().filter(is_with).cloned().collect();
+            // What was called back at the end of a conversation, when nobody could be told of it
+            // any more, has nothing behind it that would show that there is a gap.
+            while both.last().is_some_and(|last| last.content.kind == Content::RECALLED) {
+                both.pop();
+            }
             let backwards = n % 2 == 0;
-            let read = self.whole_archive(at, Some(&other), backwards);
-            assert_eq!(ids(&read), ids(&both), "{account} with {other}");
+            let with_other = self.whole_archive(at, Some(&other), backwards);
+            assert_eq!(ids(&with_other), ids(&both), "{account} with {other}");
         }
     }
 }

@@ -53,8 +53,13 @@ fn said(from: &str, to: &str, seq: u64, text: &str) -> Arc<ChatMessage> {
     Arc::new(message)
 }
 
+/// The id of a message between Ann and Bob.
+fn id_at(seq: u64) -> ArchiveId {
+    ArchiveId::of(&said("ann", "bob", seq, ""))
+}
+
 fn given(number: u32, messages: &[Arc<ChatMessage>], goes_on: Option<u64>) -> ChatDelivery {
-    let goes_on = goes_on.map(|seq| ArchiveId { number: 100 + seq, seq });
+    let goes_on = goes_on.map(id_at);
     let messages = messages.to_vec();
     ChatDelivery::Archive(Box::new(ArchivePage { number, messages, goes_on }))
 }
@@ -138,7 +143,7 @@ fn a_message_has_one_id_however_it_comes() {
     let after = format!("<set xmlns='{RSM}'><after>{}</after></set>", ids[1]);
     says(&mut side, &query("2", &after));
     let (_, range) = asked(&mut side).pop().expect("asked");
-    assert_eq!(range.after, [ArchiveId { number: 108, seq: 8 }]);
+    assert_eq!(range.after, [id_at(8)]);
 }
 
 #[test]
@@ -155,7 +160,7 @@ fn own_messages_are_in_it_and_what_says_nothing_is_not() {
         [recalled(1), said("ann", "bob", 2, "mine"), said("bob", "ann", 3, "his"), recalled(4)];
     let sent = told(&mut side, given(number, &page, Some(1)));
     assert_eq!(pieces(&sent), ["q1 mine", "q1 his", "fin"]);
-    let ends = [1, 4].map(|seq| id_text(ArchiveId { number: 100 + seq, seq }));
+    let ends = [1, 4].map(|seq| id_text(id_at(seq)));
     let expected = format!("<first>{}</first><last>{}</last>", ends[0], ends[1]);
     assert!(sent.contains(&expected), "it goes on behind all of it: {sent}");
 }
@@ -305,8 +310,7 @@ fn where_the_archive_begins_and_ends_is_told() {
     assert_eq!(range, ArchiveRange::whole(false, 1));
     assert_eq!(told(&mut side, given(number, &[], Some(5))), "", "groups are in front");
     let (number, range) = asked(&mut side).pop().expect("asked");
-    let behind = ArchiveId { number: 105, seq: 5 };
-    assert_eq!(range, ArchiveRange { after: vec![behind], ..ArchiveRange::whole(false, 1) });
+    assert_eq!(range, ArchiveRange { after: vec![id_at(5)], ..ArchiveRange::whole(false, 1) });
     let first = said("bob", "ann", 6, "first");
     told(&mut side, given(number, std::slice::from_ref(&first), Some(6)));
     let (number, range) = asked(&mut side).pop().expect("asked");

@@ -49,14 +49,16 @@ impl Inbox {
             if rng.one_in(2) && said[n].len() < 4 {
                 last = MessageId::after(last, at_ms, Default::default()).0;
                 seqs[n] += 1;
-                let from = name(["ann", "bob"][rng.below(2) as usize]);
+                let (ann, other) = (name("ann"), partner(n as u64));
+                let is_own = n == 3 || rng.one_in(2);
+                let (from, to) = if is_own { (ann, other) } else { (other, ann) };
                 said[n].push_back(Arc::new(ChatMessage {
                     id: last,
                     seq: seqs[n],
                     at_ms,
                     from,
                     device: "".into(),
-                    to: partner(n as u64),
+                    to,
                     client_id: ClientMessageId([1; 16]),
                     content: Content::text("x"),
                 }));
@@ -71,7 +73,7 @@ impl Inbox {
     }
 
     fn put_message(&mut self, n: u64, message: Arc<ChatMessage>, at_ms: u64) {
-        let own = message.to == partner(n);
+        let own = message.from == name("ann");
         let entry = Entry::of_message(conversation(n), own, &message);
         let seq = self.put(message.id, at_ms, &entry);
         self.messages.push((seq, conversation(n), message));
@@ -105,7 +107,8 @@ impl Inbox {
     fn page(&self, range: &ArchiveRange, entries_max: usize) -> (Answer, usize, usize) {
         let (mut reads, mut entries) = (0, 0);
         let count = usize::from(range.count);
-        let mut archive = InboxArchive::new(Box::new(range.clone()), count, entries_max);
+        let mut archive =
+            InboxArchive::new(name("ann"), Box::new(range.clone()), count, entries_max);
         while let Some(part) = archive.part() {
             let page = self.read(part);
             (reads, entries) = (reads + 1, entries + page.messages.len());
@@ -235,8 +238,9 @@ fn an_id_that_is_not_there_is_unknown_after_so_many_entries() {
     for wrong in [
         ArchiveId { seq: right.seq + 1, ..right },
         ArchiveId { number: right.number + 1, ..right },
-        ArchiveId { number: 0, seq: 0 },
-        ArchiveId { number: u64::MAX, seq: Seq::MAX },
+        ArchiveId { number: 0, seq: 0, pair: 0 },
+        ArchiveId { pair: right.pair + 1, ..right },
+        ArchiveId { number: u64::MAX, seq: Seq::MAX, pair: u32::MAX },
     ] {
         for range in [
             ArchiveRange { after: vec![wrong], ..whole(false, 5) },
