@@ -113,6 +113,10 @@ impl UserOrder {
     pub const PASSWORD_BYTES_MAX: usize = 1_024;
     /// Most rules.
     pub const RULES_MAX: usize = 256;
+    /// Most rounds of anything that is computed for a password, the keys of SCRAM too.
+    pub const ROUNDS_MAX: u32 = 10_000_000;
+    /// Longest salt of a hash that was made elsewhere, bytes.
+    pub const SALT_BYTES_MAX: usize = 1_024;
 }
 
 /// State of a user's account.

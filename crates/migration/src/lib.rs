@@ -1,0 +1,62 @@
+//! Accounts of other XMPP servers, read as lines of an import.
+//!
+//! [`prosody`] reads the folder in which Prosody keeps a host, [`xep_0227`] files of the portable
+//! form (XEP-0227) that Prosody and ejabberd write. An account is a name and either its password or
+//! keys for SCRAM, which say it without telling it; what comes of each is a line that `holdline
+//! user import` and the API take ([`ImportForm`]). Contacts, cards, messages and rooms are passed
+//! over. It makes no accounts and knows no server. Invariants: what is found is taken over whole or
+//! named with the reason; no program is run, no other file opened, whatever a file says; nothing
+//! here prints a password or a key by `Debug`.
+
+mod account;
+mod lua;
+pub mod prosody;
+pub mod xep_0227;
+
+use model::ports::users::ImportForm;
+use std::fmt;
+
+/// Accounts of one import, at most.
+pub const ACCOUNTS_MAX: usize = 5_000_000;
+
+/// What was found of another server's accounts.
+#[derive(Debug, Default)]
+pub struct Moving {
+    /// Lines, each of an account.
+    pub lines: Vec<MovingLine>,
+    /// What cannot be taken over.
+    pub left: Vec<LeftOut>,
+}
+
+/// An account as a line of an import.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MovingLine {
+    /// Where it stands there, for messages.
+    pub place: String,
+    /// What kind of line it is.
+    pub form: ImportForm,
+    /// The line.
+    pub text: String,
+}
+
+impl fmt::Debug for MovingLine {
+    /// Without what it says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MovingLine({}, {:?})", self.place, self.form)
+    }
+}
+
+/// An account that cannot be taken over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// Where it stands there.
+    pub place: String,
+    /// The reason, in words.
+    pub why: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.why)
+    }
+}
