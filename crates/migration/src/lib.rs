@@ -9,6 +9,8 @@
 //! here prints a password or a key by `Debug`.
 
 mod account;
+#[cfg(test)]
+mod bent;
 mod lua;
 pub mod prosody;
 pub mod xep_0227;
