@@ -8,11 +8,10 @@
 
 use crate::access_control::known::Standing;
 use crate::book::UserEntry;
-use crate::cache::{Cache, CacheKey};
+use crate::cache::{Cache, CacheKey, mac};
 use crate::http::{self, NoVerdict, ServiceVerdict};
 use crate::people::{People, PeopleFiles};
 use crate::rules::UserRules;
-use crate::scram::mac;
 use crate::settings::{ListenerPolicy, Method, Settings};
 use crate::sources::{Known, Sources};
 use crate::token::{self, Keys};
@@ -27,6 +26,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 mod book;
+pub(crate) mod decoys;
 mod exchange;
 pub(crate) mod known;
 mod password;

@@ -7,9 +7,9 @@
 //! eve:$plain$open-sesame disabled
 //! ```
 //! Behind the name and a colon stands a hash (`passwords.rs`), then, each after a space: keys for
-//! SCRAM if the hash itself is not plain or SCRAM's, `super` for who may do everything, `disabled`
-//! for who is refused. It reads no files. Invariant: a file with a line that is not understood is
-//! refused as a whole.
+//! SCRAM, of another hash than the hash itself if that is SCRAM's, `super` for who may do
+//! everything, `disabled` for who is refused. It reads no files. Invariant: a file with a line that
+//! is not understood is refused as a whole.
 
 use crate::passwords::{self, Kept, StoredHash};
 use crate::problems::Problems;
@@ -72,6 +72,11 @@ impl Accounts {
     /// All their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.users.keys().map(|name| &**name)
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Account> {
+        self.users.values()
     }
 
     /// How many users.
@@ -178,15 +183,16 @@ fn account(line: &str) -> Result<(&str, Account), String> {
             "super" => account.is_super = true,
             "disabled" => account.is_disabled = true,
             word => match StoredHash::parse(word) {
-                Ok(StoredHash::Scram(keys)) => account.kept.scram = Some(keys),
+                Ok(StoredHash::Scram(keys)) => account.kept.scram.put(keys),
                 _ => {
-                    return Err("behind the hash stand $scram-sha-256$…, super and disabled".into());
+                    let allowed = "$scram-sha-256$…, $scram-sha-1$…, super and disabled";
+                    return Err(format!("behind the hash stand {allowed}"));
                 }
             },
         }
     }
     if let StoredHash::Scram(keys) = &hash {
-        account.kept.scram = Some(keys.clone());
+        account.kept.scram.put(keys.clone());
     }
     account.kept.hash = Some(hash);
     Ok((name, account))
@@ -195,35 +201,58 @@ fn account(line: &str) -> Result<(&str, Account), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scram::{ScramHash, ScramKeys};
 
     const HASH: &str = "$6$ZqheiioDwOXS0kKh$yJTts6G8eYpyP17SEcJY7EGwR+GBYV9ZkoT6+liMhOpygESU7ykRZE\
                         gTaVcJxRyU2G5hk+O7/NVSEy41s/DZDQ==";
 
+    fn keys(hash: ScramHash) -> String {
+        StoredHash::Scram(ScramKeys::derive(hash, b"x", b"salt", 1)).text()
+    }
+
     #[test]
     fn a_file_names_users_and_what_they_are() {
-        let keys = StoredHash::Scram(crate::scram::ScramKeys::derive(b"x", b"salt", 1)).text();
+        let keys = keys(ScramHash::Sha256);
         let text = format!(
             "# users\n\nbob:{HASH}\r\nann b:{HASH} {keys} super\neve:$plain$x disabled\nsc:{keys}\n"
         );
         let file = Accounts::parse("pw", &text).expect("right");
         assert_eq!(file.len(), 4);
         let bob = file.user("bob").expect("there");
-        assert!(bob.kept.scram.is_none() && !bob.is_super && !bob.is_disabled);
+        assert!(bob.kept.scram.iter().next().is_none() && !bob.is_super && !bob.is_disabled);
         assert!(bob.kept.hash.as_ref().is_some_and(|hash| hash.is_of("pässword: $x".as_bytes())));
         let ann = file.user("ann b").expect("there");
-        assert!(ann.kept.scram.is_some() && ann.is_super);
+        assert!(ann.kept.scram.find(ScramHash::Sha256).is_some() && ann.is_super);
         assert!(file.user("eve").is_some_and(|eve| eve.is_disabled));
-        assert!(file.user("sc").is_some_and(|user| user.kept.scram.is_some()));
+        assert!(file.user("sc").is_some_and(|user| user.kept.scram.iter().count() == 1));
         assert!(file.user("nobody").is_none());
+    }
+
+    #[test]
+    fn keys_of_both_hashes_stand_in_a_line_the_one_as_the_hash_or_both_behind_it() {
+        let all = ScramHash::ALL.map(keys);
+        let [new, old] = &all;
+        let file =
+            format!("a:{new} {old}\nb:{old} {new}\nc:{HASH} {new} {old} disabled\nd:{old}\n");
+        let file = Accounts::parse("pw", &file).expect("right");
+        for name in ["a", "b", "c"] {
+            let kept = &file.user(name).expect("there").kept;
+            let found = ScramHash::ALL.map(|hash| kept.scram.find(hash).cloned());
+            let texts = found.map(|keys| StoredHash::Scram(keys.expect("both")).text());
+            assert_eq!(texts, all, "{name}");
+        }
+        let kept = &file.user("d").expect("there").kept;
+        assert!(kept.scram.find(ScramHash::Sha256).is_none());
+        assert!(kept.hash.as_ref().is_some_and(|hash| hash.is_of(b"x") && !hash.is_of(b"y")));
     }
 
     #[test]
     fn lines_of_an_import_say_what_is_kept_or_the_password_itself() {
         let read = |line: &str| ImportLine::read(line, ImportForm::Passwords);
-        let keys = StoredHash::Scram(crate::scram::ScramKeys::derive(b"x", b"salt", 1)).text();
+        let keys = keys(ScramHash::Sha256);
         let line = read(&format!("ann:{HASH} {keys} super")).expect("right").expect("a user");
         assert_eq!((&*line.name, line.password, line.is_super), ("ann", None, Some(true)));
-        assert!(line.kept.hash.is_some() && line.kept.scram.is_some());
+        assert!(line.kept.hash.is_some() && line.kept.scram.iter().count() == 1);
         let line = read("eve:$plain$open disabled ").expect("right").expect("a user");
         assert_eq!((line.kept, line.password), (Kept::default(), Some("open".into())));
         assert_eq!((line.is_super, line.is_disabled), (Some(false), Some(true)));

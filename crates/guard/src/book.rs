@@ -3,19 +3,21 @@
 //! A row's value, numbers big endian:
 //!
 //! ```text
-//! | 2 | standing u8 | uid u64 | epoch u64 | password 2+n | SCRAM-SHA-256 keys 2+n | rules … |
+//! | 3 | standing u8 | uid u64 | epoch u64 | password 2+n | SHA-256 2+n | SHA-1 2+n | rules … |
 //! ```
-//! Password and keys are texts (`passwords.rs`), empty where there are none; the rules are JSON,
-//! `[["allow","both","a/#"],…]`, and nothing where nothing is said of them. What a start needs of a
-//! row (its standing, its rules) is read without the rest. The row of `*` holds rules of everybody
+//! Password and keys for SCRAM, by their hash, are texts (`passwords.rs`), empty where there are
+//! none; the rules are JSON, `[["allow","both","a/#"],…]`, and nothing where nothing is said of
+//! them. Rows that begin with 2 have no keys of SHA-1: they are read as well. What a start needs of
+//! a row (its standing, its rules) is read without the rest. The row of `*` holds rules of everybody
 //! and nothing else. It writes nothing: whoever does puts a row here after it is on stable storage.
 //! Invariant: what is made by [`UserEntry::ordered`] is read again by [`UserEntry::read`].
 
+use crate::access_control::decoys::KeyKind;
 use crate::access_control::known::Standing;
 use crate::accounts::{Account, ImportLine};
 use crate::passwords::{self, Kept, StoredHash};
 use crate::rules::{List, RuleLine};
-use crate::scram::ScramKeys;
+use crate::scram::{KeysByHash, ScramHash, ScramKeys};
 use model::ports::access::GrantedAccount;
 use model::ports::users::{UserOrder, UserRule, UserState};
 use serde_json::{Value, json};
@@ -25,7 +27,13 @@ use std::sync::Arc;
 pub const EVERYBODY: &str = "*";
 
 /// First byte of a row.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
+
+/// First byte of a row without keys of SHA-1.
+const FORMAT_SHA_256: u8 = 2;
+
+/// Hashes of a row's keys, in their order.
+const KEY_HASHES: [ScramHash; 2] = [ScramHash::Sha256, ScramHash::Sha1];
 
 /// Bytes of a row in front of its texts.
 const FIXED_BYTES: usize = 18;
@@ -55,6 +63,8 @@ pub struct RowMark {
     pub standing: Standing,
     /// Rules of its own.
     pub rules: Option<Arc<List>>,
+    /// What shows of its keys.
+    pub(crate) kinds: Vec<KeyKind>,
 }
 
 impl UserEntry {
@@ -115,18 +125,20 @@ impl UserEntry {
     pub fn mark(&self) -> RowMark {
         let Account { is_super, is_disabled, .. } = self.account;
         let standing = Standing { is_super, is_disabled, is_ruled: self.rules.is_some() };
-        RowMark { uid: self.uid, standing, rules: self.rules.clone() }
+        let kinds = self.account.kept.scram.iter().map(KeyKind::of).collect();
+        RowMark { uid: self.uid, standing, rules: self.rules.clone(), kinds }
     }
 
     /// The row's value.
     pub fn row(&self) -> Box<[u8]> {
         let Kept { hash, scram } = &self.account.kept;
         let hash = hash.as_ref().map_or_else(String::new, StoredHash::text);
-        let scram = scram.as_ref().map_or_else(String::new, ScramKeys::text);
+        let keys =
+            KEY_HASHES.map(|hash| scram.find(hash).map_or_else(String::new, ScramKeys::text));
         let mut row = vec![FORMAT, self.mark().standing.bits()];
         row.extend_from_slice(&self.uid.to_be_bytes());
         row.extend_from_slice(&self.epoch.to_be_bytes());
-        for text in [hash, scram] {
+        for text in std::iter::once(hash).chain(keys) {
             let length = u16::try_from(text.len()).expect("a hash is shorter");
             row.extend_from_slice(&length.to_be_bytes());
             row.extend_from_slice(text.as_bytes());
@@ -140,14 +152,13 @@ impl UserEntry {
 
     /// What a row says; `None`: it cannot be read.
     pub fn read(row: &[u8]) -> Option<UserEntry> {
-        let Parts { standing, fixed, texts: [hash, scram], rules } = Parts::of(row)?;
-        let kept = Kept {
-            hash: some(hash).map(StoredHash::parse).transpose().ok()?,
-            scram: match some(scram) {
-                Some(text) => Some(ScramKeys::parse(text)?),
-                None => None,
-            },
-        };
+        let Parts { standing, fixed, password, keys, rules } = Parts::of(row)?;
+        let mut scram = KeysByHash::default();
+        for (hash, text) in KEY_HASHES.into_iter().zip(keys).filter(|(_, text)| !text.is_empty()) {
+            scram.put(ScramKeys::parse(hash, text)?);
+        }
+        let password = Some(password).filter(|text| !text.is_empty());
+        let kept = Kept { hash: password.map(StoredHash::parse).transpose().ok()?, scram };
         let Standing { is_super, is_disabled, .. } = standing;
         let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
         Some(UserEntry {
@@ -160,9 +171,12 @@ impl UserEntry {
 
     /// What memory keeps of a row, without a look at the rest; `None`: it cannot be read.
     pub fn read_mark(row: &[u8]) -> Option<RowMark> {
-        let Parts { fixed, standing, rules, .. } = Parts::of(row)?;
+        let Parts { fixed, standing, keys, rules, .. } = Parts::of(row)?;
         let uid = fixed[2..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes))?;
-        Some(RowMark { uid, standing, rules: read_rules(standing, rules)? })
+        let keys = KEY_HASHES.into_iter().zip(keys);
+        let keys = keys.filter_map(|(hash, text)| ScramKeys::parse(hash, text));
+        let kinds = keys.map(|keys| KeyKind::of(&keys)).collect();
+        Some(RowMark { uid, standing, rules: read_rules(standing, rules)?, kinds })
     }
 
     /// The same for whoever asks.
@@ -183,14 +197,17 @@ impl UserEntry {
 struct Parts<'a> {
     standing: Standing,
     fixed: &'a [u8; FIXED_BYTES],
-    texts: [&'a str; 2],
+    password: &'a str,
+    /// By the hashes of [`KEY_HASHES`].
+    keys: [&'a str; KEY_HASHES.len()],
     rules: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
     fn of(row: &'a [u8]) -> Option<Parts<'a>> {
         let (fixed, mut rest) = row.split_first_chunk::<FIXED_BYTES>()?;
-        if fixed[0] != FORMAT || fixed[1] > Standing::ALL_BITS {
+        let is_known = matches!(fixed[0], FORMAT | FORMAT_SHA_256);
+        if !is_known || fixed[1] > Standing::ALL_BITS {
             return None;
         }
         let mut text = || {
@@ -200,13 +217,10 @@ impl<'a> Parts<'a> {
             rest = behind;
             std::str::from_utf8(text).ok()
         };
-        let texts = [text()?, text()?];
-        Some(Parts { standing: Standing::of_bits(fixed[1]), fixed, texts, rules: rest })
+        let password = text()?;
+        let keys = [text()?, if fixed[0] == FORMAT { text()? } else { "" }];
+        Some(Parts { standing: Standing::of_bits(fixed[1]), fixed, password, keys, rules: rest })
     }
-}
-
-fn some(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
 }
 
 /// The inner `None`: nothing is said of rules; the outer one: they cannot be read.
@@ -278,6 +292,7 @@ mod tests {
         cost: Cost::Light,
         scram_iterations: 4_096,
         scheme: crate::passwords::HashScheme::Pbkdf2,
+        scram_sha_1: true,
     };
 
     fn order(name: &str) -> UserOrder {
@@ -305,7 +320,7 @@ mod tests {
         let first = put(None, &order("ann")).expect("right");
         let read = UserEntry::read(&first.row()).expect("a row");
         assert_eq!((&read.account, read.state("ann")), (&first.account, first.state("ann")));
-        assert!(read.account.kept.scram.is_some());
+        assert_eq!(read.account.kept.scram.iter().count(), 2);
         assert_eq!(read.granted(), GrantedAccount { uid: 7, epoch: 1 });
         assert_eq!(read.state("ann").rules, order("ann").rules.expect("some"));
         let change =
@@ -321,6 +336,29 @@ mod tests {
         );
         let bare = UserOrder { password: None, rules: Some(vec![]), ..order("ann") };
         assert!(put(Some(&second), &bare).is_ok_and(|entry| entry.rules.is_none()));
+    }
+
+    #[test]
+    fn rows_of_the_form_before_are_read_and_written_in_the_new_one() {
+        let whole = put(None, &order("ann")).expect("right");
+        let keys = whole.account.kept.scram.find(ScramHash::Sha1).expect("both").text();
+        let (row, text) = (whole.row(), [&[0, keys.len() as u8], keys.as_bytes()].concat());
+        let at = row.windows(text.len()).position(|part| part == text).expect("it stands there");
+        let mut old = [&row[..at], &row[at + text.len()..]].concat();
+        old[0] = 2;
+        let read = UserEntry::read(&old).expect("a row");
+        assert_eq!(read.account.kept.hash, whole.account.kept.hash);
+        assert!(
+            read.account.kept.scram.iter().eq(whole.account.kept.scram.find(ScramHash::Sha256))
+        );
+        assert_eq!(read.state("ann"), whole.state("ann"));
+        let mark = UserEntry::read_mark(&old).expect("a row");
+        assert_eq!(mark.rules.map(|list| list.len()), Some(2));
+        assert_eq!(read.row()[0], 3);
+        assert!(UserEntry::read(&read.row()).is_some_and(|again| again.account == read.account));
+        for end in 0..old.len() {
+            assert!(UserEntry::read(&old[..end]).is_none(), "{end}");
+        }
     }
 
     #[test]
@@ -391,7 +429,9 @@ mod tests {
         let without_rules = put(None, &UserOrder { rules: None, ..order("ann") }).expect("right");
         let more = [&without_rules.row()[..], b"[]"].concat();
         let none = [&changed(whole.len() - 1, b']')[..whole.len() - 1], b"x"].concat();
-        for row in [changed(0, 1), changed(1, 8), changed(1, 0), changed(20, b'x'), more, none] {
+        let formats = [1, 2, 4].map(|format| changed(0, format));
+        let others = [changed(1, 8), changed(1, 0), changed(20, b'x'), more, none];
+        for row in formats.into_iter().chain(others) {
             assert!(UserEntry::read(&row).is_none(), "{row:?}");
         }
         let rules = |text: &str| {

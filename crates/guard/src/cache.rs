@@ -6,6 +6,8 @@
 //! next time unless they were wanted. It tells no time and knows no meaning. Invariant: never more
 //! than `count_max` entries, and none is given after its second.
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 use std::collections::HashMap;
 
 /// Limits of a cache: how much is remembered, and how long.
@@ -27,6 +29,13 @@ impl Default for CacheLimits {
 
 /// Under which something is remembered.
 pub(crate) type CacheKey = [u8; 16];
+
+/// A hash keyed with what the process drew.
+pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().into()
+}
 
 type Entries<V> = HashMap<CacheKey, (u32, V)>;
 

@@ -4,13 +4,14 @@
 //! $7$ROUNDS$SALT$HASH                     PBKDF2-SHA512, ours and mosquitto_passwd's
 //! $6$SALT$HASH                            SHA-512 of password and salt, mosquitto_passwd's of old
 //! $argon2id$v=19$m=…,t=…,p=…$SALT$HASH    Argon2id, ours and mosquitto_passwd's
-//! $scram-sha-256$ROUNDS$SALT$STORED$SERVER
+//! $scram-sha-256$ROUNDS$SALT$STORED$SERVER, and $scram-sha-1$…
 //! $plain$PASSWORD
 //! ```
 //! It knows no users and draws no random numbers: salts are given. Invariant: nothing here prints
 //! a password or a hash by `Debug`.
 
-use crate::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramKeys};
+use crate::cache::mac;
+use crate::scram::{ITERATIONS_MAX, ITERATIONS_MIN, KeysByHash, ScramHash, ScramKeys};
 use argon2::{Algorithm, Argon2, Params, Version};
 use argon2::{PasswordHash, PasswordHasher, PasswordVerifier};
 use base::words;
@@ -26,6 +27,9 @@ const ARGON2_KIB_MAX: u32 = 1 << 20;
 
 /// How often it may go over it.
 const ARGON2_PASSES_MAX: u32 = 64;
+
+/// Bytes of a new salt.
+pub(crate) const SALT_BYTES: usize = 16;
 
 /// Bytes of a new salt under PBKDF2: mosquitto 2.0 reads no other.
 const PBKDF2_SALT_BYTES: usize = 12;
@@ -87,19 +91,26 @@ pub struct Hashing {
     /// and the user cannot authenticate by SCRAM. They are only as hard to guess from as their
     /// rounds make them, whatever the other hash costs.
     pub scram_iterations: u32,
+    /// Those of SHA-1 are kept beside those of SHA-256.
+    pub scram_sha_1: bool,
 }
 
 impl Default for Hashing {
     /// One hash that mosquitto reads too.
     fn default() -> Self {
-        Hashing { scheme: HashScheme::Pbkdf2, cost: Cost::Normal, scram_iterations: 0 }
+        Hashing {
+            scheme: HashScheme::Pbkdf2,
+            cost: Cost::Normal,
+            scram_iterations: 0,
+            scram_sha_1: false,
+        }
     }
 }
 
 impl Hashing {
     /// A new password as it is kept. Slow. The salts are made of `random`.
     pub fn hash(&self, password: &[u8], random: [u8; 32]) -> Kept {
-        let (salt, other) = random.split_at(16);
+        let salt = &random[..SALT_BYTES];
         let hash = match self.scheme {
             HashScheme::Pbkdf2 => {
                 let (rounds, mut hash) = (self.cost.rounds(), vec![0; 64]);
@@ -115,11 +126,24 @@ impl Hashing {
                 StoredHash::Argon2id(hash.to_string().into())
             }
         };
-        let scram = (self.scram_iterations > 0).then(|| {
-            let rounds = self.scram_iterations.clamp(ITERATIONS_MIN, ITERATIONS_MAX);
-            ScramKeys::derive(password, other, rounds)
-        });
-        Kept { hash: Some(hash), scram }
+        Kept { hash: Some(hash), scram: self.keys(password, random) }
+    }
+
+    /// Keys of a new password, each with a salt of its own: one does not tell the other, for half
+    /// of what they are made of is shown to nobody.
+    fn keys(&self, password: &[u8], random: [u8; 32]) -> KeysByHash {
+        let mut all = KeysByHash::default();
+        if self.scram_iterations == 0 {
+            return all;
+        }
+        let rounds = self.scram_iterations.clamp(ITERATIONS_MIN, ITERATIONS_MAX);
+        let salt = &random[SALT_BYTES..];
+        all.put(ScramKeys::derive(ScramHash::Sha256, password, salt, rounds));
+        if self.scram_sha_1 {
+            let salt = &mac(&random, &[ScramHash::Sha1.method().as_bytes()])[..SALT_BYTES];
+            all.put(ScramKeys::derive(ScramHash::Sha1, password, salt, rounds));
+        }
+        all
     }
 }
 
@@ -128,8 +152,8 @@ impl Hashing {
 pub struct Kept {
     /// What a password is checked with.
     pub hash: Option<StoredHash>,
-    /// What an exchange is checked with.
-    pub scram: Option<ScramKeys>,
+    /// What exchanges are checked with.
+    pub scram: KeysByHash,
 }
 
 /// Hash that a password is checked with.
@@ -146,14 +170,14 @@ pub enum StoredHash {
     Pbkdf2 {
         /// How often.
         rounds: NonZeroU32,
-        /// Any length.
+        /// At most [`UserOrder::SALT_BYTES_MAX`].
         salt: Box<[u8]>,
         /// 64 bytes.
         hash: Box<[u8]>,
     },
     /// `$argon2id$`, whole.
     Argon2id(Box<str>),
-    /// `$scram-sha-256$`.
+    /// `$scram-sha-256$` or `$scram-sha-1$`.
     Scram(ScramKeys),
     /// `$plain$`.
     Plain(Box<str>),
@@ -170,13 +194,9 @@ impl StoredHash {
             "6" => sha512(rest).ok_or("not $6$SALT$HASH with 64 bytes of hash, in base64"),
             "7" => pbkdf2(rest).ok_or("not $7$ROUNDS$SALT$HASH with 64 bytes of hash, in base64"),
             "argon2id" => argon2id(text),
-            "scram-sha-256" => ScramKeys::parse(rest)
-                .map(StoredHash::Scram)
-                .ok_or("not $scram-sha-256$ROUNDS$SALT$STORED$SERVER, in base64"),
             "plain" if rest.is_empty() => Err("$plain$ wants a password behind it"),
             "plain" => Ok(StoredHash::Plain(rest.into())),
-            _ => Err("this kind of hash is not known: $7$, $6$, $argon2id$, $scram-sha-256$ and \
-                      $plain$ are"),
+            kind => scram(kind, rest),
         }
     }
 
@@ -189,7 +209,7 @@ impl StoredHash {
                 format!("$7${rounds}${}${}", base64(salt), base64(hash))
             }
             StoredHash::Argon2id(text) => text.to_string(),
-            StoredHash::Scram(keys) => format!("$scram-sha-256${}", keys.text()),
+            StoredHash::Scram(keys) => format!("${}${}", keys.hash.mark(), keys.text()),
             StoredHash::Plain(password) => format!("$plain${password}"),
         }
     }
@@ -220,13 +240,14 @@ impl StoredHash {
 impl std::fmt::Debug for StoredHash {
     /// Without what it is.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            StoredHash::Sha512 { .. } => "Hash($6$…)",
-            StoredHash::Pbkdf2 { .. } => "Hash($7$…)",
-            StoredHash::Argon2id(_) => "Hash($argon2id$…)",
-            StoredHash::Scram(_) => "Hash($scram-sha-256$…)",
-            StoredHash::Plain(_) => "Hash($plain$…)",
-        })
+        let kind = match self {
+            StoredHash::Sha512 { .. } => "6",
+            StoredHash::Pbkdf2 { .. } => "7",
+            StoredHash::Argon2id(_) => "argon2id",
+            StoredHash::Scram(keys) => keys.hash.mark(),
+            StoredHash::Plain(_) => "plain",
+        };
+        write!(f, "Hash(${kind}$…)")
     }
 }
 
@@ -244,9 +265,9 @@ pub fn line(
     }
     let kept = hashing.hash(password.as_bytes(), random);
     let mut line = format!("{user}:{}", kept.hash.expect("one was made").text());
-    if let Some(keys) = kept.scram {
+    for keys in kept.scram.iter() {
         line += " ";
-        line += &StoredHash::Scram(keys).text();
+        line += &StoredHash::Scram(keys.clone()).text();
     }
     Ok(line)
 }
@@ -270,8 +291,14 @@ pub fn check_name(user: &str) -> Result<(), String> {
 fn sha512(text: &str) -> Option<StoredHash> {
     let (salt, hash) = text.split_once('$')?;
     let hash: [u8; 64] = BASE64_STANDARD.decode(hash).ok()?.try_into().ok()?;
-    let salt = BASE64_STANDARD.decode(salt).ok()?;
-    Some(StoredHash::Sha512 { salt: salt.into(), hash: hash.into() })
+    let salt = decoded_salt(salt)?;
+    Some(StoredHash::Sha512 { salt, hash: hash.into() })
+}
+
+/// A salt, unless it is too long for a row of the book.
+fn decoded_salt(text: &str) -> Option<Box<[u8]>> {
+    let salt = BASE64_STANDARD.decode(text).ok()?;
+    (salt.len() <= UserOrder::SALT_BYTES_MAX).then(|| salt.into())
 }
 
 fn pbkdf2(text: &str) -> Option<StoredHash> {
@@ -280,8 +307,19 @@ fn pbkdf2(text: &str) -> Option<StoredHash> {
     let rounds: NonZeroU32 =
         rounds.parse().ok().filter(|r: &NonZeroU32| r.get() <= ITERATIONS_MAX)?;
     let hash: [u8; 64] = BASE64_STANDARD.decode(hash).ok()?.try_into().ok()?;
-    let salt = BASE64_STANDARD.decode(salt).ok()?;
-    Some(StoredHash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() })
+    let salt = decoded_salt(salt)?;
+    Some(StoredHash::Pbkdf2 { rounds, salt, hash: hash.into() })
+}
+
+fn scram(mark: &str, text: &str) -> Result<StoredHash, &'static str> {
+    let hash = ScramHash::ALL.into_iter().find(|hash| hash.mark() == mark).ok_or(
+        "this kind of hash is not known: $7$, $6$, $argon2id$, $scram-sha-256$, $scram-sha-1$ and \
+         $plain$ are",
+    )?;
+    let keys = ScramKeys::parse(hash, text).map(StoredHash::Scram);
+    keys.ok_or(
+        "not ROUNDS$SALT$STORED$SERVER behind that, in base64, with keys as long as the hash",
+    )
 }
 
 fn argon2id(text: &str) -> Result<StoredHash, &'static str> {

@@ -8,11 +8,13 @@
 //! everything is allowed. It proves nothing and tells no time. Invariant: what it has of an account
 //! is never older than the account's row that was last answered for.
 
+use crate::access_control::decoys::{KeyKind, KeyKinds};
 use crate::access_control::known::{Known, KnownNames, Standing};
 use crate::accounts::Accounts;
 use crate::acl::AclFile;
 use crate::book::{EVERYBODY, RowMark, UserEntry};
 use crate::rules::{List, UserRules};
+use crate::scram::ScramHash;
 use crate::settings::{ListenerPolicy, Method, Settings};
 use crate::token::Keys;
 use base::hash::HashKey;
@@ -55,6 +57,9 @@ pub(crate) struct People {
     pub(crate) settings: Arc<Settings>,
     pub(crate) files: Arc<PeopleFiles>,
     known: KnownNames,
+    /// Kinds of keys, in the book and in the file.
+    kinds: KeyKinds,
+    kinds_in_file: KeyKinds,
     /// Accounts of the book with rules of their own.
     ruled: HashMap<Box<str>, Arc<List>>,
     /// Rules of everybody in the book.
@@ -85,6 +90,8 @@ impl People {
             settings: Arc::new(settings),
             files: Arc::new(files),
             known: KnownNames::new(key),
+            kinds: KeyKinds::default(),
+            kinds_in_file: KeyKinds::default(),
             ruled: HashMap::new(),
             everybody: None,
             ended: HashMap::new(),
@@ -94,6 +101,7 @@ impl People {
             gone: HashMap::new(),
             changes: 0,
         };
+        people.count_file();
         people.compile();
         people
     }
@@ -106,7 +114,22 @@ impl People {
         let lost = before.accounts.names().filter(|name| !self.is_user(name));
         let lost: Vec<Box<str>> = lost.map(Box::from).collect();
         lost.into_iter().for_each(|name| self.went(name));
+        self.count_file();
         self.compile();
+    }
+
+    /// The kinds of keys that the file has.
+    fn count_file(&mut self) {
+        let mut kinds = KeyKinds::default();
+        let keys = self.files.accounts.iter().flat_map(|account| account.kept.scram.iter());
+        keys.for_each(|keys| kinds.add(KeyKind::of(keys)));
+        self.kinds_in_file = kinds;
+    }
+
+    /// What shows of the keys of a name that has none; `drawn` is of the name. `None`: nobody has
+    /// keys of this hash.
+    pub(crate) fn decoy(&self, hash: ScramHash, drawn: u64) -> Option<KeyKind> {
+        self.kinds.draw(&self.kinds_in_file, hash, drawn)
     }
 
     /// An account of the book as its row has it at a start. The rules are compiled when all are
@@ -116,6 +139,7 @@ impl People {
             true => self.everybody = mark.rules,
             false => {
                 self.known.put(name, Known { uid: mark.uid, standing: mark.standing });
+                mark.kinds.into_iter().for_each(|kind| self.kinds.add(kind));
                 self.ruled.extend(mark.rules.map(|rules| (name.into(), rules)));
             }
         }
@@ -126,12 +150,13 @@ impl People {
     pub(crate) fn put(&mut self, name: &str, entry: &UserEntry, ends: bool, at: u64) {
         self.changes += 1;
         let had_rules = self.has_rules();
-        let RowMark { uid, standing, rules } = entry.mark();
+        let RowMark { uid, standing, rules, kinds } = entry.mark();
         if name == EVERYBODY {
             self.everybody = rules;
             return self.compile();
         }
         self.known.put(name, Known { uid, standing });
+        kinds.into_iter().for_each(|kind| self.kinds.add(kind));
         self.gone.remove(name);
         match rules {
             Some(rules) => _ = self.ruled.insert(name.into(), rules),

@@ -1,26 +1,21 @@
-//! SCRAM-SHA-256, the server's side (RFC 5802, RFC 7677): a password is proved and not shown.
+//! SCRAM, the server's side, over SHA-1 (RFC 5802) and SHA-256 (RFC 7677): a password is proved and
+//! not shown.
 //!
 //! ```text
 //! client-first ─► server-first ─► client-final ─► server-final, or a refusal
 //! ```
 //! What must be remembered between the two answers of the client are the dialogue's bytes; the
-//! server keeps them and shows them to nobody. Whether an exchange is bound to its connection
-//! (`SCRAM-SHA-256-PLUS`, RFC 5802 6), and by what, is told to it. It knows no users: keys are
-//! given to it. Names and passwords are taken as they are (of RFC 5802's SASLprep, only that ASCII
-//! stays as it is).
+//! server keeps them and shows them to nobody. Whether an exchange is bound to its connection (the
+//! methods whose names end in `-PLUS`, RFC 5802 6), and by what, is told to it. It knows no users:
+//! keys are given to it, and which hash is theirs they say. Names and passwords are taken as they
+//! are (of RFC 5802's SASLprep, only that ASCII stays as it is).
 
+use base::words;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use hmac::{Hmac, KeyInit, Mac};
-use ring::pbkdf2;
-use sha2::{Digest, Sha256};
+use model::ports::users::UserOrder;
+use ring::{digest, hmac, pbkdf2};
 use std::num::NonZeroU32;
 use subtle::ConstantTimeEq;
-
-/// The method's name (MQTT5 4.12).
-pub const METHOD: &str = "SCRAM-SHA-256";
-
-/// The name of the same bound to its connection.
-pub const METHOD_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Longest message of a client, bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
@@ -29,16 +24,89 @@ const MESSAGE_BYTES_MAX: usize = 4_096;
 pub const ITERATIONS_MIN: u32 = 4_096;
 
 /// Most rounds of anything that is computed for a password.
-pub const ITERATIONS_MAX: u32 = 10_000_000;
+pub const ITERATIONS_MAX: u32 = UserOrder::ROUNDS_MAX;
+
+words! {
+    /// Hash that an exchange is built on.
+    #[derive(Hash)]
+    pub enum ScramHash {
+        /// SHA-256 (RFC 7677).
+        Sha256 = "sha-256",
+        /// SHA-1 (RFC 5802), whose weakness against collisions an HMAC does not have (RFC 6194 2):
+        /// of what other servers kept.
+        Sha1 = "sha-1",
+    }
+}
+
+impl ScramHash {
+    /// The method's name (MQTT5 4.12; RFC 5802 4).
+    pub const fn method(self) -> &'static str {
+        match self {
+            ScramHash::Sha256 => "SCRAM-SHA-256",
+            ScramHash::Sha1 => "SCRAM-SHA-1",
+        }
+    }
+
+    /// The hash of a method, and whether it is bound to its connection.
+    pub fn of_method(name: &str) -> Option<(ScramHash, bool)> {
+        let (bare, is_bound) = name.strip_suffix("-PLUS").map_or((name, false), |it| (it, true));
+        let hash = ScramHash::ALL.into_iter().find(|hash| hash.method() == bare);
+        hash.map(|hash| (hash, is_bound))
+    }
+
+    /// What its keys begin with as a text, between two `$`.
+    pub(crate) const fn mark(self) -> &'static str {
+        match self {
+            ScramHash::Sha256 => "scram-sha-256",
+            ScramHash::Sha1 => "scram-sha-1",
+        }
+    }
+
+    /// Length of what it makes, and so of each key.
+    fn bytes(self) -> usize {
+        self.digest().output_len()
+    }
+
+    fn digest(self) -> &'static digest::Algorithm {
+        match self {
+            ScramHash::Sha256 => &digest::SHA256,
+            ScramHash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        }
+    }
+
+    fn mac(self, key: &[u8], said: &[u8]) -> hmac::Tag {
+        let algorithm = match self {
+            ScramHash::Sha256 => hmac::HMAC_SHA256,
+            ScramHash::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+        };
+        hmac::sign(&hmac::Key::new(algorithm, key), said)
+    }
+
+    /// The salted password (RFC 5802 3, `Hi`). Slow.
+    fn salted(self, password: &[u8], salt: &[u8], rounds: NonZeroU32) -> Vec<u8> {
+        let algorithm = match self {
+            ScramHash::Sha256 => pbkdf2::PBKDF2_HMAC_SHA256,
+            ScramHash::Sha1 => pbkdf2::PBKDF2_HMAC_SHA1,
+        };
+        let mut salted = vec![0; self.bytes()];
+        pbkdf2::derive(algorithm, rounds, salt, password, &mut salted);
+        salted
+    }
+}
 
 /// Keys derived from a password (RFC 5802 3).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
+    pub(crate) hash: ScramHash,
     pub(crate) iterations: u32,
     pub(crate) salt: Box<[u8]>,
-    stored: [u8; 32],
-    server: [u8; 32],
+    stored: Box<[u8]>,
+    server: Box<[u8]>,
 }
+
+/// Keys of one password, of each hash once at most.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeysByHash([Option<ScramKeys>; ScramHash::ALL.len()]);
 
 /// The first message of a client, taken apart.
 #[derive(PartialEq, Eq, Debug)]
@@ -88,46 +156,67 @@ pub enum ScramFault {
     Wrong,
 }
 
+impl KeysByHash {
+    /// Those of a hash.
+    pub fn find(&self, hash: ScramHash) -> Option<&ScramKeys> {
+        self.iter().find(|keys| keys.hash == hash)
+    }
+
+    /// Puts keys in place of those of the same hash.
+    pub fn put(&mut self, keys: ScramKeys) {
+        let at = ScramHash::ALL.iter().position(|hash| *hash == keys.hash);
+        self.0[at.expect("these are all")] = Some(keys);
+    }
+
+    /// All of them, in the order of [`ScramHash::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = &ScramKeys> {
+        self.0.iter().flatten()
+    }
+}
+
 impl ScramKeys {
     /// Those of a password. Slow.
-    pub fn derive(password: &[u8], salt: &[u8], iterations: u32) -> ScramKeys {
+    pub fn derive(hash: ScramHash, password: &[u8], salt: &[u8], iterations: u32) -> ScramKeys {
         let rounds = NonZeroU32::new(iterations.max(1)).expect("one at least");
-        let mut salted = [0; 32];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, salt, password, &mut salted);
-        let stored = Sha256::digest(mac(&salted, &[b"Client Key"])).into();
-        let server = mac(&salted, &[b"Server Key"]);
-        ScramKeys { iterations: rounds.get(), salt: salt.into(), stored, server }
+        let salted = hash.salted(password, salt, rounds);
+        let client = hash.mac(&salted, b"Client Key");
+        let stored = digest::digest(hash.digest(), client.as_ref()).as_ref().into();
+        let server = hash.mac(&salted, b"Server Key").as_ref().into();
+        ScramKeys { hash, iterations: rounds.get(), salt: salt.into(), stored, server }
     }
 
     /// Whether they are this password's. Slow.
     pub fn is_of(&self, password: &[u8]) -> bool {
-        let other = ScramKeys::derive(password, &self.salt, self.iterations);
+        let other = ScramKeys::derive(self.hash, password, &self.salt, self.iterations);
         bool::from(other.stored.ct_eq(&self.stored))
     }
 
     /// `ROUNDS$SALT$STORED$SERVER`, in base64.
     pub fn text(&self) -> String {
         let [salt, stored, server] =
-            [&*self.salt, &self.stored, &self.server].map(|bytes| BASE64_STANDARD.encode(bytes));
+            [&self.salt, &self.stored, &self.server].map(|bytes| BASE64_STANDARD.encode(bytes));
         format!("{}${salt}${stored}${server}", self.iterations)
     }
 
-    /// Those that a text says.
-    pub fn parse(text: &str) -> Option<ScramKeys> {
+    /// Those of a hash that a text says.
+    pub fn parse(hash: ScramHash, text: &str) -> Option<ScramKeys> {
         let mut words = text.split('$');
         let iterations = words.next()?.parse().ok()?;
-        let mut bytes = || BASE64_STANDARD.decode(words.next()?).ok();
+        let mut bytes = || BASE64_STANDARD.decode(words.next()?).ok().map(Vec::into_boxed_slice);
         let (salt, stored, server) = (bytes()?, bytes()?, bytes()?);
-        let is_right = (1..=ITERATIONS_MAX).contains(&iterations) && words.next().is_none();
-        let (stored, server) = (stored.try_into().ok()?, server.try_into().ok()?);
-        is_right.then(|| ScramKeys { iterations, salt: salt.into(), stored, server })
+        let is_right = (1..=ITERATIONS_MAX).contains(&iterations)
+            && salt.len() <= UserOrder::SALT_BYTES_MAX
+            && [&stored, &server].into_iter().all(|key| key.len() == hash.bytes())
+            && words.next().is_none();
+        is_right.then_some(ScramKeys { hash, iterations, salt, stored, server })
     }
 }
 
 impl std::fmt::Debug for ScramKeys {
     /// Without what they are.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ScramKeys {{ iterations: {}, .. }}", self.iterations)
+        let method = self.hash.method();
+        write!(f, "ScramKeys {{ {method}, iterations: {}, .. }}", self.iterations)
     }
 }
 
@@ -190,12 +279,18 @@ pub fn finish(
 ) -> Result<Vec<u8>, ScramFault> {
     let last = Begun::read(dialogue).and_then(|begun| begun.last(bound, message));
     let (signed, proof) = last.ok_or(ScramFault::Malformed)?;
-    let signature = mac(&keys.stored, &[signed.as_bytes()]);
-    let client_key: Vec<u8> = proof.iter().zip(signature).map(|(one, other)| one ^ other).collect();
-    if !bool::from(Sha256::digest(&client_key).ct_eq(&keys.stored)) {
+    let signature = keys.hash.mac(&keys.stored, signed.as_bytes());
+    if proof.len() != signature.as_ref().len() {
+        return Err(ScramFault::Malformed);
+    }
+    let both = proof.iter().zip(signature.as_ref());
+    let client_key: Vec<u8> = both.map(|(one, other)| one ^ other).collect();
+    let stored = digest::digest(keys.hash.digest(), &client_key);
+    if !bool::from(stored.as_ref().ct_eq(&keys.stored)) {
         return Err(ScramFault::Wrong);
     }
-    let verifier = BASE64_STANDARD.encode(mac(&keys.server, &[signed.as_bytes()]));
+    let verifier = keys.hash.mac(&keys.server, signed.as_bytes());
+    let verifier = BASE64_STANDARD.encode(verifier);
     Ok(format!("v={verifier}").into_bytes())
 }
 
@@ -213,7 +308,7 @@ impl<'a> Begun<'a> {
     }
 
     /// What both sides sign, and the proof.
-    fn last(&self, bound: &[u8], message: &[u8]) -> Option<(String, [u8; 32])> {
+    fn last(&self, bound: &[u8], message: &[u8]) -> Option<(String, Vec<u8>)> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let mut fields = without_proof.split(',');
@@ -222,7 +317,7 @@ impl<'a> Begun<'a> {
         let ours = self.answer.split(',').next()?;
         let expected = [self.header.as_bytes(), bound].concat();
         let is_bound = BASE64_STANDARD.decode(binding).ok()? == expected;
-        let proof = BASE64_STANDARD.decode(proof).ok()?.try_into().ok()?;
+        let proof = BASE64_STANDARD.decode(proof).ok()?;
         let signed = format!("{},{},{without_proof}", self.bare, self.answer);
         (is_bound && nonce == ours).then_some((signed, proof))
     }
@@ -250,57 +345,131 @@ fn name(escaped: &str) -> Option<String> {
     Some(name)
 }
 
-pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    parts.iter().for_each(|part| mac.update(part));
-    mac.finalize().into_bytes().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::mac;
+    use sha2::{Digest, Sha256};
 
-    // RFC 7677 3.
-    const FIRST: &[u8] = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
-    const NONCE: &str = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-    const ANSWER: &[u8] =
-        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
-    const LAST: &[u8] = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
-        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
-    const VERIFIER: &[u8] = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+    /// An exchange as a standard prints it: of `user`, whose password is `pencil`, with 4,096 rounds.
+    struct Printed {
+        hash: ScramHash,
+        salt: &'static str,
+        first: &'static str,
+        nonce: &'static str,
+        answer: &'static str,
+        last: &'static str,
+        verifier: &'static str,
+    }
+
+    /// RFC 7677 3.
+    const SHA_256: Printed = Printed {
+        hash: ScramHash::Sha256,
+        salt: "W22ZaJ0SNY7soEsUEjb6gQ==",
+        first: "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+        nonce: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
+        answer: "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                 s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        last: "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+               p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        verifier: "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+    };
+
+    /// RFC 5802 5.
+    const SHA_1: Printed = Printed {
+        hash: ScramHash::Sha1,
+        salt: "QSXCR+Q6sek8bf92",
+        first: "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL",
+        nonce: "3rfcNHYJY1ZVvWVs7j",
+        answer: "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+        last: "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+        verifier: "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+    };
+
+    impl Printed {
+        fn keys(&self) -> ScramKeys {
+            let salt = BASE64_STANDARD.decode(self.salt).expect("base64");
+            ScramKeys::derive(self.hash, b"pencil", &salt, 4_096)
+        }
+
+        /// What a server that has these keys remembers.
+        fn begun(&self, keys: &ScramKeys) -> Vec<u8> {
+            let first = ClientFirst::read(self.first.as_bytes()).expect("right");
+            assert_eq!(first.user, "user");
+            let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, self.nonce);
+            assert_eq!(String::from_utf8(answer).as_deref(), Ok(self.answer));
+            dialogue
+        }
+    }
 
     fn keys() -> ScramKeys {
-        let salt = BASE64_STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").expect("base64");
-        ScramKeys::derive(b"pencil", &salt, 4_096)
+        SHA_256.keys()
     }
 
     #[test]
-    fn the_exchange_of_the_standard_is_spoken() {
-        let (keys, first) = (keys(), ClientFirst::read(FIRST).expect("right"));
-        assert_eq!(first.user, "user");
-        let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, NONCE);
-        assert_eq!(answer, ANSWER);
-        assert_eq!(user_of(&dialogue).as_deref(), Some("user"));
-        assert_eq!(finish(&keys, &dialogue, b"", LAST).as_deref(), Ok(VERIFIER));
-        assert!(keys.is_of(b"pencil") && !keys.is_of(b"pencils"));
+    fn the_exchanges_of_the_standards_are_spoken() {
+        for printed in [SHA_256, SHA_1] {
+            let keys = printed.keys();
+            let dialogue = printed.begun(&keys);
+            assert_eq!(user_of(&dialogue).as_deref(), Some("user"));
+            let said = finish(&keys, &dialogue, b"", printed.last.as_bytes());
+            assert_eq!(said.as_deref(), Ok(printed.verifier.as_bytes()));
+            assert!(keys.is_of(b"pencil") && !keys.is_of(b"pencils"));
+        }
+    }
+
+    #[test]
+    fn methods_say_their_hash_and_whether_they_are_bound() {
+        for (name, told) in [
+            ("SCRAM-SHA-256", Some((ScramHash::Sha256, false))),
+            ("SCRAM-SHA-256-PLUS", Some((ScramHash::Sha256, true))),
+            ("SCRAM-SHA-1", Some((ScramHash::Sha1, false))),
+            ("SCRAM-SHA-1-PLUS", Some((ScramHash::Sha1, true))),
+            ("SCRAM-SHA-1-PLUS-PLUS", None),
+            ("SCRAM-SHA-512", None),
+            ("scram-sha-1", None),
+            ("-PLUS", None),
+            ("", None),
+        ] {
+            assert_eq!(ScramHash::of_method(name), told, "{name}");
+        }
+        assert_eq!(ScramHash::ALL.map(ScramHash::name), ["sha-256", "sha-1"]);
+        assert_eq!(ScramHash::ALL.map(ScramHash::bytes), [32, 20]);
     }
 
     #[test]
     fn anything_that_was_changed_is_refused() {
-        let (keys, first) = (keys(), ClientFirst::read(FIRST).expect("right"));
-        let (_, dialogue) = first.answer(&keys.salt, keys.iterations, NONCE);
-        for at in 0..LAST.len() {
-            for bit in [1, 2, 32] {
-                let mut last = LAST.to_vec();
-                last[at] ^= bit;
-                // The last character of the proof has bits that mean nothing; they must be zero.
-                assert!(finish(&keys, &dialogue, b"", &last).is_err(), "{at} {bit}");
+        for printed in [SHA_256, SHA_1] {
+            let (keys, right) = (printed.keys(), printed.last.as_bytes());
+            let dialogue = printed.begun(&keys);
+            for at in 0..right.len() {
+                for bit in [1, 2, 32] {
+                    let mut last = right.to_vec();
+                    last[at] ^= bit;
+                    // The last character of the proof has bits that mean nothing; they must be zero.
+                    assert!(finish(&keys, &dialogue, b"", &last).is_err(), "{at} {bit}");
+                }
+                assert!(finish(&keys, &dialogue, b"", &right[..at]).is_err());
             }
-            assert!(finish(&keys, &dialogue, b"", &LAST[..at]).is_err());
+            let other = ScramKeys::derive(printed.hash, b"other", &keys.salt, 4_096);
+            assert_eq!(finish(&other, &dialogue, b"", right), Err(ScramFault::Wrong));
+            assert_eq!(finish(&keys, b"", b"", right), Err(ScramFault::Malformed));
         }
-        let other = ScramKeys::derive(b"other", &keys.salt, 4_096);
-        assert_eq!(finish(&other, &dialogue, b"", LAST), Err(ScramFault::Wrong));
-        assert_eq!(finish(&keys, b"", b"", LAST), Err(ScramFault::Malformed));
+    }
+
+    #[test]
+    fn a_proof_is_as_long_as_its_hash() {
+        for (printed, other) in [(SHA_256, SHA_1), (SHA_1, SHA_256)] {
+            let keys = printed.keys();
+            let dialogue = printed.begun(&keys);
+            let (without_proof, _) = printed.last.split_once(",p=").expect("some");
+            let (_, proof) = other.last.split_once(",p=").expect("some");
+            for proof in [proof, ""] {
+                let last = format!("{without_proof},p={proof}");
+                let said = finish(&keys, &dialogue, b"", last.as_bytes());
+                assert_eq!(said, Err(ScramFault::Malformed), "{last}");
+            }
+        }
     }
 
     #[test]
@@ -365,12 +534,38 @@ mod tests {
 
     #[test]
     fn keys_are_kept_as_text() {
-        let text = keys().text();
-        assert_eq!(ScramKeys::parse(&text), Some(keys()));
-        for wrong in ["", "0$a$b$c", "4096$$$", &format!("{text}$"), &text[1..].replace('$', "")] {
-            assert_eq!(ScramKeys::parse(wrong), None, "{wrong}");
+        for (printed, other) in [(SHA_256, SHA_1), (SHA_1, SHA_256)] {
+            let (keys, hash) = (printed.keys(), printed.hash);
+            let text = keys.text();
+            assert_eq!(ScramKeys::parse(hash, &text), Some(keys));
+            let bare = text[1..].replace('$', "");
+            for wrong in ["", "0$a$b$c", "4096$$$", &format!("{text}$"), &bare] {
+                assert_eq!(ScramKeys::parse(hash, wrong), None, "{wrong}");
+            }
+            assert_eq!(ScramKeys::parse(other.hash, &text), None, "of another length");
+            // One key of this hash and one of the other.
+            let mixed = other.keys();
+            let last = |text: &str| text.rsplit_once('$').map(|(_, last)| last.to_owned());
+            let both = text.replace(&last(&text).expect("one"), &last(&mixed.text()).expect("one"));
+            assert_eq!(ScramKeys::parse(hash, &both), None, "{both}");
         }
-        assert_eq!(format!("{:?}", keys()), "ScramKeys { iterations: 4096, .. }");
+        let shown = format!("{:?} {:?}", SHA_256.keys(), SHA_1.keys());
+        let (one, other) = ("SCRAM-SHA-256, iterations: 4096", "SCRAM-SHA-1, iterations: 4096");
+        assert_eq!(shown, format!("ScramKeys {{ {one}, .. }} ScramKeys {{ {other}, .. }}"));
+    }
+
+    #[test]
+    fn a_user_has_keys_of_each_hash_once() {
+        let mut keys = KeysByHash::default();
+        assert!(keys.iter().next().is_none());
+        keys.put(SHA_1.keys());
+        assert_eq!(keys.find(ScramHash::Sha1), Some(&SHA_1.keys()));
+        assert_eq!(keys.find(ScramHash::Sha256), None);
+        keys.put(SHA_256.keys());
+        let newer = ScramKeys::derive(ScramHash::Sha1, b"other", b"salt", 1);
+        keys.put(newer.clone());
+        assert_eq!(keys.find(ScramHash::Sha1), Some(&newer));
+        assert!(keys.iter().eq([&SHA_256.keys(), &newer]));
     }
 
     #[test]
@@ -386,9 +581,11 @@ mod tests {
     #[test]
     fn keys_have_as_many_rounds_as_there_may_be() {
         let text = keys().text();
-        let rounds = |rounds: u32| ScramKeys::parse(&text.replace("4096", &rounds.to_string()));
+        let rounds = |rounds: u32| {
+            ScramKeys::parse(ScramHash::Sha256, &text.replace("4096", &rounds.to_string()))
+        };
         assert!(rounds(1).is_some() && rounds(ITERATIONS_MAX).is_some());
         assert!(rounds(0).is_none() && rounds(ITERATIONS_MAX + 1).is_none());
-        assert_eq!(ScramKeys::derive(b"x", b"salt", 0).iterations, 1);
+        assert_eq!(ScramKeys::derive(ScramHash::Sha1, b"x", b"salt", 0).iterations, 1);
     }
 }

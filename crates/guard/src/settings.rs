@@ -5,6 +5,7 @@
 
 use crate::cache::CacheLimits;
 use crate::passwords::Hashing;
+use crate::scram::ScramHash;
 use crate::sources::SourceLimits;
 use crate::token::TokenPolicy;
 use base::words;
@@ -23,6 +24,8 @@ pub struct Settings {
     pub doors: Vec<ListenerPolicy>,
     /// How the book keeps new passwords.
     pub hashing: Hashing,
+    /// Hashes that SCRAM is taken with.
+    pub scram_hashes: Vec<ScramHash>,
     /// Users of the book. One more is refused.
     pub users_max: u32,
     /// Users of the book whose rows are remembered. Beyond, the oldest is read again.
@@ -45,6 +48,7 @@ impl Default for Settings {
             allow_unmatched: false,
             doors: vec![ListenerPolicy::default()],
             hashing: Hashing::default(),
+            scram_hashes: vec![ScramHash::Sha256],
             users_max: 1_000_000,
             users_cached_max: 100_000,
             cache: CacheLimits::default(),
@@ -114,7 +118,7 @@ words! {
         Certificate = "certificate",
         /// Name and password, of the book and the password file.
         Passwords = "passwords",
-        /// SCRAM-SHA-256, of the same users.
+        /// SCRAM, of the same users.
         Scram = "scram",
         /// A JSON Web Token as password.
         Token = "token",

@@ -6,8 +6,7 @@
 //! Invariants: it never holds more than `sources_max` of each; who is of this machine is never
 //! held up; nothing of it lets anybody in.
 
-use crate::cache::{Cache, CacheKey};
-use crate::scram::mac;
+use crate::cache::{Cache, CacheKey, mac};
 use model::link::Source;
 use model::ports::access::{Admission, Question};
 use model::session::Denial;

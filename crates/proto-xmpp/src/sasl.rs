@@ -1,9 +1,8 @@
 //! SASL as XMPP carries it (RFC 6120 6): mechanisms, and what of their messages tells who it is.
 //!
 //! Whether a proof is right is decided elsewhere; here a message is taken apart as far as needed to
-//! find the account's home. `SCRAM-SHA-256` (RFC 7677), bound to its connection or not, is passed
-//! through whole; of `PLAIN`
-//! (RFC 4616) name and password are read.
+//! find the account's home. `SCRAM-SHA-256` (RFC 7677) and `SCRAM-SHA-1` (RFC 5802), bound to their
+//! connection or not, are passed through whole; of `PLAIN` (RFC 4616) name and password are read.
 
 use crate::jid;
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -14,8 +13,13 @@ use model::session::Denial;
 pub const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 
 /// Mechanisms that are known here, the best first.
-pub const MECHANISMS: [Mechanism; 3] =
-    [Mechanism::ScramSha256Plus, Mechanism::ScramSha256, Mechanism::Plain];
+pub const MECHANISMS: [Mechanism; 5] = [
+    Mechanism::ScramSha256Plus,
+    Mechanism::ScramSha256,
+    Mechanism::ScramSha1Plus,
+    Mechanism::ScramSha1,
+    Mechanism::Plain,
+];
 
 /// Failed logins of one connection, after which it ends (RFC 6120 6.4.5).
 pub const TRIES_MAX: u8 = 3;
@@ -27,6 +31,10 @@ pub enum Mechanism {
     ScramSha256Plus,
     /// `SCRAM-SHA-256`, without channel binding.
     ScramSha256,
+    /// `SCRAM-SHA-1-PLUS`.
+    ScramSha1Plus,
+    /// `SCRAM-SHA-1`.
+    ScramSha1,
     /// `PLAIN`: the password itself.
     Plain,
 }
@@ -37,8 +45,15 @@ impl Mechanism {
         match self {
             Mechanism::ScramSha256Plus => "SCRAM-SHA-256-PLUS",
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
+            Mechanism::ScramSha1Plus => "SCRAM-SHA-1-PLUS",
+            Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::Plain => "PLAIN",
         }
+    }
+
+    /// Whether it is bound to the connection.
+    pub const fn is_bound(self) -> bool {
+        matches!(self, Mechanism::ScramSha256Plus | Mechanism::ScramSha1Plus)
     }
 
     /// The one of this name.
@@ -236,8 +251,9 @@ mod tests {
         assert_eq!(SaslFailure::of(Denial::Busy), SaslFailure::TemporaryAuthFailure);
         assert_eq!(SaslFailure::of(Denial::BadCredentials), SaslFailure::NotAuthorized);
         assert!(SaslFailure::ALL.iter().all(|failure| !failure.name().is_empty()));
-        let names = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN"];
-        assert_eq!(MECHANISMS.map(Mechanism::name), names);
+        let scram = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1"];
+        assert_eq!(MECHANISMS.map(Mechanism::name)[..4], scram);
+        assert_eq!(MECHANISMS.map(Mechanism::is_bound), [true, false, true, false, false]);
         assert_eq!(Mechanism::of("PLAIN"), Some(Mechanism::Plain));
         assert_eq!(Mechanism::of("plain"), None);
     }

@@ -46,8 +46,10 @@ pub struct XmppListener {
     pub bind_ms_max: u32,
     /// The domain that is served.
     pub domain: Box<str>,
-    /// SCRAM is offered.
-    pub scram: bool,
+    /// SCRAM with SHA-256 is offered.
+    pub scram_sha_256: bool,
+    /// SCRAM with SHA-1 is offered.
+    pub scram_sha_1: bool,
     /// PLAIN is offered, where TLS stands.
     pub plain: bool,
 }

@@ -202,6 +202,7 @@ mod tests {
             "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\
              <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>\
              SCRAM-SHA-256-PLUS</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
+             <mechanism>SCRAM-SHA-1-PLUS</mechanism><mechanism>SCRAM-SHA-1</mechanism>\
              <mechanism>PLAIN</mechanism></mechanisms>\
              <sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'>\
              <channel-binding type='tls-exporter'/></sasl-channel-binding></stream:features>"

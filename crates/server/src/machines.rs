@@ -36,8 +36,13 @@ impl DoorProfile {
     /// Everything strict; accounts are of this domain, unless they say another.
     pub fn strict(bind_ms_max: u32, domain: &str) -> DoorProfile {
         let im = Arc::new(ImListener { bind_ms_max, domain: domain.into() });
-        let xmpp =
-            Arc::new(XmppListener { bind_ms_max, domain: domain.into(), scram: true, plain: true });
+        let xmpp = Arc::new(XmppListener {
+            bind_ms_max,
+            domain: domain.into(),
+            scram_sha_256: true,
+            scram_sha_1: false,
+            plain: true,
+        });
         DoorProfile { mqtt: ListenerProfile::strict(bind_ms_max), im, xmpp }
     }
 }

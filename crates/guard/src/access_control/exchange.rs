@@ -1,14 +1,15 @@
-//! SCRAM-SHA-256 at access control: whose keys, which nonce, what it is bound to, and what is
-//! remembered between two answers.
+//! SCRAM at access control: whose keys, which nonce, what it is bound to, and what is remembered
+//! between two answers.
 //!
-//! A name that nobody has is asked for its proof like any other, with a salt that stays the same
-//! while the process lives, so that an exchange does not tell who exists.
+//! A name that nobody has is asked for its proof like any other, with rounds and a salt as users
+//! have them (`decoys.rs`) that stay the same while the process lives, so that an exchange does not
+//! tell who exists. So is a user who has no keys of the hash that is asked for.
 
+use super::decoys::{KeyKind, SaltForm};
 use super::{AccessControl, Errands, Proof};
-use crate::passwords::StoredHash;
-use crate::scram::{
-    self, Binding, ClientFirst, ITERATIONS_MIN, METHOD, METHOD_PLUS, ScramKeys, mac,
-};
+use crate::cache::mac;
+use crate::passwords::{SALT_BYTES, StoredHash};
+use crate::scram::{self, Binding, ClientFirst, ITERATIONS_MIN, ScramHash, ScramKeys};
 use crate::settings::Method;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use model::link::ChannelBindings;
@@ -35,25 +36,33 @@ impl AccessControl {
         (method, data): (&str, &[u8]),
         errands: &mut dyn Errands,
     ) -> Admission {
-        let is_held = self.people().door(question.door).methods.contains(&Method::Scram);
-        let is_bound = method == METHOD_PLUS && question.bindings.is_some();
-        if !(method == METHOD || is_bound) || !is_held {
+        let Some((hash, is_bound)) = self.taken(method, question) else {
             return Admission::Refused(Denial::BadMethod);
-        }
+        };
         match question.dialogue.as_deref() {
             None if data.is_empty() => {
                 Admission::Continue { data: Box::default(), dialogue: SILENT.into() }
             }
-            None | Some(SILENT) => self.begin(now_s, question, (is_bound, data), errands),
-            Some(dialogue) => self.finish(question, dialogue, data, errands),
+            None | Some(SILENT) => self.begin(now_s, question, (hash, is_bound, data), errands),
+            Some(dialogue) => self.finish(question, dialogue, (hash, data), errands),
         }
+    }
+
+    /// What a method of this name is, if it is taken there: its hash, and whether it is bound.
+    fn taken(&self, method: &str, question: &Question) -> Option<(ScramHash, bool)> {
+        let (hash, is_bound) = ScramHash::of_method(method)?;
+        let people = self.people();
+        let is_taken = people.door(question.door).methods.contains(&Method::Scram)
+            && people.settings.scram_hashes.contains(&hash)
+            && (!is_bound || question.bindings.is_some());
+        is_taken.then_some((hash, is_bound))
     }
 
     fn begin(
         &self,
         now_s: u32,
         question: &Question,
-        (is_bound, data): (bool, &[u8]),
+        (hash, is_bound, data): (ScramHash, bool, &[u8]),
         errands: &mut dyn Errands,
     ) -> Admission {
         let first = ClientFirst::read(data).ok();
@@ -61,12 +70,9 @@ impl AccessControl {
         let Some(first) = first.filter(|it| may_bind(it.binding, is_bound, bindings)) else {
             return Admission::Refused(Denial::BadCredentials);
         };
-        let (salt, iterations) = match self.scram_keys(&first.user, errands) {
+        let (salt, iterations) = match self.scram_keys(hash, &first.user, errands) {
             Found::Keys(keys) => (keys.salt, keys.iterations),
-            Found::Nobody => {
-                let wanted = self.settings().hashing.scram_iterations.max(ITERATIONS_MIN);
-                (self.made_up_salt(&first.user), wanted)
-            }
+            Found::Nobody => self.made_up(hash, &first.user),
             Found::NotYet(not_yet) => return not_yet,
         };
         let number = self.exchanges.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -80,7 +86,7 @@ impl AccessControl {
         &self,
         question: &Question,
         dialogue: &[u8],
-        data: &[u8],
+        (hash, data): (ScramHash, &[u8]),
         errands: &mut dyn Errands,
     ) -> Admission {
         let refused = Admission::Refused(Denial::BadCredentials);
@@ -90,7 +96,7 @@ impl AccessControl {
         };
         let Some(bound) = bound else { return refused };
         let Some(user) = scram::user_of(dialogue) else { return refused };
-        match self.scram_keys(&user, errands) {
+        match self.scram_keys(hash, &user, errands) {
             Found::Nobody => refused,
             Found::NotYet(not_yet) => not_yet,
             Found::Keys(keys) => match scram::finish(&keys, dialogue, bound, data) {
@@ -103,28 +109,41 @@ impl AccessControl {
         }
     }
 
-    /// Those that are kept, or those of a plain password.
-    fn scram_keys(&self, user: &str, errands: &mut dyn Errands) -> Found {
+    /// Those of a hash that are kept, or those of a plain password.
+    fn scram_keys(&self, hash: ScramHash, user: &str, errands: &mut dyn Errands) -> Found {
         let kept = match self.person(user, errands) {
             Ok(person) => person.map(|person| person.account.kept),
             Err(not_yet) => return Found::NotYet(not_yet),
         };
-        match kept.map(|kept| (kept.scram, kept.hash)) {
-            Some((Some(keys), _)) => Found::Keys(keys),
-            Some((None, Some(StoredHash::Plain(_)))) if !errands.may_hash() => {
+        let Some(kept) = kept else { return Found::Nobody };
+        match (kept.scram.find(hash), kept.hash) {
+            (Some(keys), _) => Found::Keys(keys.clone()),
+            (None, Some(StoredHash::Plain(_))) if !errands.may_hash() => {
                 Found::NotYet(Admission::Later)
             }
-            Some((None, Some(StoredHash::Plain(password)))) => {
-                let salt = self.made_up_salt(user);
-                let iterations = self.settings().hashing.scram_iterations.max(ITERATIONS_MIN);
-                Found::Keys(ScramKeys::derive(password.as_bytes(), &salt, iterations))
+            (None, Some(StoredHash::Plain(password))) => {
+                let (salt, iterations) = self.made_up(hash, user);
+                Found::Keys(ScramKeys::derive(hash, password.as_bytes(), &salt, iterations))
             }
-            _ => Found::Nobody,
+            (None, _) => Found::Nobody,
         }
     }
 
-    fn made_up_salt(&self, user: &str) -> Box<[u8]> {
-        mac(&self.seed, &[b"salt", user.as_bytes()])[..16].into()
+    /// Salt and rounds of a name that has no keys of this hash.
+    fn made_up(&self, hash: ScramHash, user: &str) -> (Box<[u8]>, u32) {
+        let draw = |what: &[u8], number: u32| {
+            let number = number.to_be_bytes();
+            mac(&self.seed, &[what, hash.method().as_bytes(), b"\0", &number, user.as_bytes()])
+        };
+        let drawn = draw(b"kind", 0).first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+        let people = self.people();
+        let kind = people.decoy(hash, drawn).unwrap_or(KeyKind {
+            hash,
+            iterations: people.settings.hashing.scram_iterations.max(ITERATIONS_MIN),
+            salt: SaltForm::Bytes(SALT_BYTES),
+        });
+        let bytes = |count| (0..).flat_map(|number| draw(b"salt", number)).take(count).collect();
+        (kind.salt.made_up(bytes), kind.iterations)
     }
 }
 
@@ -144,5 +163,137 @@ fn bound_by<'a>(name: &str, bindings: Option<&'a ChannelBindings>) -> Option<&'a
         "tls-exporter" => bindings?.exporter.as_ref().map(|value| &value[..]),
         "tls-server-end-point" => bindings?.end_point.as_deref(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{NOW_S, exchange_by, files, hashing_thread, question, word};
+    use super::*;
+    use crate::book::UserEntry;
+    use crate::passwords::{Cost, Hashing};
+    use crate::settings::Settings;
+    use ScramHash::{Sha1, Sha256};
+    use model::ports::access::Access;
+
+    /// `old` has keys of SHA-1, `new` those of SHA-256, `both` has both, and `file` is a plain
+    /// password of the file.
+    fn access_control(scram_hashes: &[ScramHash]) -> AccessControl {
+        let settings = Settings { scram_hashes: scram_hashes.into(), ..Settings::default() };
+        let files = files("file:$plain$pencil\n", None);
+        let access_control = AccessControl::new(settings, files, [1; 32]);
+        for (uid, name, hashes) in
+            [(7, "old", &[Sha1][..]), (8, "new", &[Sha256]), (9, "both", &[Sha1, Sha256])]
+        {
+            let mut entry = UserEntry::new(uid);
+            for hash in hashes {
+                let keys = ScramKeys::derive(*hash, b"pencil", b"salt", 10_000);
+                entry.account.kept.scram.put(keys.clone());
+                entry.account.kept.hash = Some(StoredHash::Scram(keys));
+            }
+            access_control.put(name, entry, false);
+        }
+        access_control
+    }
+
+    fn first(access_control: &AccessControl, hash: ScramHash, user: &str) -> String {
+        let data = format!("n,,n={user},r=x").into_bytes();
+        let method = Some((hash.method().into(), data.into()));
+        let question = Question { method, ..question(None, None) };
+        let answer = access_control.admit(NOW_S, &question);
+        let Admission::Continue { data, .. } = answer else { panic!("{answer:?}") };
+        let text = String::from_utf8(data.into()).expect("text");
+        text.split_once(",s=").expect("a salt").1.into()
+    }
+
+    #[test]
+    fn each_hash_is_taken_where_the_setting_has_it() {
+        for (hashes, taken) in
+            [(&[Sha256][..], [true, false]), (&[Sha1], [false, true]), (&[Sha1, Sha256], [true; 2])]
+        {
+            let access_control = access_control(hashes);
+            for (hash, is_taken) in [Sha256, Sha1].into_iter().zip(taken) {
+                let come =
+                    |user, password| word(exchange_by(hash, &access_control, user, password));
+                let answer = |answer: &'static str| if is_taken { answer } else { "BadMethod" };
+                assert_eq!(come("both", "pencil"), answer("both"), "{hashes:?} {hash:?}");
+                assert_eq!(come("file", "pencil"), answer("file"));
+                assert_eq!(come("both", "pen"), answer("BadCredentials"));
+                let (own, others) = if hash == Sha1 { ("old", "new") } else { ("new", "old") };
+                assert_eq!(come(own, "pencil"), answer(own));
+                assert_eq!(come(others, "pencil"), answer("BadCredentials"), "no such keys");
+                assert_eq!(come("nobody", "pencil"), answer("BadCredentials"));
+            }
+        }
+        assert_eq!(word(exchange_by(Sha256, &access_control(&[]), "new", "pencil")), "BadMethod");
+    }
+
+    #[test]
+    fn a_password_is_checked_against_keys_of_either_hash() {
+        let access_control = access_control(&[]);
+        for (user, password, answer) in [
+            ("old", "pencil", "old"),
+            ("old", "pen", "BadCredentials"),
+            ("new", "pencil", "new"),
+            ("both", "pencil", "both"),
+        ] {
+            let asked = question(Some(user), Some(password));
+            assert_eq!(word(access_control.admit(NOW_S, &asked)), "later", "{user}");
+            let mut thread = hashing_thread();
+            assert_eq!(word(access_control.resolve(NOW_S, &asked, &mut thread)), answer, "{user}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_answered_as_those_are_who_have_keys() {
+        let access_control = access_control(&[Sha1, Sha256]);
+        let names: Vec<String> = (0..64).map(|number| format!("nobody-{number}")).collect();
+        let salts = |hash| {
+            let told = |name: &String| first(&access_control, hash, name);
+            let salts = names.iter().map(told).collect::<Vec<_>>();
+            assert_eq!(salts, names.iter().map(told).collect::<Vec<_>>(), "they stay the same");
+            salts
+        };
+        // All who have keys have 10,000 rounds and four bytes of salt.
+        for hash in ScramHash::ALL {
+            let salts = salts(hash);
+            assert!(salts.iter().all(|told| told.len() == "c2FsdA==,i=10000".len()), "{salts:?}");
+            assert!(salts.iter().all(|told| told.ends_with(",i=10000")));
+            assert_ne!(salts[0], salts[1]);
+        }
+        assert_ne!(salts(Sha1)[0], salts(Sha256)[0], "as those of a user are two");
+        assert_eq!(first(&access_control, Sha1, "old"), "c2FsdA==,i=10000");
+        // Others come, from elsewhere: some names are of their kind, and the others stay.
+        let before = salts(Sha1);
+        for uid in 100..104 {
+            let mut entry = UserEntry::new(uid);
+            let salt = b"c5f88a08-45fc-4f1f-97c1-1874e813eb92";
+            entry.account.kept.scram.put(ScramKeys::derive(Sha1, b"x", salt, 4_096));
+            access_control.put(&uid.to_string(), entry, false);
+        }
+        let after = salts(Sha1);
+        let is_of_these = |told: &&String| told.ends_with(",i=4096") && told.len() == 48 + 7;
+        let changed = before.iter().zip(&after).filter(|(was, is)| was != is);
+        let changed: Vec<_> = changed.map(|(_, is)| is).collect();
+        assert!(changed.iter().all(|told| is_of_these(told)), "{changed:?}");
+        assert!((16..60).contains(&changed.len()), "about two of three: {}", changed.len());
+    }
+
+    #[test]
+    fn whoever_has_no_such_keys_is_answered_as_nobody_is() {
+        let settings = Settings {
+            scram_hashes: vec![Sha1],
+            hashing: Hashing { cost: Cost::Light, scram_iterations: 5_000, ..Hashing::default() },
+            ..Settings::default()
+        };
+        let access_control = AccessControl::new(settings, files("", None), [1; 32]);
+        let mut entry = UserEntry::new(7);
+        entry.account.kept.scram.put(ScramKeys::derive(Sha256, b"pencil", b"salt", 1));
+        access_control.put("new", entry, false);
+        for user in ["nobody", "new"] {
+            let told = first(&access_control, Sha1, user);
+            assert!(told.len() == "W22ZaJ0SNY7soEsUEjb6gQ==,i=5000".len(), "{told}");
+            assert!(told.ends_with("==,i=5000"), "as new users would have them: {told}");
+        }
     }
 }

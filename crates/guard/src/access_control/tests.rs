@@ -5,7 +5,8 @@ use crate::accounts::Accounts;
 use crate::acl::AclFile;
 use crate::book::EVERYBODY;
 use crate::cache::CacheLimits;
-use crate::passwords::{Cost, HashScheme, Hashing};
+use crate::passwords::{Cost, Hashing};
+use crate::scram::ScramHash;
 use crate::settings::Anonymous;
 use crate::sources::SourceLimits;
 use model::link::ChannelBindings;
@@ -55,7 +56,7 @@ pub(super) fn hashing_thread() -> Thread {
     Thread { hashes: true, ..Thread::default() }
 }
 
-fn files(users: &str, acl: Option<&str>) -> PeopleFiles {
+pub(super) fn files(users: &str, acl: Option<&str>) -> PeopleFiles {
     PeopleFiles {
         accounts: Accounts::parse("pw", users).expect("right"),
         acl: acl.map(|acl| AclFile::parse("acl", acl).expect("right")),
@@ -195,8 +196,7 @@ pub(super) fn put(
         rules: None,
     };
     change(&mut order);
-    let hashing =
-        Hashing { scheme: HashScheme::Pbkdf2, cost: Cost::Light, scram_iterations: 4_096 };
+    let hashing = Hashing { cost: Cost::Light, scram_iterations: 4_096, ..Hashing::default() };
     let known = match access_control.may_have(name) {
         true => access_control.entry(name, &mut AtOnce).expect("remembered"),
         false => None,
@@ -442,32 +442,51 @@ fn an_exchange_proves_a_user_without_its_password() {
     );
 }
 
-/// The client's side (RFC 5802 3).
+/// The client's side (RFC 5802 3), by SHA-256.
 fn exchange(access_control: &AccessControl, user: &str, password: &str) -> Admission {
+    exchange_by(ScramHash::Sha256, access_control, user, password)
+}
+
+/// The same by a hash.
+pub(super) fn exchange_by(
+    hash: ScramHash,
+    access_control: &AccessControl,
+    user: &str,
+    password: &str,
+) -> Admission {
     use base64::prelude::{BASE64_STANDARD, Engine};
-    use sha2::{Digest, Sha256};
+    use ring::{digest, hmac, pbkdf2};
+    let (derived, keyed, hashed) = match hash {
+        ScramHash::Sha256 => (pbkdf2::PBKDF2_HMAC_SHA256, hmac::HMAC_SHA256, &digest::SHA256),
+        ScramHash::Sha1 => (
+            pbkdf2::PBKDF2_HMAC_SHA1,
+            hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        ),
+    };
+    let mac = |key: &[u8], said: &str| hmac::sign(&hmac::Key::new(keyed, key), said.as_bytes());
     let mut thread = hashing_thread();
     let bare = format!("n={user},r=abc");
     let mut asked = Question {
-        method: Some(("SCRAM-SHA-256".into(), format!("n,,{bare}").into_bytes().into())),
+        method: Some((hash.method().into(), format!("n,,{bare}").into_bytes().into())),
         ..question(None, None)
     };
     let answer = access_control.resolve(NOW_S, &asked, &mut thread);
-    let Admission::Continue { data, dialogue } = answer else { panic!("{answer:?}") };
+    let Admission::Continue { data, dialogue } = answer else { return answer };
     let first = String::from_utf8(data.into()).expect("text");
     let field = |number: usize| first.split(',').nth(number).expect("three fields");
     let salt = BASE64_STANDARD.decode(&field(1)[2..]).expect("base64");
     let rounds = field(2)[2..].parse().expect("a number");
-    let mut salted = [0; 32];
-    let algorithm = ring::pbkdf2::PBKDF2_HMAC_SHA256;
-    ring::pbkdf2::derive(algorithm, rounds, &salt, password.as_bytes(), &mut salted);
-    let key = mac(&salted, &[b"Client Key"]);
-    let stored = Sha256::digest(key);
+    let mut salted = vec![0; hashed.output_len()];
+    pbkdf2::derive(derived, rounds, &salt, password.as_bytes(), &mut salted);
+    let key = mac(&salted, "Client Key");
+    let stored = digest::digest(hashed, key.as_ref());
     let without_proof = format!("c=biws,{}", field(0));
-    let signature = mac(&stored, &[format!("{bare},{first},{without_proof}").as_bytes()]);
-    let proof: Vec<u8> = key.iter().zip(signature).map(|(one, other)| one ^ other).collect();
+    let signature = mac(stored.as_ref(), &format!("{bare},{first},{without_proof}"));
+    let both = key.as_ref().iter().zip(signature.as_ref());
+    let proof: Vec<u8> = both.map(|(one, other)| one ^ other).collect();
     let last = format!("{without_proof},p={}", BASE64_STANDARD.encode(proof));
-    asked.method = Some(("SCRAM-SHA-256".into(), last.into_bytes().into()));
+    asked.method = Some((hash.method().into(), last.into_bytes().into()));
     asked.dialogue = Some(dialogue);
     access_control.resolve(NOW_S, &asked, &mut thread)
 }

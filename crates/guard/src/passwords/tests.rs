@@ -45,15 +45,24 @@ fn what_others_have_hashed_is_checked() {
 #[test]
 fn what_we_hash_is_checked_and_read_again() {
     for scheme in HashScheme::ALL {
-        let hashing = Hashing { scheme, cost: Cost::Light, scram_iterations: ITERATIONS_MIN };
+        let hashing = Hashing {
+            scheme,
+            cost: Cost::Light,
+            scram_iterations: ITERATIONS_MIN,
+            scram_sha_1: true,
+        };
         let kept = hashing.hash("pä$$".as_bytes(), *b"0123456789abcdefghijklmnopqrstuv");
         let hash = kept.hash.expect("made");
         assert_eq!(StoredHash::parse(&hash.text()).as_ref(), Ok(&hash), "{scheme:?}");
         assert!(hash.is_of("pä$$".as_bytes()) && !hash.is_of(b"pa$$"));
-        let scram = StoredHash::Scram(kept.scram.expect("wanted"));
-        assert_eq!(StoredHash::parse(&scram.text()).as_ref(), Ok(&scram));
-        assert!(scram.is_of("pä$$".as_bytes()) && !scram.is_of(b"x"));
-        assert!(!format!("{hash:?} {scram:?}").contains("pä"));
+        assert_eq!(kept.scram.iter().count(), ScramHash::ALL.len(), "all were wanted");
+        for scram in kept.scram.iter().cloned().map(StoredHash::Scram) {
+            assert_eq!(StoredHash::parse(&scram.text()).as_ref(), Ok(&scram));
+            assert!(scram.is_of("pä$$".as_bytes()) && !scram.is_of(b"x") && scram.is_slow());
+            assert!(!format!("{hash:?} {scram:?}").contains("pä"));
+        }
+        let salts: Vec<_> = kept.scram.iter().map(|keys| keys.salt.clone()).collect();
+        assert!(salts[0].len() == 16 && salts[1].len() == 16 && salts[0] != salts[1]);
     }
     let plain = StoredHash::parse("$plain$open:sesame").expect("a password");
     assert!(plain.is_of(b"open:sesame") && !plain.is_of(b"open") && !plain.is_slow());
@@ -88,6 +97,8 @@ fn what_is_no_hash_is_named() {
         "$argon2id$v=19$m=4096,t=65,p=1$c29tZXNhbHRzb21lc2FsdA$LhydoA0ZWz040YPpc9C/0A",
         "$plain$",
         "$scram-sha-256$x",
+        "$scram-sha-1$4096$c2FsdA==$AAAA$AAAA",
+        "$scram-sha-512$4096$c2FsdA==$AAAA$AAAA",
     ];
     for text in wrong {
         assert!(StoredHash::parse(text).is_err(), "{text}");
@@ -104,6 +115,10 @@ fn a_line_is_made_for_a_file() {
     let both = Hashing { scram_iterations: 1, ..hashing };
     let made = line("ann", "secret", &both, [7; 32]).expect("a line");
     assert!(made.contains(" $scram-sha-256$4096$"), "never fewer rounds than the standard's");
+    assert!(!made.contains("$scram-sha-1$"));
+    let both = Hashing { scram_sha_1: true, ..both };
+    let made = line("ann", "secret", &both, [7; 32]).expect("a line");
+    assert!(made.contains(" $scram-sha-256$4096$") && made.contains(" $scram-sha-1$4096$"));
     for user in ["", "a:b", "*", "#a", " a", "a\n", &"a".repeat(257)] {
         assert!(line(user, "secret", &hashing, [7; 32]).is_err(), "{user}");
     }
@@ -140,12 +155,32 @@ fn rounds_and_costs_are_taken_up_to_their_limit() {
 }
 
 #[test]
+fn salts_are_taken_up_to_their_limit() {
+    let salted = |text: &str, at: usize, bytes: usize| {
+        let mut parts: Vec<String> = text.split('$').map(String::from).collect();
+        parts[at] = BASE64_STANDARD.encode(vec![7; bytes]);
+        StoredHash::parse(&parts.join("$"))
+    };
+    let keys = StoredHash::Scram(ScramKeys::derive(ScramHash::Sha1, b"x", b"salt", 1)).text();
+    for (text, at) in [(FOREIGN[0].1, 3), (FOREIGN[2].1, 2), (&*keys, 3)] {
+        assert!(salted(text, at, UserOrder::SALT_BYTES_MAX).is_ok(), "{text}");
+        assert!(salted(text, at, UserOrder::SALT_BYTES_MAX + 1).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn the_costs_of_scram_stay_within_the_limits() {
     let kept = |scram_iterations| {
-        let hashing = Hashing { cost: Cost::Light, scram_iterations, ..Hashing::default() };
-        hashing.hash(b"x", [7; 32]).scram.map(|keys| keys.iterations)
+        let hashing = Hashing {
+            cost: Cost::Light,
+            scram_iterations,
+            scram_sha_1: true,
+            ..Hashing::default()
+        };
+        let scram = hashing.hash(b"x", [7; 32]).scram;
+        scram.iter().map(|keys| keys.iterations).collect::<Vec<_>>()
     };
-    assert_eq!((kept(0), kept(1), kept(5_000)), (None, Some(4_096), Some(5_000)));
+    assert_eq!((kept(0), kept(1), kept(5_000)), (vec![], vec![4_096; 2], vec![5_000; 2]));
 }
 
 #[test]
@@ -154,6 +189,9 @@ fn a_hash_is_shown_by_its_kind_alone() {
     let kinds = ["$7$", "$7$", "$6$", "$argon2id$", "$argon2id$"];
     assert_eq!(shown, kinds.map(|kind| format!("Hash({kind}…)")));
     assert_eq!(format!("{:?}", StoredHash::Plain("sesame".into())), "Hash($plain$…)");
-    let keys = ScramKeys::derive(b"x", b"salt", 1);
-    assert_eq!(format!("{:?}", StoredHash::Scram(keys)), "Hash($scram-sha-256$…)");
+    let shown = ScramHash::ALL.map(|hash| {
+        let keys = ScramKeys::derive(hash, b"x", b"salt", 1);
+        format!("{:?}", StoredHash::Scram(keys))
+    });
+    assert_eq!(shown, ["Hash($scram-sha-256$…)", "Hash($scram-sha-1$…)"]);
 }

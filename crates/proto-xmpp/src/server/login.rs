@@ -47,10 +47,13 @@ impl XmppListener {
     /// Ways to log in over such a link.
     pub(super) fn mechanisms(&self, link: &Link) -> Vec<Mechanism> {
         let is_bound = bindings_of(link).contains(&EXPORTER);
-        let is_offered = |mechanism: &Mechanism| match mechanism {
-            Mechanism::ScramSha256Plus => self.scram && is_bound,
-            Mechanism::ScramSha256 => self.scram,
-            Mechanism::Plain => self.plain && link.tls.is_some(),
+        let is_offered = |mechanism: &Mechanism| {
+            let is_held = match mechanism {
+                Mechanism::ScramSha256Plus | Mechanism::ScramSha256 => self.scram_sha_256,
+                Mechanism::ScramSha1Plus | Mechanism::ScramSha1 => self.scram_sha_1,
+                Mechanism::Plain => self.plain && link.tls.is_some(),
+            };
+            is_held && (is_bound || !mechanism.is_bound())
         };
         sasl::MECHANISMS.into_iter().filter(is_offered).collect()
     }
@@ -136,7 +139,10 @@ impl Opening {
                 let (account, password) = sasl::plain(message, domain)?;
                 (account, Some(password.into()), None)
             }
-            Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => {
+            Mechanism::ScramSha256Plus
+            | Mechanism::ScramSha256
+            | Mechanism::ScramSha1Plus
+            | Mechanism::ScramSha1 => {
                 let account = sasl::scram(message, domain)?;
                 (account, None, Some((mechanism.name().into(), message.into())))
             }

@@ -12,7 +12,6 @@ use super::{End, Out, XmppListener, unexpected};
 use crate::fault::StreamFault;
 use crate::framer::{Framer, StreamPiece};
 use crate::jid;
-use crate::sasl::Mechanism;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{StanzaReply, kind};
 use crate::stream::{self, BIND, FRAMING, LoginOffer, SM, TLS};
@@ -174,7 +173,7 @@ impl Opening {
     fn offer(&self, link: &Link) -> LoginOffer {
         let may_start = link.tls.is_none() && link.may_start_tls;
         let mechanisms = if may_start { Vec::new() } else { self.listener.mechanisms(link) };
-        let is_bound = mechanisms.contains(&Mechanism::ScramSha256Plus);
+        let is_bound = mechanisms.iter().any(|mechanism| mechanism.is_bound());
         let bindings = if is_bound { bindings_of(link) } else { Vec::new() };
         LoginOffer { tls: may_start, tls_required: may_start, mechanisms, bindings }
     }

@@ -7,6 +7,7 @@ use crate::config::{AccessSection, Http, Token};
 use guard::accounts::Accounts;
 use guard::acl::AclFile;
 use guard::passwords::Hashing;
+use guard::scram::ScramHash;
 use guard::token::{Algorithm, Keys, TokenPolicy};
 use guard::{CacheLimits, ListenerPolicy, Method, PeopleFiles, SourceLimits};
 use std::path::Path;
@@ -75,7 +76,9 @@ impl Settings {
                 scheme: access.hash,
                 cost: access.hash_cost,
                 scram_iterations: access.scram_iterations,
+                scram_sha_1: access.scram_hashes.contains(&ScramHash::Sha1),
             },
+            scram_hashes: access.scram_hashes.clone(),
             users_max: access.users_max,
             users_cached_max: access.users_cached_max,
             cache: CacheLimits {

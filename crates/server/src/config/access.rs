@@ -9,6 +9,7 @@ use super::sections::is_url;
 use base::section;
 use base::setting::{Field, Hidden, Kind, Value, choice, list, text, whole};
 use guard::passwords::{Cost, HashScheme};
+use guard::scram::ScramHash;
 
 section! {
     /// `[access]`: users and rules.
@@ -37,9 +38,14 @@ section! {
         /// How much work one password is. A server that thousands of devices come back to at once
         /// wants light.
         @live hash_cost: Cost = Cost::Normal;
-        /// Rounds of the keys for SCRAM-SHA-256 that are kept for new users; 0 keeps none, and
-        /// these users cannot use it.
+        /// Rounds of the keys for SCRAM that are kept for new users; 0 keeps none, and these users
+        /// cannot use it.
         @live scram_iterations: u32 = 4_096, whole(0..=10_000_000, "rounds");
+        /// Hashes that SCRAM is offered with, and taken: SCRAM-SHA-256, SCRAM-SHA-1. A client takes
+        /// the best that it is offered, and users who came with keys of SHA-1 alone have no others:
+        /// with them it is ["sha-1"]. New users get keys of SHA-256, and of SHA-1 where it stands
+        /// here. [] offers none.
+        scram_hashes: Vec<ScramHash> = vec![ScramHash::Sha256];
         /// Users that the API and `holdline user` may make. One more is refused.
         @live users_max: u32 = 1_000_000, whole(0..=100_000_000, "users");
         /// Of them, those whose rows are remembered when they came in lately, some 500 bytes each.

@@ -88,7 +88,8 @@ section! {
         /// others reach is warned of at the start.
         anonymous: Anonymous = Anonymous::Loopback;
         /// MQTT, IM and XMPP: how clients may prove who they are, in this order. One that is not
-        /// configured is passed over. XMPP offers SCRAM-SHA-256, and PLAIN in TLS.
+        /// configured is passed over. scram is of [access] scram_hashes. XMPP offers these, and
+        /// PLAIN in TLS.
         methods: Vec<Method> = ListenerPolicy::default().methods;
         /// MQTT and IM: where the nameless are let in, believe a name that no method knows,
         /// unproved.

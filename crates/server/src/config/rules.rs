@@ -169,6 +169,11 @@ fn access(config: &Config, reader: &mut Reader<'_>) {
                 "set secret, key_files or jwks_url in [access.token]",
             ),
             (
+                only(Method::Scram) && config.access.scram_hashes.is_empty(),
+                "no hash is taken",
+                "name one in [access] scram_hashes",
+            ),
+            (
                 only(Method::Http) && config.access.http.url.is_empty(),
                 "there is nobody to ask",
                 "set url in [access.http]",

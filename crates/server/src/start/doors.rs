@@ -8,6 +8,7 @@ use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, Prox
 use crate::machines::WIRES;
 use crate::machines::{DoorProfile, ImListener, ListenerProfile, XmppListener};
 use guard::Method;
+use guard::scram::ScramHash;
 use model::link::Protocol;
 use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -114,6 +115,9 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
     let bind_ms_max = config.limits.bind_ms_max;
     let im = Arc::new(ImListener { bind_ms_max, domain: config.chat.domain.as_str().into() });
     let served = config.listen.iter().filter(|listener| served(config, listener));
+    let has_scram = |listener: &ListenSection, hash| {
+        listener.methods.contains(&Method::Scram) && config.access.scram_hashes.contains(&hash)
+    };
     let profile = |listener: &ListenSection| DoorProfile {
         mqtt: ListenerProfile {
             lenient: listener.lenient,
@@ -124,7 +128,8 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
         xmpp: Arc::new(XmppListener {
             bind_ms_max,
             domain: config.chat.domain.as_str().into(),
-            scram: listener.methods.contains(&Method::Scram),
+            scram_sha_256: has_scram(listener, ScramHash::Sha256),
+            scram_sha_1: has_scram(listener, ScramHash::Sha1),
             plain: listener.methods.iter().any(takes_password),
         }),
     };

@@ -34,8 +34,18 @@ pub(crate) fn address(name: &str) -> AccountAddress {
 
 /// A connection over a link that stands.
 pub(crate) fn over(link: Link) -> Side {
-    let listener =
-        XmppListener { bind_ms_max: 10_000, domain: "a.example".into(), scram: true, plain: true };
+    let listener = XmppListener {
+        bind_ms_max: 10_000,
+        domain: "a.example".into(),
+        scram_sha_256: true,
+        scram_sha_1: false,
+        plain: true,
+    };
+    at(listener, link)
+}
+
+/// A connection to such a listener.
+pub(crate) fn at(listener: XmppListener, link: Link) -> Side {
     let mut side = PairSide::new(Server::new(Arc::new(listener)), link);
     assert!(side.open(now()).is_empty(), "the client speaks first");
     side

@@ -66,6 +66,56 @@ fn a_login_may_be_bound_to_its_connection() {
 }
 
 #[test]
+fn each_hash_is_offered_as_the_listener_says() {
+    let bindings = ChannelBindings { exporter: Some([7; 32]), end_point: None };
+    let facts = TlsFacts { bindings: Some(Box::new(bindings)), ..TlsFacts::default() };
+    let over_tls = Link { tls: Some(facts), ..bare() };
+    let offered = |has: [bool; 2], link: &Link| {
+        let listener = XmppListener {
+            bind_ms_max: 10_000,
+            domain: "a.example".into(),
+            scram_sha_256: has[0],
+            scram_sha_1: has[1],
+            plain: false,
+        };
+        let said = says(&mut at(listener, link.clone()), HEADER);
+        let parts = said.split("<mechanism>").skip(1);
+        let names = parts.map(|part| part.split('<').next().unwrap_or_default().to_owned());
+        (names.collect::<Vec<_>>(), said.contains("sasl-channel-binding"))
+    };
+    let (new, old) = ("SCRAM-SHA-256", "SCRAM-SHA-1");
+    let (new_bound, old_bound) = ("SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS");
+    for (has, names, bound) in [
+        ([true, false], vec![new], vec![new_bound, new]),
+        ([false, true], vec![old], vec![old_bound, old]),
+        ([true, true], vec![new, old], vec![new_bound, new, old_bound, old]),
+        ([false, false], vec![], vec![]),
+    ] {
+        let told = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<_>>();
+        let is_bound = !bound.is_empty();
+        assert_eq!(offered(has, &bare()), (told(names), false));
+        assert_eq!(offered(has, &over_tls), (told(bound), is_bound));
+    }
+    let listener = XmppListener {
+        bind_ms_max: 10_000,
+        domain: "a.example".into(),
+        scram_sha_256: false,
+        scram_sha_1: true,
+        plain: false,
+    };
+    let mut side = at(listener, over_tls);
+    says(&mut side, HEADER);
+    assert_eq!(
+        says(&mut side, &auth("SCRAM-SHA-256", "n,,n=ann,r=x")),
+        failure("invalid-mechanism")
+    );
+    says(&mut side, &auth("SCRAM-SHA-1-PLUS", "p=tls-exporter,,n=ann,r=x"));
+    let asked = login(&mut side);
+    assert_eq!(asked.method.expect("an exchange").0.as_ref(), "SCRAM-SHA-1-PLUS");
+    assert!(asked.bindings.is_some());
+}
+
+#[test]
 fn tls_begins_within_the_stream_and_another_stream_behind_it() {
     let mut side = over(startable());
     says(&mut side, HEADER);
