@@ -562,6 +562,24 @@ fn lines_become_accounts_that_can_log_in_and_again_they_change_nothing() {
 }
 
 #[test]
+fn keys_from_elsewhere_are_good_for_the_password_that_they_are_of_after_a_restart_too() {
+    // Those of RFC 5802 5.
+    let keys = "ann:$scram-sha-1$4096$QSXCR+Q6sek8bf92$6dlGYMOdZcOPutkcNY8U2g7vK9Y=$\
+                D+CSWLOshSulAsxiupA+qs2/fTE=";
+    let place = Place::new(settings(AccessSection::default()));
+    let told = place.entrance.users().import(&[keys.into()], ImportForm::Passwords);
+    assert_eq!(told.expect("room").made, 1);
+    let rows = place.rows.clone();
+    let come = |place: &Place| {
+        assert!(granted(place.ask(question("ann", "pencil"))).account.is_some());
+        assert_eq!(refused(place.ask(question("ann", "pen"))), Denial::BadCredentials);
+    };
+    come(&place);
+    drop(place);
+    come(&Place::over(settings(AccessSection::default()), Ok(Done::Written), rows));
+}
+
+#[test]
 fn an_import_stops_where_it_has_to_and_says_where() {
     let access = AccessSection {
         hash_cost: guard::passwords::Cost::Light,

@@ -1,17 +1,20 @@
-//! `holdline user import`: the users of a file become accounts, a slice at a time.
+//! `holdline user import`: the users of a file, or of another server's, become accounts, a slice at
+//! a time.
 //!
 //! A slice is as many lines as one call takes. What was done is done: an import that breaks off is
 //! started again from the beginning, and goes over what is so already. It prints what there is to
 //! wait for on standard error.
 
 use crate::client::Server;
-use clap::Args;
+use clap::{ArgGroup, Args};
+use migration::Moving;
+use model::ports::users::ImportForm;
 use serde_json::{Value, json};
 use server::clock::{began as now, since};
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lines in one call.
 const LINES_MAX: usize = 4_096;
@@ -33,78 +36,176 @@ const TOLD: Duration = Duration::from_secs(1);
 
 /// What to import.
 #[derive(Args)]
+#[command(group = ArgGroup::new("source").required(true))]
 pub struct Import {
-    /// Lines as in a password file: NAME:HASH [$scram-sha-256$…] [super] [disabled], or
-    /// NAME:$plain$PASSWORD; `-` is standard input
-    file: PathBuf,
+    /// Lines as in a password file: NAME:HASH [$scram-sha-256$…] [$scram-sha-1$…] [super]
+    /// [disabled], or NAME:$plain$PASSWORD; `-` is standard input
+    #[arg(group = "source")]
+    file: Option<PathBuf>,
     /// Lines are NAME,PASSWORD
-    #[arg(long)]
+    #[arg(long, requires = "file")]
     csv: bool,
+    /// The accounts of a host of Prosody: the folder that has its `accounts`
+    #[arg(long, value_name = "DIR", group = "source")]
+    prosody: Option<PathBuf>,
+    /// The accounts of files of XEP-0227, as ejabberd and Prosody export them
+    #[arg(long = "xep-0227", value_name = "FILE", num_args = 1.., group = "source")]
+    xep_0227: Vec<PathBuf>,
+    /// Of these, those of this host
+    #[arg(long, value_name = "DOMAIN", requires = "xep_0227")]
+    host: Option<String>,
+    /// Do not begin when some account cannot be taken over
+    #[arg(long, conflicts_with = "file")]
+    strict: bool,
+    /// Say what can be taken over, and ask no server
+    #[arg(long, conflicts_with = "file")]
+    dry_run: bool,
 }
 
 /// What came of all slices.
-#[derive(Default)]
 struct Sum {
+    /// Lines in all.
+    lines: usize,
     done: usize,
     made: u64,
     changed: u64,
     same: u64,
+    began: Instant,
+    /// When the progress was told.
+    told: Instant,
 }
 
-/// Imports a file.
+/// Lines of one form.
+struct Batch<'a> {
+    form: ImportForm,
+    lines: Vec<&'a str>,
+    /// Where each stands, for messages.
+    place: &'a dyn Fn(usize) -> String,
+}
+
+/// Imports what was ordered.
 pub fn import(server: &Server, order: &Import, json: bool) -> Result<String, String> {
-    let name = order.file.display().to_string();
-    let text = read(order).map_err(|why| format!("{name}: {why}"))?;
-    let lines: Vec<&str> = text.lines().collect();
-    let form = if order.csv { "csv" } else { "passwords" };
-    let (mut sum, began, mut told) = (Sum::default(), now(), now());
-    while sum.done < lines.len() {
-        let slice = slice(&lines[sum.done..]);
-        let answer = sent(server, &json!({ "lines": slice, "form": form }));
-        let answer = answer.map_err(|why| format!("{}{}", why, sum.so_far(lines.len())))?;
-        sum.add(&answer);
-        if let Some(why) = answer["wrong"].as_str() {
-            let line = sum.done + 1;
-            return Err(format!("{name}:{line}: {why}{}", sum.so_far(lines.len())));
-        }
-        if since(told) >= TOLD && crate::out::is_told() {
-            told = now();
-            note!("{}", progress(sum.done, lines.len(), since(began)));
-        }
+    match &order.file {
+        Some(file) => import_file(server, file, order.csv, json),
+        None => import_accounts(server, order, json),
     }
-    let Sum { made, changed, same, .. } = sum;
-    let seconds = since(began).as_secs_f64();
-    Ok(match json {
-        true => {
-            let told = json!({ "made": made, "changed": changed, "same": same });
-            format!("{told}\n")
+}
+
+fn import_file(server: &Server, file: &Path, csv: bool, json: bool) -> Result<String, String> {
+    let name = file.display().to_string();
+    let text = read(file).map_err(|why| format!("{name}: {why}"))?;
+    let lines: Vec<&str> = text.lines().collect();
+    let form = if csv { ImportForm::Csv } else { ImportForm::Passwords };
+    let mut sum = Sum::of(lines.len());
+    let place = |at: usize| format!("{name}:{}", at + 1);
+    sum.import(server, &Batch { form, lines, place: &place })?;
+    Ok(sum.told(None, json))
+}
+
+/// Accounts of another server.
+fn import_accounts(server: &Server, order: &Import, json: bool) -> Result<String, String> {
+    let Moving { lines, left } = match &order.prosody {
+        Some(folder) => migration::prosody::read(folder)?,
+        None => xep_0227(&order.xep_0227, order.host.as_deref())?,
+    };
+    left.iter().for_each(|left| note!("{left}"));
+    if order.strict && !left.is_empty() {
+        let count = left.len();
+        return Err(format!(
+            "nothing is imported, for {count} of these would be left out (--strict)"
+        ));
+    }
+    let mut sum = Sum::of(lines.len());
+    if order.dry_run {
+        let told = json!({ "accounts": lines.len(), "left_out": left.len() });
+        return Ok(match json {
+            true => format!("{told}\n"),
+            false => format!("{} can be taken over, {} not\n", lines.len(), left.len()),
+        });
+    }
+    for run in lines.chunk_by(|one, next| one.form == next.form) {
+        let texts = run.iter().map(|line| &*line.text).collect();
+        let place = |at: usize| run[at].place.clone();
+        sum.import(server, &Batch { form: run[0].form, lines: texts, place: &place })?;
+    }
+    Ok(sum.told(Some(left.len()), json))
+}
+
+fn xep_0227(files: &[PathBuf], host: Option<&str>) -> Result<Moving, String> {
+    let open = |path: &PathBuf| {
+        let name = path.display().to_string();
+        match std::fs::File::open(path) {
+            Ok(file) => Ok((name, BufReader::new(file))),
+            Err(error) => Err(format!("{name}: {error}")),
         }
-        false => format!("{made} made, {changed} changed, {same} as before, in {seconds:.1} s\n"),
-    })
+    };
+    migration::xep_0227::read(files.iter().map(open).collect::<Result<_, _>>()?, host)
 }
 
 impl Sum {
-    fn add(&mut self, answer: &Value) {
+    fn of(lines: usize) -> Sum {
+        let began = now();
+        Sum { lines, done: 0, made: 0, changed: 0, same: 0, began, told: began }
+    }
+
+    /// Imports lines, a slice at a time.
+    fn import(&mut self, server: &Server, batch: &Batch<'_>) -> Result<(), String> {
+        let mut at = 0;
+        while at < batch.lines.len() {
+            let slice = slice(&batch.lines[at..]);
+            let answer = sent(server, &json!({ "lines": slice, "form": batch.form.name() }));
+            let answer = answer.map_err(|why| format!("{why}{}", self.so_far()))?;
+            at += self.add(&answer);
+            if let Some(why) = answer["wrong"].as_str() {
+                return Err(format!("{}: {why}{}", (batch.place)(at), self.so_far()));
+            }
+            if since(self.told) >= TOLD && crate::out::is_told() {
+                self.told = now();
+                note!("{}", progress(self.done, self.lines, since(self.began)));
+            }
+        }
+        Ok(())
+    }
+
+    /// An answer more; so many lines are done by it.
+    fn add(&mut self, answer: &Value) -> usize {
         let count = |key: &str| answer[key].as_u64().unwrap_or(0);
-        self.done += count("done") as usize;
+        let done = count("done") as usize;
+        self.done += done;
         self.made += count("made");
         self.changed += count("changed");
         self.same += count("same");
+        done
     }
 
-    fn so_far(&self, lines: usize) -> String {
+    fn so_far(&self) -> String {
         format!(
-            "\n{} of {lines} lines are done; start again when it is mended: they stay as they are.",
-            self.done
+            "\n{} of {} lines are done; start again when it is mended: they stay as they are.",
+            self.done, self.lines
         )
+    }
+
+    /// What came of all, and how many were left out.
+    fn told(&self, left_out: Option<usize>, json: bool) -> String {
+        let Sum { made, changed, same, .. } = self;
+        let mut told = json!({ "made": made, "changed": changed, "same": same });
+        if let (true, Some(count)) = (json, left_out) {
+            told["left_out"] = json!(count);
+        }
+        if json {
+            return format!("{told}\n");
+        }
+        let left_out = left_out.map_or_else(String::new, |count| format!(", {count} left out"));
+        let seconds = since(self.began).as_secs_f64();
+        format!("{made} made, {changed} changed, {same} as before{left_out}, in {seconds:.1} s\n")
     }
 }
 
-fn read(order: &Import) -> Result<String, String> {
+fn read(file: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let read = match order.file.as_os_str() == "-" {
+    let read = match file.as_os_str() == "-" {
         true => std::io::stdin().lock().take(FILE_BYTES_MAX + 1).read_to_string(&mut text),
-        false => std::fs::File::open(&order.file)
+        false => std::fs::File::open(file)
             .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)),
     };
     match read {
@@ -161,6 +262,20 @@ mod tests {
         assert_eq!(slice(&[&*long; 9]).len(), 3);
         let longer = "x".repeat(2 * BYTES_MAX);
         assert_eq!(slice(&[&*longer, "a"]).len(), 1);
+    }
+
+    #[test]
+    fn what_came_of_it_says_what_was_left_out() {
+        let mut sum = Sum::of(5);
+        let answer = json!({ "done": 3, "made": 2, "changed": 1, "same": 0 });
+        assert_eq!((sum.add(&answer), sum.add(&json!({ "done": 1, "same": 1 }))), (3, 1));
+        assert!(sum.so_far().contains("4 of 5 lines"));
+        let told = sum.told(Some(7), false);
+        assert!(told.starts_with("2 made, 1 changed, 1 as before, 7 left out, in "), "{told}");
+        assert!(sum.told(None, false).starts_with("2 made, 1 changed, 1 as before, in "));
+        let told = sum.told(Some(7), true);
+        assert_eq!(told, "{\"changed\":1,\"left_out\":7,\"made\":2,\"same\":1}\n");
+        assert_eq!(sum.told(None, true), "{\"changed\":1,\"made\":2,\"same\":1}\n");
     }
 
     #[test]

@@ -67,6 +67,12 @@ fn a_listener_of_mqtt_that_cannot_work_is_refused() {
              [access.http]",
         ],
     );
+    refused(
+        "[products.a]\n[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = [\"scram\"]\n\
+         [access]\nscram_hashes = []",
+        &["holdline.toml:4: [listen.a] methods = [\"scram\"]: no hash is taken; name one in \
+             [access] scram_hashes"],
+    );
 }
 
 #[test]
