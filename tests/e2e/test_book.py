@@ -22,7 +22,8 @@ SCRIPT = os.path.join(fixture.ROOT, "scripts", "book.py")
 sys.path.insert(0, os.path.dirname(SCRIPT))
 import book  # noqa: E402
 
-GUIDES = ["start", "operate", "security", "from-mosquitto", "from-emqx"]
+GUIDES = ["start", "operate", "security", "from-mosquitto", "from-emqx", "from-prosody",
+          "from-ejabberd"]
 TRANSLATED = {"start.zh": "start"}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
@@ -59,6 +60,12 @@ ENDS = {
     "from-emqx": {
         "holdline pub -u bob -P 'battery staple' -V 5 -q 1 -t home/lamp -m off":
             ((1,), "bob may not"),
+    },
+    "from-prosody": {
+        "holdline im login --user bob --password 'correct horse'": ((1,), "a wrong password"),
+    },
+    "from-ejabberd": {
+        "holdline im login --user bob --password 'correct horse'": ((1,), "a wrong password"),
     },
     "from-mosquitto": {
         "holdline pub -u ann -P wrong -t home/lamp -m off": ((4,), "a wrong password"),

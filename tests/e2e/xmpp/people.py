@@ -4,7 +4,10 @@ A test is a coroutine under `together`, which ends whoever is left.
 """
 
 import asyncio
+import base64
 import functools
+import hashlib
+import hmac
 import os
 import socket
 import ssl
@@ -18,6 +21,35 @@ BUILT = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(fixture.TARGET, "
 HEADER = ("<?xml version='1.0'?><stream:stream xmlns='jabber:client' version='1.0' "
           "xmlns:stream='http://etherx.jabber.org/streams' to='localhost'>")
 SASL = "urn:ietf:params:xml:ns:xmpp-sasl"
+
+
+def encoded(data):
+    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
+
+
+class Scram:
+    """A client's side of SCRAM (RFC 5802), by a hash, bound to `bound` if that has a name."""
+
+    def __init__(self, name, password, flag="n", bound=b"", kind="sha256"):
+        self.password, self.header, self.bound = password, f"{flag},,", bound
+        self.kind = kind
+        self.bare = f"n={name},r=0123456789"
+        self.first = encoded(self.header + self.bare)
+
+    def last(self, challenge):
+        """The last message of the client, and what the server's is."""
+        answer = base64.b64decode(challenge).decode()
+        fields = dict(field.split("=", 1) for field in answer.split(","))
+        salt, rounds = base64.b64decode(fields["s"]), int(fields["i"])
+        mac = lambda key, text: hmac.digest(key, text.encode(), self.kind)  # noqa: E731
+        salted = hashlib.pbkdf2_hmac(self.kind, self.password.encode(), salt, rounds)
+        key = mac(salted, "Client Key")
+        without_proof = f"c={encoded(self.header.encode() + self.bound)},r={fields['r']}"
+        signed = f"{self.bare},{answer},{without_proof}"
+        signature = mac(hashlib.new(self.kind, key).digest(), signed)
+        proof = encoded(bytes(one ^ other for one, other in zip(key, signature)))
+        verifier = encoded(mac(mac(salted, "Server Key"), signed))
+        return encoded(f"{without_proof},p={proof}"), encoded(f"v={verifier}")
 
 
 def slixmpp():
@@ -136,11 +168,14 @@ class Stream:
 
     def __init__(self, address, authority=None):
         self.socket = socket.create_connection(address, timeout=DEADLINE_S)
-        if authority:
-            context = ssl.create_default_context(cafile=authority)
-            context.set_alpn_protocols(["xmpp-client"])
-            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
         self.seen = ""
+        if authority:
+            self.encrypt(authority)
+
+    def encrypt(self, authority):
+        context = ssl.create_default_context(cafile=authority)
+        context.set_alpn_protocols(["xmpp-client"])
+        self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
 
     def say(self, text):
         self.socket.sendall(text.encode())

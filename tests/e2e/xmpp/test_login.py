@@ -2,47 +2,15 @@
 
 import base64
 import hashlib
-import hmac
 import shutil
 import tempfile
 import unittest
 
 from certificates import Authority
 from fixture import Server
-from xmpp.people import HEADER, SASL, People, together
+from xmpp.people import HEADER, SASL, People, Scram, together
 
 PORTS = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
-
-
-def encoded(data):
-    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
-
-
-def mac(key, text):
-    return hmac.digest(key, text.encode(), "sha256")
-
-
-class Scram:
-    """A client's side of SCRAM-SHA-256 (RFC 5802), bound to `bound` if that has a name."""
-
-    def __init__(self, name, password, flag="n", bound=b""):
-        self.password, self.header, self.bound = password, f"{flag},,", bound
-        self.bare = f"n={name},r=0123456789"
-        self.first = encoded(self.header + self.bare)
-
-    def last(self, challenge):
-        """The last message of the client, and what the server's is."""
-        answer = base64.b64decode(challenge).decode()
-        fields = dict(field.split("=", 1) for field in answer.split(","))
-        salt, rounds = base64.b64decode(fields["s"]), int(fields["i"])
-        salted = hashlib.pbkdf2_hmac("sha256", self.password.encode(), salt, rounds)
-        key = mac(salted, "Client Key")
-        without_proof = f"c={encoded(self.header.encode() + self.bound)},r={fields['r']}"
-        signed = f"{self.bare},{answer},{without_proof}"
-        signature = mac(hashlib.sha256(key).digest(), signed)
-        proof = encoded(bytes(one ^ other for one, other in zip(key, signature)))
-        verifier = encoded(mac(mac(salted, "Server Key"), signed))
-        return encoded(f"{without_proof},p={proof}"), encoded(f"v={verifier}")
 
 
 def plain(name, password):
