@@ -351,7 +351,7 @@ mod tests {
     use crate::cache::mac;
     use sha2::{Digest, Sha256};
 
-    /// An exchange as a standard prints it: of `user`, whose password is `pencil`, with 4,096 rounds.
+    /// An exchange as a standard prints it: of `user` with `pencil` as password, 4,096 rounds.
     struct Printed {
         hash: ScramHash,
         salt: &'static str,
@@ -446,7 +446,7 @@ mod tests {
                 for bit in [1, 2, 32] {
                     let mut last = right.to_vec();
                     last[at] ^= bit;
-                    // The last character of the proof has bits that mean nothing; they must be zero.
+                    // The last character of the proof has bits that mean nothing: zeros.
                     assert!(finish(&keys, &dialogue, b"", &last).is_err(), "{at} {bit}");
                 }
                 assert!(finish(&keys, &dialogue, b"", &right[..at]).is_err());
