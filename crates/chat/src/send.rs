@@ -70,8 +70,8 @@ impl Chat {
         if let Some(fault) = self.may_not_send(&message) {
             return self.answer_send(wait, Err(fault), fx);
         }
-        self.sessions.says((from, session), message.client_id);
         let to = message.to.within(asker.address.domain());
+        self.sessions.says((from, session), message.client_id, to.is_group());
         if to.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &to);
             let route = Route { from: asker.inbox, to: None, conversation, read: None };

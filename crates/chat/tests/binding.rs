@@ -200,6 +200,31 @@ fn a_login_says_a_name_or_that_it_binds() {
 }
 
 #[test]
+fn a_device_that_binds_is_sent_what_it_says_to_a_group_and_no_other_is() {
+    let mut house = House::new();
+    let (ann, _) = house.bound("ann", "desk");
+    let (conn, session) = ann;
+    let group = AccountAddress::parse("lunch@conference.a.example", "").expect("right");
+    let order = Box::new(GroupOrder {
+        group: Some(group.into()),
+        client_id: ClientMessageId([9; 16]),
+        verb: GroupVerb::Create,
+        title: "lunch".into(),
+        members: Vec::new(),
+    });
+    let told = house.ask(conn, ChatRequest::Group { session, number: 1, order });
+    assert_eq!(told.len(), 2, "the answer, and what happened: {told:?}");
+    assert_eq!(house.say(ann, "lunch@conference.a.example", 1), [conn], "it is reflected");
+    assert!(house.say(ann, "ann", 2).is_empty(), "to itself it is not");
+    let (conn, phone) = match house.login("ann", "phone", false) {
+        (conn, ChatDelivery::LoggedIn(told)) => (conn, told.session),
+        (_, other) => panic!("{other:?}"),
+    };
+    house.acknowledge((conn, phone), 3);
+    assert_eq!(house.say((conn, phone), "lunch@conference.a.example", 3), [ann.0]);
+}
+
+#[test]
 fn devices_that_bind_go_on_where_any_of_them_was() {
     let mut house = House::new();
     let (ann, _) = house.bound("ann", "desk");

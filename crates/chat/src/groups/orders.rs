@@ -103,13 +103,16 @@ impl Chat {
     /// The group that an order is about.
     fn group_of(&self, asker: &Asker, order: &GroupOrder) -> Option<AccountAddress> {
         let domain = asker.address.domain();
+        let named = order.group.as_ref().map(|group| group.within(domain));
         if order.verb == GroupVerb::Create {
+            if named.is_some() {
+                return named.filter(|group| group.is_group_of(domain));
+            }
             let home = self.settings.home;
             let number = home.of(&[b"made", &asker.inbox.to_bytes(), &order.client_id.0]);
             return AccountAddress::of_group(number, domain);
         }
-        let group = order.group.as_ref()?.within(domain);
-        group.is_group().then_some(group)
+        named.filter(AccountAddress::is_group)
     }
 
     /// Somebody whom an order names is found, or why not.

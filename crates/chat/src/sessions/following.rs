@@ -31,10 +31,17 @@ const STORE_AFTER: Duration = Duration::from_secs(1);
 const OWN_MAX: usize = 256;
 
 impl Sessions {
-    /// A device says something over its connection: it need not be sent it.
-    pub(crate) fn says(&mut self, whom: (ConnRef, SessionRef), id: ClientMessageId) {
+    /// A device says something over its connection: it need not be sent it. One that binds is sent
+    /// what it says to a group, in its order: a room reflects (XEP-0045 7.4).
+    pub(crate) fn says(
+        &mut self,
+        whom: (ConnRef, SessionRef),
+        id: ClientMessageId,
+        is_to_group: bool,
+    ) {
         let Some((_, session)) = self.session_of(whom) else { return };
-        if !session.own.contains(&id) {
+        let is_reflected = is_to_group && session.binds;
+        if !is_reflected && !session.own.contains(&id) {
             if session.own.len() >= OWN_MAX {
                 session.own.remove(0);
             }

@@ -153,6 +153,29 @@ fn a_list_that_changed_meanwhile_begins_anew() {
 }
 
 #[test]
+fn a_group_may_have_a_name_that_is_chosen_and_no_two_have_one() {
+    for shards in 1..=4 {
+        let (mut world, _) = group(shards);
+        let named = |name: &str| AccountAddress::parse(name, "").expect("right");
+        let lunch = named("lunch@conference.a.example");
+        world.orders(ANN, GroupVerb::Create, Some(&lunch), &[1]).expect("made");
+        world.says_to(BOB, &lunch, "where?").expect("a member");
+        assert!(heard(&mut world, ANN, "where?") && !heard(&mut world, CAROL, "where?"));
+        let mut makes =
+            |at, group: &AccountAddress| world.orders(at, GroupVerb::Create, Some(group), &[]);
+        assert_eq!(makes(DAVE, &lunch), Err(ChatFault::Conflict), "it is there");
+        for elsewhere in ["x@conference.b.example", "x@a.example", "x@conference.a.example.b"] {
+            assert_eq!(makes(DAVE, &named(elsewhere)), Err(ChatFault::Invalid), "{elsewhere}");
+        }
+        world.orders(ANN, GroupVerb::Dissolve, Some(&lunch), &[]).expect("an owner may");
+        let again = world.orders(ANN, GroupVerb::Create, Some(&lunch), &[]);
+        assert_eq!(again, Err(ChatFault::Conflict), "a name is used once");
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
 fn an_order_that_names_nobody_it_needs_makes_no_sense() {
     let (mut world, group) = group(1);
     for &verb in GroupVerb::ALL.iter().filter(|verb| verb.names_members()) {

@@ -19,7 +19,7 @@ pub const GROUP_NAMED_MAX: usize = 128;
 pub const GROUP_MEMBERS_HARD_MAX: u32 = 100_000;
 
 /// What stands before the domain of those who make groups, in the domain of the groups.
-const SERVICE: &str = "conference.";
+pub const GROUP_SERVICE: &str = "conference.";
 
 /// Declares the verbs once: variant, word, meaning.
 macro_rules! verbs {
@@ -77,8 +77,8 @@ impl GroupVerb {
 /// What a member wants of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupOrder {
-    /// Which; not said for [`GroupVerb::Create`]: its address follows from who makes it and from
-    /// the client's id.
+    /// Which. For [`GroupVerb::Create`] the address that it shall have, of the asker's domain; not
+    /// said, it follows from who makes it and from the client's id.
     pub group: Option<Addressee>,
     /// The asker's own id: whoever asks again with it changes nothing twice.
     pub client_id: ClientMessageId,
@@ -140,7 +140,12 @@ impl GroupChange {
 impl AccountAddress {
     /// Whether it is a group's; an account never has such a one.
     pub fn is_group(&self) -> bool {
-        self.domain().starts_with(SERVICE)
+        self.domain().starts_with(GROUP_SERVICE)
+    }
+
+    /// Whether it is that of a group which accounts of this domain make.
+    pub fn is_group_of(&self, domain: &str) -> bool {
+        self.domain().strip_prefix(GROUP_SERVICE) == Some(domain)
     }
 
     /// The address of the group with this number, among those that accounts of a domain make; if
@@ -151,7 +156,7 @@ impl AccountAddress {
             char::from(b"abcdefghijklmnopqrstuvwxyz234567"[five as usize])
         };
         let name: String = (0..13).map(digit).collect();
-        AccountAddress::parse(&name, &format!("{SERVICE}{domain}")).ok()
+        AccountAddress::parse(&name, &format!("{GROUP_SERVICE}{domain}")).ok()
     }
 }
 
@@ -200,6 +205,8 @@ mod tests {
             assert!(!all[..n].contains(address), "{address}");
         }
         assert!(!member("conference", 1).address.is_group());
+        assert!(all[0].is_group_of("a.example") && !all[0].is_group_of("b.example"));
+        assert!(!member("ann", 1).address.is_group_of("a.example"));
         assert_eq!(AccountAddress::of_group(1, &"x.".repeat(124)), None);
     }
 }

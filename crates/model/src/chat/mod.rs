@@ -23,8 +23,8 @@ pub use conversation::{
     Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
 };
 pub use group::{
-    GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
-    GroupOrder, GroupVerb,
+    GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupChange,
+    GroupMember, GroupOrder, GroupVerb,
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,

@@ -83,6 +83,8 @@ section! {
         undistributed_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// After so long an inbox that did not confirm a message is asked once more.
         redistribute_ms: u32 = 5_000, whole(100..=600_000, "milliseconds");
+        /// Rooms that one session of XMPP may be in. One more is not entered (policy-violation).
+        rooms_a_session_max: u16 = 64, whole(1..=65_535, "rooms");
         /// Bytes of a stanza of XMPP. A longer one ends its stream (policy-violation).
         stanza_bytes_max: u32 = 256 * 1024, whole(10_000..=1 << 24, "bytes");
         /// Longest silence of a device, unless it says a shorter one: then its connection ends.

@@ -53,7 +53,15 @@ impl World {
         let count = if verb == GroupVerb::HandOver { 1 } else { 1 + self.rng.below(2) };
         let members = (0..count).map(|_| person(self.rng.below(PEOPLE.into()) as u32).into());
         let members = members.collect();
+        let group = if verb == GroupVerb::Create { self.a_name() } else { group };
         self.order_new(at, verb, group, members);
+    }
+
+    /// The address of a group that is to be made: none for the most part, or one of two.
+    fn a_name(&mut self) -> Option<AccountAddress> {
+        let is_chosen = self.rng.one_in(3);
+        let address = format!("room{}@conference.a.example", self.rng.below(2));
+        is_chosen.then(|| AccountAddress::parse(&address, "").expect("right"))
     }
 
     fn order_new(
