@@ -100,9 +100,11 @@ stanza_faults! {
     NotAllowed "not-allowed" "cancel" "Nobody may do that.";
     JidMalformed "jid-malformed" "modify" "An address that is none here.";
     PolicyViolation "policy-violation" "modify" "It is larger than allowed.";
+    RegistrationRequired "registration-required" "auth" "Members alone may enter.";
     RemoteServerNotFound "remote-server-not-found" "cancel" "Another domain, which is not reached.";
     ResourceConstraint "resource-constraint" "wait" "Too much at once: send it again.";
     ServiceUnavailable "service-unavailable" "cancel" "Nobody is there, or nobody does that.";
+    UnexpectedRequest "unexpected-request" "wait" "Something else comes before it.";
 }
 
 impl StanzaFault {
@@ -112,7 +114,7 @@ impl StanzaFault {
             ChatFault::UnknownAccount if is_far => StanzaFault::RemoteServerNotFound,
             // RFC 6121 8.5.1: an address does not show by its answer whether it exists.
             ChatFault::UnknownAccount => StanzaFault::ServiceUnavailable,
-            // Nor do groups, which are no rooms here.
+            // Nor do groups; what rooms say of it is theirs.
             ChatFault::NotMember
             | ChatFault::Forbidden
             | ChatFault::Muted

@@ -10,9 +10,11 @@ use crate::server::tests::harness::{
 use base::prng::Prng;
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
-    ChatRequest, Contact, ContactList, InboxChange, InboxEvent, LoginRefused, PAGE_MESSAGES_MAX,
-    PeopleAsk, SessionEnd,
+    ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, GroupChange,
+    GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent,
+    LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, SessionEnd,
 };
+use model::account::{AccountAddress, AccountId};
 use model::close::CloseReason;
 use model::session::Denial;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use testkit::vector::{self, bent};
 
 const FILES: [&str; 2] =
     [include_str!("../vectors/1-faults.txt"), include_str!("../vectors/2-stanzas.txt")];
+const ROOM: &str = "x@conference.a.example";
 const ROUNDS: u64 = 20_000;
 const STATES: [&str; 9] = [
     "plain",
@@ -115,8 +118,12 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             0 => ChatDelivery::Notify { head: upto + rng.below(3) },
             1 | 2 => {
                 let from = ["ann", "bob"][rng.below(2) as usize];
-                let message = message(from, "phone", "ann", "&");
-                ChatDelivery::Message { seq: upto + 1, message }
+                let to = ["ann", ROOM][rng.below(2) as usize];
+                let mut message = Arc::unwrap_or_clone(message(from, "phone", to, "&"));
+                if to == ROOM {
+                    (message.seq, message.content) = (rng.below(9), happens(rng));
+                }
+                ChatDelivery::Message { seq: upto + 1, message: Arc::new(message) }
             }
             3 => ChatDelivery::End(Box::new(SessionEnd {
                 why: Denial::AdminKick,
@@ -139,9 +146,83 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 ChatDelivery::Archive(Box::new(page))
             }
         },
+        ChatRequest::Members { number, range, .. } => match rng.below(4) {
+            0 => ChatDelivery::Failed { number: *number, why: ChatFault::NotMember },
+            _ => members(rng, *number, range.group.within("a.example")),
+        },
+        ChatRequest::History { number, range, .. } => match rng.below(4) {
+            0 => failed(*number),
+            _ => {
+                let group = range.with.within("a.example");
+                let messages = vec![message("bob", "phone", group.as_str(), "&")];
+                ChatDelivery::History(Box::new(HistoryPage { number: *number, messages, more: true }))
+            }
+        },
+        ChatRequest::Group { number, order, .. } => match rng.below(4) {
+            0 => ChatDelivery::Failed { number: *number, why: ChatFault::Unchanged },
+            1 => ChatDelivery::Failed { number: *number, why: ChatFault::Forbidden },
+            _ => {
+                let group = order.group.as_ref().expect("named").within("a.example");
+                let (number, id, seq, at_ms, again) = (*number, 1, 1, 1, false);
+                let changed = GroupChanged { number, group, id, seq, at_ms, again };
+                ChatDelivery::Changed(Box::new(changed))
+            }
+        },
+        ChatRequest::Conversations { number, .. } => {
+            let conversations = vec![conversation("bob"), conversation(ROOM)];
+            let (number, upto, more) = (*number, 1, rng.one_in(2));
+            let page = ConversationsPage { number, upto, conversations, more };
+            ChatDelivery::Conversations(Box::new(page))
+        }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
         other => unreachable!("a device of XMPP does not ask for it: {other:?}"),
     })
+}
+
+fn member(name: &str) -> GroupMember {
+    GroupMember { address: address(name), id: AccountId(1) }
+}
+
+/// What might happen in a room.
+fn happens(rng: &mut Prng) -> Content {
+    if rng.one_in(2) {
+        return Content::text("&");
+    }
+    let verb = GroupVerb::ALL[rng.below(GroupVerb::ALL.len() as u64) as usize];
+    let members = ["ann", "bob"].map(member)[rng.below(2) as usize..].to_vec();
+    GroupChange { verb, title: "<x>".into(), members }.content()
+}
+
+/// A list of members, of this version or that.
+fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
+    let status = |name, role| MemberStatus { member: member(name), role, muted: true };
+    let members = vec![status("ann", GroupRole::Member), status("bob", GroupRole::Owner)];
+    ChatDelivery::Members(Box::new(MembersPage {
+        number,
+        group,
+        version: 1 + rng.below(2),
+        title: "<x>".into(),
+        closed: rng.one_in(2),
+        total: 2 + rng.below(2) as u32,
+        from: 0,
+        members,
+    }))
+}
+
+fn conversation(with: &str) -> Conversation {
+    Conversation {
+        with: address(with),
+        place: 1,
+        last_seq: 1,
+        last: None,
+        read: 0,
+        peer_read: 0,
+        unread: 0,
+        pinned: false,
+        muted: false,
+        hidden: false,
+        draft: "".into(),
+    }
 }
 
 /// Feeds a machine in random pieces, with a service of whims. All that it sent, and how often the

@@ -20,6 +20,8 @@ pub const CARBONS: &str = "urn:xmpp:carbons:2";
 pub const FORWARD: &str = "urn:xmpp:forward:0";
 /// The namespace of stable stanza ids (XEP-0359 2).
 const STANZA_IDS: &str = "urn:xmpp:sid:0";
+/// The namespace of direct invitations to rooms (XEP-0249 3).
+const CONFERENCE: &str = "jabber:x:conference";
 /// The namespace of processing hints (XEP-0334 4).
 const HINTS: &str = "urn:xmpp:hints";
 
@@ -36,7 +38,9 @@ pub struct StanzaContent {
 /// without a body is, if it asks for that (XEP-0334 4.3).
 pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
     let body = message.children().find(is_text);
-    let stored = message.child("store", HINTS).is_some();
+    // An invitation to a room (XEP-0249) waits as a text does.
+    let is_invitation = message.child("x", CONFERENCE).is_some();
+    let stored = is_invitation || message.child("store", HINTS).is_some();
     if body.is_none() && !stored {
         return None;
     }
@@ -47,7 +51,8 @@ pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
     let is_named = id.is_none() || id.as_deref() == client_id.map(uuid_text).as_deref();
     let rest: Vec<_> = message.children().filter(|it| !is_text(it) && !is_forged(it)).collect();
     let declares = message.attributes().any(|(name, _)| name.starts_with("xmlns:"));
-    let is_plain = kind(message) == "chat"
+    // To whom it is says whether it is for a room.
+    let is_plain = matches!(&*kind(message), "chat" | "groupchat")
         && is_named
         && rest.is_empty()
         && !declares
@@ -81,15 +86,57 @@ pub struct Rendering<'a> {
     pub is_carbon: bool,
 }
 
+/// What was kept of the stanza that a message came as.
+pub struct Kept<'a>(Option<Scan<'a>>);
+
+impl<'a> Kept<'a> {
+    /// That of a message; of one that came otherwise, or that is no stanza, nothing.
+    pub fn of(message: &'a ChatMessage) -> Kept<'a> {
+        let content = &message.content;
+        let scan = (content.kind == Content::STANZA).then(|| Scan::element(&content.extra).ok());
+        Kept(scan.flatten().filter(|scan| scan.root().is("message", CLIENT)))
+    }
+
+    fn root(&self) -> Option<Element<'_, 'a>> {
+        self.0.as_ref().map(Scan::root)
+    }
+
+    /// Whether there is anything that XMPP can show.
+    pub fn says(&self, message: &ChatMessage) -> bool {
+        let has_children = self.root().is_some_and(|kept| kept.children().next().is_some());
+        !message.content.text.is_empty() || has_children
+    }
+
+    /// Writes the id, and the attributes that are neither addresses nor type.
+    pub fn put_attributes(&self, message: &ChatMessage, out: &mut Vec<u8>) {
+        let id = self.root().and_then(|kept| kept.attribute("id"));
+        put_attribute("id", Some(id.as_deref().unwrap_or(&uuid_text(message.client_id))), out);
+        let others = self.root().into_iter().flat_map(|kept| kept.attributes());
+        for (name, value) in others.filter(|(name, _)| is_kept(name) && name.contains(':')) {
+            let value = value.replace('\'', "&apos;");
+            out.extend_from_slice(format!(" {name}='{value}'").as_bytes());
+        }
+    }
+
+    /// Writes the text, and what came beside it.
+    pub fn put_content(&self, message: &ChatMessage, out: &mut Vec<u8>) {
+        if !message.content.text.is_empty() {
+            out.extend_from_slice(b"<body>");
+            text::put(&message.content.text, out);
+            out.extend_from_slice(b"</body>");
+        }
+        let children = self.root().into_iter().flat_map(|kept| kept.children());
+        for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
+            out.extend_from_slice(child.whole().as_bytes());
+        }
+    }
+}
+
 /// Appends a message as a stanza. False: it says nothing that XMPP can show.
 pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bool {
-    let content = &message.content;
-    let is_stanza = content.kind == Content::STANZA;
-    let scan = is_stanza.then(|| Scan::element(&content.extra).ok()).flatten();
-    let kept = scan.as_ref().map(Scan::root).filter(|root| root.is("message", CLIENT));
-    let is_private = kept.is_some_and(|kept| kept.child("private", CARBONS).is_some());
-    let says = !content.text.is_empty() || kept.is_some_and(|kept| kept.children().count() > 0);
-    if !says || (how.is_carbon && is_private) {
+    let kept = Kept::of(message);
+    let is_private = kept.root().is_some_and(|kept| kept.child("private", CARBONS).is_some());
+    if !kept.says(message) || (how.is_carbon && is_private) {
         return false;
     }
     let own = message.from.as_str();
@@ -101,7 +148,7 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
         );
         out.extend_from_slice(head.as_bytes());
     }
-    write_message(message, kept, how, out);
+    write_message(message, &kept, how, out);
     if how.is_carbon {
         out.extend_from_slice(b"</forwarded></sent></message>");
     }
@@ -110,44 +157,40 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
 
 fn write_message(
     message: &ChatMessage,
-    kept: Option<Element<'_, '_>>,
+    kept: &Kept<'_>,
     how: Rendering<'_>,
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(b"<message xmlns='jabber:client'");
     put_attribute("from", Some(&sender(message)), out);
     put_attribute("to", Some(message.to.as_str()), out);
-    let kind = kept.map_or("chat".into(), |kept| kind(&kept));
+    let kind = kept.root().map_or("chat".into(), |kept| kind(&kept));
     let kind = ["chat", "normal", "headline"].into_iter().find(|known| *known == kind);
     put_attribute("type", kind, out);
-    let id = kept.and_then(|kept| kept.attribute("id"));
-    put_attribute("id", Some(id.as_deref().unwrap_or(&uuid_text(message.client_id))), out);
-    let others = kept.into_iter().flat_map(|kept| kept.attributes());
-    for (name, value) in others.filter(|(name, _)| is_kept(name) && name.contains(':')) {
-        let value = value.replace('\'', "&apos;");
-        out.extend_from_slice(format!(" {name}='{value}'").as_bytes());
-    }
+    kept.put_attributes(message, out);
     out.push(b'>');
-    if !message.content.text.is_empty() {
-        out.extend_from_slice(b"<body>");
-        text::put(&message.content.text, out);
-        out.extend_from_slice(b"</body>");
-    }
-    let children = kept.into_iter().flat_map(|kept| kept.children());
-    for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
-        out.extend_from_slice(child.whole().as_bytes());
-    }
+    kept.put_content(message, out);
     let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
-    let id = stanza_id(message);
-    out.extend_from_slice(format!("<stanza-id xmlns='{STANZA_IDS}' id='{id}'").as_bytes());
-    put_attribute("by", Some(owner), out);
-    out.extend_from_slice(b"/>");
+    put_stanza_id(message, owner, out);
     if let Some(domain) = how.delayed_by {
-        let stamp = timestamp(message.at_ms);
-        let delay = format!("<delay xmlns='{DELAY}' from='{domain}' stamp='{stamp}'/>");
-        out.extend_from_slice(delay.as_bytes());
+        put_delay(message, domain, out);
     }
     out.extend_from_slice(b"</message>");
+}
+
+/// Writes the id that somebody gives a message (XEP-0359 3.1).
+pub fn put_stanza_id(message: &ChatMessage, by: &str, out: &mut Vec<u8>) {
+    let id = stanza_id(message);
+    out.extend_from_slice(format!("<stanza-id xmlns='{STANZA_IDS}' id='{id}'").as_bytes());
+    put_attribute("by", Some(by), out);
+    out.extend_from_slice(b"/>");
+}
+
+/// Writes when a message was taken, as whoever kept it says (XEP-0203 3).
+pub fn put_delay(message: &ChatMessage, from: &str, out: &mut Vec<u8>) {
+    let stamp = timestamp(message.at_ms);
+    let delay = format!("<delay xmlns='{DELAY}' from='{from}' stamp='{stamp}'/>");
+    out.extend_from_slice(delay.as_bytes());
 }
 
 /// The server's id of a message (XEP-0359 3.1): the one that it has in archives.

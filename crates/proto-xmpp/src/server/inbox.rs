@@ -71,7 +71,8 @@ impl Session {
     /// Asks for more, if there is and nothing is on the way.
     pub(super) fn pull_again(&mut self, out: &mut Out) {
         let has_room = self.acks.as_ref().is_none_or(|acks| acks.has_room());
-        let waits = self.has(Session::READING) || self.has(Session::DRAINING) || !has_room;
+        let has_asked = self.has(Session::READING) || self.has(Session::ENTERING);
+        let waits = has_asked || self.has(Session::DRAINING) || !has_room;
         if waits || !self.has(Session::AVAILABLE) || !self.is_behind() {
             return;
         }
@@ -88,10 +89,10 @@ impl Session {
     }
 
     /// A part of the inbox, which waited.
-    pub(super) fn page(&mut self, page: &InboxPage, out: &mut Out) {
+    pub(super) fn page(&mut self, now: Now, page: &InboxPage, out: &mut Out) {
         self.set(Session::READING, false);
         self.knows_of(page.head);
-        if !self.has(Session::AVAILABLE) {
+        if !self.has(Session::AVAILABLE) || self.has(Session::ENTERING) {
             return;
         }
         let begins = out.bytes().len();
@@ -102,7 +103,7 @@ impl Session {
                 upto = self.place;
                 break;
             }
-            self.write((*seq, message), true, out);
+            self.write(now, (*seq, message), true, out);
             self.place = *seq;
         }
         self.place = self.place.max(upto);
@@ -111,14 +112,21 @@ impl Session {
 
     /// A message that comes as it is said; or none, since something else has this place, of which
     /// XMPP has no words.
-    pub(super) fn delivered(&mut self, seq: Seq, message: Option<&ChatMessage>, out: &mut Out) {
+    pub(super) fn delivered(
+        &mut self,
+        now: Now,
+        seq: Seq,
+        message: Option<&ChatMessage>,
+        out: &mut Out,
+    ) {
         if !self.has(Session::AVAILABLE) || seq <= self.place {
             return;
         }
-        let is_in_step = !self.has(Session::READING) && !self.is_behind();
+        let is_given = !self.has(Session::READING) && !self.has(Session::ENTERING);
+        let is_in_step = is_given && !self.is_behind();
         if is_in_step && out.backlog() <= out.backlog_max() {
             if let Some(message) = message {
-                self.write((seq, message), false, out);
+                self.write(now, (seq, message), false, out);
             }
             self.place = seq;
         } else {
@@ -155,17 +163,23 @@ impl Session {
         self.rest();
     }
 
-    /// Appends what the device is to see of a message. Groups are no rooms here; what it said
-    /// itself it has; what others of its account said it gets as it is said, if it wants that.
-    fn write(&mut self, (seq, message): (Seq, &ChatMessage), waited: bool, out: &mut Out) {
+    /// Appends what the device is to see of a message: of a group, as a room; what it said itself it
+    /// has; what others of its account said it gets as it is said, if it wants that.
+    fn write(
+        &mut self,
+        now: Now,
+        (seq, message): (Seq, &ChatMessage),
+        waited: bool,
+        out: &mut Out,
+    ) {
+        if message.to.is_group() {
+            return self.write_of_room(now, (seq, message), waited, out);
+        }
         let is_own = message.from.as_str() == self.account();
         let is_to_self = message.to == message.from;
         let is_carbon = is_own && !is_to_self;
         let is_here = is_own && *message.device == *self.resource();
-        if message.to.is_group()
-            || is_here
-            || (is_carbon && (waited || !self.has(Session::CARBONS)))
-        {
+        if is_here || (is_carbon && (waited || !self.has(Session::CARBONS))) {
             return;
         }
         let how = Rendering {

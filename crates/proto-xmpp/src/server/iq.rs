@@ -2,8 +2,8 @@
 //!
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
 //! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
-//! goes to `features`, of the own archive to `archive`. Whatever else is asked, of whomever, is
-//! answered `service-unavailable`: nobody is told who exists or who is there.
+//! goes to `features`, of the own archive to `archive`, of rooms to `rooms`. Whatever else is asked,
+//! of whomever, is answered `service-unavailable`: nobody is told who exists or who is there.
 
 use super::Out;
 use super::archive::is_asked;
@@ -17,10 +17,11 @@ use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
 use base::time::Now;
+use model::chat::GROUP_SERVICE;
 
-const PING: &str = "urn:xmpp:ping";
-const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
-const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
+pub(super) const PING: &str = "urn:xmpp:ping";
+pub(super) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
+pub(super) const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 const VERSION: &str = "jabber:iq:version";
 const TIME: &str = "urn:xmpp:time";
 
@@ -59,6 +60,9 @@ impl Session {
         };
         let whom = match to.as_deref().map(Jid::parse) {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
+            Some(Some(jid)) if self.is_of_rooms(&jid) => {
+                return self.asks_of_rooms(now, (&jid, &asked), (is_set, about), out);
+            }
             Some(Some(jid)) => match self.whom(&jid) {
                 (Asked::Another, _) if is_asked(&asked) && self.is_neighbour(&jid) => {
                     return self.refuse("iq", about, StanzaFault::Forbidden, out);
@@ -114,7 +118,7 @@ impl Session {
                 Err(StanzaFault::ItemNotFound)
             }
             ("query", DISCO_INFO, false) => Ok(info(whom)),
-            ("query", DISCO_ITEMS, false) => Ok(format!("<query xmlns='{DISCO_ITEMS}'/>")),
+            ("query", DISCO_ITEMS, false) => Ok(items(whom, self.domain())),
             ("query", VERSION, false) => Ok(format!(
                 "<query xmlns='{VERSION}'><name>Holdline</name><version>{}</version></query>",
                 env!("CARGO_PKG_VERSION")
@@ -141,6 +145,15 @@ impl Session {
         ping.close(out.bytes());
         self.counts_sent();
     }
+}
+
+/// What belongs to somebody (XEP-0030 4.1): to the server the service that has rooms.
+fn items(whom: Asked, domain: &str) -> String {
+    let rooms = match whom {
+        Asked::Server => format!("<item jid='{GROUP_SERVICE}{domain}' name='Rooms'/>"),
+        _ => String::new(),
+    };
+    format!("<query xmlns='{DISCO_ITEMS}'>{rooms}</query>")
 }
 
 /// Who somebody is, and what it does (XEP-0030 3.1).

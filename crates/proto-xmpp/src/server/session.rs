@@ -9,7 +9,9 @@ use super::acks::Acks;
 use super::archive::ArchiveAsking;
 use super::features::{self, Asking};
 use super::inbox::Reading;
+use super::messages::Sending;
 use super::opening::closing;
+use super::rooms::Rooms;
 use super::{End, Out};
 use crate::fault::{StanzaFault, StreamFault};
 use crate::framer::{Framer, StreamPiece};
@@ -19,8 +21,7 @@ use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::stream::{FRAMING, SM};
 use base::time::Now;
-use model::account::Addressee;
-use model::chat::{ChatDelivery, ChatFault, ChatRequest, ClientMessageId, NewMessage};
+use model::chat::ChatDelivery;
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::machine::Input;
@@ -45,7 +46,7 @@ pub(super) struct Session {
     /// What is acknowledged, if the client wants that.
     pub(super) acks: Option<Box<Acks>>,
     /// Names that were made up for messages.
-    named: u32,
+    pub(super) named: u32,
     silence_s: u16,
     /// See the constants of [`Session`].
     flags: u16,
@@ -58,7 +59,7 @@ const _: () = assert!(size_of::<Session>() <= 56, "what is kept of a device at r
 pub(super) struct Busy {
     framer: Framer,
     /// Messages that are with the service.
-    sends: Vec<Sending>,
+    pub(super) sends: Vec<Sending>,
     /// Questions of people that are with the service.
     pub(super) asks: Vec<Asking>,
     /// Questions about the archive that are not answered, in their order.
@@ -66,24 +67,18 @@ pub(super) struct Busy {
     /// The last number that one of them was given, below [`PEOPLE`].
     asked: u32,
     /// The last number that a message was given.
-    last: u32,
+    pub(super) last: u32,
     /// The last place of the inbox that is known to be taken.
     pub(super) head: Seq,
-}
-
-/// A message that is with the service: what an error would say of it.
-struct Sending {
-    number: u32,
-    /// Which stanza it is of those that are acknowledged.
-    place: Option<u32>,
-    id: Option<Box<str>>,
-    to: Option<Box<str>>,
+    /// Rooms that it is in, or asks about.
+    pub(super) rooms: Option<Box<Rooms>>,
 }
 
 impl Busy {
     /// What is not answered.
     fn waiting(&self) -> usize {
-        self.sends.len() + self.asks.len() + self.archive.len()
+        let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
+        self.sends.len() + self.asks.len() + self.archive.len() + rooms
     }
 
     /// The place of the first message that is not answered.
@@ -115,6 +110,8 @@ impl Session {
     pub(super) const BLOCKS: u16 = 256;
     /// It has said that it is there, with whatever priority.
     pub(super) const THERE: u16 = 512;
+    /// The end of a room's conversation is being read: what is placed meanwhile comes behind it.
+    pub(super) const ENTERING: u16 = 1_024;
 
     pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
         Session {
@@ -166,7 +163,9 @@ impl Session {
         let is_reading = self.has(Session::READING);
         let place = self.place;
         self.busy.take_if(|busy| {
-            !is_reading && busy.framer.is_between() && busy.waiting() == 0 && busy.head <= place
+            busy.rooms.take_if(|rooms| rooms.is_empty());
+            let is_at_rest = busy.waiting() == 0 && busy.head <= place && busy.rooms.is_none();
+            !is_reading && busy.framer.is_between() && is_at_rest
         });
     }
 
@@ -182,6 +181,7 @@ impl Session {
         }
         let bytes_max = input.limits.chat.stanza_bytes_max as usize;
         let requests_max = usize::from(input.limits.chat.requests_a_session_max);
+        let rooms_max = input.limits.chat.rooms_a_session_max;
         while !input.rest().is_empty() {
             let busy = self.busy();
             if busy.waiting() >= requests_max {
@@ -192,7 +192,8 @@ impl Session {
                 None => break,
                 Some(StreamPiece::Space(count)) => _ = input.take(count),
                 Some(StreamPiece::Element(count)) => {
-                    self.stanza(now, Scan::element(input.take(count))?.root(), out)?;
+                    let scan = Scan::element(input.take(count))?;
+                    self.stanza(now, rooms_max, scan.root(), out)?;
                 }
                 Some(StreamPiece::Close(count)) => return Err(closing(input.take(count))),
                 Some(StreamPiece::Header(_)) => return Err(StreamFault::BadFormat.into()),
@@ -209,7 +210,13 @@ impl Session {
         }
     }
 
-    fn stanza(&mut self, now: Now, stanza: Element<'_, '_>, out: &mut Out) -> Result<(), End> {
+    fn stanza(
+        &mut self,
+        now: Now,
+        rooms_max: u16,
+        stanza: Element<'_, '_>,
+        out: &mut Out,
+    ) -> Result<(), End> {
         if self.has(Session::IN_WEB_SOCKET) && stanza.is("close", FRAMING) {
             return Err(End::Farewell);
         }
@@ -227,7 +234,7 @@ impl Session {
         self.counts_received();
         match stanza.name() {
             "message" => self.message(now, &stanza, out),
-            "presence" => self.presence(&stanza, out),
+            "presence" => self.presence(now, rooms_max, &stanza, out),
             "iq" => self.iq(now, &stanza, out),
             _ => return Err(StreamFault::UnsupportedStanzaType.into()),
         }
@@ -241,56 +248,12 @@ impl Session {
         is_account && jid.resource.is_none_or(|resource| *resource == *self.resource())
     }
 
-    /// Somebody says something (RFC 6121 5).
-    fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
-        if kind(message) == "error" {
-            return; // of what the server itself has said
-        }
-        let (id, to) = (message.attribute("id"), message.attribute("to"));
-        if id.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {
-            return self.refuse("message", (None, to.as_deref()), StanzaFault::BadRequest, out);
-        }
-        let about = (id.as_deref(), to.as_deref());
-        let to = match to.as_deref().map_or_else(|| Jid::parse(self.account()), Jid::parse) {
-            Some(jid) => jid,
-            None => return self.refuse("message", about, StanzaFault::JidMalformed, out),
-        };
-        // Rooms are no accounts, and a headline is for whoever happens to be there.
-        let is_said = !matches!(&*kind(message), "groupchat" | "headline");
-        let account = to.account.filter(|account| is_said && !account.is_group());
-        let Some(account) = account else {
-            let fault = self.nobody_at(&to.domain);
-            return self.refuse("message", about, fault, out);
-        };
-        let Some(said) = render::said(message) else { return };
-        let client_id = said.client_id.unwrap_or_else(|| self.made_up(now, out));
-        let new = NewMessage { to: Addressee::from(account), client_id, content: said.content };
-        let place = self.received();
-        let busy = self.busy();
-        busy.last = busy.last.wrapping_add(1);
-        let number = busy.last;
-        let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
-        busy.sends.push(Sending { number, place, id, to });
-        out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
-    }
-
     /// Why nobody is reached at a domain.
     pub(super) fn nobody_at(&self, domain: &str) -> StanzaFault {
         match domain == self.domain() {
             true => StanzaFault::ServiceUnavailable,
             false => StanzaFault::RemoteServerNotFound,
         }
-    }
-
-    /// An id for a message that has none to tell a resend by: a UUID of version 8 (RFC 9562 5.8).
-    fn made_up(&mut self, now: Now, out: &Out) -> ClientMessageId {
-        self.named = self.named.wrapping_add(1);
-        let parts = [self.session.bits(), now.mono.nanos(), u64::from(self.named)];
-        let [session, at, count] = parts.map(u64::to_be_bytes);
-        let low = out.draw(&[b"client id", &session, &at, &count]);
-        let high = now.wall_ms << 16 | 0x8000 | u64::from(self.named & 0xfff);
-        let low = low >> 2 | 1 << 63;
-        ClientMessageId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }
 
     /// Answers a stanza by an error: its id, and to whom it was.
@@ -309,11 +272,23 @@ impl Session {
     }
 
     /// The device says whether it is there (RFC 6121 4.2, 4.5), or something of a subscription (3).
-    fn presence(&mut self, presence: &Element<'_, '_>, out: &mut Out) {
+    fn presence(
+        &mut self,
+        now: Now,
+        rooms_max: u16,
+        presence: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
         let (id, to) = (presence.attribute("id"), presence.attribute("to"));
         let kind = kind(presence);
         if matches!(&*kind, "error" | "probe") {
             return; // homes ask each other themselves
+        }
+        if matches!(&*kind, "" | "unavailable")
+            && let Some(jid) = to.as_deref().and_then(Jid::parse)
+            && self.is_of_rooms(&jid)
+        {
+            return self.presence_in_room(now, (&jid, rooms_max), presence, out);
         }
         if let Some(verb) = features::says(presence) {
             return self.says_of(presence, verb, out);
@@ -331,6 +306,7 @@ impl Session {
             "" => self.is_there(presence, out),
             "unavailable" => {
                 self.set(Session::AVAILABLE, false);
+                self.leaves_rooms(out);
                 self.says_presence(presence, false, out);
             }
             _ => {
@@ -362,6 +338,9 @@ impl Session {
         self.counts_sent();
         let was = self.has(Session::AVAILABLE);
         self.set(Session::AVAILABLE, wants);
+        if !wants {
+            self.leaves_rooms(out); // nothing of its inbox comes any more
+        }
         self.says_presence(presence, true, out);
         if wants && !was {
             self.read_inbox(out);
@@ -376,6 +355,7 @@ impl Session {
                 Reading::NUMBER => self.reading_failed(now, out),
                 number if self.people_done(number, Some(why), out) => {}
                 number if self.archive_failed(number, why, out) => {}
+                number if self.room_failed(now, (number, why), out) => {}
                 number => self.answered(number, Some(why), out),
             },
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
@@ -383,36 +363,21 @@ impl Session {
             ChatDelivery::Contact(change) => self.contact_changed(&change, out),
             ChatDelivery::Presence(presence) => self.write_presence(&presence, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
-            ChatDelivery::Page(page) => self.page(&page, out),
+            ChatDelivery::Page(page) => self.page(now, &page, out),
             ChatDelivery::Archive(page) => self.archive_page(*page, out),
-            ChatDelivery::Message { seq, message } => self.delivered(seq, Some(&message), out),
-            ChatDelivery::Event { seq, .. } => self.delivered(seq, None, out),
+            ChatDelivery::Message { seq, message } => {
+                self.delivered(now, seq, Some(&message), out);
+            }
+            ChatDelivery::Event { seq, .. } => self.delivered(now, seq, None, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));
             }
+            word if self.room_told(now, &word, out) => {}
             _ => return Err(End::Close(super::unexpected("an answer that nobody asked for"))),
         }
         self.rest();
         Ok(())
-    }
-
-    /// A message is stored, or why not.
-    fn answered(&mut self, number: u32, why: Option<ChatFault>, out: &mut Out) {
-        let sends = &mut self.busy().sends;
-        let Some(at) = sends.iter().position(|sending| sending.number == number) else {
-            base::never!(true, "an answer to nothing");
-            return;
-        };
-        let Sending { id, to, .. } = sends.remove(at);
-        if let Some(why) = why {
-            let jid = to.as_deref().and_then(Jid::parse);
-            let is_far = jid.is_some_and(|jid| *jid.domain != *self.domain());
-            let about = (id.as_deref(), to.as_deref());
-            self.refuse("message", about, StanzaFault::of(why, is_far), out);
-        }
-        self.pay_ack(out);
-        self.releases(out);
     }
 
     /// Something was answered: more may be read.

@@ -6,6 +6,7 @@ pub(crate) mod harness;
 mod inbox;
 mod login;
 mod people;
+mod rooms;
 mod session;
 mod web_socket;
 
@@ -61,6 +62,9 @@ fn stanzas_are_answered_however_they_are_cut() {
                 .map(|word| match word {
                     ChatRequest::Send { .. } => "send",
                     ChatRequest::Standing { .. } => "standing",
+                    ChatRequest::Members { .. } => "members",
+                    ChatRequest::Group { .. } => "group",
+                    ChatRequest::Conversations { .. } => "conversations",
                     other => panic!("{}: {other:?}", vector.name),
                 })
                 .collect::<Vec<_>>()

@@ -148,7 +148,7 @@ fn others_of_the_account_are_heard_by_whom_it_concerns() {
     assert!(sent.contains(" from='ann@a.example/phone' to='bob@a.example' type='chat' "));
     assert_eq!(carbon("desk", "bob"), "", "its own");
     assert_eq!(bodies(&carbon("phone", "ann")), ["mine"], "to oneself");
-    assert_eq!(carbon("phone", "g@conference.a.example"), "", "groups are no rooms here");
+    assert_eq!(carbon("phone", "g@conference.a.example"), "", "it has not entered the room");
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! What a bound device says to somebody (RFC 6121 5).
+//!
+//! A message is with the service until that has stored it, or says why not; what an error would say
+//! of it is kept as long. Invariant: a message that was not stored is answered by an error with its
+//! id; one that was is not answered.
+
+use super::Out;
+use super::session::Session;
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::render::{self, StanzaContent};
+use crate::scan::Element;
+use crate::stanza::{ID_BYTES_MAX, kind};
+use base::time::Now;
+use model::account::{AccountAddress, Addressee};
+use model::chat::{ChatFault, ChatRequest, ClientMessageId, NewMessage};
+
+/// A message that is with the service: what an error would say of it.
+pub(super) struct Sending {
+    number: u32,
+    /// Which stanza it is of those that are acknowledged.
+    pub(super) place: Option<u32>,
+    id: Option<Box<str>>,
+    to: Option<Box<str>>,
+}
+
+impl Session {
+    /// Somebody says something (RFC 6121 5).
+    pub(super) fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
+        if kind(message) == "error" {
+            return; // of what the server itself has said
+        }
+        let (id, to) = (message.attribute("id"), message.attribute("to"));
+        if id.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {
+            return self.refuse("message", (None, to.as_deref()), StanzaFault::BadRequest, out);
+        }
+        let about = (id.as_deref(), to.as_deref());
+        let to = match to.as_deref().map_or_else(|| Jid::parse(self.account()), Jid::parse) {
+            Some(jid) => jid,
+            None => return self.refuse("message", about, StanzaFault::JidMalformed, out),
+        };
+        if self.is_of_rooms(&to) {
+            return self.message_to_room(now, (&to, about), message, out);
+        }
+        // Rooms elsewhere are no accounts, and a headline is for whoever happens to be there.
+        let is_said = !matches!(&*kind(message), "groupchat" | "headline");
+        let account = to.account.filter(|account| is_said && !account.is_group());
+        let Some(account) = account else {
+            let fault = self.nobody_at(&to.domain);
+            return self.refuse("message", about, fault, out);
+        };
+        if let Some(said) = render::said(message) {
+            self.sends(now, (account, about), said, out);
+        }
+    }
+
+    /// Something is said to an account or a group: the service is to store it.
+    pub(super) fn sends(
+        &mut self,
+        now: Now,
+        (account, about): (AccountAddress, (Option<&str>, Option<&str>)),
+        said: StanzaContent,
+        out: &mut Out,
+    ) {
+        let client_id = said.client_id.unwrap_or_else(|| self.made_up(now, out));
+        let new = NewMessage { to: Addressee::from(account), client_id, content: said.content };
+        let place = self.received();
+        let busy = self.busy();
+        busy.last = busy.last.wrapping_add(1);
+        let number = busy.last;
+        let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
+        busy.sends.push(Sending { number, place, id, to });
+        out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
+    }
+
+    /// An id for a message that has none to tell a resend by: a UUID of version 8 (RFC 9562 5.8).
+    pub(super) fn made_up(&mut self, now: Now, out: &Out) -> ClientMessageId {
+        self.named = self.named.wrapping_add(1);
+        let parts = [self.session.bits(), now.mono.nanos(), u64::from(self.named)];
+        let [session, at, count] = parts.map(u64::to_be_bytes);
+        let low = out.draw(&[b"client id", &session, &at, &count]);
+        let high = now.wall_ms << 16 | 0x8000 | u64::from(self.named & 0xfff);
+        let low = low >> 2 | 1 << 63;
+        ClientMessageId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+    }
+
+    /// A message is stored, or why not.
+    pub(super) fn answered(&mut self, number: u32, why: Option<ChatFault>, out: &mut Out) {
+        let sends = &mut self.busy().sends;
+        let Some(at) = sends.iter().position(|sending| sending.number == number) else {
+            base::never!(true, "an answer to nothing");
+            return;
+        };
+        let Sending { id, to, .. } = sends.remove(at);
+        if let Some(why) = why {
+            let jid = to.as_deref().and_then(Jid::parse);
+            let about = (id.as_deref(), to.as_deref());
+            let fault = match &jid {
+                Some(jid) if self.is_of_rooms(jid) => Session::fault_in_room(why),
+                jid => {
+                    let is_far = jid.as_ref().is_some_and(|jid| *jid.domain != *self.domain());
+                    StanzaFault::of(why, is_far)
+                }
+            };
+            self.refuse("message", about, fault, out);
+        }
+        self.pay_ack(out);
+        self.releases(out);
+    }
+}

@@ -1,0 +1,190 @@
+//! Orders: what admins and owners, and whoever goes, want of a room become orders for its group
+//! (XEP-0045 8, 9, 10).
+//!
+//! ```text
+//! affiliation   member            admin                       owner
+//!               Add ─► is one?    Promote ─► is none? ─► Add  HandOver ─► is none? ─► Add
+//!                      Demote               Promote ◄────┘             HandOver ◄────┘
+//! ```
+//! An affiliation says what somebody shall be, an order what is done; so the next order follows
+//! from what came of the one before. Invariant: what is so already is done; orders are given one
+//! after the other, and the first that is refused ends them.
+
+use super::forms::Configuration;
+use super::occupants::account_of;
+use super::walk::Walk;
+use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::scan::Element;
+use model::account::{AccountAddress, Addressee};
+use model::chat::{ChatFault, GroupVerb};
+use std::collections::VecDeque;
+
+/// Most people that one stanza is about.
+const ITEMS_MAX: usize = 64;
+
+/// Most orders that somebody's affiliation takes. Beyond, others change it at the same time.
+const STEPS_MAX: u8 = 6;
+
+/// Orders for a group.
+pub(super) struct Ordering {
+    room: AccountAddress,
+    /// The first is given.
+    orders: VecDeque<Order>,
+    /// Orders that were given for the first.
+    steps: u8,
+}
+
+struct Order {
+    goal: Goal,
+    verb: GroupVerb,
+    title: Box<str>,
+    members: Vec<Addressee>,
+}
+
+/// What is to come of orders.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// This one is done.
+    Verb,
+    /// Somebody is a member, and no more.
+    Member,
+    /// Somebody is an admin at the least.
+    Admin,
+    /// Somebody is the owner.
+    Owner,
+}
+
+impl Goal {
+    /// The order behind one that changed something, or nothing.
+    fn next(self, verb: GroupVerb, has_changed: bool) -> Option<GroupVerb> {
+        match (self, verb, has_changed) {
+            (Goal::Member, GroupVerb::Add, false) => Some(GroupVerb::Demote),
+            (Goal::Admin, GroupVerb::Promote, false) => Some(GroupVerb::Add),
+            (Goal::Admin, GroupVerb::Add, true) => Some(GroupVerb::Promote),
+            (Goal::Owner, GroupVerb::HandOver, false) => Some(GroupVerb::Add),
+            (Goal::Owner, GroupVerb::Add, true) => Some(GroupVerb::HandOver),
+            _ => None,
+        }
+    }
+}
+
+impl Ordering {
+    fn new(room: AccountAddress, orders: impl IntoIterator<Item = Order>) -> Ordering {
+        Ordering { room, orders: orders.into_iter().collect(), steps: 0 }
+    }
+
+    /// One that names nobody.
+    pub(super) fn verb(room: AccountAddress, verb: GroupVerb, title: Box<str>) -> Ordering {
+        let order = Order { goal: Goal::Verb, verb, title, members: Vec::new() };
+        Ordering::new(room, [order])
+    }
+
+    /// These are to be members.
+    pub(super) fn add(room: AccountAddress, members: Vec<Addressee>) -> Ordering {
+        let (goal, verb, title) = (Goal::Verb, GroupVerb::Add, Box::default());
+        Ordering::new(room, [Order { goal, verb, title, members }])
+    }
+
+    /// What makes a room as its owner wants it; nothing, if it is so already.
+    pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
+        let order = |verb, title| Order { goal: Goal::Verb, verb, title, members: Vec::new() };
+        let name = wanted.name.filter(|name| *name != walk.title);
+        let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
+        let verb = |is| if is { GroupVerb::Close } else { GroupVerb::Open };
+        let name = name.map(|name| order(GroupVerb::Rename, name));
+        let speech = is_moderated.map(|is| order(verb(is), Box::default()));
+        let all = Ordering::new(walk.room.clone(), name.into_iter().chain(speech));
+        (!all.orders.is_empty()).then_some(all)
+    }
+
+    /// What the items of a `query` of an admin want; `own` is whose it is.
+    pub(super) fn of(
+        room: AccountAddress,
+        query: &Element<'_, '_>,
+        own: Option<&AccountAddress>,
+    ) -> Result<Ordering, StanzaFault> {
+        let items: Vec<_> = query.children().filter(|it| it.is("item", MUC_ADMIN)).collect();
+        if items.is_empty() {
+            return Err(StanzaFault::BadRequest);
+        }
+        if items.len() > ITEMS_MAX {
+            return Err(StanzaFault::PolicyViolation);
+        }
+        let domain = own.map_or("", AccountAddress::domain);
+        let orders = items.iter().map(|item| order_of(item, domain, own));
+        Ok(Ordering::new(room, orders.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    pub(super) fn request(&self) -> RoomRequest {
+        let first = self.orders.front();
+        let group = self.room.clone();
+        let (verb, title, members) = first.map_or_else(
+            || (GroupVerb::Rename, Box::default(), Vec::new()),
+            |it| (it.verb, it.title.clone(), it.members.clone()),
+        );
+        RoomRequest::Order { group, verb, title, members }
+    }
+
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        let Some(first) = self.orders.front_mut() else { return Step::Done };
+        let has_changed = match answer {
+            RoomAnswer::Changed => true,
+            RoomAnswer::Failed(ChatFault::Unchanged) => false,
+            // A group is never without an owner (10.4): that one hands it over first.
+            RoomAnswer::Failed(ChatFault::Forbidden) if first.verb == GroupVerb::Leave => {
+                return Step::Refused(StanzaFault::Conflict);
+            }
+            RoomAnswer::Failed(ChatFault::NotMember) => {
+                return Step::Refused(StanzaFault::Forbidden);
+            }
+            RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
+            _ => return Step::Refused(StanzaFault::ResourceConstraint),
+        };
+        self.steps += 1;
+        match first.goal.next(first.verb, has_changed) {
+            Some(_) if self.steps >= STEPS_MAX => Step::Refused(StanzaFault::ResourceConstraint),
+            Some(verb) => {
+                first.verb = verb;
+                Step::Ask
+            }
+            None => {
+                self.orders.pop_front();
+                self.steps = 0;
+                if self.orders.is_empty() { Step::Done } else { Step::Ask }
+            }
+        }
+    }
+}
+
+/// What one item wants.
+fn order_of(
+    item: &Element<'_, '_>,
+    domain: &str,
+    own: Option<&AccountAddress>,
+) -> Result<Order, StanzaFault> {
+    let account = match (item.attribute("jid"), item.attribute("nick")) {
+        (Some(jid), _) => Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account,
+        (None, Some(nick)) => account_of(&nick, domain),
+        (None, None) => return Err(StanzaFault::BadRequest),
+    };
+    let account = account.filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound)?;
+    let (affiliation, role) = (item.attribute("affiliation"), item.attribute("role"));
+    let (goal, verb) = match (affiliation.as_deref(), role.as_deref()) {
+        (Some("none" | "outcast"), _) if Some(&account) == own => (Goal::Verb, GroupVerb::Leave),
+        (Some("none" | "outcast"), _) | (None, Some("none")) => (Goal::Verb, GroupVerb::Remove),
+        (Some("member"), _) => (Goal::Member, GroupVerb::Add),
+        (Some("admin"), _) => (Goal::Admin, GroupVerb::Promote),
+        (Some("owner"), _) => (Goal::Owner, GroupVerb::HandOver),
+        (None, Some("visitor")) => (Goal::Verb, GroupVerb::Mute),
+        (None, Some("participant")) => (Goal::Verb, GroupVerb::Unmute),
+        (None, Some("moderator")) => (Goal::Verb, GroupVerb::Promote),
+        _ => return Err(StanzaFault::BadRequest),
+    };
+    let members = match verb {
+        GroupVerb::Leave => Vec::new(),
+        _ => vec![account.into()],
+    };
+    Ok(Order { goal, verb, title: Box::default(), members })
+}

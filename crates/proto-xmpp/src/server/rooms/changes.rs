@@ -1,0 +1,148 @@
+//! What comes into the inbox from groups: of a room that was entered its stanzas, of another one an
+//! invitation, if the account was added to it.
+//!
+//! Invariant: each message of a room that was entered is shown once, what its history had is not
+//! shown again; whatever is shown, its place in the inbox is taken.
+
+use super::occupants::{Gone, Occupant};
+use crate::render;
+use crate::server::Out;
+use crate::server::session::Session;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{ChatMessage, GroupChange, GroupMember, GroupRole, GroupVerb};
+use model::timeline::Seq;
+
+impl Session {
+    /// Writes what the device is to see of a message of a group, at this place of its inbox.
+    pub(in crate::server) fn write_of_room(
+        &mut self,
+        now: Now,
+        (seq, message): (Seq, &ChatMessage),
+        waited: bool,
+        out: &mut Out,
+    ) {
+        let before = out.bytes().len();
+        let change = GroupChange::of(&message.content);
+        let place = self.room(&message.to).map(|room| {
+            let later = message.seq.max(room.place);
+            std::mem::replace(&mut room.place, later)
+        });
+        match (place, change) {
+            // Its history had this.
+            (Some(place), _) if message.seq <= place => {}
+            (Some(_), Some(change)) => self.room_changes(now, message, &change, out),
+            (Some(_), None) => {
+                if self.put_in_room(message, waited, out.bytes()) {
+                    self.counts_sent();
+                }
+            }
+            (None, Some(change)) => self.is_invited(message, &change, (waited, out)),
+            (None, None) => {}
+        }
+        if out.bytes().len() > before {
+            self.expects_ack(seq);
+        }
+    }
+
+    /// The account was added to a group by somebody else.
+    fn is_invited(
+        &mut self,
+        message: &ChatMessage,
+        change: &GroupChange,
+        (waited, out): (bool, &mut Out),
+    ) {
+        let own = self.account();
+        let is_named = change.members.iter().any(|it| it.address.as_str() == own);
+        if !change.verb.makes_members() || !is_named || message.from.as_str() == own {
+            return;
+        }
+        let mut delay = Vec::new();
+        if waited {
+            render::put_delay(message, message.to.as_str(), &mut delay);
+        }
+        let (id, delay) = (render::stanza_id(message), String::from_utf8_lossy(&delay));
+        self.write_invitation((&message.to, &message.from), (&id, &delay), out);
+    }
+
+    /// Something happened to a room that was entered.
+    fn room_changes(
+        &mut self,
+        now: Now,
+        message: &ChatMessage,
+        change: &GroupChange,
+        out: &mut Out,
+    ) {
+        let (room, by) = (&message.to, &message.from);
+        let role = match change.verb {
+            GroupVerb::Create => return,
+            GroupVerb::Rename => {
+                let by = super::occupants::nick_of(room, by);
+                return self.write_subject(room, (Some(by), &change.title), out);
+            }
+            GroupVerb::Close | GroupVerb::Open => {
+                self.write_configured(room, out);
+                return self.look_again(now, (room, Vec::new()), out);
+            }
+            GroupVerb::Mute | GroupVerb::Unmute => {
+                let whom = change.members.iter().map(|it| it.address.clone()).collect();
+                return self.look_again(now, (room, whom), out);
+            }
+            GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Dissolve => {
+                return self.room_loses(message, change, out);
+            }
+            GroupVerb::Add | GroupVerb::Demote => GroupRole::Member,
+            GroupVerb::Promote => GroupRole::Admin,
+            GroupVerb::HandOver => {
+                self.is_now(room, (by, GroupRole::Admin), out);
+                GroupRole::Owner
+            }
+        };
+        for GroupMember { address, .. } in &change.members {
+            self.is_now(room, (address, role), out);
+        }
+    }
+
+    /// A member has this role from now on.
+    fn is_now(
+        &mut self,
+        room: &AccountAddress,
+        (account, role): (&AccountAddress, GroupRole),
+        out: &mut Out,
+    ) {
+        let is_own = account.as_str() == self.account();
+        let Some(it) = self.room(room) else { return };
+        if is_own {
+            it.role = role;
+        }
+        let is_silent = it.is_closed && role == GroupRole::Member;
+        let told = if is_own { "<status code='110'/>" } else { "" };
+        self.write_occupant(Occupant { room, account, role, is_silent }, told, out);
+    }
+
+    /// Members are members no more; perhaps this account, or all.
+    fn room_loses(&mut self, message: &ChatMessage, change: &GroupChange, out: &mut Out) {
+        let (room, by) = (&message.to, &message.from);
+        let own = super::occupants::account_of(self.account(), self.domain());
+        let how = match change.verb {
+            GroupVerb::Remove => Gone::Removed(by),
+            GroupVerb::Dissolve => Gone::Dissolved,
+            _ => Gone::Left,
+        };
+        let named = change.members.iter().map(|it| &it.address);
+        let all = own.iter().filter(|_| change.verb == GroupVerb::Dissolve);
+        for account in named.chain(all) {
+            self.write_gone((room, account), how, out);
+            if Some(account) == own.as_ref() {
+                self.is_out_of(room);
+            }
+        }
+    }
+
+    /// Nothing is shown of a room any more.
+    fn is_out_of(&mut self, room: &AccountAddress) {
+        if let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) {
+            rooms.entered.retain(|it| it.address != *room);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is asked of the service, of a room and of an occupant (XEP-0045 6, XEP-0410).
+//!
+//! Of a room whoever is no member hears the same as of one that is not there.
+
+use super::administration::Ordering;
+use super::forms::{self, Configuration};
+use super::listing::{Glance, Items, Listing, Looking};
+use super::occupants::account_of;
+use super::walk::Walk;
+use super::{MUC, MUC_ADMIN, MUC_OWNER, OCCUPANT_IDS, RoomAsk, RoomWhat, escaped};
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::scan::Element;
+use crate::server::Out;
+use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING};
+use crate::server::session::Session;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::GroupVerb;
+
+/// Registration with a room (7.10): of it, that one goes.
+const REGISTER: &str = "jabber:iq:register";
+/// The node that tells one's own name in a room (7.12).
+const OWN_NICK: &str = "x-roomuser-item";
+
+/// What the service says that it does.
+const SERVICE_FEATURES: [&str; 4] = [DISCO_INFO, DISCO_ITEMS, PING, MUC];
+
+/// What a room says that it does, and is.
+const ROOM_FEATURES: [&str; 12] = [
+    DISCO_INFO,
+    DISCO_ITEMS,
+    MUC,
+    "muc_hidden",
+    "muc_membersonly",
+    "muc_nonanonymous",
+    "muc_persistent",
+    "muc_unsecured",
+    "http://jabber.org/protocol/muc#self-ping-optimization",
+    "http://jabber.org/protocol/muc#stable_id",
+    "urn:xmpp:sid:0",
+    OCCUPANT_IDS,
+];
+
+/// How a question goes on.
+enum Reply {
+    /// It is answered by this.
+    Now(String),
+    /// The group has to be asked.
+    Ask(RoomWhat),
+}
+
+type Replied = Result<Reply, StanzaFault>;
+
+impl Session {
+    /// A question for the service, a room or an occupant.
+    pub(in crate::server) fn asks_of_rooms(
+        &mut self,
+        now: Now,
+        (jid, asked): (&Jid, &Element<'_, '_>),
+        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        out: &mut Out,
+    ) {
+        let reply = match (&jid.account, &jid.resource) {
+            (None, None) => asks_service(asked, is_set),
+            (Some(room), None) => self.asks_room(room, asked, is_set),
+            (Some(room), Some(nick)) => self.asks_occupant(room, nick, (asked, is_set)),
+            (None, Some(_)) => Err(StanzaFault::ServiceUnavailable),
+        };
+        match reply {
+            Ok(Reply::Now(inner)) => self.answers_room(about, &inner, out),
+            Ok(Reply::Ask(what)) => {
+                let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
+                self.ask_room(now, RoomAsk { stanza: "iq", id, to, what }, out);
+            }
+            Err(fault) => self.refuse_here("iq", about, fault, out),
+        }
+        if asked.is("ping", PING) {
+            out.beat();
+        }
+    }
+
+    fn asks_room(
+        &mut self,
+        room: &AccountAddress,
+        asked: &Element<'_, '_>,
+        is_set: bool,
+    ) -> Replied {
+        let look = |what| {
+            let walk = Walk::glance(room.clone());
+            Ok(Reply::Ask(RoomWhat::Look(Looking { walk, what })))
+        };
+        let node = asked.attribute("node");
+        let (name, namespace) = (asked.name(), asked.namespace());
+        match (name, namespace, is_set, node.as_deref()) {
+            ("query", DISCO_INFO, false, Some(OWN_NICK)) => {
+                Ok(Reply::Now(own_nick(&self.own_nick(room))))
+            }
+            ("query", DISCO_INFO | DISCO_ITEMS, false, Some(_)) => Err(StanzaFault::ItemNotFound),
+            ("query", DISCO_INFO, false, None) => look(Glance::Information),
+            // Who is in a room is seen in it (6.5).
+            ("query", DISCO_ITEMS, false, None) => {
+                Ok(Reply::Now(format!("<query xmlns='{DISCO_ITEMS}'/>")))
+            }
+            ("ping", PING, false, _) => Ok(Reply::Now(String::new())),
+            ("query", MUC_ADMIN, false, _) => Ok(match Listing::of(room.clone(), asked)? {
+                Some(listing) => Reply::Ask(RoomWhat::List(listing)),
+                None => Reply::Now(format!("<query xmlns='{MUC_ADMIN}'/>")),
+            }),
+            ("query", MUC_ADMIN, true, _) => {
+                let own = account_of(self.account(), self.domain());
+                let ordering = Ordering::of(room.clone(), asked, own.as_ref())?;
+                Ok(Reply::Ask(RoomWhat::Order(ordering)))
+            }
+            ("query", MUC_OWNER, false, _) => look(Glance::Form),
+            ("query", MUC_OWNER, true, _) if asked.child("destroy", MUC_OWNER).is_some() => {
+                let order = Ordering::verb(room.clone(), GroupVerb::Dissolve, "".into());
+                Ok(Reply::Ask(RoomWhat::Order(order)))
+            }
+            ("query", MUC_OWNER, true, _) => look(Glance::Configure(Configuration::of(asked)?)),
+            ("query", REGISTER, true, _) if asked.child("remove", REGISTER).is_some() => {
+                let order = Ordering::verb(room.clone(), GroupVerb::Leave, "".into());
+                Ok(Reply::Ask(RoomWhat::Order(order)))
+            }
+            _ => Err(StanzaFault::ServiceUnavailable),
+        }
+    }
+
+    /// Whoever asks for its own occupant wants to know whether it is in the room still
+    /// (XEP-0410 3); the others answer nothing.
+    fn asks_occupant(
+        &mut self,
+        room: &AccountAddress,
+        nick: &str,
+        (asked, is_set): (&Element<'_, '_>, bool),
+    ) -> Replied {
+        let is_own = *nick == *self.own_nick(room);
+        match (self.room(room).is_some(), asked.is("ping", PING) && !is_set) {
+            (false, _) => Err(StanzaFault::NotAcceptable),
+            (true, true) if is_own => Ok(Reply::Now(String::new())),
+            _ => Err(StanzaFault::ServiceUnavailable),
+        }
+    }
+
+    /// What a room is was asked, and is known.
+    pub(super) fn looked(
+        &mut self,
+        now: Now,
+        looking: Looking,
+        about: (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) {
+        let Looking { walk, what } = looking;
+        match what {
+            Glance::Information => self.answers_room(about, &information(&walk), out),
+            Glance::Form => self.answers_room(about, &forms::configuration(&walk), out),
+            Glance::Configure(wanted) => match Ordering::configure(&walk, wanted) {
+                Some(order) => self.order_room(now, ("iq", about), order, out),
+                None => self.answers_room(about, "", out),
+            },
+        }
+    }
+}
+
+fn asks_service(asked: &Element<'_, '_>, is_set: bool) -> Replied {
+    let has_node = asked.attribute("node").is_some();
+    match (asked.name(), asked.namespace(), is_set) {
+        ("query", DISCO_INFO | DISCO_ITEMS, false) if has_node => Err(StanzaFault::ItemNotFound),
+        ("query", DISCO_INFO, false) => {
+            Ok(Reply::Now(described("Rooms", SERVICE_FEATURES.iter().copied(), "")))
+        }
+        ("query", DISCO_ITEMS, false) => Ok(Reply::Ask(RoomWhat::Items(Items::default()))),
+        ("ping", PING, false) => Ok(Reply::Now(String::new())),
+        _ => Err(StanzaFault::ServiceUnavailable),
+    }
+}
+
+fn own_nick(nick: &str) -> String {
+    let (nick, category) = (escaped(nick), "category='conference' type='text'");
+    format!("<query xmlns='{DISCO_INFO}' node='{OWN_NICK}'><identity {category} name='{nick}'/></query>")
+}
+
+fn information(walk: &Walk) -> String {
+    let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
+    let features = ROOM_FEATURES.into_iter().chain([speech]);
+    let name = if walk.title.is_empty() { walk.room.name() } else { &walk.title };
+    described(name, features, &forms::information(walk))
+}
+
+/// Who something is, what it does (XEP-0030 3.1), and what else there is to say of it.
+fn described<'a>(name: &str, features: impl Iterator<Item = &'a str>, more: &str) -> String {
+    let name = escaped(name);
+    let features: String = features.map(|it| format!("<feature var='{it}'/>")).collect();
+    format!(
+        "<query xmlns='{DISCO_INFO}'><identity category='conference' type='text' name='{name}'/>\
+         {features}{more}</query>"
+    )
+}

@@ -1,0 +1,331 @@
+//! Entering a room, and leaving it (XEP-0045 7.2, 7.14).
+//!
+//! ```text
+//! Members (pages) ──► History ──► occupants, oneself, what was said, the title
+//!    │ no member         ▲
+//!    ▼                   │ made
+//! Making ────────────────┘ (whoever enters a room that there never was makes it)
+//! ```
+//! Invariant: what is written of a room before its title is of one moment of its conversation, and
+//! what the inbox has from there on follows.
+
+use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
+use super::walk::Walk;
+use super::{
+    MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, escaped, fault_of,
+};
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::scan::Element;
+use crate::server::Out;
+use crate::server::session::Session;
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{
+    ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryPage, HistoryRange, MemberStatus,
+};
+use model::timeline::Seq;
+use std::sync::Arc;
+
+/// Messages of a room's history that are shown, unless fewer are wanted.
+const HISTORY_DEFAULT: u16 = 20;
+
+/// Most messages of a history that are shown.
+const HISTORY_MAX: u16 = 50;
+
+/// Bytes of a history after which no older message is shown.
+const HISTORY_BYTES_MAX: usize = 64 * 1024;
+
+/// Digits of a time that are compared: `YYYY-MM-DDThh:mm:ss`.
+const SECOND: usize = 19;
+
+/// Somebody enters a room.
+pub(super) struct Entering {
+    pub(super) walk: Walk,
+    stage: Stage,
+    /// The name it wants in the room.
+    nick: Box<str>,
+    history: Wished,
+    /// The room was not there before.
+    is_made: bool,
+    /// It has left before it was in.
+    pub(super) is_left: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Members,
+    Making,
+    History,
+}
+
+/// What of the history is wanted (7.2.15).
+struct Wished {
+    stanzas: u16,
+    bytes: usize,
+    /// Nothing that was said before: in seconds before now, and as a time.
+    seconds: Option<u64>,
+    since: Option<Box<str>>,
+}
+
+impl Wished {
+    /// What the presence says of it.
+    fn of(presence: &Element<'_, '_>) -> Wished {
+        let history = presence.child("x", MUC).and_then(|x| x.child("history", MUC));
+        let number = |name: &str| {
+            let value = history.and_then(|history| history.attribute(name))?;
+            value.trim().parse::<u64>().ok()
+        };
+        let stanzas = number("maxstanzas").unwrap_or(HISTORY_DEFAULT.into());
+        let bytes = number("maxchars").map_or(usize::MAX, |it| it.try_into().unwrap_or(usize::MAX));
+        let since = history.and_then(|history| history.attribute("since"));
+        // Times are told in UTC (XEP-0082 3.2); another zone's is not compared.
+        let since = since.filter(|it| it.is_ascii() && it.len() > SECOND && it.ends_with('Z'));
+        Wished {
+            stanzas: stanzas.min(HISTORY_MAX.into()) as u16,
+            bytes: bytes.min(HISTORY_BYTES_MAX),
+            seconds: number("seconds"),
+            since: since.map(|it| it[..SECOND].into()),
+        }
+    }
+
+    fn wants(&self, now_ms: u64, message: &ChatMessage) -> bool {
+        let is_young = |seconds: u64| {
+            message.at_ms >= now_ms.saturating_sub(seconds.saturating_mul(1_000))
+        };
+        let is_since = |since: &str| timestamp(message.at_ms)[..SECOND] >= *since;
+        self.seconds.is_none_or(is_young) && self.since.as_deref().is_none_or(is_since)
+    }
+}
+
+impl Entering {
+    pub(super) fn request(&self) -> RoomRequest {
+        let room = &self.walk.room;
+        match self.stage {
+            Stage::Members => self.walk.request(),
+            Stage::Making => RoomRequest::Order {
+                group: room.clone(),
+                verb: GroupVerb::Create,
+                title: room.name().into(),
+                members: Vec::new(),
+            },
+            Stage::History => RoomRequest::History(HistoryRange {
+                with: room.clone().into(),
+                from: Seq::MAX,
+                backwards: true,
+                // At the least the last: behind it the inbox follows.
+                count: self.history.stanzas.max(1),
+            }),
+        }
+    }
+
+    pub(super) fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
+        match (self.stage, answer) {
+            (Stage::Members, RoomAnswer::Members(page)) => {
+                let is_own = |it: &MemberStatus| it.member.address.as_str() == own;
+                let keeps = |it: &MemberStatus, found| is_own(it) || found < OCCUPANTS_MAX;
+                let is_all = match self.walk.take(page, keeps) {
+                    Ok(is_all) => is_all,
+                    Err(fault) => return Step::Refused(fault),
+                };
+                let is_enough = is_all || self.walk.found.len() >= OCCUPANTS_MAX;
+                if is_enough && self.walk.found.iter().any(is_own) {
+                    self.stage = Stage::History;
+                } else if is_all {
+                    return Step::Refused(StanzaFault::RegistrationRequired);
+                }
+                Step::Ask
+            }
+            (Stage::Members, RoomAnswer::Failed(ChatFault::NotMember)) if !self.is_made => {
+                self.stage = Stage::Making;
+                Step::Ask
+            }
+            (Stage::Making, RoomAnswer::Changed) => {
+                (self.stage, self.is_made) = (Stage::Members, true);
+                Step::Ask
+            }
+            // It is, or was, and is another's.
+            (Stage::Making, RoomAnswer::Failed(ChatFault::Conflict))
+            | (_, RoomAnswer::Failed(ChatFault::NotMember)) => {
+                Step::Refused(StanzaFault::RegistrationRequired)
+            }
+            (Stage::History, RoomAnswer::History(_)) => Step::Done,
+            (_, RoomAnswer::Failed(why)) => Step::Refused(fault_of(why)),
+            _ => Step::Refused(StanzaFault::ResourceConstraint),
+        }
+    }
+}
+
+impl Session {
+    /// Presence for a room, or for somebody in it.
+    pub(in crate::server) fn presence_in_room(
+        &mut self,
+        now: Now,
+        (jid, rooms_max): (&Jid, u16),
+        presence: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
+        let (id, to) = (presence.attribute("id"), presence.attribute("to"));
+        let about = (id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX), to.as_deref());
+        let is_leaving = kind(presence) == "unavailable";
+        let (Some(room), Some(nick)) = (&jid.account, &jid.resource) else {
+            if let (Some(room), true) = (&jid.account, is_leaving) {
+                self.leaves(room, out);
+            } else if !is_leaving {
+                // Neither the service nor a room without a name in it is entered (7.2.1).
+                self.refuse_here("presence", about, StanzaFault::JidMalformed, out);
+            }
+            return;
+        };
+        if is_leaving {
+            return self.leaves(room, out);
+        }
+        let is_in = self.room(room).is_some();
+        if presence.child("x", MUC).is_none() {
+            // One's own name is that of the account (7.6); how one is there is not shown.
+            if !is_in || **nick != *self.own_nick(room) {
+                self.refuse_here("presence", about, StanzaFault::NotAcceptable, out);
+            }
+            return;
+        }
+        if !self.has(Session::AVAILABLE) {
+            return self.refuse_here("presence", about, StanzaFault::UnexpectedRequest, out);
+        }
+        let rooms = self.rooms();
+        let entering = rooms.asks.iter().filter(|ask| matches!(ask.what, RoomWhat::Enter(_)));
+        if !is_in && rooms.entered.len() + entering.count() >= rooms_max.into() {
+            return self.refuse("presence", about, StanzaFault::PolicyViolation, out);
+        }
+        let entering = Entering {
+            walk: Walk::new(room.clone()),
+            stage: Stage::Members,
+            nick: nick.clone(),
+            history: Wished::of(presence),
+            is_made: false,
+            is_left: false,
+        };
+        let what = RoomWhat::Enter(Box::new(entering));
+        let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
+        self.ask_room(now, RoomAsk { stanza: "presence", id, to, what }, out);
+    }
+
+    /// The room is entered: what is to be seen of it is written, in the order of 7.1.
+    pub(super) fn enters(
+        &mut self,
+        now: Now,
+        (entering, page): (Entering, &HistoryPage),
+        about: (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) {
+        if out.backlog() > out.backlog_max() {
+            return self.refuse("presence", about, StanzaFault::ResourceConstraint, out);
+        }
+        let Entering { walk, nick, history, is_made, .. } = entering;
+        let own = account_of(self.account(), self.domain());
+        let is_own = |it: &&MemberStatus| Some(&it.member.address) == own.as_ref();
+        for member in walk.found.iter().filter(|it| !is_own(it)) {
+            self.write_occupant(Occupant::of(&walk, member), "", out);
+        }
+        let mut told = "<status code='100'/><status code='110'/>".to_owned();
+        if is_made {
+            told.push_str("<status code='201'/>");
+        }
+        if *nick != *self.own_nick(&walk.room) {
+            told.push_str("<status code='210'/>");
+        }
+        let mut role = GroupRole::Member;
+        if let Some(member) = walk.found.iter().find(is_own) {
+            role = member.role;
+            self.write_occupant(Occupant::of(&walk, member), &told, out);
+        }
+        self.write_history(now, &history, &page.messages, out);
+        self.write_subject(&walk.room, (None, &walk.title), out);
+        let place = page.messages.iter().map(|message| message.seq).max().unwrap_or(0);
+        let (address, is_closed) = (walk.room.clone(), walk.is_closed);
+        let room = Room { address, place, role, is_closed };
+        let rooms = self.rooms();
+        match rooms.at(&walk.room) {
+            Some(it) => *it = room,
+            None => rooms.entered.push(room),
+        }
+    }
+
+    /// The end of what was said, as much of it as is wanted and has room; it comes newest first.
+    fn write_history(
+        &mut self,
+        now: Now,
+        wished: &Wished,
+        messages: &[Arc<ChatMessage>],
+        out: &mut Out,
+    ) {
+        let (mut stanzas, mut bytes) = (Vec::new(), 0);
+        for message in messages.iter().take(wished.stanzas.into()) {
+            let mut stanza = Vec::new();
+            if !wished.wants(now.wall_ms, message)
+                || !self.put_in_room(message, true, &mut stanza)
+            {
+                continue;
+            }
+            bytes += stanza.len();
+            if bytes > wished.bytes && !(stanzas.is_empty() && wished.bytes == HISTORY_BYTES_MAX) {
+                break;
+            }
+            stanzas.push(stanza);
+        }
+        for stanza in stanzas.iter().rev() {
+            out.bytes().extend_from_slice(stanza);
+            self.counts_sent();
+        }
+    }
+
+    /// The title of a room (8.1), and who gave it.
+    pub(super) fn write_subject(
+        &mut self,
+        room: &AccountAddress,
+        (by, title): (Option<&str>, &str),
+        out: &mut Out,
+    ) {
+        let from = by.map_or_else(|| room.to_string(), |nick| format!("{room}/{nick}"));
+        let head = StanzaReply { name: "message", from: Some(&from), to: self.jid(), id: None };
+        head.open("groupchat", out.bytes());
+        let subject = format!("<subject>{}</subject>", escaped(title));
+        out.bytes().extend_from_slice(subject.as_bytes());
+        head.close(out.bytes());
+        self.counts_sent();
+    }
+
+    /// The session leaves a room, or was about to enter it. It is a member still.
+    fn leaves(&mut self, room: &AccountAddress, out: &mut Out) {
+        let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) else { return };
+        let at = rooms.entered.iter().position(|it| it.address == *room);
+        let role = at.map(|at| rooms.entered.remove(at).role);
+        let mut was_entering = false;
+        for ask in &mut rooms.asks {
+            if let RoomWhat::Enter(entering) = &mut ask.what
+                && entering.walk.room == *room
+            {
+                was_entering |= !entering.is_left;
+                entering.is_left = true;
+            }
+        }
+        let own = account_of(self.account(), self.domain());
+        if let Some(own) = own.filter(|_| role.is_some() || was_entering) {
+            let role = role.unwrap_or(GroupRole::Member);
+            self.write_gone((room, &own), Gone::Away(role), out);
+        }
+    }
+
+    /// The session is not there any more, or wants no messages: it leaves all rooms.
+    pub(in crate::server) fn leaves_rooms(&mut self, out: &mut Out) {
+        let Some(rooms) = self.busy.as_ref().and_then(|busy| busy.rooms.as_ref()) else { return };
+        let entering = rooms.asks.iter().filter_map(|ask| match &ask.what {
+            RoomWhat::Enter(entering) => Some(&entering.walk.room),
+            _ => None,
+        });
+        let all = rooms.entered.iter().map(|it| &it.address).chain(entering);
+        for room in all.cloned().collect::<Vec<_>>() {
+            self.leaves(&room, out);
+        }
+    }
+}

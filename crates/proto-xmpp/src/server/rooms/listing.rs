@@ -1,0 +1,196 @@
+//! Lists: of rooms (XEP-0045 6.3), of those who have a role in one (9.5, 9.8, 10.5, 10.8), and a
+//! glance at what a room is.
+//!
+//! Invariant: a list is whole, or refused; of rooms the ones in which something happened last.
+
+use super::forms::Configuration;
+use super::occupants::{Occupant, nick_of};
+use super::walk::Walk;
+use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, escaped, fault_of};
+use crate::fault::StanzaFault;
+use crate::scan::Element;
+use crate::server::iq::DISCO_ITEMS;
+use model::account::AccountAddress;
+use model::chat::{ChatFault, ConversationsPage, GroupRole, MemberStatus, PAGE_MESSAGES_MAX};
+use model::timeline::Seq;
+use std::collections::VecDeque;
+
+/// Rooms of an account that are listed.
+const ROOMS_LISTED_MAX: usize = 256;
+
+/// Members that are listed by a role. More are refused.
+const MEMBERS_LISTED_MAX: usize = 1_024;
+
+/// Somebody wants to know what a room is, or to have it otherwise.
+pub(super) struct Looking {
+    pub(super) walk: Walk,
+    pub(super) what: Glance,
+}
+
+/// What for.
+pub(super) enum Glance {
+    Information,
+    Form,
+    Configure(Configuration),
+}
+
+impl Looking {
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        match answer {
+            RoomAnswer::Members(page) => match self.walk.take(page, |_, _| false) {
+                Ok(_) => Step::Done,
+                Err(fault) => Step::Refused(fault),
+            },
+            RoomAnswer::Failed(ChatFault::NotMember) => Step::Refused(match self.what {
+                Glance::Information => StanzaFault::ItemNotFound,
+                Glance::Form | Glance::Configure(_) => StanzaFault::Forbidden,
+            }),
+            RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
+            _ => Step::Refused(StanzaFault::ResourceConstraint),
+        }
+    }
+}
+
+/// Somebody wants to know who has a role in a room.
+pub(super) struct Listing {
+    pub(super) walk: Walk,
+    wanted: Wanted,
+}
+
+enum Wanted {
+    Affiliation(GroupRole),
+    Role(&'static str),
+}
+
+impl Listing {
+    /// What a `query` wants; nothing, if nobody ever has that.
+    pub(super) fn of(
+        room: AccountAddress,
+        query: &Element<'_, '_>,
+    ) -> Result<Option<Listing>, StanzaFault> {
+        let mut items = query.children().filter(|it| it.is("item", MUC_ADMIN));
+        let (Some(item), None) = (items.next(), items.next()) else {
+            return Err(StanzaFault::BadRequest);
+        };
+        let (affiliation, role) = (item.attribute("affiliation"), item.attribute("role"));
+        let wanted = match (affiliation.as_deref(), role.as_deref()) {
+            (Some("outcast"), None) => return Ok(None),
+            (Some(word), None) => {
+                let role = GroupRole::ALL.iter().find(|role| role.word() == word);
+                Wanted::Affiliation(*role.ok_or(StanzaFault::BadRequest)?)
+            }
+            (None, Some(word)) => {
+                let roles = ["moderator", "participant", "visitor"];
+                let role = roles.into_iter().find(|role| *role == word);
+                Wanted::Role(role.ok_or(StanzaFault::BadRequest)?)
+            }
+            _ => return Err(StanzaFault::BadRequest),
+        };
+        Ok(Some(Listing { walk: Walk::new(room), wanted }))
+    }
+
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        let page = match answer {
+            RoomAnswer::Members(page) => page,
+            RoomAnswer::Failed(ChatFault::NotMember) => {
+                return Step::Refused(StanzaFault::Forbidden);
+            }
+            RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
+            _ => return Step::Refused(StanzaFault::ResourceConstraint),
+        };
+        let (wanted, is_closed) = (&self.wanted, page.closed);
+        let is_wanted = |member: &MemberStatus, found: usize| {
+            let is_silent = (member.muted || is_closed) && member.role == GroupRole::Member;
+            let has = match wanted {
+                Wanted::Affiliation(role) => member.role == *role,
+                Wanted::Role("moderator") => member.role != GroupRole::Member,
+                Wanted::Role(role) => {
+                    member.role == GroupRole::Member && (*role == "visitor") == is_silent
+                }
+            };
+            has && found <= MEMBERS_LISTED_MAX
+        };
+        match self.walk.take(page, is_wanted) {
+            Ok(_) if self.walk.found.len() > MEMBERS_LISTED_MAX => {
+                Step::Refused(StanzaFault::PolicyViolation)
+            }
+            Ok(true) => Step::Done,
+            Ok(false) => Step::Ask,
+            Err(fault) => Step::Refused(fault),
+        }
+    }
+
+    pub(super) fn result(&self) -> String {
+        let item = |member: &MemberStatus| {
+            let occupant = Occupant::of(&self.walk, member);
+            let (jid, nick) = (occupant.account, nick_of(occupant.room, occupant.account));
+            let (affiliation, role) = (member.role.word(), occupant.role());
+            format!("<item affiliation='{affiliation}' role='{role}' jid='{jid}' nick='{nick}'/>")
+        };
+        let items: String = self.walk.found.iter().map(item).collect();
+        format!("<query xmlns='{MUC_ADMIN}'>{items}</query>")
+    }
+}
+
+/// Somebody wants to know which rooms there are: those that the account is in.
+pub(super) struct Items {
+    before: Seq,
+    /// Rooms of which it is not known whether the account is in them still.
+    rooms: VecDeque<AccountAddress>,
+    /// The first of them is looked at.
+    walk: Option<Walk>,
+    found: String,
+}
+
+impl Default for Items {
+    fn default() -> Items {
+        Items { before: Seq::MAX, rooms: VecDeque::new(), walk: None, found: String::new() }
+    }
+}
+
+impl Items {
+    pub(super) fn request(&self) -> RoomRequest {
+        match &self.walk {
+            Some(walk) => walk.request(),
+            None => RoomRequest::Conversations { before: self.before, count: PAGE_MESSAGES_MAX },
+        }
+    }
+
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        match (answer, self.walk.take()) {
+            (RoomAnswer::Conversations(page), None) => self.lists(page),
+            (RoomAnswer::Members(page), Some(walk)) => {
+                let name = if page.title.is_empty() { walk.room.name() } else { &page.title };
+                let item = format!("<item jid='{}' name='{}'/>", walk.room, escaped(name));
+                self.found.push_str(&item);
+                self.next()
+            }
+            (RoomAnswer::Failed(ChatFault::NotMember), Some(_)) => self.next(),
+            (RoomAnswer::Failed(why), _) => Step::Refused(fault_of(why)),
+            _ => Step::Refused(StanzaFault::ResourceConstraint),
+        }
+    }
+
+    fn lists(&mut self, page: &ConversationsPage) -> Step {
+        let groups = page.conversations.iter().map(|it| &it.with).filter(|it| it.is_group());
+        let room = ROOMS_LISTED_MAX - self.rooms.len();
+        self.rooms.extend(groups.take(room).cloned());
+        let last = page.conversations.last().filter(|_| page.more);
+        match last.filter(|_| self.rooms.len() < ROOMS_LISTED_MAX) {
+            Some(last) => {
+                self.before = last.place;
+                Step::Ask
+            }
+            None => self.next(),
+        }
+    }
+
+    fn next(&mut self) -> Step {
+        self.walk = self.rooms.pop_front().map(Walk::glance);
+        if self.walk.is_some() { Step::Ask } else { Step::Done }
+    }
+
+    pub(super) fn result(&self) -> String {
+        format!("<query xmlns='{DISCO_ITEMS}'>{}</query>", self.found)
+    }
+}

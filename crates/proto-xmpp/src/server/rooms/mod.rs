@@ -1,0 +1,321 @@
+//! Rooms (XEP-0045): a room is a group of chat, under the same address.
+//!
+//! ```text
+//! presence, iq ─► line of questions ─► the first is with the service ─► its next step, or answered
+//! message      ─► Send ─► the group ─► inbox ─► of a room that was entered: a stanza of the room
+//! ```
+//! What a session asks about rooms is asked one after the other, so that it has one reading under
+//! way besides its inbox's. Kept of a room is its address and the last place that was shown; both
+//! go with [`Busy`](super::session::Busy) when no room is left. Knows nothing of who looks at a
+//! group at the moment: an occupant is a member. Invariant: each question is answered once; of a
+//! room that was entered each message of the group is shown once, in the group's order.
+
+mod administration;
+mod changes;
+mod disco;
+mod entering;
+mod forms;
+mod listing;
+mod occupants;
+mod talk;
+mod walk;
+
+use super::Out;
+use super::session::Session;
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use administration::Ordering;
+use base::time::Now;
+use entering::Entering;
+use listing::{Items, Listing, Looking};
+use model::account::{AccountAddress, Addressee};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GroupOrder, GroupRole, GroupVerb,
+    HistoryPage, HistoryRange, MembersPage, MembersRange,
+};
+use model::counters::ChatCounter;
+use model::timeline::Seq;
+use occupants::Refreshing;
+use std::collections::VecDeque;
+
+/// The namespace of rooms (XEP-0045 17.2).
+const MUC: &str = "http://jabber.org/protocol/muc";
+/// That of what a room says of its occupants.
+const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
+/// That of what admins ask.
+const MUC_ADMIN: &str = "http://jabber.org/protocol/muc#admin";
+/// That of what owners ask.
+const MUC_OWNER: &str = "http://jabber.org/protocol/muc#owner";
+/// The namespace of direct invitations (XEP-0249 3).
+const CONFERENCE: &str = "jabber:x:conference";
+/// The namespace of occupants' ids (XEP-0421 3).
+const OCCUPANT_IDS: &str = "urn:xmpp:occupant-id:0";
+
+/// Rooms of a session: those it is in, and what it asks about rooms.
+#[derive(Default)]
+pub(super) struct Rooms {
+    entered: Vec<Room>,
+    /// The first is with the service, under this number.
+    asks: VecDeque<RoomAsk>,
+    number: Option<u32>,
+}
+
+/// A room that a session is in.
+struct Room {
+    address: AccountAddress,
+    /// The last place of the group's conversation that was shown, or was before what was.
+    place: Seq,
+    /// The role of the account.
+    role: GroupRole,
+    /// Only owner and admins may say something.
+    is_closed: bool,
+}
+
+/// A question about rooms.
+struct RoomAsk {
+    /// The name of the stanza that asks, its id, and to whom it is.
+    stanza: &'static str,
+    id: Option<Box<str>>,
+    to: Box<str>,
+    what: RoomWhat,
+}
+
+/// What is asked, as far as it has got.
+enum RoomWhat {
+    Enter(Box<Entering>),
+    Refresh(Refreshing),
+    Look(Looking),
+    List(Listing),
+    Items(Items),
+    Order(Ordering),
+}
+
+/// What is asked of the service for it.
+enum RoomRequest {
+    Members(MembersRange),
+    History(HistoryRange),
+    Order { group: AccountAddress, verb: GroupVerb, title: Box<str>, members: Vec<Addressee> },
+    Conversations { before: Seq, count: u16 },
+}
+
+/// What the service says to that.
+#[derive(Clone, Copy)]
+enum RoomAnswer<'a> {
+    Members(&'a MembersPage),
+    History(&'a HistoryPage),
+    Conversations(&'a ConversationsPage),
+    Changed,
+    Failed(ChatFault),
+}
+
+/// What becomes of a question then.
+enum Step {
+    /// Something else is asked.
+    Ask,
+    Done,
+    Refused(StanzaFault),
+}
+
+impl Rooms {
+    /// Questions that are not answered.
+    pub(super) fn waiting(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// Whether nothing is kept of rooms.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entered.is_empty() && self.asks.is_empty()
+    }
+
+    fn at(&mut self, room: &AccountAddress) -> Option<&mut Room> {
+        self.entered.iter_mut().find(|it| it.address == *room)
+    }
+}
+
+impl RoomWhat {
+    fn request(&self) -> RoomRequest {
+        match self {
+            RoomWhat::Enter(entering) => entering.request(),
+            RoomWhat::Refresh(refreshing) => refreshing.walk.request(),
+            RoomWhat::Look(looking) => looking.walk.request(),
+            RoomWhat::List(listing) => listing.walk.request(),
+            RoomWhat::Items(items) => items.request(),
+            RoomWhat::Order(ordering) => ordering.request(),
+        }
+    }
+
+    /// Goes on with an answer; `own` is the account.
+    fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
+        match self {
+            RoomWhat::Enter(entering) => entering.take(own, answer),
+            RoomWhat::Refresh(refreshing) => refreshing.take(answer),
+            RoomWhat::Look(looking) => looking.take(answer),
+            RoomWhat::List(listing) => listing.take(answer),
+            RoomWhat::Items(items) => items.take(answer),
+            RoomWhat::Order(ordering) => ordering.take(answer),
+        }
+    }
+}
+
+impl Session {
+    /// Whether somebody is a room, an occupant of one, or the service that has them.
+    pub(super) fn is_of_rooms(&self, jid: &Jid) -> bool {
+        jid.domain.strip_prefix(model::chat::GROUP_SERVICE) == Some(self.domain())
+    }
+
+    fn rooms(&mut self) -> &mut Rooms {
+        self.busy().rooms.get_or_insert_default()
+    }
+
+    fn room(&mut self, room: &AccountAddress) -> Option<&mut Room> {
+        self.busy.as_mut()?.rooms.as_mut()?.at(room)
+    }
+
+    /// A question is put at the end of the line.
+    fn ask_room(&mut self, now: Now, ask: RoomAsk, out: &mut Out) {
+        self.rooms().asks.push_back(ask);
+        self.ask_for_room(now, out);
+    }
+
+    /// Asks the service what the first of the line needs, unless it has that.
+    fn ask_for_room(&mut self, now: Now, out: &mut Out) {
+        let rooms = self.rooms();
+        let Some(first) = rooms.asks.front().filter(|_| rooms.number.is_none()) else { return };
+        let request = first.what.request();
+        let (session, number) = (self.session, self.numbers(1));
+        self.rooms().number = Some(number);
+        // What is placed while the end of a conversation is read is shown behind it.
+        self.set(Session::ENTERING, matches!(request, RoomRequest::History(_)));
+        out.say(match request {
+            RoomRequest::Members(range) => {
+                ChatRequest::Members { session, number, range: Box::new(range) }
+            }
+            RoomRequest::History(range) => {
+                ChatRequest::History { session, number, range: Box::new(range) }
+            }
+            RoomRequest::Conversations { before, count } => {
+                ChatRequest::Conversations { session, number, before, count }
+            }
+            RoomRequest::Order { group, verb, title, members } => {
+                let (group, client_id) = (Some(group.into()), self.made_up(now, out));
+                let order = GroupOrder { group, client_id, verb, title, members };
+                ChatRequest::Group { session, number, order: Box::new(order) }
+            }
+        });
+    }
+
+    /// The service says something that only rooms ask for. False: nobody did.
+    pub(super) fn room_told(&mut self, now: Now, word: &ChatDelivery, out: &mut Out) -> bool {
+        let (number, answer) = match word {
+            ChatDelivery::Members(page) => (page.number, RoomAnswer::Members(page)),
+            ChatDelivery::History(page) => (page.number, RoomAnswer::History(page)),
+            ChatDelivery::Conversations(page) => (page.number, RoomAnswer::Conversations(page)),
+            ChatDelivery::Changed(changed) => (changed.number, RoomAnswer::Changed),
+            _ => return false,
+        };
+        self.room_answered(now, (number, answer), out)
+    }
+
+    /// What was asked about rooms was not done. False: it was not that.
+    pub(super) fn room_failed(
+        &mut self,
+        now: Now,
+        (number, why): (u32, ChatFault),
+        out: &mut Out,
+    ) -> bool {
+        self.room_answered(now, (number, RoomAnswer::Failed(why)), out)
+    }
+
+    fn room_answered(
+        &mut self,
+        now: Now,
+        (number, answer): (u32, RoomAnswer<'_>),
+        out: &mut Out,
+    ) -> bool {
+        let own = self.account().to_owned();
+        let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) else {
+            return false;
+        };
+        if rooms.number != Some(number) {
+            return false;
+        }
+        rooms.number = None;
+        let Some(first) = rooms.asks.front_mut() else { return false };
+        let step = first.what.take(&own, answer);
+        let done = if matches!(step, Step::Ask) { None } else { rooms.asks.pop_front() };
+        self.set(Session::ENTERING, false);
+        if let Some(ask) = done {
+            self.room_done(now, ask, (step, answer), out);
+        }
+        self.ask_for_room(now, out);
+        self.releases(out);
+        self.pull_again(out);
+        true
+    }
+
+    /// A question has its answer, which is said.
+    fn room_done(
+        &mut self,
+        now: Now,
+        ask: RoomAsk,
+        (step, answer): (Step, RoomAnswer<'_>),
+        out: &mut Out,
+    ) {
+        let RoomAsk { stanza, id, to, what } = ask;
+        let about = (id.as_deref(), Some(&*to));
+        match (step, what) {
+            (_, RoomWhat::Enter(entering)) if entering.is_left => {}
+            // The server asks that for itself.
+            (Step::Refused(_), RoomWhat::Refresh(_)) => {}
+            (Step::Refused(fault), _) => self.refuse(stanza, about, fault, out),
+            (_, RoomWhat::Enter(entering)) => {
+                if let RoomAnswer::History(page) = answer {
+                    self.enters(now, (*entering, page), about, out);
+                }
+            }
+            (_, RoomWhat::Refresh(refreshing)) => self.refresh(&refreshing, out),
+            (_, RoomWhat::Look(looking)) => self.looked(now, looking, about, out),
+            (_, RoomWhat::List(listing)) => self.answers_room(about, &listing.result(), out),
+            (_, RoomWhat::Items(items)) => self.answers_room(about, &items.result(), out),
+            (_, RoomWhat::Order(_)) if stanza == "iq" => self.answers_room(about, "", out),
+            (_, RoomWhat::Order(_)) => {}
+        }
+    }
+
+    /// Answers a question by this, which is XML.
+    fn answers_room(&mut self, (id, to): (Option<&str>, Option<&str>), inner: &str, out: &mut Out) {
+        let reply = crate::stanza::StanzaReply { name: "iq", from: to, to: self.jid(), id };
+        reply.result(inner, out.bytes());
+        self.counts_sent();
+    }
+
+    /// Refuses what makes no sense whatever the group is; that is counted.
+    fn refuse_here(
+        &mut self,
+        stanza: &'static str,
+        about: (Option<&str>, Option<&str>),
+        fault: StanzaFault,
+        out: &mut Out,
+    ) {
+        out.count(ChatCounter::Invalid);
+        self.refuse(stanza, about, fault, out);
+    }
+}
+
+/// Why the service did not do what was asked of a room (XEP-0045 7, 8, 9).
+fn fault_of(why: ChatFault) -> StanzaFault {
+    match why {
+        ChatFault::UnknownAccount | ChatFault::UnknownMessage => StanzaFault::ItemNotFound,
+        ChatFault::Forbidden | ChatFault::Muted | ChatFault::TooLate => StanzaFault::Forbidden,
+        ChatFault::GroupFull => StanzaFault::ServiceUnavailable,
+        ChatFault::NotMember => StanzaFault::NotAcceptable,
+        other => StanzaFault::of(other, false),
+    }
+}
+
+/// A text as XML has it.
+fn escaped(text: &str) -> String {
+    let mut out = Vec::new();
+    crate::text::put_value(text, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}

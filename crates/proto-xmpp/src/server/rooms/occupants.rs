@@ -1,0 +1,222 @@
+//! Occupants: members of a group as a room shows them (XEP-0045 5, 7.2.2).
+//!
+//! Each member is one, by the name of its account, whether a device of it is here or not: chat
+//! knows who is a member, and not who looks. Affiliation and role follow from the member's role.
+//! What happens to somebody is shown as it happens; who may speak after a mute, or in a room that
+//! was closed, is read from the group.
+
+use super::walk::Walk;
+use super::{CONFERENCE, MUC_USER, OCCUPANT_IDS, RoomAnswer, RoomAsk, RoomWhat, Step, escaped};
+use crate::server::Out;
+use crate::server::session::Session;
+use crate::stanza::StanzaReply;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{GroupRole, MemberStatus};
+
+/// Members that are shown as occupants to whoever enters. Of a larger group these, and oneself.
+pub(super) const OCCUPANTS_MAX: usize = 256;
+
+/// An occupant as it is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Occupant<'a> {
+    pub(super) room: &'a AccountAddress,
+    pub(super) account: &'a AccountAddress,
+    pub(super) role: GroupRole,
+    /// It may not say anything.
+    pub(super) is_silent: bool,
+}
+
+impl<'a> Occupant<'a> {
+    pub(super) fn of(walk: &'a Walk, member: &'a MemberStatus) -> Occupant<'a> {
+        let is_silenced = member.muted || walk.is_closed;
+        Occupant {
+            room: &walk.room,
+            account: &member.member.address,
+            role: member.role,
+            is_silent: is_silenced && member.role == GroupRole::Member,
+        }
+    }
+
+    /// Its role in the room (5.1).
+    pub(super) const fn role(&self) -> &'static str {
+        match self.role {
+            GroupRole::Owner | GroupRole::Admin => "moderator",
+            GroupRole::Member if self.is_silent => "visitor",
+            GroupRole::Member => "participant",
+        }
+    }
+}
+
+/// How somebody is no occupant any more.
+#[derive(Clone, Copy)]
+pub(super) enum Gone<'a> {
+    /// It has left the room with this session, and is a member still.
+    Away(GroupRole),
+    /// It has left the group.
+    Left,
+    /// It was removed by somebody.
+    Removed(&'a AccountAddress),
+    /// The group is dissolved.
+    Dissolved,
+}
+
+/// The name of somebody in a room: that of the account, whole if it is of another domain.
+pub(super) fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a str {
+    match room.is_group_of(account.domain()) {
+        true => account.name(),
+        false => account.as_str(),
+    }
+}
+
+/// Whose name in a room this is.
+pub(super) fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
+    let (name, domain) = nick.split_once('@').unwrap_or((nick, domain));
+    crate::jid::account(name, domain)
+}
+
+/// The id of an occupant (XEP-0421 4): the rooms hide nobody, so it is the account.
+pub(super) fn occupant_id(account: &AccountAddress) -> String {
+    format!("<occupant-id xmlns='{OCCUPANT_IDS}' id='{account}'/>")
+}
+
+/// What may be asked again after somebody was muted, or a room closed.
+pub(super) struct Refreshing {
+    pub(super) walk: Walk,
+    /// Whom it is about; none: all.
+    whom: Vec<AccountAddress>,
+}
+
+impl Refreshing {
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        let RoomAnswer::Members(page) = answer else {
+            return Step::Refused(crate::fault::StanzaFault::ResourceConstraint);
+        };
+        let Refreshing { walk, whom } = self;
+        let is_wanted = |member: &MemberStatus, found: usize| match whom.is_empty() {
+            true => found < OCCUPANTS_MAX,
+            false => whom.contains(&member.member.address),
+        };
+        let most = if whom.is_empty() { OCCUPANTS_MAX } else { whom.len() };
+        match walk.take(page, is_wanted) {
+            Ok(is_all) if is_all || walk.found.len() >= most => Step::Done,
+            Ok(_) => Step::Ask,
+            Err(fault) => Step::Refused(fault),
+        }
+    }
+}
+
+impl Session {
+    /// The name of the account in a room.
+    pub(super) fn own_nick(&self, room: &AccountAddress) -> Box<str> {
+        account_of(self.account(), self.domain())
+            .map_or_else(|| self.account().into(), |own| nick_of(room, &own).into())
+    }
+
+    /// Shows an occupant; `told` are statuses, as XML.
+    pub(super) fn write_occupant(&mut self, occupant: Occupant<'_>, told: &str, out: &mut Out) {
+        let affiliation = occupant.role.word();
+        let item = (affiliation, occupant.role());
+        self.write_item((occupant.room, occupant.account), ("", item), ("", told), out);
+    }
+
+    /// Shows that somebody is an occupant no more.
+    pub(super) fn write_gone(
+        &mut self,
+        (room, account): (&AccountAddress, &AccountAddress),
+        how: Gone<'_>,
+        out: &mut Out,
+    ) {
+        let affiliation = if let Gone::Away(role) = how { role.word() } else { "none" };
+        let (actor, told) = match how {
+            Gone::Away(_) | Gone::Left => (String::new(), ""),
+            Gone::Removed(by) => {
+                let nick = escaped(nick_of(room, by));
+                (format!("<actor nick='{nick}' jid='{by}'/>"), "<status code='321'/>")
+            }
+            Gone::Dissolved => (String::new(), "<destroy/>"),
+        };
+        let is_own = account.as_str() == self.account();
+        let told = format!("{told}{}", if is_own { "<status code='110'/>" } else { "" });
+        let item = ("unavailable", (affiliation, "none"));
+        self.write_item((room, account), item, (&actor, &told), out);
+    }
+
+    fn write_item(
+        &mut self,
+        (room, account): (&AccountAddress, &AccountAddress),
+        (kind, (affiliation, role)): (&str, (&str, &str)),
+        (actor, told): (&str, &str),
+        out: &mut Out,
+    ) {
+        let from = format!("{room}/{}", nick_of(room, account));
+        let is_own = account.as_str() == self.account();
+        let jid = escaped(if is_own { self.jid() } else { account.as_str() });
+        let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
+        head.open(kind, out.bytes());
+        let inner = format!(
+            "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{jid}'>\
+             {actor}</item>{told}</x>{}",
+            occupant_id(account)
+        );
+        out.bytes().extend_from_slice(inner.as_bytes());
+        head.close(out.bytes());
+        self.counts_sent();
+    }
+
+    /// Who may speak is read from the group, and shown; of all if nobody is named.
+    pub(super) fn look_again(
+        &mut self,
+        now: Now,
+        (room, whom): (&AccountAddress, Vec<AccountAddress>),
+        out: &mut Out,
+    ) {
+        let refreshing = Refreshing { walk: Walk::new(room.clone()), whom };
+        let what = RoomWhat::Refresh(refreshing);
+        let to = room.as_str().into();
+        self.ask_room(now, RoomAsk { stanza: "presence", id: None, to, what }, out);
+    }
+
+    /// It was read.
+    pub(super) fn refresh(&mut self, refreshing: &Refreshing, out: &mut Out) {
+        let walk = &refreshing.walk;
+        let Some(room) = self.room(&walk.room) else { return };
+        room.is_closed = walk.is_closed;
+        for member in &walk.found {
+            let occupant = Occupant::of(walk, member);
+            let is_own = occupant.account.as_str() == self.account();
+            let told = if is_own { "<status code='110'/>" } else { "" };
+            self.write_occupant(occupant, told, out);
+        }
+    }
+
+    /// Says that a room is configured otherwise (10.2.1).
+    pub(super) fn write_configured(&mut self, room: &AccountAddress, out: &mut Out) {
+        let from = Some(room.as_str());
+        let head = StanzaReply { name: "message", from, to: self.jid(), id: None };
+        head.open("groupchat", out.bytes());
+        let inner = format!("<x xmlns='{MUC_USER}'><status code='104'/></x>");
+        out.bytes().extend_from_slice(inner.as_bytes());
+        head.close(out.bytes());
+        self.counts_sent();
+    }
+
+    /// Tells the device that its account was added to a group (7.8.2, XEP-0249).
+    pub(super) fn write_invitation(
+        &mut self,
+        (room, by): (&AccountAddress, &AccountAddress),
+        (id, delay): (&str, &str),
+        out: &mut Out,
+    ) {
+        let (from, id) = (Some(room.as_str()), Some(id));
+        let head = StanzaReply { name: "message", from, to: self.jid(), id };
+        head.open("", out.bytes());
+        let inner = format!(
+            "<x xmlns='{MUC_USER}'><invite from='{by}'/></x>\
+             <x xmlns='{CONFERENCE}' jid='{room}'/>{delay}"
+        );
+        out.bytes().extend_from_slice(inner.as_bytes());
+        head.close(out.bytes());
+        self.counts_sent();
+    }
+}

@@ -1,0 +1,148 @@
+//! What is said to a room, and what is shown of what was said (XEP-0045 7.4, 7.8, 8.1).
+//!
+//! A message to a room is said to the group. It comes back by the inbox, as to everybody, with the
+//! sender's id: the reflection says that it is stored. Invariant: what a room shows was said to its
+//! group, with the server's id for it and by whom it was.
+
+use super::administration::Ordering;
+use super::occupants::{nick_of, occupant_id};
+use super::{MUC_USER, RoomAsk, RoomWhat, fault_of};
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::render;
+use crate::scan::{CLIENT, Element};
+use crate::server::Out;
+use crate::server::session::Session;
+use crate::stanza::{kind, put_attribute};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{ChatFault, ChatMessage, GroupVerb};
+
+/// Most people that one stanza invites.
+const INVITED_MAX: usize = 64;
+
+impl Session {
+    /// A message for a room, or for somebody in it.
+    pub(in crate::server) fn message_to_room(
+        &mut self,
+        now: Now,
+        (jid, about): (&Jid, (Option<&str>, Option<&str>)),
+        message: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
+        let is_for_all = kind(message) == "groupchat";
+        let fault = match (&jid.account, &jid.resource) {
+            (None, _) => StanzaFault::ServiceUnavailable,
+            (Some(_), Some(_)) if is_for_all => StanzaFault::BadRequest,
+            // Whoever wants to say something to one of them knows its address (7.5).
+            (Some(_), Some(_)) => StanzaFault::NotAllowed,
+            (Some(room), None) if !is_for_all => {
+                return self.mediates(now, (room, about), message, out);
+            }
+            (Some(room), None) if self.room(room).is_none() => StanzaFault::NotAcceptable,
+            (Some(room), None) => return self.says_in(now, (room, about), message, out),
+        };
+        self.refuse_here("message", about, fault, out);
+    }
+
+    /// Something is said to all, or the room is called otherwise.
+    fn says_in(
+        &mut self,
+        now: Now,
+        (room, about): (&AccountAddress, (Option<&str>, Option<&str>)),
+        message: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
+        let subject = message.child("subject", CLIENT);
+        if let (Some(subject), None) = (subject, message.child("body", CLIENT)) {
+            let title = subject.text().into_owned().into();
+            let order = Ordering::verb(room.clone(), GroupVerb::Rename, title);
+            return self.order_room(now, ("message", about), order, out);
+        }
+        if let Some(said) = render::said(message) {
+            self.sends(now, (room.clone(), about), said, out);
+        }
+    }
+
+    /// An invitation is sent through the room (7.8.2), or declined.
+    fn mediates(
+        &mut self,
+        now: Now,
+        (room, about): (&AccountAddress, (Option<&str>, Option<&str>)),
+        message: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
+        let Some(x) = message.child("x", MUC_USER) else {
+            return self.refuse_here("message", about, StanzaFault::ServiceUnavailable, out);
+        };
+        if x.child("decline", MUC_USER).is_some() {
+            // Whoever was invited is a member, until it goes.
+            let order = Ordering::verb(room.clone(), GroupVerb::Leave, "".into());
+            return self.order_room(now, ("message", about), order, out);
+        }
+        let invites: Vec<_> = x.children().filter(|it| it.is("invite", MUC_USER)).collect();
+        if !(1..=INVITED_MAX).contains(&invites.len()) {
+            let is_none = invites.is_empty();
+            let many = StanzaFault::PolicyViolation;
+            let fault = if is_none { StanzaFault::BadRequest } else { many };
+            return self.refuse_here("message", about, fault, out);
+        }
+        let mut invited = Vec::with_capacity(invites.len());
+        for invite in invites {
+            let jid = invite.attribute("to").as_deref().and_then(Jid::parse);
+            match jid.and_then(|jid| jid.account).filter(|account| !account.is_group()) {
+                Some(account) => invited.push(account.into()),
+                None => {
+                    return self.refuse_here("message", about, StanzaFault::JidMalformed, out);
+                }
+            }
+        }
+        let order = Ordering::add(room.clone(), invited);
+        self.order_room(now, ("message", about), order, out);
+    }
+
+    /// Puts an order for a group into the line of questions.
+    pub(super) fn order_room(
+        &mut self,
+        now: Now,
+        (stanza, (id, to)): (&'static str, (Option<&str>, Option<&str>)),
+        order: Ordering,
+        out: &mut Out,
+    ) {
+        let (id, to) = (id.map(Box::from), to.unwrap_or_default().into());
+        self.ask_room(now, RoomAsk { stanza, id, to, what: RoomWhat::Order(order) }, out);
+    }
+
+    /// Why something was not said to a room.
+    pub(in crate::server) fn fault_in_room(why: ChatFault) -> StanzaFault {
+        fault_of(why)
+    }
+
+    /// Appends a message of a group as a stanza of its room. False: it says nothing that is shown.
+    pub(super) fn put_in_room(
+        &self,
+        message: &ChatMessage,
+        is_delayed: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let room = &message.to;
+        let kept = render::Kept::of(message);
+        if !kept.says(message) {
+            return false;
+        }
+        out.extend_from_slice(b"<message xmlns='jabber:client'");
+        put_attribute("from", Some(&format!("{room}/{}", nick_of(room, &message.from))), out);
+        put_attribute("to", Some(self.jid()), out);
+        put_attribute("type", Some("groupchat"), out);
+        kept.put_attributes(message, out);
+        out.push(b'>');
+        kept.put_content(message, out);
+        render::put_stanza_id(message, room.as_str(), out);
+        out.extend_from_slice(occupant_id(&message.from).as_bytes());
+        if is_delayed {
+            render::put_delay(message, room.as_str(), out);
+        }
+        out.extend_from_slice(b"</message>");
+        true
+    }
+}

@@ -1,0 +1,80 @@
+//! Going over a group's members, page by page, of one version.
+//!
+//! Invariant: what was found is of one version of the group; a walk whose group changes begins
+//! anew, and is given up when that happens too often.
+
+use super::RoomRequest;
+use crate::fault::StanzaFault;
+use model::account::AccountAddress;
+use model::chat::{MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange};
+
+/// How often a walk begins anew before it is given up.
+const RESTARTS_MAX: u8 = 8;
+
+/// A walk over the members of a group.
+pub(super) struct Walk {
+    pub(super) room: AccountAddress,
+    /// Members that are asked for at once.
+    count: u16,
+    version: u64,
+    seen: u32,
+    restarts: u8,
+    pub(super) title: Box<str>,
+    pub(super) is_closed: bool,
+    pub(super) total: u32,
+    /// Members that are wanted.
+    pub(super) found: Vec<MemberStatus>,
+}
+
+impl Walk {
+    pub(super) fn new(room: AccountAddress) -> Walk {
+        Walk {
+            room,
+            count: MEMBERS_PAGE_MAX,
+            version: 0,
+            seen: 0,
+            restarts: 0,
+            title: Box::default(),
+            is_closed: false,
+            total: 0,
+            found: Vec::new(),
+        }
+    }
+
+    /// One that asks for no more than what the group is.
+    pub(super) fn glance(room: AccountAddress) -> Walk {
+        Walk { count: 1, ..Walk::new(room) }
+    }
+
+    pub(super) fn request(&self) -> RoomRequest {
+        let group = self.room.clone().into();
+        let (version, from, count) = (self.version, self.seen, self.count);
+        RoomRequest::Members(MembersRange { group, version, from, count })
+    }
+
+    /// A page has come, of which those members are kept for whom `keeps` says so; it is told how
+    /// many there are already. Whether it was the last.
+    pub(super) fn take(
+        &mut self,
+        page: &MembersPage,
+        keeps: impl Fn(&MemberStatus, usize) -> bool,
+    ) -> Result<bool, StanzaFault> {
+        if page.version != self.version {
+            self.restarts += u8::from(self.version != 0);
+            if self.restarts > RESTARTS_MAX {
+                return Err(StanzaFault::ResourceConstraint);
+            }
+            (self.version, self.seen) = (page.version, 0);
+            self.found.clear();
+        }
+        (self.title, self.is_closed) = (page.title.clone(), page.closed);
+        self.total = page.total;
+        self.seen += page.members.len() as u32;
+        for member in &page.members {
+            if keeps(member, self.found.len()) {
+                self.found.push(member.clone());
+            }
+        }
+        Ok(page.members.is_empty() || self.seen >= page.total)
+    }
+}

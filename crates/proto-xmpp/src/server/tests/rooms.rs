@@ -1,0 +1,438 @@
+//! Rooms: what is asked of the service for them, and what is shown of its answers and of the inbox.
+
+mod administration;
+mod changes;
+
+use super::super::*;
+use super::harness::*;
+use crate::scan::Scan;
+use model::chat::*;
+use std::sync::Arc;
+
+const ROOM: &str = "lunch@conference.a.example";
+const ENTER: &str =
+    "<presence id='e' to='lunch@conference.a.example/ann'><x xmlns='http://jabber.org/protocol/muc'/></presence>";
+
+/// A member: name, role, whether it is muted.
+pub(super) type Named = (&'static str, GroupRole, bool);
+
+pub(super) const TWO: [Named; 2] =
+    [("bob", GroupRole::Owner, false), ("ann", GroupRole::Member, false)];
+
+/// What it asks the service, one thing.
+pub(super) fn asks(side: &mut Side) -> ChatRequest {
+    let mut all = words(side);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+pub(super) fn asks_for_members(side: &mut Side) -> (u32, MembersRange) {
+    match asks(side) {
+        ChatRequest::Members { number, range, .. } => (number, *range),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) fn gives_order(side: &mut Side) -> (u32, GroupOrder) {
+    match asks(side) {
+        ChatRequest::Group { number, order, .. } => (number, *order),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn asks_for_history(side: &mut Side) -> (u32, HistoryRange) {
+    match asks(side) {
+        ChatRequest::History { number, range, .. } => (number, *range),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) fn failed(side: &mut Side, number: u32, why: ChatFault) -> String {
+    told(side, ChatDelivery::Failed { number, why })
+}
+
+pub(super) fn changed(side: &mut Side, number: u32) -> String {
+    let group = address(ROOM);
+    let done = GroupChanged { number, group, id: 9, seq: 9, at_ms: 9, again: false };
+    told(side, ChatDelivery::Changed(Box::new(done)))
+}
+
+/// The group is called "Lunch & co" and has these members.
+pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDelivery {
+    let status = |(name, role, muted): &Named| MemberStatus {
+        member: GroupMember { address: address(name), id: model::account::AccountId(1) },
+        role: *role,
+        muted: *muted,
+    };
+    ChatDelivery::Members(Box::new(MembersPage {
+        number,
+        group: address(ROOM),
+        version: 7,
+        title: "Lunch & co".into(),
+        closed,
+        total: members.len() as u32,
+        from: 0,
+        members: members.iter().map(status).collect(),
+    }))
+}
+
+/// What somebody has said in the room, at a place of the conversation.
+pub(super) fn said(from: &str, seq: u64, content: Content) -> Arc<ChatMessage> {
+    let text = message(from, "phone", ROOM, "");
+    Arc::new(ChatMessage { seq, id: seq, content, ..(*text).clone() })
+}
+
+pub(super) fn history(number: u32, messages: &[(u64, &str)]) -> ChatDelivery {
+    let one = |&(seq, text): &(u64, &str)| said("bob", seq, Content::text(text));
+    let messages = messages.iter().rev().map(one).collect();
+    ChatDelivery::History(Box::new(HistoryPage { number, messages, more: true }))
+}
+
+/// It enters the room, which is as this; what it is shown.
+pub(super) fn enters(side: &mut Side, all: &[Named], texts: &[(u64, &str)]) -> String {
+    assert_eq!(says(side, ENTER), "");
+    let (number, _) = asks_for_members(side);
+    assert_eq!(told(side, members(number, all, false)), "");
+    let (number, _) = asks_for_history(side);
+    let shown = told(side, history(number, texts));
+    side.take_words();
+    shown
+}
+
+/// Somebody who has entered the room of two, whose conversation has four places.
+pub(super) fn inside() -> Side {
+    let mut side = available();
+    enters(&mut side, &TWO, &[(4, "before")]);
+    side
+}
+
+/// A message of the room takes a place of the inbox.
+pub(super) fn comes(side: &mut Side, place: u64, message: Arc<ChatMessage>) -> String {
+    let shown = told(side, ChatDelivery::Message { seq: place, message });
+    side.drain(now());
+    shown
+}
+
+/// The stanzas that were sent, each as XML.
+pub(super) fn stanzas(sent: &str) -> Vec<String> {
+    let mut framer = crate::framer::Framer::default();
+    let (mut rest, mut all) = (sent.as_bytes(), Vec::new());
+    while let Ok(Some(crate::framer::StreamPiece::Element(length))) =
+        framer.next(rest, true, usize::MAX)
+    {
+        Scan::element(&rest[..length]).expect("XML");
+        all.push(String::from_utf8(rest[..length].to_vec()).expect("UTF-8"));
+        rest = &rest[length..];
+    }
+    assert!(rest.is_empty(), "{sent}");
+    all
+}
+
+/// Whether nothing is kept of it but its record.
+fn is_at_rest(side: &mut Side) -> bool {
+    let phase = side.machine.0.take();
+    let is_at_rest = matches!(&phase, Phase::Session(session) if session.busy.is_none());
+    side.machine.0 = Packed::of(phase);
+    is_at_rest
+}
+
+#[test]
+fn whoever_enters_is_shown_who_is_a_member_what_was_said_and_the_title_in_this_order() {
+    let mut side = available();
+    assert_eq!(says(&mut side, ENTER), "");
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!((range.group, range.from, range.count), (address(ROOM).into(), 0, 256));
+    assert_eq!(told(&mut side, members(number, &TWO, false)), "");
+    let (number, range) = asks_for_history(&mut side);
+    assert_eq!((range.with, range.from), (address(ROOM).into(), u64::MAX));
+    assert_eq!((range.backwards, range.count), (true, 20));
+    let shown = told(&mut side, history(number, &[(3, "one"), (4, "<two>")]));
+    let shown = stanzas(&shown);
+    assert_eq!(
+        shown[0],
+        "<presence from='lunch@conference.a.example/bob' to='ann@a.example/desk'>\
+         <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner' role='moderator' \
+         jid='bob@a.example'></item></x>\
+         <occupant-id xmlns='urn:xmpp:occupant-id:0' id='bob@a.example'/></presence>"
+    );
+    assert!(shown[1].contains("from='lunch@conference.a.example/ann'"), "{}", shown[1]);
+    assert!(shown[1].contains(
+        "<item affiliation='member' role='participant' jid='ann@a.example/desk'></item>\
+         <status code='100'/><status code='110'/></x>"
+    ));
+    let id = crate::render::stanza_id(&said("bob", 3, Content::text("one")));
+    assert_eq!(
+        shown[2],
+        format!(
+            "<message xmlns='jabber:client' from='lunch@conference.a.example/bob' \
+             to='ann@a.example/desk' type='groupchat' id='07070707-0707-0707-0707-070707070707'>\
+             <body>one</body>\
+             <stanza-id xmlns='urn:xmpp:sid:0' id='{id}' by='lunch@conference.a.example'/>\
+             <occupant-id xmlns='urn:xmpp:occupant-id:0' id='bob@a.example'/>\
+             <delay xmlns='urn:xmpp:delay' from='lunch@conference.a.example' \
+             stamp='2023-11-14T22:13:20.007Z'/></message>"
+        )
+    );
+    assert!(shown[3].contains("<body>&lt;two&gt;</body>"));
+    assert_eq!(
+        shown[4],
+        "<message type='groupchat' from='lunch@conference.a.example' to='ann@a.example/desk'>\
+         <subject>Lunch &amp; co</subject></message>"
+    );
+    assert_eq!(shown.len(), 5);
+}
+
+#[test]
+fn what_comes_while_the_end_of_the_conversation_is_read_follows_it_once() {
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_for_members(&mut side);
+    assert_eq!(comes(&mut side, 13, said("bob", 3, Content::text("in it"))), "");
+    side.take_words();
+    told(&mut side, members(number, &TWO, false));
+    let (number, _) = asks_for_history(&mut side);
+    assert_eq!(comes(&mut side, 14, said("bob", 4, Content::text("in it, too"))), "");
+    assert_eq!(comes(&mut side, 15, said("bob", 5, Content::text("behind it"))), "");
+    assert!(words(&mut side).iter().all(|it| matches!(it, ChatRequest::Acknowledge { .. })));
+    let shown = told(&mut side, history(number, &[(3, "in it"), (4, "in it, too")]));
+    assert_eq!(stanzas(&shown).len(), 5);
+    let pull = ChatRequest::Pull { session: SESSION, number: 0, after: 13, count: 64 };
+    assert_eq!(words(&mut side), [pull]);
+    let all = [(14, 4, "in it, too"), (15, 5, "behind it")];
+    let one = |(place, seq, text)| (place, said("bob", seq, Content::text(text)));
+    let (messages, events) = (all.into_iter().map(one).collect(), Vec::new());
+    let page = InboxPage { number: 0, messages, events, upto: 15, head: 15 };
+    let shown = told(&mut side, ChatDelivery::Page(Box::new(page)));
+    assert_eq!(bodies(&shown), ["behind it+"]);
+    side.drain(now());
+    let next = comes(&mut side, 16, said("bob", 6, Content::text("live")));
+    assert_eq!(bodies(&next), ["live"]);
+}
+
+#[test]
+fn as_much_of_the_history_is_shown_as_is_wanted() {
+    let shown = |wish: &str| {
+        let mut side = available();
+        let x = format!("<x xmlns='http://jabber.org/protocol/muc'><history {wish}/></x>");
+        says(&mut side, &ENTER.replace("<x xmlns='http://jabber.org/protocol/muc'/>", &x));
+        let (number, _) = asks_for_members(&mut side);
+        told(&mut side, members(number, &TWO, false));
+        let (number, range) = asks_for_history(&mut side);
+        let all = [(2, "one"), (3, "two"), (4, "three")];
+        let sent = told(&mut side, history(number, &all[3 - usize::from(range.count.min(3))..]));
+        let count = sent.matches("<body>").count();
+        assert_eq!(comes(&mut side, 13, said("bob", 4, Content::text("three"))), "", "it had that");
+        (range.count, count)
+    };
+    assert_eq!(shown("maxstanzas='2'"), (2, 2));
+    assert_eq!(shown("maxstanzas='0'"), (1, 0));
+    assert_eq!(shown("maxstanzas='1000'"), (50, 3));
+    assert_eq!(shown("maxstanzas='x'"), (20, 3));
+    assert_eq!(shown("maxchars='0'"), (20, 0));
+    assert_eq!(shown("maxchars='500'"), (20, 1));
+    assert_eq!(shown("seconds='0'").1, 3, "the clock of tests stands before what was said");
+    assert_eq!(shown("since='2023-11-14T22:13:20Z'").1, 3);
+    assert_eq!(shown("since='2023-11-14T22:13:21Z'").1, 0);
+    assert_eq!(shown("since='yesterday'").1, 3);
+}
+
+#[test]
+fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_changes() {
+    let mut side = available();
+    says(&mut side, ENTER);
+    let page = |number, version, from, names: &[String]| {
+        let one = |name: &String| MemberStatus {
+            member: GroupMember { address: address(name), id: model::account::AccountId(1) },
+            role: GroupRole::Member,
+            muted: false,
+        };
+        ChatDelivery::Members(Box::new(MembersPage {
+            number,
+            group: address(ROOM),
+            version,
+            title: "".into(),
+            closed: true,
+            total: 513,
+            from,
+            members: names.iter().map(one).collect(),
+        }))
+    };
+    let names = |range: std::ops::Range<u32>| range.map(|n| format!("m{n}")).collect::<Vec<_>>();
+    let (number, _) = asks_for_members(&mut side);
+    told(&mut side, page(number, 7, 0, &names(0..256)));
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!((range.version, range.from), (7, 256));
+    told(&mut side, page(number, 8, 0, &names(100..356)));
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!((range.version, range.from), (8, 256));
+    told(&mut side, page(number, 8, 256, &names(356..612)));
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!((range.version, range.from), (8, 512));
+    told(&mut side, page(number, 8, 512, &["ann".to_owned()]));
+    let (number, _) = asks_for_history(&mut side);
+    let shown = stanzas(&told(&mut side, history(number, &[])));
+    assert_eq!(shown.len(), 256 + 1 + 1);
+    assert!(shown[0].contains("/m100'") && shown[255].contains("/m355'"));
+    assert!(shown[256].contains("/ann'") && shown[256].contains("role='visitor'"));
+}
+
+#[test]
+fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered() {
+    let mut side = available();
+    says(&mut side, &ENTER.replace("/ann'", "/Annie'"));
+    let (number, _) = asks_for_members(&mut side);
+    assert_eq!(failed(&mut side, number, ChatFault::NotMember), "");
+    let (number, order) = gives_order(&mut side);
+    assert_eq!((order.verb, order.group), (GroupVerb::Create, Some(address(ROOM).into())));
+    assert_eq!((&*order.title, order.members.len()), ("lunch", 0));
+    assert_eq!(changed(&mut side, number), "");
+    let (number, _) = asks_for_members(&mut side);
+    told(&mut side, members(number, &[("ann", GroupRole::Owner, false)], false));
+    let (number, _) = asks_for_history(&mut side);
+    let shown = stanzas(&told(&mut side, history(number, &[])));
+    let statuses: String = ["100", "110", "201", "210"]
+        .map(|code| format!("<status code='{code}'/>"))
+        .concat();
+    assert!(shown[0].contains(&statuses) && shown[0].contains("role='moderator'"), "{}", shown[0]);
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_for_members(&mut side);
+    failed(&mut side, number, ChatFault::NotMember);
+    let (number, _) = gives_order(&mut side);
+    assert_eq!(
+        failed(&mut side, number, ChatFault::Conflict),
+        "<presence type='error' id='e' from='lunch@conference.a.example/ann' \
+         to='ann@a.example/desk'><error type='auth'><registration-required \
+         xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>"
+    );
+    assert!(is_at_rest(&mut side));
+}
+
+#[test]
+fn what_is_said_to_a_room_is_sent_and_shown_as_it_comes_back() {
+    let mut side = inside();
+    let hello = "<message type='groupchat' id='x' to='lunch@conference.a.example'>\
+        <body>hello</body><y xmlns='urn:y'/></message>";
+    assert_eq!(says(&mut side, hello), "");
+    let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
+    assert_eq!((message.to.as_str(), &*message.content.text), (ROOM, "hello"));
+    let sent = ChatDelivery::Sent { number, id: 1, seq: 5, at_ms: 1, again: false };
+    assert_eq!(told(&mut side, sent), "", "the reflection says so");
+    let own = ChatMessage { device: "desk".into(), ..(*said("ann", 5, message.content)).clone() };
+    let shown = comes(&mut side, 13, Arc::new(own));
+    assert!(shown.starts_with(
+        "<message xmlns='jabber:client' from='lunch@conference.a.example/ann' \
+         to='ann@a.example/desk' type='groupchat' id='x'><body>hello</body><y xmlns='urn:y'/>\
+         <stanza-id "
+    ), "{shown}");
+    assert!(!shown.contains("<delay"));
+    for (why, condition) in [
+        (ChatFault::Muted, "forbidden"),
+        (ChatFault::NotMember, "not-acceptable"),
+        (ChatFault::Busy, "resource-constraint"),
+        (ChatFault::TooLarge, "policy-violation"),
+    ] {
+        says(&mut side, hello);
+        let ChatRequest::Send { number, .. } = asks(&mut side) else { panic!("sent") };
+        let shown = failed(&mut side, number, why);
+        assert!(shown.starts_with("<message type='error' id='x' from='lunch@conference.a"));
+        assert!(shown.contains(condition), "{shown}");
+    }
+    for (message, condition) in [
+        ("<message type='groupchat' to='lunch@conference.a.example/bob'><body>x</body></message>",
+         "bad-request"),
+        ("<message type='chat' to='lunch@conference.a.example/bob'><body>x</body></message>",
+         "not-allowed"),
+        ("<message type='groupchat' to='dinner@conference.a.example'><body>x</body></message>",
+         "not-acceptable"),
+        ("<message to='lunch@conference.a.example'><body>x</body></message>",
+         "service-unavailable"),
+        ("<message to='conference.a.example'><body>x</body></message>", "service-unavailable"),
+    ] {
+        let shown = says(&mut side, message);
+        assert!(shown.contains(condition) && words(&mut side).is_empty(), "{message}: {shown}");
+    }
+}
+
+#[test]
+fn whoever_leaves_is_told_so_and_is_shown_nothing_more_but_its_place_goes_on() {
+    let mut side = inside();
+    let leave = "<presence type='unavailable' to='lunch@conference.a.example/ann'/>";
+    let shown = says(&mut side, leave);
+    assert!(shown.starts_with("<presence type='unavailable' from='lunch@conference.a.example/ann'"));
+    assert!(shown.contains("affiliation='member' role='none'") && shown.contains("code='110'"));
+    assert!(is_at_rest(&mut side));
+    assert_eq!(says(&mut side, leave), "", "it is not in it");
+    assert_eq!(told(&mut side, ChatDelivery::Message {
+        seq: 13,
+        message: said("bob", 5, Content::text("unseen")),
+    }), "");
+    side.drain(now());
+    assert_eq!(words(&mut side), [ChatRequest::Acknowledge { session: SESSION, upto: 13 }]);
+    for gone in ["<presence type='unavailable'/>", "<presence><priority>-1</priority></presence>"] {
+        let mut side = inside();
+        assert!(says(&mut side, gone).contains("from='lunch@conference.a.example/ann'"), "{gone}");
+        is_told(&mut side);
+        assert!(is_at_rest(&mut side));
+    }
+    let mut side = available();
+    says(&mut side, ENTER);
+    assert!(says(&mut side, leave).contains("unavailable"));
+    let (number, _) = asks_for_members(&mut side);
+    told(&mut side, members(number, &TWO, false));
+    let (number, _) = asks_for_history(&mut side);
+    assert_eq!(told(&mut side, history(number, &[(1, "x")])), "", "it has left meanwhile");
+}
+
+#[test]
+fn rooms_are_entered_one_after_the_other_and_not_too_many() {
+    let mut side = available();
+    side.limits.chat.rooms_a_session_max = 2;
+    let enter = |name: &str| ENTER.replace("lunch@", &format!("{name}@"));
+    assert_eq!(says(&mut side, &enter("a")), "");
+    assert_eq!(says(&mut side, &enter("b")), "");
+    let third = says(&mut side, &enter("c"));
+    assert!(third.contains("policy-violation"), "{third}");
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!(range.group.as_str(), "a@conference.a.example");
+    let shown = failed(&mut side, number, ChatFault::Busy);
+    assert!(shown.contains("resource-constraint"), "{shown}");
+    let (_, range) = asks_for_members(&mut side);
+    assert_eq!(range.group.as_str(), "b@conference.a.example");
+    assert_eq!(says(&mut side, &enter("c")), "", "one of them is not entered");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_the_book() {
+    let muc = "<x xmlns='http://jabber.org/protocol/muc'/>";
+    for (to, inner, condition) in [
+        ("lunch@conference.a.example", muc, "jid-malformed"),
+        ("conference.a.example", muc, "jid-malformed"),
+        ("conference.a.example/ann", muc, "jid-malformed"),
+        ("lunch@conference.a.example/ann", "", "not-acceptable"),
+    ] {
+        let mut side = available();
+        let shown = says(&mut side, &format!("<presence to='{to}'>{inner}</presence>"));
+        assert!(shown.contains(condition), "{to}: {shown}");
+        assert!(words(&mut side).is_empty());
+    }
+    let mut side = bound();
+    assert!(says(&mut side, ENTER).contains("unexpected-request"));
+    let mut side = inside();
+    let to = |nick: &str| format!("<presence to='lunch@conference.a.example/{nick}'/>");
+    assert!(says(&mut side, &to("other")).contains("not-acceptable"), "names are what they are");
+    assert_eq!(says(&mut side, &to("ann")), "", "how one is there is not shown");
+}
+
+#[test]
+fn messages_of_a_room_are_acknowledged_as_those_of_people_are() {
+    let mut side = available();
+    says(&mut side, "<enable xmlns='urn:xmpp:sm:3'/>");
+    let shown = enters(&mut side, &TWO, &[(3, "one"), (4, "two")]);
+    assert_eq!(stanzas(&shown).len(), 5);
+    let shown = comes(&mut side, 13, said("bob", 5, Content::text("three")));
+    assert!(shown.ends_with("<r xmlns='urn:xmpp:sm:3'/>"), "{shown}");
+    assert!(words(&mut side).is_empty());
+    says(&mut side, "<a xmlns='urn:xmpp:sm:3' h='6'/>");
+    assert_eq!(words(&mut side), [ChatRequest::Acknowledge { session: SESSION, upto: 13 }]);
+}

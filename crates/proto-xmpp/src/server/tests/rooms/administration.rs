@@ -1,0 +1,368 @@
+//! What is asked of the service, of rooms and of their admins, and what they want done.
+
+use super::super::harness::*;
+use super::*;
+
+fn iq(kind: &str, to: &str, inner: &str) -> String {
+    format!("<iq type='{kind}' id='q' to='{to}'>{inner}</iq>")
+}
+
+fn admin(kind: &str, items: &str) -> String {
+    let query = format!("<query xmlns='http://jabber.org/protocol/muc#admin'>{items}</query>");
+    iq(kind, ROOM, &query)
+}
+
+const DONE: &str =
+    "<iq type='result' id='q' from='lunch@conference.a.example' to='ann@a.example/desk'></iq>";
+
+/// What is asked of the group for this, when each order comes to this; and the answer.
+fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<String>, String) {
+    let mut shown = says(side, stanza);
+    let mut orders = Vec::new();
+    for answer in answers {
+        let (number, order) = gives_order(side);
+        assert_eq!(order.group, Some(address(ROOM).into()));
+        let whom: Vec<_> = order.members.iter().map(|it| it.as_str()).collect();
+        let what = [order.verb.word(), &order.title, &whom.join(" ")];
+        orders.push(what.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" "));
+        shown = match answer {
+            None => changed(side, number),
+            Some(why) => failed(side, number, *why),
+        };
+    }
+    assert!(words(side).is_empty());
+    (orders, shown)
+}
+
+#[test]
+fn affiliations_and_roles_are_orders_for_the_group() {
+    const SAME: Option<ChatFault> = Some(ChatFault::Unchanged);
+    let bob = "jid='bob@a.example/x'";
+    for (item, answers, orders) in [
+        (format!("affiliation='member' {bob}"), vec![None], "add bob@a.example"),
+        (
+            format!("affiliation='member' {bob}"),
+            vec![SAME, None],
+            "add bob@a.example, demote bob@a.example",
+        ),
+        (
+            format!("affiliation='member' {bob}"),
+            vec![SAME, SAME],
+            "add bob@a.example, demote bob@a.example",
+        ),
+        (format!("affiliation='admin' {bob}"), vec![None], "promote bob@a.example"),
+        (
+            format!("affiliation='admin' {bob}"),
+            vec![SAME, None, None],
+            "promote bob@a.example, add bob@a.example, promote bob@a.example",
+        ),
+        (
+            format!("affiliation='admin' {bob}"),
+            vec![SAME, SAME],
+            "promote bob@a.example, add bob@a.example",
+        ),
+        (format!("affiliation='owner' {bob}"), vec![None], "hand-over bob@a.example"),
+        (
+            format!("affiliation='owner' {bob}"),
+            vec![SAME, None, None],
+            "hand-over bob@a.example, add bob@a.example, hand-over bob@a.example",
+        ),
+        (format!("affiliation='none' {bob}"), vec![None], "remove bob@a.example"),
+        (format!("affiliation='outcast' {bob}"), vec![SAME], "remove bob@a.example"),
+        ("affiliation='none' jid='ann@a.example'".into(), vec![None], "leave"),
+        ("role='none' nick='bob'".into(), vec![None], "remove bob@a.example"),
+        ("role='visitor' nick='bob'".into(), vec![None], "mute bob@a.example"),
+        ("role='participant' nick='bob'".into(), vec![None], "unmute bob@a.example"),
+        ("role='moderator' nick='bob'".into(), vec![SAME], "promote bob@a.example"),
+    ] {
+        let stanza = admin("set", &format!("<item {item}/>"));
+        let (asked, shown) = done(&mut available(), &stanza, &answers);
+        assert_eq!((asked.join(", ").as_str(), shown.as_str()), (orders, DONE), "{item}");
+    }
+    let two = "<item role='none' nick='bob'/><item affiliation='member' jid='carol@a.example'/>";
+    let (asked, shown) = done(&mut available(), &admin("set", two), &[None, None]);
+    assert_eq!(asked, ["remove bob@a.example", "add carol@a.example"]);
+    assert_eq!(shown, DONE);
+}
+
+#[test]
+fn orders_that_are_refused_end_with_the_fault_of_the_book() {
+    let remove = admin("set", "<item role='none' nick='bob'/><item role='none' nick='eve'/>");
+    let leave = admin("set", "<item affiliation='none' jid='ann@a.example'/>");
+    for (stanza, why, condition) in [
+        (&remove, ChatFault::Forbidden, "forbidden"),
+        (&remove, ChatFault::NotMember, "forbidden"),
+        (&remove, ChatFault::Busy, "resource-constraint"),
+        (&leave, ChatFault::Forbidden, "conflict"),
+    ] {
+        let (asked, shown) = done(&mut available(), stanza, &[Some(why)]);
+        assert!(shown.contains(condition) && asked.len() == 1, "{why:?}: {shown}");
+    }
+    let add = admin("set", "<item affiliation='member' jid='bob@a.example'/>");
+    for (why, condition) in [
+        (ChatFault::UnknownAccount, "item-not-found"),
+        (ChatFault::GroupFull, "service-unavailable"),
+    ] {
+        let (_, shown) = done(&mut available(), &add, &[Some(why)]);
+        assert!(shown.contains(condition), "{why:?}: {shown}");
+    }
+    for (items, condition) in [
+        ("".to_owned(), "bad-request"),
+        ("<item affiliation='member'/>".to_owned(), "bad-request"),
+        ("<item jid='bob@a.example'/>".to_owned(), "bad-request"),
+        ("<item affiliation='king' jid='bob@a.example'/>".to_owned(), "bad-request"),
+        ("<item affiliation='member' jid='b b@a.example'/>".to_owned(), "jid-malformed"),
+        ("<item affiliation='member' jid='a.example'/>".to_owned(), "item-not-found"),
+        ("<item affiliation='none' jid='x@conference.a.example'/>".to_owned(), "item-not-found"),
+        ("<item role='none' nick='b b'/>".to_owned(), "item-not-found"),
+        ("<item role='none' nick='bob'/>".repeat(65), "policy-violation"),
+    ] {
+        let mut side = available();
+        let shown = says(&mut side, &admin("set", &items));
+        assert!(shown.contains(condition) && words(&mut side).is_empty(), "{items}: {shown}");
+    }
+}
+
+#[test]
+fn members_with_an_affiliation_or_a_role_are_listed() {
+    let all = [
+        ("bob", GroupRole::Owner, false),
+        ("carol", GroupRole::Admin, true),
+        ("dave", GroupRole::Member, true),
+        ("ann", GroupRole::Member, false),
+    ];
+    let listed = |item: &str, closed| {
+        let mut side = available();
+        says(&mut side, &admin("get", &format!("<item {item}/>")));
+        let (number, _) = asks_for_members(&mut side);
+        let shown = told(&mut side, members(number, &all, closed));
+        let names = all.iter().map(|(name, ..)| *name);
+        let has = |name: &&str| shown.contains(&format!("jid='{name}@a.example' nick='{name}'"));
+        names.filter(has).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(listed("affiliation='owner'", false), "bob");
+    assert_eq!(listed("affiliation='admin'", false), "carol");
+    assert_eq!(listed("affiliation='member'", false), "dave ann");
+    assert_eq!(listed("role='moderator'", true), "bob carol");
+    assert_eq!(listed("role='participant'", false), "ann");
+    assert_eq!(listed("role='visitor'", false), "dave");
+    assert_eq!(listed("role='visitor'", true), "dave ann");
+    let outcasts = says(&mut available(), &admin("get", "<item affiliation='outcast'/>"));
+    assert!(outcasts.contains("muc#admin'/></iq>"), "{outcasts}");
+    for (item, condition) in [("<item/>", "bad-request"), ("", "bad-request")] {
+        assert!(says(&mut available(), &admin("get", item)).contains(condition));
+    }
+    let mut side = available();
+    says(&mut side, &admin("get", "<item affiliation='owner'/>"));
+    let (number, _) = asks_for_members(&mut side);
+    assert!(failed(&mut side, number, ChatFault::NotMember).contains("forbidden"));
+}
+
+#[test]
+fn a_list_that_is_too_long_is_refused() {
+    let mut side = available();
+    says(&mut side, &admin("get", "<item affiliation='member'/>"));
+    let mut shown = String::new();
+    for from in (0..1_025).step_by(256) {
+        assert_eq!(shown, "");
+        let (number, range) = asks_for_members(&mut side);
+        assert_eq!(range.from, from);
+        let one = |n: u32| MemberStatus {
+            member: GroupMember {
+                address: address(&format!("m{n}")),
+                id: model::account::AccountId(1),
+            },
+            role: GroupRole::Member,
+            muted: false,
+        };
+        shown = told(&mut side, ChatDelivery::Members(Box::new(MembersPage {
+            number,
+            group: address(ROOM),
+            version: 7,
+            title: "".into(),
+            closed: false,
+            total: 1_025,
+            from,
+            members: (from..1_025.min(from + 256)).map(one).collect(),
+        })));
+    }
+    assert!(shown.contains("policy-violation"), "{shown}");
+}
+
+#[test]
+fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
+    let message = |kind: &str, inner: &str| {
+        format!("<message id='q' {kind} to='lunch@conference.a.example'>{inner}</message>")
+    };
+    let group = "type='groupchat'";
+    let x = |inner: &str| format!("<x xmlns='http://jabber.org/protocol/muc#user'>{inner}</x>");
+    let subject = message(group, "<subject>dinner</subject>");
+    let (asked, shown) = done(&mut inside(), &subject, &[None]);
+    assert_eq!((asked, shown), (vec!["rename dinner".to_owned()], String::new()));
+    let (_, shown) = done(&mut inside(), &subject, &[Some(ChatFault::Forbidden)]);
+    assert!(shown.starts_with("<message type='error' id='q'") && shown.contains("forbidden"));
+    let two = x("<invite to='bob@a.example'><reason>hi</reason></invite><invite to='eve@a.example/x'/>");
+    let (asked, shown) = done(&mut available(), &message("", &two), &[None]);
+    assert_eq!(asked, ["add bob@a.example eve@a.example"]);
+    assert_eq!(shown, "");
+    let decline = message("", &x("<decline to='bob@a.example'/>"));
+    let (asked, _) = done(&mut available(), &decline, &[None]);
+    assert_eq!(asked, ["leave"]);
+    for (inner, condition) in [
+        (String::new(), "bad-request"),
+        ("<invite/>".to_owned(), "jid-malformed"),
+        ("<invite to='a.example'/>".to_owned(), "jid-malformed"),
+        ("<invite to='bob@a.example'/>".repeat(65), "policy-violation"),
+    ] {
+        let mut side = available();
+        let shown = says(&mut side, &message("", &x(&inner)));
+        assert!(shown.contains(condition) && words(&mut side).is_empty(), "{shown}");
+    }
+}
+
+#[test]
+fn a_room_is_configured_as_far_as_a_group_can_be() {
+    let owner = |kind: &str, inner: &str| {
+        let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{inner}</query>");
+        iq(kind, ROOM, &query)
+    };
+    let form = |fields: &[(&str, &str)]| {
+        let field = |(name, value): &(&str, &str)| {
+            format!("<field var='muc#roomconfig_{name}'><value>{value}</value></field>")
+        };
+        let fields: String = fields.iter().map(field).collect();
+        owner("set", &format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>"))
+    };
+    let mut side = available();
+    says(&mut side, &owner("get", ""));
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!(range.count, 1);
+    let shown = told(&mut side, members(number, &TWO, true));
+    for (name, value) in [("roomname", "Lunch &amp; co"), ("moderatedroom", "1"), ("whois", "anyone")] {
+        let field = format!("var='muc#roomconfig_{name}'");
+        let (_, rest) = shown.split_once(&field).expect("a field");
+        let (value_of, _) = rest.split_once("</value>").expect("a value");
+        assert!(value_of.ends_with(&format!("<value>{value}")), "{name}: {value_of}");
+    }
+    for (fields, orders) in [
+        (vec![], vec![]),
+        (vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")], vec![]),
+        (vec![("roomname", "dinner")], vec!["rename dinner"]),
+        (vec![("moderatedroom", "true"), ("membersonly", "1")], vec!["close"]),
+        (vec![("roomname", "x"), ("moderatedroom", "1")], vec!["rename x", "close"]),
+    ] {
+        let mut side = available();
+        says(&mut side, &form(&fields));
+        let (number, _) = asks_for_members(&mut side);
+        let mut shown = told(&mut side, members(number, &TWO, false));
+        for order in &orders {
+            assert_eq!(shown, "");
+            let (number, given) = gives_order(&mut side);
+            assert_eq!(format!("{} {}", given.verb.word(), given.title).trim(), *order);
+            shown = changed(&mut side, number);
+        }
+        assert_eq!(shown, DONE, "{fields:?}");
+    }
+    for (fields, condition) in [
+        (vec![("membersonly", "0")], "not-acceptable"),
+        (vec![("publicroom", "1")], "not-acceptable"),
+        (vec![("whois", "moderators")], "not-acceptable"),
+        (vec![("moderatedroom", "perhaps")], "bad-request"),
+    ] {
+        let mut side = available();
+        assert!(says(&mut side, &form(&fields)).contains(condition), "{fields:?}");
+        assert!(words(&mut side).is_empty());
+    }
+    assert!(says(&mut available(), &owner("set", "")).contains("bad-request"));
+    let (asked, shown) = done(&mut available(), &owner("set", "<destroy/>"), &[None]);
+    assert_eq!((asked, shown.as_str()), (vec!["dissolve".to_owned()], DONE));
+    let register = "<query xmlns='jabber:iq:register'><remove/></query>";
+    let (asked, shown) = done(&mut available(), &iq("set", ROOM, register), &[None]);
+    assert_eq!((asked, shown.as_str()), (vec!["leave".to_owned()], DONE));
+}
+
+#[test]
+fn the_service_and_its_rooms_say_what_they_are_to_members() {
+    const INFO: &str = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+    let shown = says(&mut available(), &iq("get", "conference.a.example", INFO));
+    assert!(shown.contains("<identity category='conference' type='text' name='Rooms'/>"));
+    assert!(shown.contains("<feature var='http://jabber.org/protocol/muc'/>"), "{shown}");
+    let mut side = available();
+    says(&mut side, &iq("get", ROOM, INFO));
+    let (number, _) = asks_for_members(&mut side);
+    let shown = told(&mut side, members(number, &TWO, true));
+    assert!(shown.contains("type='text' name='Lunch &amp; co'/>"));
+    for feature in ["muc_membersonly", "muc_persistent", "muc_nonanonymous", "muc_moderated"] {
+        assert!(shown.contains(&format!("<feature var='{feature}'/>")), "{feature}: {shown}");
+    }
+    assert!(shown.contains("<value>2</value>"), "occupants: {shown}");
+    says(&mut side, &iq("get", ROOM, INFO));
+    let (number, _) = asks_for_members(&mut side);
+    assert!(failed(&mut side, number, ChatFault::NotMember).contains("item-not-found"));
+    let nick = INFO.replace("/>", " node='x-roomuser-item'/>");
+    assert!(says(&mut side, &iq("get", ROOM, &nick)).contains("name='ann'"));
+    for inner in [INFO.replace("/>", " node='y'/>"), INFO.replace("#info'/>", "#items' node='y'/>")]
+    {
+        assert!(says(&mut side, &iq("get", ROOM, &inner)).contains("item-not-found"));
+        assert!(says(&mut side, &iq("get", "conference.a.example", &inner)).contains("item-not-"));
+    }
+    assert!(says(&mut side, &iq("get", ROOM, "<x xmlns='y'/>")).contains("service-unavailable"));
+}
+
+#[test]
+fn rooms_that_the_account_is_in_are_listed_by_their_titles() {
+    let conversation = |place, with: &str| Conversation {
+        with: address(with),
+        place,
+        last_seq: 1,
+        last: None,
+        read: 0,
+        peer_read: 0,
+        unread: 0,
+        pinned: false,
+        muted: false,
+        hidden: false,
+        draft: "".into(),
+    };
+    let mut side = available();
+    let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
+    says(&mut side, &iq("get", "conference.a.example", items));
+    let page = |side: &mut Side, expected: u64, all: &[(u64, &str)], more| {
+        let ChatRequest::Conversations { number, before, count: 256, .. } = asks(side) else {
+            panic!("conversations")
+        };
+        assert_eq!(before, expected);
+        let conversations = all.iter().map(|(place, with)| conversation(*place, with)).collect();
+        let page = ConversationsPage { number, upto: 9, conversations, more };
+        told(side, ChatDelivery::Conversations(Box::new(page)))
+    };
+    let gone = "gone@conference.a.example";
+    assert_eq!(page(&mut side, u64::MAX, &[(9, "bob"), (7, ROOM)], true), "");
+    assert_eq!(page(&mut side, 7, &[(5, gone)], false), "");
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!((range.group.as_str(), range.count), (ROOM, 1));
+    assert_eq!(told(&mut side, members(number, &TWO, false)), "");
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!(range.group.as_str(), gone);
+    assert_eq!(
+        failed(&mut side, number, ChatFault::NotMember),
+        "<iq type='result' id='q' from='conference.a.example' to='ann@a.example/desk'>\
+         <query xmlns='http://jabber.org/protocol/disco#items'>\
+         <item jid='lunch@conference.a.example' name='Lunch &amp; co'/></query></iq>"
+    );
+    says(&mut side, &iq("get", "conference.a.example", items));
+    assert_eq!(page(&mut side, u64::MAX, &[], false).matches("<item").count(), 0);
+}
+
+#[test]
+fn whoever_pings_itself_hears_whether_it_is_in_the_room() {
+    let ping = |side: &mut Side, nick: &str| {
+        let to = format!("lunch@conference.a.example/{nick}");
+        says(side, &iq("get", &to, "<ping xmlns='urn:xmpp:ping'/>"))
+    };
+    assert!(ping(&mut inside(), "ann").starts_with("<iq type='result' id='q'"));
+    assert!(ping(&mut inside(), "bob").contains("service-unavailable"));
+    for nick in ["ann", "bob"] {
+        assert!(ping(&mut available(), nick).contains("not-acceptable"));
+    }
+}
