@@ -8,13 +8,13 @@ use crate::server::tests::harness::{
     BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
 };
 use base::prng::Prng;
+use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
     ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, GroupChange,
     GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent,
     LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, SessionEnd,
 };
-use model::account::{AccountAddress, AccountId};
 use model::close::CloseReason;
 use model::session::Denial;
 use std::sync::Arc;
@@ -155,7 +155,11 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             _ => {
                 let group = range.with.within("a.example");
                 let messages = vec![message("bob", "phone", group.as_str(), "&")];
-                ChatDelivery::History(Box::new(HistoryPage { number: *number, messages, more: true }))
+                ChatDelivery::History(Box::new(HistoryPage {
+                    number: *number,
+                    messages,
+                    more: true,
+                }))
             }
         },
         ChatRequest::Group { number, order, .. } => match rng.below(4) {

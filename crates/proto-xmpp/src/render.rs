@@ -87,14 +87,14 @@ pub struct Rendering<'a> {
 }
 
 /// What was kept of the stanza that a message came as.
-pub struct Kept<'a>(Option<Scan<'a>>);
+pub struct KeptStanza<'a>(Option<Scan<'a>>);
 
-impl<'a> Kept<'a> {
+impl<'a> KeptStanza<'a> {
     /// That of a message; of one that came otherwise, or that is no stanza, nothing.
-    pub fn of(message: &'a ChatMessage) -> Kept<'a> {
+    pub fn of(message: &'a ChatMessage) -> KeptStanza<'a> {
         let content = &message.content;
         let scan = (content.kind == Content::STANZA).then(|| Scan::element(&content.extra).ok());
-        Kept(scan.flatten().filter(|scan| scan.root().is("message", CLIENT)))
+        KeptStanza(scan.flatten().filter(|scan| scan.root().is("message", CLIENT)))
     }
 
     fn root(&self) -> Option<Element<'_, 'a>> {
@@ -134,7 +134,7 @@ impl<'a> Kept<'a> {
 
 /// Appends a message as a stanza. False: it says nothing that XMPP can show.
 pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bool {
-    let kept = Kept::of(message);
+    let kept = KeptStanza::of(message);
     let is_private = kept.root().is_some_and(|kept| kept.child("private", CARBONS).is_some());
     if !kept.says(message) || (how.is_carbon && is_private) {
         return false;
@@ -157,7 +157,7 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
 
 fn write_message(
     message: &ChatMessage,
-    kept: &Kept<'_>,
+    kept: &KeptStanza<'_>,
     how: Rendering<'_>,
     out: &mut Vec<u8>,
 ) {

@@ -48,7 +48,13 @@ impl StanzaReply<'_> {
 
     /// Writes an error (RFC 6120 8.3).
     pub fn error(&self, fault: StanzaFault, told: &str, out: &mut Vec<u8>) {
+        self.error_about("", fault, told, out);
+    }
+
+    /// Writes an error with this before it, which is XML: what the error is about.
+    pub fn error_about(&self, inner: &str, fault: StanzaFault, told: &str, out: &mut Vec<u8>) {
         self.open("error", out);
+        out.extend_from_slice(inner.as_bytes());
         let (kind, condition) = (fault.kind(), fault.name());
         let head = format!("<error type='{kind}'><{condition} xmlns='{STANZA_ERRORS}'/>");
         out.extend_from_slice(head.as_bytes());

@@ -163,8 +163,8 @@ impl Session {
         self.rest();
     }
 
-    /// Appends what the device is to see of a message: of a group, as a room; what it said itself it
-    /// has; what others of its account said it gets as it is said, if it wants that.
+    /// Appends what the device is to see of a message: of a group, as its room shows it; what it
+    /// said itself it has; what others of its account said it gets as it is said, if it wants that.
     fn write(
         &mut self,
         now: Now,

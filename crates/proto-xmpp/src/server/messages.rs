@@ -17,11 +17,11 @@ use model::chat::{ChatFault, ChatRequest, ClientMessageId, NewMessage};
 
 /// A message that is with the service: what an error would say of it.
 pub(super) struct Sending {
-    number: u32,
+    pub(super) number: u32,
     /// Which stanza it is of those that are acknowledged.
     pub(super) place: Option<u32>,
     id: Option<Box<str>>,
-    to: Option<Box<str>>,
+    pub(super) to: Option<Box<str>>,
 }
 
 impl Session {

@@ -272,13 +272,7 @@ impl Session {
     }
 
     /// The device says whether it is there (RFC 6121 4.2, 4.5), or something of a subscription (3).
-    fn presence(
-        &mut self,
-        now: Now,
-        rooms_max: u16,
-        presence: &Element<'_, '_>,
-        out: &mut Out,
-    ) {
+    fn presence(&mut self, now: Now, rooms_max: u16, presence: &Element<'_, '_>, out: &mut Out) {
         let (id, to) = (presence.attribute("id"), presence.attribute("to"));
         let kind = kind(presence);
         if matches!(&*kind, "error" | "probe") {
@@ -350,7 +344,12 @@ impl Session {
     /// The service has something for the device.
     pub(super) fn tell(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), End> {
         match word {
-            ChatDelivery::Sent { number, .. } => self.answered(number, None, out),
+            ChatDelivery::Sent { number, seq, again, .. } => {
+                if again {
+                    self.was_said(now, (number, seq), out);
+                }
+                self.answered(number, None, out);
+            }
             ChatDelivery::Failed { number, why } => match number {
                 Reading::NUMBER => self.reading_failed(now, out),
                 number if self.people_done(number, Some(why), out) => {}

@@ -177,7 +177,9 @@ fn asks_service(asked: &Element<'_, '_>, is_set: bool) -> Replied {
 
 fn own_nick(nick: &str) -> String {
     let (nick, category) = (escaped(nick), "category='conference' type='text'");
-    format!("<query xmlns='{DISCO_INFO}' node='{OWN_NICK}'><identity {category} name='{nick}'/></query>")
+    format!(
+        "<query xmlns='{DISCO_INFO}' node='{OWN_NICK}'><identity {category} name='{nick}'/></query>"
+    )
 }
 
 fn information(walk: &Walk) -> String {

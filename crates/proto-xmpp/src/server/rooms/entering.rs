@@ -11,9 +11,7 @@
 
 use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
 use super::walk::Walk;
-use super::{
-    MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, escaped, fault_of,
-};
+use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, escaped, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::scan::Element;
@@ -25,6 +23,7 @@ use model::account::AccountAddress;
 use model::chat::{
     ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryPage, HistoryRange, MemberStatus,
 };
+use model::counters::ChatCounter;
 use model::timeline::Seq;
 use std::sync::Arc;
 
@@ -91,9 +90,8 @@ impl Wished {
     }
 
     fn wants(&self, now_ms: u64, message: &ChatMessage) -> bool {
-        let is_young = |seconds: u64| {
-            message.at_ms >= now_ms.saturating_sub(seconds.saturating_mul(1_000))
-        };
+        let is_young =
+            |seconds: u64| message.at_ms >= now_ms.saturating_sub(seconds.saturating_mul(1_000));
         let is_since = |since: &str| timestamp(message.at_ms)[..SECOND] >= *since;
         self.seconds.is_none_or(is_young) && self.since.as_deref().is_none_or(is_since)
     }
@@ -121,6 +119,9 @@ impl Entering {
     }
 
     pub(super) fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
+        if self.is_left {
+            return Step::Done;
+        }
         match (self.stage, answer) {
             (Stage::Members, RoomAnswer::Members(page)) => {
                 let is_own = |it: &MemberStatus| it.member.address.as_str() == own;
@@ -174,7 +175,7 @@ impl Session {
                 self.leaves(room, out);
             } else if !is_leaving {
                 // Neither the service nor a room without a name in it is entered (7.2.1).
-                self.refuse_here("presence", about, StanzaFault::JidMalformed, out);
+                self.entry_makes_no_sense(about, StanzaFault::JidMalformed, out);
             }
             return;
         };
@@ -185,17 +186,17 @@ impl Session {
         if presence.child("x", MUC).is_none() {
             // One's own name is that of the account (7.6); how one is there is not shown.
             if !is_in || **nick != *self.own_nick(room) {
-                self.refuse_here("presence", about, StanzaFault::NotAcceptable, out);
+                self.entry_makes_no_sense(about, StanzaFault::NotAcceptable, out);
             }
             return;
         }
         if !self.has(Session::AVAILABLE) {
-            return self.refuse_here("presence", about, StanzaFault::UnexpectedRequest, out);
+            return self.entry_makes_no_sense(about, StanzaFault::UnexpectedRequest, out);
         }
         let rooms = self.rooms();
         let entering = rooms.asks.iter().filter(|ask| matches!(ask.what, RoomWhat::Enter(_)));
         if !is_in && rooms.entered.len() + entering.count() >= rooms_max.into() {
-            return self.refuse("presence", about, StanzaFault::PolicyViolation, out);
+            return self.refuse_entry(about, StanzaFault::PolicyViolation, out);
         }
         let entering = Entering {
             walk: Walk::new(room.clone()),
@@ -210,6 +211,16 @@ impl Session {
         self.ask_room(now, RoomAsk { stanza: "presence", id, to, what }, out);
     }
 
+    fn entry_makes_no_sense(
+        &mut self,
+        about: (Option<&str>, Option<&str>),
+        fault: StanzaFault,
+        out: &mut Out,
+    ) {
+        out.count(ChatCounter::Invalid);
+        self.refuse_entry(about, fault, out);
+    }
+
     /// The room is entered: what is to be seen of it is written, in the order of 7.1.
     pub(super) fn enters(
         &mut self,
@@ -219,7 +230,7 @@ impl Session {
         out: &mut Out,
     ) {
         if out.backlog() > out.backlog_max() {
-            return self.refuse("presence", about, StanzaFault::ResourceConstraint, out);
+            return self.refuse_entry(about, StanzaFault::ResourceConstraint, out);
         }
         let Entering { walk, nick, history, is_made, .. } = entering;
         let own = account_of(self.account(), self.domain());
@@ -262,8 +273,7 @@ impl Session {
         let (mut stanzas, mut bytes) = (Vec::new(), 0);
         for message in messages.iter().take(wished.stanzas.into()) {
             let mut stanza = Vec::new();
-            if !wished.wants(now.wall_ms, message)
-                || !self.put_in_room(message, true, &mut stanza)
+            if !wished.wants(now.wall_ms, message) || !self.put_in_room(message, true, &mut stanza)
             {
                 continue;
             }

@@ -24,6 +24,7 @@ use super::Out;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::stanza::StanzaReply;
 use administration::Ordering;
 use base::time::Now;
 use entering::Entering;
@@ -37,6 +38,7 @@ use model::counters::ChatCounter;
 use model::timeline::Seq;
 use occupants::Refreshing;
 use std::collections::VecDeque;
+use talk::Reflecting;
 
 /// The namespace of rooms (XEP-0045 17.2).
 const MUC: &str = "http://jabber.org/protocol/muc";
@@ -88,6 +90,7 @@ enum RoomWhat {
     List(Listing),
     Items(Items),
     Order(Ordering),
+    Reflect(Reflecting),
 }
 
 /// What is asked of the service for it.
@@ -141,6 +144,7 @@ impl RoomWhat {
             RoomWhat::List(listing) => listing.walk.request(),
             RoomWhat::Items(items) => items.request(),
             RoomWhat::Order(ordering) => ordering.request(),
+            RoomWhat::Reflect(reflecting) => reflecting.request(),
         }
     }
 
@@ -153,6 +157,7 @@ impl RoomWhat {
             RoomWhat::List(listing) => listing.take(answer),
             RoomWhat::Items(items) => items.take(answer),
             RoomWhat::Order(ordering) => ordering.take(answer),
+            RoomWhat::Reflect(reflecting) => reflecting.take(answer),
         }
     }
 }
@@ -266,11 +271,17 @@ impl Session {
         match (step, what) {
             (_, RoomWhat::Enter(entering)) if entering.is_left => {}
             // The server asks that for itself.
-            (Step::Refused(_), RoomWhat::Refresh(_)) => {}
+            (Step::Refused(_), RoomWhat::Refresh(_) | RoomWhat::Reflect(_)) => {}
+            (Step::Refused(fault), RoomWhat::Enter(_)) => self.refuse_entry(about, fault, out),
             (Step::Refused(fault), _) => self.refuse(stanza, about, fault, out),
             (_, RoomWhat::Enter(entering)) => {
                 if let RoomAnswer::History(page) = answer {
                     self.enters(now, (*entering, page), about, out);
+                }
+            }
+            (_, RoomWhat::Reflect(reflecting)) => {
+                if let RoomAnswer::History(page) = answer {
+                    self.reflect(&reflecting, page, out);
                 }
             }
             (_, RoomWhat::Refresh(refreshing)) => self.refresh(&refreshing, out),
@@ -284,8 +295,20 @@ impl Session {
 
     /// Answers a question by this, which is XML.
     fn answers_room(&mut self, (id, to): (Option<&str>, Option<&str>), inner: &str, out: &mut Out) {
-        let reply = crate::stanza::StanzaReply { name: "iq", from: to, to: self.jid(), id };
+        let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
         reply.result(inner, out.bytes());
+        self.counts_sent();
+    }
+
+    /// Somebody does not enter a room: that it was about one is said besides (XEP-0045 7.2).
+    fn refuse_entry(
+        &mut self,
+        (id, from): (Option<&str>, Option<&str>),
+        fault: StanzaFault,
+        out: &mut Out,
+    ) {
+        let reply = StanzaReply { name: "presence", from, to: self.jid(), id };
+        reply.error_about(&format!("<x xmlns='{MUC}'/>"), fault, "", out.bytes());
         self.counts_sent();
     }
 

@@ -80,7 +80,7 @@ pub(super) fn occupant_id(account: &AccountAddress) -> String {
     format!("<occupant-id xmlns='{OCCUPANT_IDS}' id='{account}'/>")
 }
 
-/// What may be asked again after somebody was muted, or a room closed.
+/// What is asked again after somebody was muted, or a room closed.
 pub(super) struct Refreshing {
     pub(super) walk: Walk,
     /// Whom it is about; none: all.
@@ -88,6 +88,17 @@ pub(super) struct Refreshing {
 }
 
 impl Refreshing {
+    /// It is about these, too; about all, if nobody is named or too many are.
+    fn is_about(&mut self, others: Vec<AccountAddress>) {
+        let is_all = self.whom.is_empty() || others.is_empty();
+        self.whom.extend(others);
+        self.whom.sort_unstable();
+        self.whom.dedup();
+        if is_all || self.whom.len() > OCCUPANTS_MAX {
+            self.whom.clear();
+        }
+    }
+
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let RoomAnswer::Members(page) = answer else {
             return Step::Refused(crate::fault::StanzaFault::ResourceConstraint);
@@ -164,13 +175,21 @@ impl Session {
         self.counts_sent();
     }
 
-    /// Who may speak is read from the group, and shown; of all if nobody is named.
+    /// Who may speak is read from the group, and shown; of all if nobody is named. What waits to
+    /// be read of a room is read at once.
     pub(super) fn look_again(
         &mut self,
         now: Now,
         (room, whom): (&AccountAddress, Vec<AccountAddress>),
         out: &mut Out,
     ) {
+        let waiting = self.rooms().asks.iter_mut().skip(1).find_map(|ask| match &mut ask.what {
+            RoomWhat::Refresh(it) if it.walk.room == *room => Some(it),
+            _ => None,
+        });
+        if let Some(waiting) = waiting {
+            return waiting.is_about(whom);
+        }
         let refreshing = Refreshing { walk: Walk::new(room.clone()), whom };
         let what = RoomWhat::Refresh(refreshing);
         let to = room.as_str().into();

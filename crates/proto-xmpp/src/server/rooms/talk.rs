@@ -6,7 +6,7 @@
 
 use super::administration::Ordering;
 use super::occupants::{nick_of, occupant_id};
-use super::{MUC_USER, RoomAsk, RoomWhat, fault_of};
+use super::{MUC_USER, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render;
@@ -16,10 +16,33 @@ use crate::server::session::Session;
 use crate::stanza::{kind, put_attribute};
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ChatMessage, GroupVerb};
+use model::chat::{ChatFault, ChatMessage, GroupVerb, HistoryPage, HistoryRange};
+use model::timeline::Seq;
 
 /// Most people that one stanza invites.
 const INVITED_MAX: usize = 64;
+
+/// A message that was sent once more is reflected once more.
+pub(super) struct Reflecting {
+    room: AccountAddress,
+    /// Its place in the conversation.
+    seq: Seq,
+}
+
+impl Reflecting {
+    pub(super) fn request(&self) -> RoomRequest {
+        let (with, from) = (self.room.clone().into(), self.seq.saturating_sub(1));
+        RoomRequest::History(HistoryRange { with, from, backwards: false, count: 1 })
+    }
+
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        match answer {
+            RoomAnswer::History(_) => Step::Done,
+            RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
+            _ => Step::Refused(StanzaFault::ResourceConstraint),
+        }
+    }
+}
 
 impl Session {
     /// A message for a room, or for somebody in it.
@@ -113,6 +136,36 @@ impl Session {
         self.ask_room(now, RoomAsk { stanza, id, to, what: RoomWhat::Order(order) }, out);
     }
 
+    /// The message with this number was stored before, at this place of its conversation: if that
+    /// is a room's, and was shown beyond it, nothing else would reflect it.
+    pub(in crate::server) fn was_said(
+        &mut self,
+        now: Now,
+        (number, seq): (u32, Seq),
+        out: &mut Out,
+    ) {
+        let sending = self.busy().sends.iter().find(|it| it.number == number);
+        let to = sending.and_then(|it| it.to.as_deref());
+        let room = to.and_then(Jid::parse).and_then(|jid| jid.account);
+        let Some(room) = room.filter(AccountAddress::is_group) else { return };
+        if self.room(&room).is_some_and(|it| seq <= it.place) {
+            let to = room.as_str().into();
+            let what = RoomWhat::Reflect(Reflecting { room, seq });
+            self.ask_room(now, RoomAsk { stanza: "message", id: None, to, what }, out);
+        }
+    }
+
+    /// The message was read again.
+    pub(super) fn reflect(&mut self, which: &Reflecting, page: &HistoryPage, out: &mut Out) {
+        let message = page.messages.iter().find(|it| it.seq == which.seq);
+        let is_in = self.room(&which.room).is_some();
+        if let Some(message) = message.filter(|_| is_in)
+            && self.put_in_room(message, true, out.bytes())
+        {
+            self.counts_sent();
+        }
+    }
+
     /// Why something was not said to a room.
     pub(in crate::server) fn fault_in_room(why: ChatFault) -> StanzaFault {
         fault_of(why)
@@ -126,7 +179,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> bool {
         let room = &message.to;
-        let kept = render::Kept::of(message);
+        let kept = render::KeptStanza::of(message);
         if !kept.says(message) {
             return false;
         }

@@ -10,8 +10,8 @@ use model::chat::*;
 use std::sync::Arc;
 
 const ROOM: &str = "lunch@conference.a.example";
-const ENTER: &str =
-    "<presence id='e' to='lunch@conference.a.example/ann'><x xmlns='http://jabber.org/protocol/muc'/></presence>";
+const ENTER: &str = "<presence id='e' to='lunch@conference.a.example/ann'>\
+    <x xmlns='http://jabber.org/protocol/muc'/></presence>";
 
 /// A member: name, role, whether it is muted.
 pub(super) type Named = (&'static str, GroupRole, bool);
@@ -290,9 +290,8 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
     told(&mut side, members(number, &[("ann", GroupRole::Owner, false)], false));
     let (number, _) = asks_for_history(&mut side);
     let shown = stanzas(&told(&mut side, history(number, &[])));
-    let statuses: String = ["100", "110", "201", "210"]
-        .map(|code| format!("<status code='{code}'/>"))
-        .concat();
+    let statuses: String =
+        ["100", "110", "201", "210"].map(|code| format!("<status code='{code}'/>")).concat();
     assert!(shown[0].contains(&statuses) && shown[0].contains("role='moderator'"), "{}", shown[0]);
     let mut side = available();
     says(&mut side, ENTER);
@@ -302,8 +301,8 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
     assert_eq!(
         failed(&mut side, number, ChatFault::Conflict),
         "<presence type='error' id='e' from='lunch@conference.a.example/ann' \
-         to='ann@a.example/desk'><error type='auth'><registration-required \
-         xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>"
+         to='ann@a.example/desk'><x xmlns='http://jabber.org/protocol/muc'/><error type='auth'>\
+         <registration-required xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>"
     );
     assert!(is_at_rest(&mut side));
 }
@@ -320,11 +319,14 @@ fn what_is_said_to_a_room_is_sent_and_shown_as_it_comes_back() {
     assert_eq!(told(&mut side, sent), "", "the reflection says so");
     let own = ChatMessage { device: "desk".into(), ..(*said("ann", 5, message.content)).clone() };
     let shown = comes(&mut side, 13, Arc::new(own));
-    assert!(shown.starts_with(
-        "<message xmlns='jabber:client' from='lunch@conference.a.example/ann' \
+    assert!(
+        shown.starts_with(
+            "<message xmlns='jabber:client' from='lunch@conference.a.example/ann' \
          to='ann@a.example/desk' type='groupchat' id='x'><body>hello</body><y xmlns='urn:y'/>\
          <stanza-id "
-    ), "{shown}");
+        ),
+        "{shown}"
+    );
     assert!(!shown.contains("<delay"));
     for (why, condition) in [
         (ChatFault::Muted, "forbidden"),
@@ -339,14 +341,22 @@ fn what_is_said_to_a_room_is_sent_and_shown_as_it_comes_back() {
         assert!(shown.contains(condition), "{shown}");
     }
     for (message, condition) in [
-        ("<message type='groupchat' to='lunch@conference.a.example/bob'><body>x</body></message>",
-         "bad-request"),
-        ("<message type='chat' to='lunch@conference.a.example/bob'><body>x</body></message>",
-         "not-allowed"),
-        ("<message type='groupchat' to='dinner@conference.a.example'><body>x</body></message>",
-         "not-acceptable"),
-        ("<message to='lunch@conference.a.example'><body>x</body></message>",
-         "service-unavailable"),
+        (
+            "<message to='lunch@conference.a.example/bob' type='groupchat'><body/></message>",
+            "bad-request",
+        ),
+        (
+            "<message type='chat' to='lunch@conference.a.example/bob'><body>x</body></message>",
+            "not-allowed",
+        ),
+        (
+            "<message type='groupchat' to='dinner@conference.a.example'><body>x</body></message>",
+            "not-acceptable",
+        ),
+        (
+            "<message to='lunch@conference.a.example'><body>x</body></message>",
+            "service-unavailable",
+        ),
         ("<message to='conference.a.example'><body>x</body></message>", "service-unavailable"),
     ] {
         let shown = says(&mut side, message);
@@ -355,18 +365,46 @@ fn what_is_said_to_a_room_is_sent_and_shown_as_it_comes_back() {
 }
 
 #[test]
+fn what_is_sent_once_more_is_reflected_once_more() {
+    let mut side = inside();
+    let again = |side: &mut Side, seq| {
+        let say = "<message type='groupchat' to='lunch@conference.a.example'>";
+        says(side, &format!("{say}<body>x</body></message>"));
+        let ChatRequest::Send { number, .. } = asks(side) else { panic!("sent") };
+        told(side, ChatDelivery::Sent { number, id: 1, seq, at_ms: 1, again: true })
+    };
+    assert_eq!(again(&mut side, 5), "");
+    assert!(words(&mut side).is_empty(), "it is on its way");
+    assert_eq!(again(&mut side, 3), "");
+    let (number, range) = asks_for_history(&mut side);
+    assert_eq!((range.from, range.count, range.backwards), (2, 1, false));
+    let shown = told(&mut side, history(number, &[(3, "x")]));
+    assert_eq!(bodies(&shown), ["x+"]);
+    let mut side = available();
+    says(&mut side, "<message to='bob@a.example'><body>x</body></message>");
+    let ChatRequest::Send { number, .. } = asks(&mut side) else { panic!("sent") };
+    told(&mut side, ChatDelivery::Sent { number, id: 1, seq: 1, at_ms: 1, again: true });
+    assert!(words(&mut side).is_empty(), "nobody reflects that");
+}
+
+#[test]
 fn whoever_leaves_is_told_so_and_is_shown_nothing_more_but_its_place_goes_on() {
     let mut side = inside();
     let leave = "<presence type='unavailable' to='lunch@conference.a.example/ann'/>";
     let shown = says(&mut side, leave);
-    assert!(shown.starts_with("<presence type='unavailable' from='lunch@conference.a.example/ann'"));
+    assert!(
+        shown.starts_with("<presence type='unavailable' from='lunch@conference.a.example/ann'")
+    );
     assert!(shown.contains("affiliation='member' role='none'") && shown.contains("code='110'"));
     assert!(is_at_rest(&mut side));
     assert_eq!(says(&mut side, leave), "", "it is not in it");
-    assert_eq!(told(&mut side, ChatDelivery::Message {
-        seq: 13,
-        message: said("bob", 5, Content::text("unseen")),
-    }), "");
+    assert_eq!(
+        told(
+            &mut side,
+            ChatDelivery::Message { seq: 13, message: said("bob", 5, Content::text("unseen")) }
+        ),
+        ""
+    );
     side.drain(now());
     assert_eq!(words(&mut side), [ChatRequest::Acknowledge { session: SESSION, upto: 13 }]);
     for gone in ["<presence type='unavailable'/>", "<presence><priority>-1</priority></presence>"] {
@@ -379,9 +417,8 @@ fn whoever_leaves_is_told_so_and_is_shown_nothing_more_but_its_place_goes_on() {
     says(&mut side, ENTER);
     assert!(says(&mut side, leave).contains("unavailable"));
     let (number, _) = asks_for_members(&mut side);
-    told(&mut side, members(number, &TWO, false));
-    let (number, _) = asks_for_history(&mut side);
-    assert_eq!(told(&mut side, history(number, &[(1, "x")])), "", "it has left meanwhile");
+    assert_eq!(told(&mut side, members(number, &TWO, false)), "", "it has left meanwhile");
+    assert!(words(&mut side).is_empty() && is_at_rest(&mut side));
 }
 
 #[test]

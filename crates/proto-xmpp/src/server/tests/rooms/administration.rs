@@ -175,16 +175,19 @@ fn a_list_that_is_too_long_is_refused() {
             role: GroupRole::Member,
             muted: false,
         };
-        shown = told(&mut side, ChatDelivery::Members(Box::new(MembersPage {
-            number,
-            group: address(ROOM),
-            version: 7,
-            title: "".into(),
-            closed: false,
-            total: 1_025,
-            from,
-            members: (from..1_025.min(from + 256)).map(one).collect(),
-        })));
+        shown = told(
+            &mut side,
+            ChatDelivery::Members(Box::new(MembersPage {
+                number,
+                group: address(ROOM),
+                version: 7,
+                title: "".into(),
+                closed: false,
+                total: 1_025,
+                from,
+                members: (from..1_025.min(from + 256)).map(one).collect(),
+            })),
+        );
     }
     assert!(shown.contains("policy-violation"), "{shown}");
 }
@@ -201,7 +204,8 @@ fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
     assert_eq!((asked, shown), (vec!["rename dinner".to_owned()], String::new()));
     let (_, shown) = done(&mut inside(), &subject, &[Some(ChatFault::Forbidden)]);
     assert!(shown.starts_with("<message type='error' id='q'") && shown.contains("forbidden"));
-    let two = x("<invite to='bob@a.example'><reason>hi</reason></invite><invite to='eve@a.example/x'/>");
+    let two =
+        x("<invite to='bob@a.example'><reason>hi</reason></invite><invite to='eve@a.example/x'/>");
     let (asked, shown) = done(&mut available(), &message("", &two), &[None]);
     assert_eq!(asked, ["add bob@a.example eve@a.example"]);
     assert_eq!(shown, "");
@@ -238,7 +242,9 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
     let (number, range) = asks_for_members(&mut side);
     assert_eq!(range.count, 1);
     let shown = told(&mut side, members(number, &TWO, true));
-    for (name, value) in [("roomname", "Lunch &amp; co"), ("moderatedroom", "1"), ("whois", "anyone")] {
+    for (name, value) in
+        [("roomname", "Lunch &amp; co"), ("moderatedroom", "1"), ("whois", "anyone")]
+    {
         let field = format!("var='muc#roomconfig_{name}'");
         let (_, rest) = shown.split_once(&field).expect("a field");
         let (value_of, _) = rest.split_once("</value>").expect("a value");

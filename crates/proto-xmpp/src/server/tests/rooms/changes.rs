@@ -5,10 +5,8 @@ use super::*;
 
 /// A change that somebody made, at the fifth place of the conversation.
 fn change(side: &mut Side, by: &str, verb: GroupVerb, members: &[&str], title: &str) -> String {
-    let member = |name: &&str| GroupMember {
-        address: address(name),
-        id: model::account::AccountId(1),
-    };
+    let member =
+        |name: &&str| GroupMember { address: address(name), id: model::account::AccountId(1) };
     let members = members.iter().map(member).collect();
     let change = GroupChange { verb, title: title.into(), members };
     comes(side, 13, said(by, 5, change.content()))
@@ -53,16 +51,37 @@ fn who_may_speak_is_read_from_the_group_and_shown() {
     assert!(shown[0].contains("/ann'") && shown[0].contains("role='visitor'"));
     assert!(shown[0].contains("<status code='110'/>"));
     let mut side = inside();
-    let shown = told(&mut side, ChatDelivery::Message {
-        seq: 13,
-        message: said("bob", 5, close().content()),
-    });
+    let shown = told(
+        &mut side,
+        ChatDelivery::Message { seq: 13, message: said("bob", 5, close().content()) },
+    );
     assert!(shown.contains("type='groupchat'") && shown.contains("<status code='104'/>"));
     let (number, _) = asks_for_members(&mut side);
     let shown = stanzas(&told(&mut side, members(number, &TWO, true)));
     assert!(shown[0].contains("role='moderator'") && shown[1].contains("role='visitor'"));
     let whoever_comes = comes(&mut side, 14, said("bob", 6, add("carol").content()));
     assert!(whoever_comes.contains("role='visitor'"), "it is closed");
+}
+
+#[test]
+fn what_waits_to_be_read_of_a_room_is_read_at_once() {
+    let mut side = inside();
+    let mute = |name: &str| GroupChange { verb: GroupVerb::Mute, ..add(name) };
+    for (place, change) in
+        [mute("ann"), mute("bob"), mute("carol"), close()].into_iter().enumerate()
+    {
+        comes(&mut side, 13 + place as u64, said("bob", 5 + place as u64, change.content()));
+    }
+    let is_list = |word: &ChatRequest| match word {
+        ChatRequest::Members { number, .. } => Some(*number),
+        _ => None,
+    };
+    let asked: Vec<_> = words(&mut side).iter().filter_map(is_list).collect();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(stanzas(&told(&mut side, members(asked[0], &TWO, true))).len(), 1, "ann alone");
+    let (number, _) = asks_for_members(&mut side);
+    assert_eq!(stanzas(&told(&mut side, members(number, &TWO, true))).len(), 2, "then all");
+    assert!(words(&mut side).is_empty());
 }
 
 fn close() -> GroupChange {
@@ -87,10 +106,12 @@ fn a_title_is_a_subject_of_whoever_gave_it() {
 fn whoever_goes_is_shown_to_go_and_oneself_is_out_of_the_room() {
     let mut side = inside();
     let shown = change(&mut side, "bob", GroupVerb::Remove, &["carol"], "");
-    assert!(shown.starts_with(
-        "<presence type='unavailable' from='lunch@conference.a.example/carol'"
-    ));
-    assert!(shown.contains("<actor nick='bob' jid='bob@a.example'/></item><status code='321'/></x>"));
+    assert!(
+        shown.starts_with("<presence type='unavailable' from='lunch@conference.a.example/carol'")
+    );
+    assert!(
+        shown.contains("<actor nick='bob' jid='bob@a.example'/></item><status code='321'/></x>")
+    );
     let next = comes(&mut side, 14, said("bob", 6, Content::text("next")));
     assert_eq!(bodies(&next), ["next"]);
     for (verb, by, named, expected) in [
@@ -104,7 +125,8 @@ fn whoever_goes_is_shown_to_go_and_oneself_is_out_of_the_room() {
         assert!(shown.contains(expected), "{verb:?}: {shown}");
         assert_eq!(comes(&mut side, 14, said("bob", 6, Content::text("unseen"))), "");
         side.take_words();
-        let said = "<message type='groupchat' to='lunch@conference.a.example'><body>x</body></message>";
+        let said =
+            "<message type='groupchat' to='lunch@conference.a.example'><body>x</body></message>";
         assert!(says(&mut side, said).contains("not-acceptable"));
         assert!(is_at_rest(&mut side));
     }
