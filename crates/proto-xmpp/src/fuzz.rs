@@ -146,12 +146,21 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 ChatDelivery::Archive(Box::new(page))
             }
         },
+        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+        other => whim_of_rooms(rng, other),
+    })
+}
+
+/// What it might say to a request for a room.
+fn whim_of_rooms(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery {
+    let failed = |number, why| ChatDelivery::Failed { number, why };
+    match request {
         ChatRequest::Members { number, range, .. } => match rng.below(4) {
-            0 => ChatDelivery::Failed { number: *number, why: ChatFault::NotMember },
+            0 => failed(*number, ChatFault::NotMember),
             _ => members(rng, *number, range.group.within("a.example")),
         },
         ChatRequest::History { number, range, .. } => match rng.below(4) {
-            0 => failed(*number),
+            0 => failed(*number, ChatFault::Busy),
             _ => {
                 let group = range.with.within("a.example");
                 let messages = vec![message("bob", "phone", group.as_str(), "&")];
@@ -163,8 +172,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
         },
         ChatRequest::Group { number, order, .. } => match rng.below(4) {
-            0 => ChatDelivery::Failed { number: *number, why: ChatFault::Unchanged },
-            1 => ChatDelivery::Failed { number: *number, why: ChatFault::Forbidden },
+            0 => failed(*number, ChatFault::Unchanged),
+            1 => failed(*number, ChatFault::Forbidden),
             _ => {
                 let group = order.group.as_ref().expect("named").within("a.example");
                 let (number, id, seq, at_ms, again) = (*number, 1, 1, 1, false);
@@ -178,9 +187,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             let page = ConversationsPage { number, upto, conversations, more };
             ChatDelivery::Conversations(Box::new(page))
         }
-        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
         other => unreachable!("a device of XMPP does not ask for it: {other:?}"),
-    })
+    }
 }
 
 fn member(name: &str) -> GroupMember {
