@@ -37,13 +37,7 @@ fn members_who_come_and_who_change_their_role_are_shown_as_they_are_now() {
 fn who_may_speak_is_read_from_the_group_and_shown() {
     let mut side = inside();
     assert_eq!(change(&mut side, "bob", GroupVerb::Mute, &["ann"], ""), "");
-    let (number, range) = loop {
-        match words(&mut side).pop().expect("asked") {
-            ChatRequest::Members { number, range, .. } => break (number, range),
-            ChatRequest::Acknowledge { .. } => {}
-            other => panic!("{other:?}"),
-        }
-    };
+    let (number, range) = asks_for_members(&mut side);
     assert_eq!(range.group.as_str(), ROOM);
     let muted = [TWO[0], ("ann", GroupRole::Member, true)];
     let shown = stanzas(&told(&mut side, members(number, &muted, false)));
