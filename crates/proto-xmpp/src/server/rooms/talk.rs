@@ -180,7 +180,8 @@ impl Session {
     ) -> bool {
         let room = &message.to;
         let kept = render::KeptStanza::of(message);
-        if !kept.says(message) {
+        // What happened to the group is shown by itself, and no part of what was said.
+        if message.content.is_reserved() || !kept.says(message) {
             return false;
         }
         out.extend_from_slice(b"<message xmlns='jabber:client'");
