@@ -199,7 +199,7 @@ impl Session {
                 ChatRequest::History { session, number, range: Box::new(range) }
             }
             RoomRequest::Conversations { before, count } => {
-                ChatRequest::Conversations { session, number, before, count }
+                ChatRequest::Conversations { session, number, before, count, groups: true }
             }
             RoomRequest::Order { group, verb, title, members } => {
                 let (group, client_id) = (Some(group.into()), self.made_up(now, out));

@@ -99,6 +99,17 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("Conversations", fields.set("before", it.before).set("count", it.count))
         }
         ClientFrame::Recall(it) => ("Recall", place(none, it)),
+        ClientFrame::Contacts(it) => {
+            let fields = none.set("number", it.number).set("after", it.after);
+            ("Contacts", fields.set("since", it.since).set("count", it.count))
+        }
+        ClientFrame::Contact(it) => {
+            let fields = none.set("number", it.number).set("contact", it.contact);
+            ("Contact", fields.set("verb", it.verb))
+        }
+        ClientFrame::Presence(it) => {
+            ("Presence", none.set("number", it.number).set("show", it.show))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -170,8 +181,35 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             let fields = fields.count("conversations", it.conversations.len());
             ("Conversations", fields.set("more", it.more))
         }
+        ServerFrame::Contacts(_)
+        | ServerFrame::Done(_)
+        | ServerFrame::Contact(_)
+        | ServerFrame::Presence(_) => of_people(&frame),
     };
     said(Decoded::new(kind, bytes, fields), payload)
+}
+
+/// A frame about people. What they call each other and say of themselves is not shown.
+fn of_people(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
+    let none = Fields::default();
+    match frame {
+        ServerFrame::Contacts(it) => {
+            let fields = none.set("number", it.number).count("contacts", it.contacts.len());
+            ("Contacts", fields.set("upto", it.upto).set("more", it.more))
+        }
+        ServerFrame::Done(number) => ("Done", none.set("number", *number)),
+        ServerFrame::Contact(it) => {
+            let contact = &it.contact;
+            let fields = none.set("contact", contact.address).set("sees", contact.sees);
+            let fields = fields.set("seen", contact.seen).set_if("blocked", contact.blocked);
+            ("Contact", fields.set("said", it.said))
+        }
+        ServerFrame::Presence(it) => {
+            let fields = none.set("from", it.from).set_text("device", it.device);
+            ("Presence", fields.set("show", it.show))
+        }
+        _ => ("unknown", none),
+    }
 }
 
 /// With what is said, as its payload.
