@@ -23,7 +23,6 @@ pub mod logic;
 pub mod mailbox;
 pub mod network;
 pub mod shard;
-pub mod tap;
 pub mod transport;
 #[cfg(test)]
 mod wires;
@@ -31,7 +30,7 @@ mod wires;
 pub use detail::{Detail, Reached};
 pub use executor::Executor;
 pub use logic::dialler::{CallFault, Dialler, NamedCall};
+pub use logic::tap::{TapNotes, Tapped};
 pub use logic::{ConnectionOrigin, Dial, DialAddress, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
-pub use tap::{TapNotes, Tapped};
 pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

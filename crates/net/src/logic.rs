@@ -3,10 +3,10 @@
 pub mod dialler;
 #[cfg(test)]
 pub(crate) mod mute;
+pub mod tap;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
-use crate::tap::{TapNotes, Tapped};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::Counters;
@@ -16,6 +16,7 @@ use model::machine::Machine;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use tap::{TapNotes, Tapped};
 
 type Up<H> = <<H as ShardLogic>::Machine as Machine>::Up;
 type Down<H> = <<H as ShardLogic>::Machine as Machine>::Down;

@@ -7,8 +7,9 @@
 //! [`frame`] finds where a frame ends, [`client_frame`] and [`server_frame`] read and write what is
 //! in it, [`content`] has what both have in common, [`group`] what is about groups,
 //! [`conversation`] and [`conversations`] what an account knows of its conversations, [`contact`]
-//! and [`presence`] what is about people, and [`protobuf`] is as much of the encoding of Protocol Buffers as the schema needs. What is read
-//! borrows from the bytes. Sizes are known before the first byte is written.
+//! and [`presence`] what is about people, and [`protobuf`] is as much of the encoding of Protocol
+//! Buffers as the schema needs. What is read borrows from the bytes. Sizes are known before the
+//! first byte is written.
 
 pub mod client_frame;
 pub mod contact;

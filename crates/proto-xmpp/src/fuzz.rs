@@ -136,8 +136,17 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
             _ => return None,
         },
+        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+        other => whim_of_what_was_said(rng, other),
+    })
+}
+
+/// What it might say to a request for an archive or a room.
+fn whim_of_what_was_said(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery {
+    let failed = |number, why| ChatDelivery::Failed { number, why };
+    match request {
         ChatRequest::Archive { number, range, .. } => match rng.below(4) {
-            0 => failed(*number),
+            0 => failed(*number, ChatFault::Busy),
             goes_on => {
                 let messages = ["<x>", ""].map(|text| message("bob", "x", "ann", text)).to_vec();
                 let goes_on = (goes_on == 1).then(|| ArchiveId::of(&messages[0]));
@@ -146,15 +155,6 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 ChatDelivery::Archive(Box::new(page))
             }
         },
-        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
-        other => whim_of_rooms(rng, other),
-    })
-}
-
-/// What it might say to a request for a room.
-fn whim_of_rooms(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery {
-    let failed = |number, why| ChatDelivery::Failed { number, why };
-    match request {
         ChatRequest::Members { number, range, .. } => match rng.below(4) {
             0 => failed(*number, ChatFault::NotMember),
             _ => members(rng, *number, range.group.within("a.example")),

@@ -8,7 +8,6 @@
 //! stopped. No rule of messaging lives here.
 
 pub mod access;
-mod backlog;
 pub mod bridge;
 pub mod clock;
 pub mod config;

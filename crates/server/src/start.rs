@@ -15,7 +15,7 @@ mod presence_setup;
 mod server_outside;
 mod services;
 mod shown_config;
-mod storage;
+pub(crate) mod storage;
 mod stream;
 mod supervisor;
 mod sys;

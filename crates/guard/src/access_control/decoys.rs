@@ -97,7 +97,7 @@ impl KeyKinds {
     pub(crate) fn draw(&self, others: &KeyKinds, hash: ScramHash, drawn: u64) -> Option<KeyKind> {
         let all = || self.0.iter().chain(&others.0).filter(|(kind, _)| kind.hash == hash);
         let total: u64 = all().map(|(_, count)| u64::from(*count)).sum();
-        let mut place = (u128::from(drawn) * u128::from(total) >> 64) as u64;
+        let mut place = ((u128::from(drawn) * u128::from(total)) >> 64) as u64;
         for (kind, count) in all() {
             match place.checked_sub(u64::from(*count)) {
                 Some(behind) => place = behind,

@@ -275,7 +275,7 @@ mod tests {
         let is_of_these = |told: &&String| told.ends_with(",i=4096") && told.len() == 48 + 7;
         let changed = before.iter().zip(&after).filter(|(was, is)| was != is);
         let changed: Vec<_> = changed.map(|(_, is)| is).collect();
-        assert!(changed.iter().all(|told| is_of_these(told)), "{changed:?}");
+        assert!(changed.iter().all(is_of_these), "{changed:?}");
         assert!((16..60).contains(&changed.len()), "about two of three: {}", changed.len());
     }
 

@@ -28,9 +28,9 @@ section! {
         extra_bytes_max: u32 = 64 * 1024, whole(0..=EXTRA, "bytes");
         /// Messages in one answer: of an inbox, or of a conversation. A longer wish is cut.
         page_messages_max: u16 = 128, whole(1..=PAGE, "messages");
-        /// Entries of an inbox that are looked through for one page of an archive. With more between
-        /// two messages that are wanted, the page ends there, and says where the next goes on; an id
-        /// that is not among so many is unknown.
+        /// Entries of an inbox that are looked through for one page of an archive. With more
+        /// between two messages that are wanted, the page ends there, and says where the next goes
+        /// on; an id that is not among so many is unknown.
         archive_entries_max: u32 = 8_192, whole(256..=1 << 20, "entries");
         /// Requests of one device that are not answered. With one more it is read no further until
         /// an answer goes out.

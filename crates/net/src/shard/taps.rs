@@ -4,7 +4,7 @@
 
 use super::{Shard, ShardMessageOf};
 use crate::logic::ShardLogic;
-use crate::tap::{TapNotes, Tapped};
+use crate::logic::tap::{TapNotes, Tapped};
 use crate::transport::Net;
 use base::slab::Key;
 use model::machine::Machine;

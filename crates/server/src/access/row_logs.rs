@@ -4,7 +4,7 @@
 //! at the latest after the time it is given and when all is over; an answer that comes later is
 //! thrown away.
 
-use crate::backlog::ANSWER;
+use crate::start::storage::backlog::ANSWER;
 use base::hash::HashKey;
 use model::id::NodeId;
 use model::ports::log::{Call, Completion, Done, Read, Row, RowHome, StoreError, Table, Ticket};

@@ -2,12 +2,13 @@
 
 use super::shown_config::ShownConfig;
 use super::storage::Storage;
+use super::storage::backlog;
 use super::{ServerOutside, StartError};
 use crate::access::Entrance;
+use crate::clock;
 use crate::config::{self, Config};
 use crate::switchboard::Switchboard;
 use crate::trace::{TraceDesk, TraceTally};
-use crate::{backlog, clock};
 use admin::Feed;
 use base::hash::HashKey;
 use model::ports::presence_queries::PresenceQueries;

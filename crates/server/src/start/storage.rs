@@ -4,14 +4,16 @@
 //! start the logs. It has none of their rules. Invariant: nothing is answered to anybody before all
 //! of it is done.
 
+pub(crate) mod backlog;
+
 use super::{StartError, failed, folder, random};
 use crate::access::Entrance;
-use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
 use crate::shard_logic::{AnyService, Mail, running};
 use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
+use backlog::{HookBacklog, READER};
 use base::hash::HashKey;
 use base::time::Now;
 use model::id::{NodeId, ShardId};

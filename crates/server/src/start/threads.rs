@@ -57,7 +57,6 @@ pub(super) fn spawn(
 }
 
 /// These shards have let everybody go: their services say what they still have to say to the log.
-#[expect(clippy::vec_box, reason = "threads hand each other shards in their boxes")]
 fn wind_up(
     mut shards: Vec<Box<ServerShard>>,
     boxes: &Mailboxes<ServerOutside>,

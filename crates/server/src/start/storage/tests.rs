@@ -1,8 +1,8 @@
 //! Reports for a webhook in a real data folder, over restarts: what the cursor says and where the
 //! messages begin is what a courier counts losses by.
 
+use super::backlog;
 use super::*;
-use crate::backlog;
 use model::id::ProductKey;
 use model::ports::backlog::Backlog;
 use model::ports::log::Append;

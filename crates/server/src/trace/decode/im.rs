@@ -7,7 +7,7 @@ use model::ports::trace::TraceDirection;
 use proto_im::codec::WireFault;
 use proto_im::codec::client_frame::ClientFrame;
 use proto_im::codec::content::ContentFields;
-use proto_im::codec::conversation::{ChangeFields, PlaceFields};
+use proto_im::codec::conversation::{ChangeFields, EventFields, PlaceFields};
 use proto_im::codec::frame::{PREFACE, split};
 use proto_im::codec::server_frame::{EndFields, ServerFrame};
 
@@ -161,17 +161,7 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             let fields = fields.set_text("title", it.title).set("total", it.total);
             ("Members", fields.count("members", it.members.len()))
         }
-        ServerFrame::Event(it) => {
-            let fields = none.set("place", it.seq).set("with", it.with);
-            let fields = fields.set_some("read", Some(it.read).filter(|&upto| upto != 0));
-            let peer_read = Some(it.peer_read).filter(|&upto| upto != 0);
-            let fields = fields.set_some("peer_read", peer_read);
-            let fields = match it.change {
-                Some(it) => change(fields, it),
-                None => fields,
-            };
-            ("Event", fields)
-        }
+        ServerFrame::Event(it) => ("Event", event(none, it)),
         ServerFrame::MarkedRead(it) => {
             ("MarkedRead", none.set("number", it.number).set("upto", it.upto))
         }
@@ -187,6 +177,17 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
         | ServerFrame::Presence(_) => of_people(&frame),
     };
     said(Decoded::new(kind, bytes, fields), payload)
+}
+
+fn event(fields: Fields, it: EventFields<'_>) -> Fields {
+    let fields = fields.set("place", it.seq).set("with", it.with);
+    let fields = fields.set_some("read", Some(it.read).filter(|&upto| upto != 0));
+    let peer_read = Some(it.peer_read).filter(|&upto| upto != 0);
+    let fields = fields.set_some("peer_read", peer_read);
+    match it.change {
+        Some(it) => change(fields, it),
+        None => fields,
+    }
 }
 
 /// A frame about people. What they call each other and say of themselves is not shown.

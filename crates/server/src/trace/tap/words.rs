@@ -20,10 +20,13 @@ use std::sync::Arc;
 /// Messages that may be on their way to connections of a shard within a turn. More are left out.
 const ON_WAY_MAX: usize = 4_096;
 
+/// A message that was handed to a connection, and the terms of it.
+type Handed = (Arc<Publication>, Vec<TraceField>);
+
 /// Messages that were handed to connections in this turn.
 #[derive(Default)]
 pub(super) struct OnWay {
-    to: HashMap<ConnRef, Vec<(Arc<Publication>, Vec<TraceField>)>>,
+    to: HashMap<ConnRef, Vec<Handed>>,
     count: usize,
 }
 
@@ -60,14 +63,14 @@ impl TraceTap {
                 let (within_user, peer) = (true, Some(login.peer));
                 self.is(at, TraceIdentity { client, within_user, user, peer }, false);
             }
-            Request::Topics(SessionRequest::Publish { id, again, message, .. }) => {
-                if self.wants_topic(message.topic()) {
-                    let mut fields = terms(message.qos as u8, message.retain, *again);
-                    if *id != 0 {
-                        fields.push(("packet_id", (*id).into()));
-                    }
-                    self.message(at, "published", (message.clone(), fields), (subject, services));
+            Request::Topics(SessionRequest::Publish { id, again, message, .. })
+                if self.wants_topic(message.topic()) =>
+            {
+                let mut fields = terms(message.qos as u8, message.retain, *again);
+                if *id != 0 {
+                    fields.push(("packet_id", (*id).into()));
                 }
+                self.message(at, "published", (message.clone(), fields), (subject, services));
             }
             Request::Topics(SessionRequest::Dropped { count, why, .. }) => {
                 let fields = || vec![("reason", why.name().into()), ("count", (*count).into())];

@@ -51,7 +51,7 @@ fn follower(
     payload: PayloadShown,
 ) -> (Follower, Arc<ActiveTrace>, mpsc::Receiver<TraceTold>) {
     let (trace, _) = active(1, scope(), limits);
-    let (tell, told) = mpsc::channel();
+    let (tell, told) = mpsc::sync_channel(4_096);
     let sink = Box::new(move |what| tell.send(what).is_ok());
     let tally = Arc::<TraceTally>::default();
     (Follower::new(trace.clone(), payload, sink, tally), trace, told)
