@@ -39,7 +39,7 @@ impl Device {
             with: with.clone().map(Into::into),
             after: ids(after),
             before: ids(before),
-            named: ids(named.filter(|_| self.has.len() % 3 == 0)),
+            named: ids(named.filter(|_| self.has.len().is_multiple_of(3))),
             since_ms: since.map_or(0, |it| it.at_ms),
             until_ms: until.map_or(u64::MAX, |it| it.at_ms),
             backwards: rng.one_in(2),
@@ -155,7 +155,7 @@ impl World {
             while both.last().is_some_and(|last| last.content.kind == Content::RECALLED) {
                 both.pop();
             }
-            let backwards = n % 2 == 0;
+            let backwards = n.is_multiple_of(2);
             let with_other = self.whole_archive(at, Some(&other), backwards);
             assert_eq!(ids(&with_other), ids(&both), "{account} with {other}");
         }
