@@ -1,6 +1,6 @@
 /**
- * Requests that are answered to whoever asked: parts of conversations, orders to groups, lists of
- * their members, lists of conversations and what is changed in them.
+ * Requests that are answered to whoever asked: parts of conversations, orders to groups and about
+ * contacts, lists of members, lists of conversations and what is changed in them.
  *
  * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
  * none.
@@ -53,12 +53,12 @@ function resultOf(asked, frame, account) {
                 messages.reverse();
             return { do: "history", ask, result: { messages, hasMore: frame.fields.more } };
         }
-        case "done":
-            return { do: "done", ask, result: undefined };
         case "changed": {
             const { group, id, seq, at_ms } = frame.fields;
             return { do: "changed", ask, result: { group, id, seq: exact(seq), at: exact(at_ms) } };
         }
+        case "done":
+            return { do: "done", ask, result: undefined };
         case "members": {
             const { group, title, version, total, from, closed: isClosed } = frame.fields;
             const members = frame.fields.members.map(memberOf);

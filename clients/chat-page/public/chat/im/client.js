@@ -4,6 +4,7 @@
  */
 import { changesOf } from "./conversation.js";
 import { listRequest, readRequest, recallRequest, setRequest, } from "./conversation-requests.js";
+import { STATUS_BYTES_MAX } from "./contact.js";
 import { SUBPROTOCOL } from "./frames.js";
 import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
@@ -14,7 +15,6 @@ import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
 import { ImError } from "./words.js";
-import { STATUS_BYTES_MAX } from "./contact.js";
 /** One device of an account. */
 export class Client {
     account;
@@ -46,7 +46,6 @@ export class Client {
         const settings = {
             account: options.account,
             device: this.device,
-            people: options.people ?? false,
             silenceS: options.silenceS ?? 50,
             methods: loginMethods(options),
             renewsToken: typeof options.token === "function",
@@ -55,6 +54,7 @@ export class Client {
                 bytesMax: options.queueBytesMax ?? 1 << 20,
             },
             listMax: options.listMax ?? 0,
+            people: options.people ?? false,
             random: options.random ?? Math.random,
         };
         this.#machine = new Machine(settings, this.#shelf.remembered());
@@ -62,21 +62,6 @@ export class Client {
     /** How far it is. */
     get state() {
         return this.#machine.state;
-    }
-    /**
-     * Whom the account knows, by their addresses, with the option `people`. Read when the client
-     * comes in, and kept right while it is connected. The same array until something changes.
-     */
-    get contacts() {
-        return this.#machine.people.contacts;
-    }
-    /** All of the contacts have been read since the client came in. */
-    get areContactsWhole() {
-        return this.#machine.people.isWhole;
-    }
-    /** How somebody is there, on each device on which it is. Nobody is while one is not connected. */
-    presence(address) {
-        return this.#machine.people.presence(address);
     }
     /** What was said and is not stored yet, oldest first. */
     get queue() {
@@ -100,6 +85,21 @@ export class Client {
      */
     look(peer) {
         this.#work((machine, now) => machine.look(now, peer));
+    }
+    /**
+     * Whom the account knows, by their addresses, with the option `people`. Read when the client
+     * comes in, and kept right while it is connected. The same array until something changes.
+     */
+    get contacts() {
+        return this.#machine.people.contacts;
+    }
+    /** All of the contacts have been read since the client came in. */
+    get areContactsWhole() {
+        return this.#machine.people.isWhole;
+    }
+    /** How somebody is there, on each device on which it is. Nobody is while one is not connected. */
+    presence(address) {
+        return this.#machine.people.presence(address);
     }
     /** Calls `handler` at each event of this name, until what it gives back is called. */
     on(name, handler) {
@@ -309,18 +309,18 @@ export class Client {
             case "state":
                 this.#settleConnects(action.state);
                 return this.#emit("state", action.state);
-            case "contacts":
-                return this.#emit("contacts", this.contacts);
-            case "contact":
-                return this.#emit("contact", action.change);
-            case "presence":
-                return this.#emit("presence", action.presence);
             case "message":
                 return this.#emit("message", action.message);
             case "event":
                 return this.#emit("event", action.event);
             case "list":
                 return this.#emit("list", this.list);
+            case "contacts":
+                return this.#emit("contacts", this.contacts);
+            case "contact":
+                return this.#emit("contact", action.change);
+            case "presence":
+                return this.#emit("presence", action.presence);
             case "sent":
                 this.#sends.get(action.sent.clientId)?.resolve(action.sent);
                 this.#sends.delete(action.sent.clientId);

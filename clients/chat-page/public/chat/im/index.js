@@ -2,8 +2,8 @@
 export { Client } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
 export { clientId } from "./given.js";
+export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
 export { isGroup } from "./group.js";
 export { RECALLED } from "./message.js";
 export { MemoryStorage } from "./storage.js";
 export { ImError, OWN_WORDS } from "./words.js";
-export { areFriends, STATUS_BYTES_MAX } from "./contact.js";

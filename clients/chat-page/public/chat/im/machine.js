@@ -17,6 +17,7 @@ import { Backoff } from "./backoff.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
 import { listRequest } from "./conversation-requests.js";
+import { contactVerbNumber } from "./contact.js";
 import { Follower } from "./follower.js";
 import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX, } from "./frames.js";
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
@@ -24,15 +25,11 @@ import { placedAll, placedEvent, placedMessage } from "./inbox.js";
 import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
+import { People } from "./people.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
-import { contactVerbNumber } from "./contact.js";
-import { People } from "./people.js";
 /** Time for the connection and the login, milliseconds. */
 const CONNECT_MS = 20_000;
-/** Numbers of what is asked of contacts, and said of presence: no other request has them. */
-const CONTACTS_NUMBER = 0xffff_fffd;
-const PRESENCE_NUMBER = 0xffff_fffc;
 /** Requests under way at once, if the server allows as many. */
 const WINDOW_MAX = 64;
 /** Own messages whose place in the inbox may still be pulled. */
@@ -40,24 +37,25 @@ const OWN_TOLD_MAX = 1_024;
 /** Numbers of the pulls, and of what the list asks: no other request has them. */
 const PULL_NUMBER = 0xffff_ffff;
 const LIST_NUMBER = 0xffff_fffe;
+/** Numbers of what is asked of contacts, and said of presence: likewise. */
+const CONTACTS_NUMBER = 0xffff_fffd;
+const PRESENCE_NUMBER = 0xffff_fffc;
 /** The machine. */
 export class Machine {
     settings;
     outbox;
     /** The account's conversations, kept right while it is connected. */
     list;
+    /** The account's contacts and who is there, kept right while it is connected. */
+    people;
     #backoff;
     #actions = [];
     #asked = new Asks();
     /** Client ids of own messages that were told when they were stored. */
     #ownTold = new Set();
-    /** The account's contacts and who is there, kept right while it is connected. */
-    people;
     #state = { name: "idle" };
     #phase = "idle";
     #link = 0;
-    /** The contacts as they were told last. */
-    #toldContacts;
     #deframer = new Deframer(SERVER_FRAME_BYTES_MAX);
     #keepalive = new Keepalive();
     /** When the connection must stand, or the next one is opened. */
@@ -72,15 +70,17 @@ export class Machine {
     #number = 0;
     /** The list as it was told last. */
     #toldList;
+    /** The contacts as they were told last. */
+    #toldContacts;
     constructor(settings, remembered) {
         this.settings = settings;
         this.outbox = new Outbox(settings.queue, remembered.queue);
         this.list = new ConversationList(settings.listMax);
         this.#toldList = this.list.all;
-        this.#backoff = new Backoff(settings.random);
-        this.#last = remembered.last;
         this.people = new People(settings.people);
         this.#toldContacts = this.people.contacts;
+        this.#backoff = new Backoff(settings.random);
+        this.#last = remembered.last;
     }
     get state() {
         return this.#state;
@@ -91,14 +91,11 @@ export class Machine {
     }
     /** When {@link wake} is to be called, if nothing happens before. */
     get wakeAt() {
-        return Math.min(this.#wakeAt, this.people.wakeAt);
-    }
-    get #wakeAt() {
         const session = this.#session;
         if (session === undefined)
             return this.#due;
         const inside = Math.min(session.follower.wakeAt, this.outbox.wakeAt, this.list.wakeAt);
-        return Math.min(inside, this.#keepalive.wakeAt);
+        return Math.min(inside, this.people.wakeAt, this.#keepalive.wakeAt);
     }
     // ---- orders
     connect(now) {
@@ -144,20 +141,6 @@ export class Machine {
         const backwards = after === undefined;
         this.#ask(now, clientFrame("history", { number, with: peer, from, backwards, count }));
     }
-    /** Wants something of a contact; answered under this number. */
-    contact(now, ask, order) {
-        const number = this.#asks({ do: "done", ask });
-        if (number === undefined)
-            return;
-        const { contact, name, groups, greeting } = order;
-        const fields = { contact, verb: contactVerbNumber(order.verb), name, greeting };
-        this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
-    }
-    /** Is there so, now and after each time that it comes in. */
-    present(now, own) {
-        this.people.says(own);
-        this.#pump(now);
-    }
     /** Makes a group, or changes one; answered under this number. */
     order(now, ask, order) {
         const number = this.#asks({ do: "changed", ask });
@@ -184,6 +167,20 @@ export class Machine {
         const number = this.#asks({ do: request.answer, ask });
         if (number !== undefined)
             this.#ask(now, request.frame(number));
+    }
+    /** Wants something of a contact; answered under this number. */
+    contact(now, ask, order) {
+        const number = this.#asks({ do: "done", ask });
+        if (number === undefined)
+            return;
+        const { contact, name, groups, greeting } = order;
+        const fields = { contact, verb: contactVerbNumber(order.verb), name, greeting };
+        this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
+    }
+    /** Is there so, now and after each time that it comes in. */
+    present(now, own) {
+        this.people.says(own);
+        this.#pump(now);
     }
     /** The number of a request that is to be answered; `undefined`: nobody is there to answer it. */
     #asks(asked) {
@@ -282,11 +279,6 @@ export class Machine {
             }
             case "failed":
                 return this.#failed(now, frame.fields);
-            case "contacts":
-            case "contact":
-            case "presence":
-            case "done":
-                return this.#takeOfPeople(frame, account);
             case "message": {
                 const { place, entry } = placedMessage(frame.fields, account);
                 return this.#tell(follower.comes(now, place, entry));
@@ -314,6 +306,11 @@ export class Machine {
             case "marked_read":
             case "set":
                 return this.#answered(frame, account);
+            case "contacts":
+            case "contact":
+            case "presence":
+            case "done":
+                return this.#takeOfPeople(frame, account);
             case "pong":
                 return;
             default:
@@ -324,6 +321,22 @@ export class Machine {
         const answer = this.#asked.answered(frame, account);
         if (answer !== undefined)
             this.#act(answer);
+    }
+    #takeOfPeople(frame, account) {
+        switch (frame.kind) {
+            case "contacts":
+                return frame.fields.number === CONTACTS_NUMBER ? this.people.page(frame.fields) : undefined;
+            case "contact": {
+                const change = this.people.changed(frame.fields);
+                return change && this.#act({ do: "contact", change });
+            }
+            case "presence":
+                return this.#act({ do: "presence", presence: this.people.told(frame.fields) });
+            case "done":
+                if (frame.fields.number === PRESENCE_NUMBER)
+                    return this.people.isThere();
+                return this.#answered(frame, account);
+        }
     }
     #takeInLogin(now, frame) {
         switch (frame.kind) {
@@ -351,65 +364,14 @@ export class Machine {
         const domain = account.slice(account.indexOf("@") + 1);
         const follower = new Follower(last, cursor, head);
         this.list.online(isSame);
+        this.people.online();
         this.#session = { account, domain, follower, since: now, limits: fields };
         this.#phase = "online";
         this.#due = Infinity;
         this.#keepalive.begin(now, fields.silence_s * 1_000);
         this.#keepLast();
-        this.people.online();
         this.#tellState({ name: "online", account, isInStep: follower.isInStep });
         this.#refuseLarge(this.outbox.queued);
-    }
-    // ---- people
-    #takeOfPeople(frame, account) {
-        switch (frame.kind) {
-            case "contacts":
-                if (frame.fields.number === CONTACTS_NUMBER)
-                    this.people.page(frame.fields);
-                return;
-            case "contact": {
-                const change = this.people.changed(frame.fields);
-                return change && this.#act({ do: "contact", change });
-            }
-            case "presence":
-                return this.#act({ do: "presence", presence: this.people.told(frame.fields) });
-            case "done": {
-                if (frame.fields.number === PRESENCE_NUMBER)
-                    return this.people.isThere();
-                const answer = this.#asked.answered(frame, account);
-                return answer && this.#act(answer);
-            }
-        }
-    }
-    /** Whether it was about people that the server did not do what was asked. */
-    #failedOfPeople(now, number, asksAgain) {
-        if (number === CONTACTS_NUMBER)
-            this.people.failed(now, "contacts", asksAgain);
-        else if (number === PRESENCE_NUMBER)
-            this.people.failed(now, "presence", asksAgain);
-        else
-            return false;
-        return true;
-    }
-    /** Asks for what is wanted of people, and tells that the contacts have changed. */
-    #keepPeople(now) {
-        let order = this.people.order(now);
-        for (; order !== undefined; order = this.people.order(now)) {
-            if (order.order === "presence") {
-                const { show, status } = order;
-                this.#ask(now, clientFrame("presence", { number: PRESENCE_NUMBER, show, status }));
-            }
-            else {
-                const { after, since, count } = order;
-                const fields = { number: CONTACTS_NUMBER, after, since, count };
-                this.#ask(now, clientFrame("contacts", fields));
-            }
-        }
-        const { contacts } = this.people;
-        if (contacts === this.#toldContacts)
-            return;
-        this.#toldContacts = contacts;
-        this.#act({ do: "contacts" });
     }
     /** Gives up what is larger than this server allows: a frame of it would end the connection. */
     #refuseLarge(messages) {
@@ -445,14 +407,18 @@ export class Machine {
     }
     #failed(now, fields) {
         const { error, asksAgain } = faultOf(fields.fault, fields.word);
-        if (this.#failedOfPeople(now, fields.number, asksAgain))
-            return;
         const told = this.#asked.refused(fields.number, error);
         if (fields.number === PULL_NUMBER) {
             this.#session?.follower.pullFailed(now);
         }
         else if (fields.number === LIST_NUMBER) {
             this.list.failed(now, asksAgain);
+        }
+        else if (fields.number === CONTACTS_NUMBER) {
+            this.people.failed(now, "contacts", asksAgain);
+        }
+        else if (fields.number === PRESENCE_NUMBER) {
+            this.people.failed(now, "presence", asksAgain);
         }
         else if (told !== undefined) {
             this.#act(told);
@@ -534,14 +500,16 @@ export class Machine {
             }
         }
         this.#keepList(now, Math.max(1, limits.page_messages_max));
-        const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - this.#asked.size - 2));
+        this.#keepPeople(now);
+        // Besides: a pull, what is asked for the list, and what is of people.
+        const beside = this.#asked.size + (this.people.isKept ? 4 : 2);
+        const window = Math.max(1, Math.min(WINDOW_MAX, limits.requests_max - beside));
         for (const queued of this.outbox.due(now, domain, window)) {
             const number = this.#takeNumber();
             this.outbox.sent(number, queued);
             const [client_id, content] = [unhex(queued.clientId), contentFields(queued)];
             this.#ask(now, clientFrame("send", { number, to: queued.to, client_id, content }));
         }
-        this.#keepPeople(now);
         const { isInStep } = follower;
         const told = this.#state.name === "online" && this.#state.isInStep;
         if (told !== isInStep)
@@ -557,6 +525,26 @@ export class Machine {
             return;
         this.#toldList = all;
         this.#act({ do: "list" });
+    }
+    /** Asks for what is wanted of people, and tells that the contacts have changed. */
+    #keepPeople(now) {
+        let order = this.people.order(now);
+        for (; order !== undefined; order = this.people.order(now)) {
+            if (order.order === "presence") {
+                const { show, status } = order;
+                this.#ask(now, clientFrame("presence", { number: PRESENCE_NUMBER, show, status }));
+            }
+            else {
+                const { after, since, count } = order;
+                const fields = { number: CONTACTS_NUMBER, after, since, count };
+                this.#ask(now, clientFrame("contacts", fields));
+            }
+        }
+        const { contacts } = this.people;
+        if (contacts === this.#toldContacts)
+            return;
+        this.#toldContacts = contacts;
+        this.#act({ do: "contacts" });
     }
     // ---- the connection
     #open(now) {
