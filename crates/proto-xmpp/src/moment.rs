@@ -9,7 +9,7 @@
 
 /// A time, between two milliseconds or at one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TimeBound {
+pub struct DateTime {
     /// Unix milliseconds, the rest left away.
     pub floor_ms: u64,
     /// The same, if it is not between two; else the next.
@@ -17,7 +17,7 @@ pub struct TimeBound {
 }
 
 /// Reads one; `None`: it is none.
-pub fn moment(text: &str) -> Option<TimeBound> {
+pub fn moment(text: &str) -> Option<DateTime> {
     let (date, time) = text.split_once('T')?;
     let mut parts = date.split('-');
     let year = digits(parts.next()?, 4)?;
@@ -39,7 +39,7 @@ pub fn moment(text: &str) -> Option<TimeBound> {
     let (fraction_ms, is_between) = fraction.map_or(Some((0, false)), thousandths)?;
     let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - zone_s(zone)?;
     let ms = (seconds * 1_000 + fraction_ms).max(0) as u64;
-    Some(TimeBound { floor_ms: ms, ceil_ms: ms + u64::from(is_between && seconds >= 0) })
+    Some(DateTime { floor_ms: ms, ceil_ms: ms + u64::from(is_between && seconds >= 0) })
 }
 
 /// A number of exactly so many digits.
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn times_are_read_as_they_are_written() {
         for ms in [0, 7, 1_700_000_000_007, 951_782_400_000, 253_402_300_799_999] {
-            let both = TimeBound { floor_ms: ms, ceil_ms: ms };
+            let both = DateTime { floor_ms: ms, ceil_ms: ms };
             assert_eq!(moment(&timestamp(ms)), Some(both), "{}", timestamp(ms));
         }
         let of = |text: &str| moment(text).map(|it| (it.floor_ms, it.ceil_ms));
