@@ -186,13 +186,18 @@ impl InboxArchive {
     fn sees_bound(&mut self, page: &Page, bound: Bound, finding: Finding) -> Result<(), ChatFault> {
         // Whichever part it was looked for in, it may be there.
         if let Some(id) = bound.id()
-            && let Some((place, pointer)) = self.place_of(id, page)
+            && let Some((place, pointer, is_of_two)) = self.place_of(id, page)
         {
             self.bound_is(bound, place);
-            if matches!(bound, Bound::Named(_)) {
-                self.found.push((place, id, pointer));
-            }
-            return Ok(());
+            return match bound {
+                // A page may have ended at a group's, but none is in the archive.
+                Bound::Named(_) if !is_of_two => Err(ChatFault::UnknownMessage),
+                Bound::Named(_) => {
+                    self.found.push((place, id, pointer));
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
         }
         match (finding, bound.id()) {
             (Finding::By(mut search, turn), id) => {
@@ -225,12 +230,12 @@ impl InboxArchive {
         Ok(())
     }
 
-    /// Where a page has the message with this id.
-    fn place_of(&self, id: ArchiveId, page: &Page) -> Option<(Seq, Pointer)> {
+    /// Where a page has the message with this id, and whether two have it.
+    fn place_of(&self, id: ArchiveId, page: &Page) -> Option<(Seq, Pointer, bool)> {
         let all = page.messages.iter().filter(|placed| placed.message.id == id.number);
         let mut all = all.filter_map(|placed| Some((placed.seq, self.id_of(placed)?)));
-        let (place, (_, pointer, _)) = all.find(|(_, (other, ..))| *other == id)?;
-        Some((place, pointer))
+        let (place, (_, pointer, is_of_two)) = all.find(|(_, (other, ..))| *other == id)?;
+        Some((place, pointer, is_of_two))
     }
 
     /// The message that an entry refers to, if it does; and whether two have it.

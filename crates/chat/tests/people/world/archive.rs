@@ -39,7 +39,7 @@ impl Device {
             with: with.clone().map(Into::into),
             after: ids(after),
             before: ids(before),
-            named: ids(named.filter(|_| self.has.len().is_multiple_of(3))),
+            named: ids(named.filter(|it| !it.to.is_group() && it.seq.is_multiple_of(3))),
             since_ms: since.map_or(0, |it| it.at_ms),
             until_ms: until.map_or(u64::MAX, |it| it.at_ms),
             backwards: rng.one_in(2),

@@ -255,6 +255,18 @@ fn an_id_that_is_not_there_is_unknown_after_so_many_entries() {
 }
 
 #[test]
+fn a_group_s_message_leads_on_and_is_not_given() {
+    let mut rng = Prng::new(6);
+    let inbox = Inbox::at_random(&mut rng, 200);
+    let of_group = inbox.messages.iter().find(|(_, _, it)| it.to.is_group());
+    let id = ArchiveId::of(&of_group.expect("there is one").2);
+    let after = ArchiveRange { after: vec![id], ..whole(false, 5) };
+    assert!(inbox.page(&after, 8_192).0.is_ok());
+    let named = ArchiveRange { named: vec![id], ..whole(false, 5) };
+    assert_eq!(inbox.page(&named, 8_192).0, Err(ChatFault::UnknownMessage));
+}
+
+#[test]
 fn a_clock_that_went_back_hides_no_id() {
     let mut rng = Prng::new(5);
     let mut inbox = Inbox::at_random(&mut rng, 4_000);
