@@ -41,6 +41,8 @@ pub(crate) struct Fetching {
 #[derive(Default)]
 struct Part {
     page: Option<Page>,
+    /// The last place at which one is missing.
+    gap_ends: Seq,
     /// What is left of messages that are not there.
     recalled: Vec<Arc<ChatMessage>>,
 }
@@ -99,6 +101,7 @@ impl Chat {
         let gap = range.gap(&page, fetching.since > 0);
         fetching.parts[usize::from(at)].page = Some(page);
         if let Some((first, last)) = gap {
+            fetching.parts[usize::from(at)].gap_ends = last;
             let read = tombstones::read(range.conversation, first, last - first + 1);
             return self.log.ask(PendingCall::Tombstones(key, at), Call::Read(read), fx);
         }
@@ -120,7 +123,10 @@ impl Chat {
             Err(error) => return self.fetching_fails(key, fault_of(error), fx),
         };
         let read = rows.iter().filter_map(|(key, value)| Tombstone::decode((key, value)));
-        fetching.parts[usize::from(at)].recalled = read.map(|it| it.message).collect();
+        let part = &mut fetching.parts[usize::from(at)];
+        // There are fewer of them than places, so the last ones are from behind the gap.
+        let read = read.map(|it| it.message).filter(|it| it.seq <= part.gap_ends);
+        part.recalled = read.collect();
         self.range_is_whole(key, fx);
     }
 
