@@ -107,6 +107,12 @@ impl<'a> KeptStanza<'a> {
         !message.content.text.is_empty() || has_children
     }
 
+    /// Whether it is a subject and no text (RFC 6121 5.2.4).
+    pub fn is_subject(&self, message: &ChatMessage) -> bool {
+        let has_subject = self.root().is_some_and(|kept| kept.child("subject", CLIENT).is_some());
+        message.content.text.is_empty() && has_subject
+    }
+
     /// Writes the id, and the attributes that are neither addresses nor type.
     pub fn put_attributes(&self, message: &ChatMessage, out: &mut Vec<u8>) {
         let id = self.root().and_then(|kept| kept.attribute("id"));

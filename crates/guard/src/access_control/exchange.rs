@@ -142,7 +142,12 @@ impl AccessControl {
             iterations: people.settings.hashing.scram_iterations.max(ITERATIONS_MIN),
             salt: SaltForm::Bytes(SALT_BYTES),
         });
-        let bytes = |count| (0..).flat_map(|number| draw(b"salt", number)).take(count).collect();
+        // Of another kind it is another salt, as new keys of somebody are.
+        let bytes = |count: usize| {
+            let of_kind = [kind.iterations.to_be_bytes(), (count as u32).to_be_bytes()].concat();
+            let what = [b"salt", &*of_kind].concat();
+            (0..).flat_map(|number| draw(&what, number)).take(count).collect()
+        };
         (kind.salt.made_up(bytes), kind.iterations)
     }
 }
@@ -277,6 +282,21 @@ mod tests {
         let changed: Vec<_> = changed.map(|(_, is)| is).collect();
         assert!(changed.iter().all(is_of_these), "{changed:?}");
         assert!((16..60).contains(&changed.len()), "about two of three: {}", changed.len());
+    }
+
+    #[test]
+    fn nobody_of_other_rounds_has_another_salt_as_new_keys_have() {
+        let settings = |scram_iterations| Settings {
+            hashing: Hashing { scram_iterations, ..Hashing::default() },
+            ..Settings::default()
+        };
+        let told = |rounds| {
+            let access_control = AccessControl::new(settings(rounds), files("", None), [1; 32]);
+            first(&access_control, Sha256, "nobody")
+        };
+        let salt = |told: &str| told.split(',').next().map(str::to_owned);
+        assert_eq!(told(5_000), told(5_000));
+        assert_ne!(salt(&told(5_000)), salt(&told(6_000)));
     }
 
     #[test]

@@ -27,6 +27,15 @@ mod words;
 struct Running {
     trace: Arc<ActiveTrace>,
     batch: Vec<Arc<Seen>>,
+    /// Memory of the batch, bytes.
+    weight: usize,
+}
+
+impl Running {
+    /// Whether the batch may have so much more. A lone entry always fits.
+    fn has_room(&self, weight: usize) -> bool {
+        self.batch.is_empty() || self.weight + weight <= self.trace.waiting_max()
+    }
 }
 
 /// A connection that is followed.
@@ -69,7 +78,7 @@ impl TraceTap {
 
     /// One more trace begins.
     pub fn begin(&mut self, trace: Arc<ActiveTrace>) {
-        self.running.push(Running { trace, batch: Vec::new() });
+        self.running.push(Running { trace, batch: Vec::new(), weight: 0 });
     }
 
     /// Whether any trace goes on.
@@ -80,6 +89,7 @@ impl TraceTap {
     /// The turn is over: what was seen is handed over. Gives whether any trace goes on.
     pub fn turn(&mut self) -> bool {
         for running in self.running.iter_mut().filter(|running| !running.batch.is_empty()) {
+            running.weight = 0;
             running.trace.hand_over(std::mem::take(&mut running.batch));
         }
         self.on_way.clear();
@@ -243,7 +253,12 @@ impl TraceTap {
         copy: impl FnOnce() -> SeenWhat,
     ) {
         let most = self.running.iter().map(|it| it.trace.waiting_max()).max().unwrap_or(0);
-        match count <= most / 2 {
+        // What no batch of this turn has room for is not copied.
+        let by = self.followed.get(&at.conn).map_or(&[][..], |it| &it.by);
+        let mut follow = self.running.iter().filter(|it| by.contains(&it.trace.number));
+        let is_newcomer = self.newcomers.number(at.conn).is_some();
+        let has_room = is_newcomer || follow.any(|it| it.has_room(count));
+        match count <= most / 2 && has_room {
             true => self.saw(at, copy),
             false => self.saw(at, || SeenWhat::TooMany(direction, count)),
         }
@@ -267,8 +282,14 @@ impl TraceTap {
     /// Tells these traces at the end of the turn.
     fn tell(&mut self, traces: &[u64], seen: &Arc<Seen>) {
         let running = self.running.iter_mut();
+        let weight = seen.weight();
         for running in running.filter(|running| traces.contains(&running.trace.number)) {
-            running.batch.push(seen.clone());
+            if running.has_room(weight) {
+                running.weight += weight;
+                running.batch.push(seen.clone());
+            } else {
+                running.trace.leave_out(1);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{What, contact_of, wish};
 use crate::fault::StanzaFault;
-use crate::scan::{CLIENT, Element};
+use crate::scan::{CLIENT, Element, Scan};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, kind};
@@ -113,7 +113,9 @@ impl Session {
     }
 }
 
-/// What a stanza says of a resource. Whatever is not of RFC 6121 goes along as it is.
+/// What a stanza says of a resource. Whatever is not of RFC 6121 goes along as it is, but for what
+/// names a prefix that the stanza itself declares: with others it would stand for nothing, and end
+/// their streams.
 fn availability(presence: &Element<'_, '_>) -> Availability {
     let text = |name: &str| presence.child(name, CLIENT).map(|child| child.text());
     let show = text("show").unwrap_or_default();
@@ -122,7 +124,7 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
     let mut extra = Vec::new();
     for child in presence.children() {
         let is_ours = ["show", "status", "priority"].iter().any(|name| child.is(name, CLIENT));
-        if !is_ours {
+        if !is_ours && Scan::element(child.whole().as_bytes()).is_ok() {
             extra.extend_from_slice(child.whole().as_bytes());
         }
     }

@@ -77,7 +77,8 @@ impl Session {
         out: &mut Out,
     ) {
         let subject = message.child("subject", CLIENT);
-        if let (Some(subject), None) = (subject, message.child("body", CLIENT)) {
+        let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
+        if let (Some(subject), None) = (subject, body) {
             let title = subject.text().into_owned().into();
             let order = Ordering::verb(room.clone(), GroupVerb::Rename, title);
             return self.order_room(now, ("message", about), order, out);
@@ -181,7 +182,8 @@ impl Session {
         let room = &message.to;
         let kept = render::KeptStanza::of(message);
         // What happened to the group is shown by itself, and no part of what was said.
-        if message.content.is_reserved() || !kept.says(message) {
+        // A subject without a text would be taken for the room's (8.1), which is the title.
+        if message.content.is_reserved() || !kept.says(message) || kept.is_subject(message) {
             return false;
         }
         out.extend_from_slice(b"<message xmlns='jabber:client'");

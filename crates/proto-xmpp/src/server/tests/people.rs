@@ -141,6 +141,19 @@ fn subscriptions_are_said_and_told_and_items_pushed_to_whoever_asked() {
 }
 
 #[test]
+fn what_of_a_presence_means_nothing_by_itself_is_left_out() {
+    let mut side = bound();
+    says(
+        &mut side,
+        "<presence xmlns:p='urn:x'><p:c/><c p:n='1'/><q xmlns:p='urn:y'><p:d/></q></presence>",
+    );
+    let (_, ask) = asked(&mut side).pop().expect("asked");
+    let PeopleAsk::Present(Some(how)) = ask else { panic!("{ask:?}") };
+    let extra = String::from_utf8_lossy(&how.extra);
+    assert_eq!(extra, "<q xmlns:p='urn:y'><p:d/></q>");
+}
+
+#[test]
 fn presence_goes_out_whole_and_comes_in_from_whom_it_is() {
     let mut side = bound();
     says(

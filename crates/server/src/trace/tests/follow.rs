@@ -142,6 +142,25 @@ fn client(name: &str) -> TraceScope {
 }
 
 #[test]
+fn a_turn_keeps_no_more_of_a_trace_than_may_wait() {
+    let mut shard = Shard::new();
+    let limits = ApiLimits { trace_waiting_bytes_max: 100_000, ..ApiLimits::default() };
+    let (trace, batches) = active(1, client("till-7"), limits);
+    shard.tap.begin(trace.clone());
+    shard.opens(1, "192.0.2.7:1");
+    shard.says(1, Some(connect("till-7", None)), b"");
+    shard.turn(&batches);
+    for _ in 0..100 {
+        shard.says(1, None, &[b'x'; 40_000]);
+    }
+    let told = shard.turn(&batches);
+    let whole = told.iter().filter(|told| told.starts_with("out ")).count();
+    assert_eq!(whole, 2, "{}", told.len());
+    assert!(told[2..].iter().all(|told| told == "too many: 40000"));
+    assert_eq!(told.len() as u64 + trace.take_left_out(), 100);
+}
+
+#[test]
 fn a_client_is_followed_from_its_first_byte_to_its_end_and_nobody_else_is() {
     let mut shard = Shard::new();
     let (trace, batches) = active(1, client("till-7"), ApiLimits::default());

@@ -202,6 +202,9 @@ fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
     let subject = message(group, "<subject>dinner</subject>");
     let (asked, shown) = done(&mut inside(), &subject, &[None]);
     assert_eq!((asked, shown), (vec!["rename dinner".to_owned()], String::new()));
+    let with_empty = message(group, "<subject>dinner</subject><body/>");
+    let (asked, _) = done(&mut inside(), &with_empty, &[None]);
+    assert_eq!(asked, ["rename dinner"], "no text is none");
     let (_, shown) = done(&mut inside(), &subject, &[Some(ChatFault::Forbidden)]);
     assert!(shown.starts_with("<message type='error' id='q'") && shown.contains("forbidden"));
     let two =
