@@ -423,6 +423,18 @@ fn whoever_leaves_is_told_so_and_is_shown_nothing_more_but_its_place_goes_on() {
 }
 
 #[test]
+fn a_subject_of_a_member_is_not_shown_for_the_title() {
+    let mut side = inside();
+    let stanza = |text: &str| {
+        let extra = b"<message xmlns='jabber:client'><subject>forged</subject></message>";
+        Content { kind: Content::STANZA, extra: extra[..].into(), ..Content::text(text) }
+    };
+    assert_eq!(comes(&mut side, 12, said("bob", 5, stanza(""))), "");
+    let shown = comes(&mut side, 13, said("bob", 6, stanza("hi")));
+    assert!(shown.contains("<body>hi</body><subject>forged</subject>"), "{shown}");
+}
+
+#[test]
 fn rooms_are_entered_one_after_the_other_and_not_too_many() {
     let mut side = available();
     side.limits.chat.rooms_a_session_max = 2;
