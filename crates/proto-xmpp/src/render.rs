@@ -21,7 +21,7 @@ pub const FORWARD: &str = "urn:xmpp:forward:0";
 /// The namespace of stable stanza ids (XEP-0359 2).
 const STANZA_IDS: &str = "urn:xmpp:sid:0";
 /// The namespace of direct invitations to rooms (XEP-0249 3).
-const CONFERENCE: &str = "jabber:x:conference";
+pub const CONFERENCE: &str = "jabber:x:conference";
 /// The namespace of processing hints (XEP-0334 4).
 const HINTS: &str = "urn:xmpp:hints";
 
@@ -118,10 +118,7 @@ impl<'a> KeptStanza<'a> {
         let id = self.root().and_then(|kept| kept.attribute("id"));
         put_attribute("id", Some(id.as_deref().unwrap_or(&uuid_text(message.client_id))), out);
         let others = self.root().into_iter().flat_map(|kept| kept.attributes());
-        for (name, value) in others.filter(|(name, _)| is_kept(name) && name.contains(':')) {
-            let value = value.replace('\'', "&apos;");
-            out.extend_from_slice(format!(" {name}='{value}'").as_bytes());
-        }
+        put_raw(others.filter(|(name, _)| is_kept(name) && name.contains(':')), out);
     }
 
     /// Writes the text, and what came beside it.
@@ -150,7 +147,7 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
         let head = format!(
             "<message from='{own}' to='{}' type='chat'><sent xmlns='{CARBONS}'>\
              <forwarded xmlns='{FORWARD}'>",
-            escaped(how.reader)
+            text::escaped(how.reader)
         );
         out.extend_from_slice(head.as_bytes());
     }
@@ -218,11 +215,16 @@ fn sender(message: &ChatMessage) -> String {
 /// the stanza may be written with them.
 pub fn put_prefixes(stanza: &Element<'_, '_>, out: &mut Vec<u8>) {
     let end = out.pop();
-    for (name, value) in stanza.attributes().filter(|(name, _)| name.starts_with("xmlns:")) {
+    put_raw(stanza.attributes().filter(|(name, _)| name.starts_with("xmlns:")), out);
+    out.extend(end);
+}
+
+/// Writes attributes as they were written, whichever quotes they had.
+fn put_raw<'a>(attributes: impl Iterator<Item = (&'a str, &'a str)>, out: &mut Vec<u8>) {
+    for (name, value) in attributes {
         let value = value.replace('\'', "&apos;");
         out.extend_from_slice(format!(" {name}='{value}'").as_bytes());
     }
-    out.extend(end);
 }
 
 /// The body that is the message's text.
@@ -242,12 +244,6 @@ fn is_forged(child: &Element<'_, '_>) -> bool {
 /// Attributes of a message that are its own, and not addresses.
 fn is_kept(name: &str) -> bool {
     ["id", "type", "xml:lang"].contains(&name) || name.starts_with("xmlns:")
-}
-
-fn escaped(value: &str) -> String {
-    let mut out = Vec::new();
-    text::put_value(value, &mut out);
-    String::from_utf8(out).expect("it was text")
 }
 
 /// The bytes of a UUID as it is usually written (RFC 9562 4).

@@ -134,6 +134,13 @@ pub fn put_value(text: &str, out: &mut Vec<u8>) {
     });
 }
 
+/// A text as the value of an attribute, or between tags.
+pub fn escaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    put_value(text, &mut out);
+    String::from_utf8(out).expect("it was text")
+}
+
 fn put_escaped(text: &str, out: &mut Vec<u8>, escape: impl Fn(char) -> Option<&'static str>) {
     out.reserve(text.len());
     let mut from = 0;

@@ -15,7 +15,6 @@ use crate::archive::{self, ArchiveQuery, MAM};
 use crate::fault::StanzaFault;
 use crate::render::{self, Rendering};
 use crate::scan::Element;
-use crate::stanza::StanzaReply;
 use model::chat::{ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest};
 use model::counters::ChatCounter;
 use std::collections::VecDeque;
@@ -67,9 +66,9 @@ impl Session {
         out: &mut Out,
     ) {
         let what = match (asked.name(), is_set) {
-            ("query", false) => return self.answer_archive(about, &archive::form(), out),
+            ("query", false) => return self.answers(about, &archive::form(), out),
             // There is one policy, and whoever wants another is told which.
-            ("prefs", _) => return self.answer_archive(about, &archive::preferences(), out),
+            ("prefs", _) => return self.answers(about, &archive::preferences(), out),
             ("metadata", false) => What::Metadata(Box::new(ArchiveRange::whole(false, 1)), None),
             ("query", true) => match ArchiveQuery::read(asked) {
                 Ok(query) => What::Query(Box::new(query)),
@@ -84,12 +83,6 @@ impl Session {
         let asking = ArchiveAsking { number: None, what, id, to, writing: None };
         self.busy().archive.push_back(asking);
         self.archive_goes_on(out);
-    }
-
-    fn answer_archive(&mut self, about: About<'_>, inner: &str, out: &mut Out) {
-        let reply = StanzaReply { name: "iq", from: about.1, to: self.jid(), id: about.0 };
-        reply.result(inner, out.bytes());
-        self.counts_sent();
     }
 
     /// The first question is asked of the service, or answered, if it needs none of that.
@@ -117,7 +110,7 @@ impl Session {
     /// The first question is answered by this.
     fn archive_answered(&mut self, inner: &str, out: &mut Out) {
         let Some(asking) = self.busy().archive.pop_front() else { return };
-        self.answer_archive((asking.id.as_deref(), asking.to.as_deref()), inner, out);
+        self.answers((asking.id.as_deref(), asking.to.as_deref()), inner, out);
         self.releases(out);
     }
 

@@ -79,16 +79,24 @@ impl Session {
             return self.asks_archive(&asked, (is_set, about), out);
         }
         match self.answer(now, &asked, (is_set, whom)) {
-            Ok(inner) => {
-                let reply = StanzaReply { name: "iq", from: to.as_deref(), to: self.jid(), id };
-                reply.result(&inner, out.bytes());
-                self.counts_sent();
-            }
+            Ok(inner) => self.answers(about, &inner, out),
             Err(fault) => self.refuse("iq", about, fault, out),
         }
         if asked.is("ping", PING) {
             out.beat();
         }
+    }
+
+    /// Answers a question of this id, to this one, by what is XML.
+    pub(super) fn answers(
+        &mut self,
+        (id, from): (Option<&str>, Option<&str>),
+        inner: &str,
+        out: &mut Out,
+    ) {
+        let reply = StanzaReply { name: "iq", from, to: self.jid(), id };
+        reply.result(inner, out.bytes());
+        self.counts_sent();
     }
 
     fn whom(&self, jid: &Jid) -> (Asked, StanzaFault) {

@@ -1,10 +1,11 @@
 //! Blocking (XEP-0191): accounts that are blocked, by their bare JIDs.
 
-use super::{Asking, What, contact_of, escaped, wish};
+use super::{Asking, What, contact_of, wish};
 use crate::fault::StanzaFault;
 use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
+use crate::text::escaped;
 use model::chat::{Contact, ContactList, ContactOrder, PeopleAsk};
 
 pub(in crate::server) const BLOCKING: &str = "urn:xmpp:blocking";

@@ -126,9 +126,7 @@ impl Session {
             return self.refuse(name, about, StanzaFault::of(why, is_far), out);
         }
         if asking.what != What::Presence {
-            let reply = StanzaReply { name, from: about.1, to: self.jid(), id: about.0 };
-            reply.result(inner, out.bytes());
-            self.counts_sent();
+            self.answers(about, inner, out);
         }
     }
 
@@ -177,11 +175,4 @@ fn contact_of(jid: Option<&str>) -> Result<AccountAddress, StanzaFault> {
 
 fn wish(contact: AccountAddress, order: ContactOrder) -> PeopleAsk {
     PeopleAsk::Wish(Box::new(ContactWish { contact: Addressee::from(contact), order }))
-}
-
-/// A text as XML has it.
-fn escaped(text: &str) -> String {
-    let mut out = Vec::new();
-    crate::text::put_value(text, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }

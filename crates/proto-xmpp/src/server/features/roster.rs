@@ -1,11 +1,12 @@
 //! Rosters (RFC 6121 2): asked for, changed, and what changes told to each resource that has asked;
 //! by versions (2.6), with pre-approval (3.4).
 
-use super::{Asking, What, contact_of, escaped, wish};
+use super::{Asking, What, contact_of, wish};
 use crate::fault::StanzaFault;
 use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
+use crate::text::escaped;
 use model::chat::{Contact, ContactList, ContactOrder, Half, PeopleAsk};
 
 pub(super) const ROSTER: &str = "jabber:iq:roster";

@@ -4,16 +4,17 @@
 
 use super::administration::Ordering;
 use super::forms::{self, Configuration};
-use super::listing::{Glance, Items, Listing, Looking};
+use super::listing::{Glance, Items, Listing, Looking, name_of};
 use super::occupants::account_of;
 use super::walk::Walk;
-use super::{MUC, MUC_ADMIN, MUC_OWNER, OCCUPANT_IDS, RoomAsk, RoomWhat, escaped};
+use super::{MUC, MUC_ADMIN, MUC_OWNER, OCCUPANT_IDS, RoomAsk, RoomWhat};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::Out;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING};
 use crate::server::session::Session;
+use crate::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::GroupVerb;
@@ -68,7 +69,7 @@ impl Session {
             (None, Some(_)) => Err(StanzaFault::ServiceUnavailable),
         };
         match reply {
-            Ok(Reply::Now(inner)) => self.answers_room(about, &inner, out),
+            Ok(Reply::Now(inner)) => self.answers(about, &inner, out),
             Ok(Reply::Ask(what)) => {
                 let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
                 self.ask_room(now, RoomAsk { stanza: "iq", id, to, what }, out);
@@ -152,11 +153,11 @@ impl Session {
     ) {
         let Looking { walk, what } = looking;
         match what {
-            Glance::Information => self.answers_room(about, &information(&walk), out),
-            Glance::Form => self.answers_room(about, &forms::configuration(&walk), out),
+            Glance::Information => self.answers(about, &information(&walk), out),
+            Glance::Form => self.answers(about, &forms::configuration(&walk), out),
             Glance::Configure(wanted) => match Ordering::configure(&walk, wanted) {
                 Some(order) => self.order_room(now, ("iq", about), order, out),
-                None => self.answers_room(about, "", out),
+                None => self.answers(about, "", out),
             },
         }
     }
@@ -185,8 +186,7 @@ fn own_nick(nick: &str) -> String {
 fn information(walk: &Walk) -> String {
     let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
     let features = ROOM_FEATURES.into_iter().chain([speech]);
-    let name = if walk.title.is_empty() { walk.room.name() } else { &walk.title };
-    described(name, features, &forms::information(walk))
+    described(name_of(&walk.room, &walk.title), features, &forms::information(walk))
 }
 
 /// Who something is, what it does (XEP-0030 3.1), and what else there is to say of it.

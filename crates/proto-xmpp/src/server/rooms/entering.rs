@@ -11,13 +11,14 @@
 
 use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
 use super::walk::Walk;
-use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, escaped, fault_of};
+use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
+use crate::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{

@@ -4,10 +4,11 @@
 //! which is that the group is closed. What a group is in any case is said, and nothing else is
 //! taken for it.
 
+use super::MUC_OWNER;
 use super::walk::Walk;
-use super::{MUC_OWNER, escaped};
 use crate::fault::StanzaFault;
 use crate::scan::Element;
+use crate::text::escaped;
 
 /// The namespace of forms (XEP-0004 3).
 const FORMS: &str = "jabber:x:data";

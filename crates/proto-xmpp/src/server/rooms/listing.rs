@@ -4,12 +4,13 @@
 //! Invariant: a list is whole, or refused; of rooms the ones in which something happened last.
 
 use super::forms::Configuration;
-use super::occupants::{Occupant, nick_of};
+use super::occupants::{Occupant, is_silent, nick_of, role_in_room};
 use super::walk::Walk;
-use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, escaped, fault_of};
+use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::scan::Element;
 use crate::server::iq::DISCO_ITEMS;
+use crate::text::escaped;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ConversationsPage, GroupRole, MemberStatus, PAGE_MESSAGES_MAX};
 use model::timeline::Seq;
@@ -100,13 +101,10 @@ impl Listing {
         };
         let (wanted, is_closed) = (&self.wanted, page.closed);
         let is_wanted = |member: &MemberStatus, found: usize| {
-            let is_silent = (member.muted || is_closed) && member.role == GroupRole::Member;
+            let role_in_room = role_in_room(member.role, is_silent(member, is_closed));
             let has = match wanted {
                 Wanted::Affiliation(role) => member.role == *role,
-                Wanted::Role("moderator") => member.role != GroupRole::Member,
-                Wanted::Role(role) => {
-                    member.role == GroupRole::Member && (*role == "visitor") == is_silent
-                }
+                Wanted::Role(role) => role_in_room == *role,
             };
             has && found <= MEMBERS_LISTED_MAX
         };
@@ -148,6 +146,11 @@ impl Default for Items {
     }
 }
 
+/// What a room is called: by its title, if it has one.
+pub(super) fn name_of<'a>(room: &'a AccountAddress, title: &'a str) -> &'a str {
+    if title.is_empty() { room.name() } else { title }
+}
+
 impl Items {
     pub(super) fn request(&self) -> RoomRequest {
         match &self.walk {
@@ -160,8 +163,8 @@ impl Items {
         match (answer, self.walk.take()) {
             (RoomAnswer::Conversations(page), None) => self.lists(page),
             (RoomAnswer::Members(page), Some(walk)) => {
-                let name = if page.title.is_empty() { walk.room.name() } else { &page.title };
-                let item = format!("<item jid='{}' name='{}'/>", walk.room, escaped(name));
+                let name = escaped(name_of(&walk.room, &page.title));
+                let item = format!("<item jid='{}' name='{name}'/>", walk.room);
                 self.found.push_str(&item);
                 self.next()
             }

@@ -48,8 +48,6 @@ const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
 const MUC_ADMIN: &str = "http://jabber.org/protocol/muc#admin";
 /// That of what owners ask.
 const MUC_OWNER: &str = "http://jabber.org/protocol/muc#owner";
-/// The namespace of direct invitations (XEP-0249 3).
-const CONFERENCE: &str = "jabber:x:conference";
 /// The namespace of occupants' ids (XEP-0421 3).
 const OCCUPANT_IDS: &str = "urn:xmpp:occupant-id:0";
 
@@ -286,18 +284,11 @@ impl Session {
             }
             (_, RoomWhat::Refresh(refreshing)) => self.refresh(&refreshing, out),
             (_, RoomWhat::Look(looking)) => self.looked(now, looking, about, out),
-            (_, RoomWhat::List(listing)) => self.answers_room(about, &listing.result(), out),
-            (_, RoomWhat::Items(items)) => self.answers_room(about, &items.result(), out),
-            (_, RoomWhat::Order(_)) if stanza == "iq" => self.answers_room(about, "", out),
+            (_, RoomWhat::List(listing)) => self.answers(about, &listing.result(), out),
+            (_, RoomWhat::Items(items)) => self.answers(about, &items.result(), out),
+            (_, RoomWhat::Order(_)) if stanza == "iq" => self.answers(about, "", out),
             (_, RoomWhat::Order(_)) => {}
         }
-    }
-
-    /// Answers a question by this, which is XML.
-    fn answers_room(&mut self, (id, to): (Option<&str>, Option<&str>), inner: &str, out: &mut Out) {
-        let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
-        reply.result(inner, out.bytes());
-        self.counts_sent();
     }
 
     /// Somebody does not enter a room: that it was about one is said besides (XEP-0045 7.2).
@@ -334,11 +325,4 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),
     }
-}
-
-/// A text as XML has it.
-fn escaped(text: &str) -> String {
-    let mut out = Vec::new();
-    crate::text::put_value(text, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -6,10 +6,12 @@
 //! was closed, is read from the group.
 
 use super::walk::Walk;
-use super::{CONFERENCE, MUC_USER, OCCUPANT_IDS, RoomAnswer, RoomAsk, RoomWhat, Step, escaped};
+use super::{MUC_USER, OCCUPANT_IDS, RoomAnswer, RoomAsk, RoomWhat, Step};
+use crate::render::CONFERENCE;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;
+use crate::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{GroupRole, MemberStatus};
@@ -29,22 +31,28 @@ pub(super) struct Occupant<'a> {
 
 impl<'a> Occupant<'a> {
     pub(super) fn of(walk: &'a Walk, member: &'a MemberStatus) -> Occupant<'a> {
-        let is_silenced = member.muted || walk.is_closed;
-        Occupant {
-            room: &walk.room,
-            account: &member.member.address,
-            role: member.role,
-            is_silent: is_silenced && member.role == GroupRole::Member,
-        }
+        let (room, account) = (&walk.room, &member.member.address);
+        let is_silent = is_silent(member, walk.is_closed);
+        Occupant { room, account, role: member.role, is_silent }
     }
 
     /// Its role in the room (5.1).
     pub(super) const fn role(&self) -> &'static str {
-        match self.role {
-            GroupRole::Owner | GroupRole::Admin => "moderator",
-            GroupRole::Member if self.is_silent => "visitor",
-            GroupRole::Member => "participant",
-        }
+        role_in_room(self.role, self.is_silent)
+    }
+}
+
+/// Whether a member may not say anything.
+pub(super) fn is_silent(member: &MemberStatus, is_closed: bool) -> bool {
+    (member.muted || is_closed) && member.role == GroupRole::Member
+}
+
+/// The role in a room of who has this one in the group (5.1).
+pub(super) const fn role_in_room(role: GroupRole, is_silent: bool) -> &'static str {
+    match role {
+        GroupRole::Owner | GroupRole::Admin => "moderator",
+        GroupRole::Member if is_silent => "visitor",
+        GroupRole::Member => "participant",
     }
 }
 
