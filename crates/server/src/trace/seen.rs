@@ -114,9 +114,8 @@ impl ActiveTrace {
         self.limits.trace_waiting_bytes_max as usize
     }
 
-    /// Hands over what a shard saw; what there is no room for is left out.
-    pub(super) fn hand_over(&self, batch: Vec<Arc<Seen>>) {
-        let weight: usize = batch.iter().map(|seen| seen.weight()).sum();
+    /// Hands over what a shard saw, of this weight; what there is no room for is left out.
+    pub(super) fn hand_over(&self, (batch, weight): (Vec<Arc<Seen>>, usize)) {
         let count = batch.len() as u64;
         let waits = self.waiting.fetch_add(weight, Ordering::Relaxed);
         let fits = waits == 0 || waits + weight <= self.waiting_max();

@@ -89,8 +89,8 @@ impl TraceTap {
     /// The turn is over: what was seen is handed over. Gives whether any trace goes on.
     pub fn turn(&mut self) -> bool {
         for running in self.running.iter_mut().filter(|running| !running.batch.is_empty()) {
-            running.weight = 0;
-            running.trace.hand_over(std::mem::take(&mut running.batch));
+            let batch = std::mem::take(&mut running.batch);
+            running.trace.hand_over((batch, std::mem::take(&mut running.weight)));
         }
         self.on_way.clear();
         if self.running.iter().any(|running| running.trace.is_over()) {

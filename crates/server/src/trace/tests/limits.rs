@@ -27,7 +27,11 @@ fn scope() -> TraceScope {
 fn what_does_not_fit_before_the_thread_is_left_out_and_counted() {
     let limits = ApiLimits { trace_waiting_bytes_max: 65_536, ..ApiLimits::default() };
     let (trace, batches) = active(1, scope(), limits);
-    let large = || vec![seen(0, &[0; 40_000])];
+    let batch = |entry: Arc<Seen>| {
+        let weight = entry.weight();
+        (vec![entry], weight)
+    };
+    let large = || batch(seen(0, &[0; 40_000]));
     trace.hand_over(large());
     trace.hand_over(large());
     assert_eq!(trace.take_left_out(), 1, "two of them are too many");
@@ -40,7 +44,7 @@ fn what_does_not_fit_before_the_thread_is_left_out_and_counted() {
     assert_eq!((trace.take_left_out(), batches.try_iter().count()), (0, 1), "there is room again");
     // Batches are bounded, too, however little they weigh.
     for _ in 0..6 {
-        trace.hand_over(vec![seen(0, b"")]);
+        trace.hand_over(batch(seen(0, b"")));
     }
     assert_eq!(trace.take_left_out(), 2, "the channel of this test has four places");
 }
