@@ -31,16 +31,6 @@ fn set(setting: u32) -> SetFields<'static> {
     SetFields { number: 7, with: "bob", change: ChangeFields { setting, on: true, draft: "I" } }
 }
 
-/// What a session says to a frame, and what it counts.
-fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
-    let mut side = in_session();
-    let mut out = Out::new(HashKey::new(1, 2));
-    let bytes = client(frame);
-    let mut input = Input::new(&bytes, &side.link, &side.limits);
-    assert_eq!(side.machine.receive(now(), &mut input, &mut out), Ok(()));
-    (frames(out.bytes()), out.counts().collect(), out.words().count())
-}
-
 #[test]
 fn what_makes_no_sense_fails_is_counted_once_and_the_session_goes_on() {
     let bad = [

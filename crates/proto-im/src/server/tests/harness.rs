@@ -5,13 +5,15 @@ pub(crate) use crate::codec::content::ContentFields;
 use crate::codec::frame::{PREFACE, split};
 use crate::codec::server_frame::ServerFrame;
 use crate::codec::tests::schema::Schema;
-use crate::server::{ImListener, Server};
+use crate::server::{ImListener, Out, Server};
+use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatDelivery, LoggedIn};
+use model::counters::Counter;
 use model::id::SessionRef;
 use model::link::{Link, Protocol};
-use model::machine::Machine;
+use model::machine::{Input, Machine};
 use std::sync::Arc;
 use testkit::pair::PairSide;
 
@@ -102,4 +104,14 @@ pub(crate) fn wake(side: &mut Side, ms: u64) -> String {
         side.close(later, reason);
     }
     frames(out.bytes()).concat()
+}
+
+/// What a new session says to a frame, what it counts, and how much it asks of the service.
+pub(super) fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
+    let mut side = in_session();
+    let mut out = Out::new(HashKey::new(1, 2));
+    let bytes = client(frame);
+    let mut input = Input::new(&bytes, &side.link, &side.limits);
+    assert_eq!(side.machine.receive(now(), &mut input, &mut out), Ok(()));
+    (frames(out.bytes()), out.counts().collect(), out.words().count())
 }

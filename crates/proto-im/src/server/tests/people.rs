@@ -24,16 +24,6 @@ fn presence(show: u32) -> SetPresenceFields<'static> {
     SetPresenceFields { number: 7, show, status: "at lunch" }
 }
 
-/// What a session says to a frame, and what it counts.
-fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
-    let mut side = in_session();
-    let mut out = Out::new(HashKey::new(1, 2));
-    let bytes = client(frame);
-    let mut input = Input::new(&bytes, &side.link, &side.limits);
-    assert_eq!(side.machine.receive(now(), &mut input, &mut out), Ok(()));
-    (frames(out.bytes()), out.counts().collect(), out.words().count())
-}
-
 #[test]
 fn what_makes_no_sense_of_people_fails_is_counted_once_and_the_session_goes_on() {
     let bad = [
