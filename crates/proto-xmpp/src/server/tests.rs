@@ -63,6 +63,7 @@ fn stanzas_are_answered_however_they_are_cut() {
                     ChatRequest::Send { .. } => "send",
                     ChatRequest::Standing { .. } => "standing",
                     ChatRequest::Members { .. } => "members",
+                    ChatRequest::History { .. } => "history",
                     ChatRequest::Group { .. } => "group",
                     ChatRequest::Conversations { .. } => "conversations",
                     other => panic!("{}: {other:?}", vector.name),

@@ -75,6 +75,11 @@ pub(super) struct Names {
 }
 
 impl Seen {
+    /// The same moment, with something else said of it.
+    pub(super) fn with(&self, what: SeenWhat) -> Seen {
+        Seen { what, ..*self }
+    }
+
     /// What it costs in memory, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let own = match &self.what {

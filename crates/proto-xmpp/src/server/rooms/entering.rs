@@ -1,29 +1,29 @@
 //! Entering a room, and leaving it (XEP-0045 7.2, 7.14).
 //!
 //! ```text
-//! Members (pages) ──► History ──► occupants, oneself, what was said, the title
-//!    │ no member         ▲
-//!    ▼                   │ made
-//! Making ────────────────┘ (whoever enters a room that there never was makes it)
+//! History ──► Members (pages) ──► occupants, oneself, what was said, the title
+//!    │ ▲ no member
+//!    ▼ │ made
+//! Making (whoever enters a room that there never was makes it)
 //! ```
-//! Invariant: what is written of a room before its title is of one moment of its conversation, and
-//! what the inbox has from there on follows.
+//! Invariant: what is written of a room has all that its conversation has up to the history's end,
+//! and what comes behind that follows from the inbox, which waits meanwhile. A change of the group
+//! between history and members is told twice, and never missed.
 
 use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
 use super::walk::Walk;
 use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::moment::moment;
 use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{
-    ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryPage, HistoryRange, MemberStatus,
-};
+use model::chat::{ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, MemberStatus};
 use model::counters::ChatCounter;
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -37,16 +37,15 @@ const HISTORY_MAX: u16 = 50;
 /// Bytes of a history after which no older message is shown.
 const HISTORY_BYTES_MAX: usize = 64 * 1024;
 
-/// Digits of a time that are compared: `YYYY-MM-DDThh:mm:ss`.
-const SECOND: usize = 19;
-
 /// Somebody enters a room.
 pub(super) struct Entering {
     pub(super) walk: Walk,
     stage: Stage,
     /// The name it wants in the room.
     nick: Box<str>,
-    history: Wished,
+    wished: Wished,
+    /// The end of the conversation; it comes newest first.
+    said: Vec<Arc<ChatMessage>>,
     /// The room was not there before.
     is_made: bool,
     /// It has left before it was in.
@@ -55,18 +54,18 @@ pub(super) struct Entering {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    Members,
-    Making,
     History,
+    Making,
+    Members,
 }
 
 /// What of the history is wanted (7.2.15).
 struct Wished {
     stanzas: u16,
     bytes: usize,
-    /// Nothing that was said before: in seconds before now, and as a time.
+    /// Nothing that was said before: in seconds before now, and in Unix milliseconds.
     seconds: Option<u64>,
-    since: Option<Box<str>>,
+    since_ms: Option<u64>,
 }
 
 impl Wished {
@@ -80,25 +79,27 @@ impl Wished {
         let stanzas = number("maxstanzas").unwrap_or(HISTORY_DEFAULT.into());
         let bytes = number("maxchars").map_or(usize::MAX, |it| it.try_into().unwrap_or(usize::MAX));
         let since = history.and_then(|history| history.attribute("since"));
-        // Times are told in UTC (XEP-0082 3.2); another zone's is not compared.
-        let since = since.filter(|it| it.is_ascii() && it.len() > SECOND && it.ends_with('Z'));
         Wished {
             stanzas: stanzas.min(HISTORY_MAX.into()) as u16,
             bytes: bytes.min(HISTORY_BYTES_MAX),
             seconds: number("seconds"),
-            since: since.map(|it| it[..SECOND].into()),
+            since_ms: since.and_then(|it| moment(&it)).map(|it| it.ceil_ms),
         }
     }
 
     fn wants(&self, now_ms: u64, message: &ChatMessage) -> bool {
         let is_young =
             |seconds: u64| message.at_ms >= now_ms.saturating_sub(seconds.saturating_mul(1_000));
-        let is_since = |since: &str| timestamp(message.at_ms)[..SECOND] >= *since;
-        self.seconds.is_none_or(is_young) && self.since.as_deref().is_none_or(is_since)
+        self.seconds.is_none_or(is_young) && self.since_ms.is_none_or(|it| message.at_ms >= it)
     }
 }
 
 impl Entering {
+    /// Whether what the inbox has waits: it is shown behind the history.
+    pub(super) fn holds_inbox(&self) -> bool {
+        self.stage != Stage::Making
+    }
+
     pub(super) fn request(&self) -> RoomRequest {
         let room = &self.walk.room;
         match self.stage {
@@ -114,7 +115,7 @@ impl Entering {
                 from: Seq::MAX,
                 backwards: true,
                 // At the least the last: behind it the inbox follows.
-                count: self.history.stanzas.max(1),
+                count: self.wished.stanzas.max(1),
             }),
         }
     }
@@ -124,6 +125,18 @@ impl Entering {
             return Step::Done;
         }
         match (self.stage, answer) {
+            (Stage::History, RoomAnswer::History(page)) => {
+                (self.stage, self.said) = (Stage::Members, page.messages.clone());
+                Step::Ask
+            }
+            (Stage::History, RoomAnswer::Failed(ChatFault::NotMember)) if !self.is_made => {
+                self.stage = Stage::Making;
+                Step::Ask
+            }
+            (Stage::Making, RoomAnswer::Changed) => {
+                (self.stage, self.is_made) = (Stage::History, true);
+                Step::Ask
+            }
             (Stage::Members, RoomAnswer::Members(page)) => {
                 let is_own = |it: &MemberStatus| it.member.address.as_str() == own;
                 let keeps = |it: &MemberStatus, found| is_own(it) || found < OCCUPANTS_MAX;
@@ -133,26 +146,18 @@ impl Entering {
                 };
                 let is_enough = is_all || self.walk.found.len() >= OCCUPANTS_MAX;
                 if is_enough && self.walk.found.iter().any(is_own) {
-                    self.stage = Stage::History;
+                    Step::Done
                 } else if is_all {
-                    return Step::Refused(StanzaFault::RegistrationRequired);
+                    Step::Refused(StanzaFault::RegistrationRequired)
+                } else {
+                    Step::Ask
                 }
-                Step::Ask
-            }
-            (Stage::Members, RoomAnswer::Failed(ChatFault::NotMember)) if !self.is_made => {
-                self.stage = Stage::Making;
-                Step::Ask
-            }
-            (Stage::Making, RoomAnswer::Changed) => {
-                (self.stage, self.is_made) = (Stage::Members, true);
-                Step::Ask
             }
             // It is, or was, and is another's.
             (Stage::Making, RoomAnswer::Failed(ChatFault::Conflict))
             | (_, RoomAnswer::Failed(ChatFault::NotMember)) => {
                 Step::Refused(StanzaFault::RegistrationRequired)
             }
-            (Stage::History, RoomAnswer::History(_)) => Step::Done,
             (_, RoomAnswer::Failed(why)) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),
         }
@@ -201,9 +206,10 @@ impl Session {
         }
         let entering = Entering {
             walk: Walk::new(room.clone()),
-            stage: Stage::Members,
+            stage: Stage::History,
             nick: nick.clone(),
-            history: Wished::of(presence),
+            wished: Wished::of(presence),
+            said: Vec::new(),
             is_made: false,
             is_left: false,
         };
@@ -226,14 +232,14 @@ impl Session {
     pub(super) fn enters(
         &mut self,
         now: Now,
-        (entering, page): (Entering, &HistoryPage),
+        entering: Entering,
         about: (Option<&str>, Option<&str>),
         out: &mut Out,
     ) {
         if out.backlog() > out.backlog_max() {
             return self.refuse_entry(about, StanzaFault::ResourceConstraint, out);
         }
-        let Entering { walk, nick, history, is_made, .. } = entering;
+        let Entering { walk, nick, wished, said, is_made, .. } = entering;
         let own = account_of(self.account(), self.domain());
         let is_own = |it: &&MemberStatus| Some(&it.member.address) == own.as_ref();
         for member in walk.found.iter().filter(|it| !is_own(it)) {
@@ -251,9 +257,9 @@ impl Session {
             role = member.role;
             self.write_occupant(Occupant::of(&walk, member), &told, out);
         }
-        self.write_history(now, &history, &page.messages, out);
+        self.write_history(now, &wished, &said, out);
         self.write_subject(&walk.room, (None, &walk.title), out);
-        let place = page.messages.iter().map(|message| message.seq).max().unwrap_or(0);
+        let place = said.iter().map(|message| message.seq).max().unwrap_or(0);
         let (address, is_closed) = (walk.room.clone(), walk.is_closed);
         let room = Room { address, place, role, is_closed };
         let rooms = self.rooms();

@@ -146,6 +146,16 @@ impl RoomWhat {
         }
     }
 
+    /// Whether what is placed in the inbox waits for the answer: it is shown behind the end of the
+    /// conversation that is read.
+    fn holds_inbox(&self) -> bool {
+        match self {
+            RoomWhat::Enter(entering) => entering.holds_inbox(),
+            RoomWhat::Reflect(_) => true,
+            _ => false,
+        }
+    }
+
     /// Goes on with an answer; `own` is the account.
     fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
         match self {
@@ -184,11 +194,10 @@ impl Session {
     fn ask_for_room(&mut self, now: Now, out: &mut Out) {
         let rooms = self.rooms();
         let Some(first) = rooms.asks.front().filter(|_| rooms.number.is_none()) else { return };
-        let request = first.what.request();
+        let (request, holds_inbox) = (first.what.request(), first.what.holds_inbox());
         let (session, number) = (self.session, self.numbers(1));
         self.rooms().number = Some(number);
-        // What is placed while the end of a conversation is read is shown behind it.
-        self.set(Session::ENTERING, matches!(request, RoomRequest::History(_)));
+        self.set(Session::ENTERING, holds_inbox);
         out.say(match request {
             RoomRequest::Members(range) => {
                 ChatRequest::Members { session, number, range: Box::new(range) }
@@ -272,11 +281,7 @@ impl Session {
             (Step::Refused(_), RoomWhat::Refresh(_) | RoomWhat::Reflect(_)) => {}
             (Step::Refused(fault), RoomWhat::Enter(_)) => self.refuse_entry(about, fault, out),
             (Step::Refused(fault), _) => self.refuse(stanza, about, fault, out),
-            (_, RoomWhat::Enter(entering)) => {
-                if let RoomAnswer::History(page) = answer {
-                    self.enters(now, (*entering, page), about, out);
-                }
-            }
+            (_, RoomWhat::Enter(entering)) => self.enters(now, *entering, about, out),
             (_, RoomWhat::Reflect(reflecting)) => {
                 if let RoomAnswer::History(page) = answer {
                     self.reflect(&reflecting, page, out);

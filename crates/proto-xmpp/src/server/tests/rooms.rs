@@ -92,10 +92,10 @@ pub(super) fn history(number: u32, messages: &[(u64, &str)]) -> ChatDelivery {
 /// It enters the room, which is as this; what it is shown.
 pub(super) fn enters(side: &mut Side, all: &[Named], texts: &[(u64, &str)]) -> String {
     assert_eq!(says(side, ENTER), "");
-    let (number, _) = asks_for_members(side);
-    assert_eq!(told(side, members(number, all, false)), "");
     let (number, _) = asks_for_history(side);
-    let shown = told(side, history(number, texts));
+    assert_eq!(told(side, history(number, texts)), "");
+    let (number, _) = asks_for_members(side);
+    let shown = told(side, members(number, all, false));
     side.take_words();
     shown
 }
@@ -141,14 +141,13 @@ fn is_at_rest(side: &mut Side) -> bool {
 fn whoever_enters_is_shown_who_is_a_member_what_was_said_and_the_title_in_this_order() {
     let mut side = available();
     assert_eq!(says(&mut side, ENTER), "");
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.group, range.from, range.count), (address(ROOM).into(), 0, 256));
-    assert_eq!(told(&mut side, members(number, &TWO, false)), "");
     let (number, range) = asks_for_history(&mut side);
     assert_eq!((range.with, range.from), (address(ROOM).into(), u64::MAX));
     assert_eq!((range.backwards, range.count), (true, 20));
-    let shown = told(&mut side, history(number, &[(3, "one"), (4, "<two>")]));
-    let shown = stanzas(&shown);
+    assert_eq!(told(&mut side, history(number, &[(3, "one"), (4, "<two>")])), "");
+    let (number, range) = asks_for_members(&mut side);
+    assert_eq!((range.group, range.from, range.count), (address(ROOM).into(), 0, 256));
+    let shown = stanzas(&told(&mut side, members(number, &TWO, false)));
     assert_eq!(
         shown[0],
         "<presence from='lunch@conference.a.example/bob' to='ann@a.example/desk'>\
@@ -184,20 +183,19 @@ fn whoever_enters_is_shown_who_is_a_member_what_was_said_and_the_title_in_this_o
 }
 
 #[test]
-fn what_comes_while_the_end_of_the_conversation_is_read_follows_it_once() {
+fn what_comes_while_a_room_is_entered_follows_the_end_of_its_conversation_once() {
     let mut side = available();
     says(&mut side, ENTER);
-    let (number, _) = asks_for_members(&mut side);
-    assert_eq!(comes(&mut side, 13, said("bob", 3, Content::text("in it"))), "");
-    side.take_words();
-    told(&mut side, members(number, &TWO, false));
     let (number, _) = asks_for_history(&mut side);
     assert_eq!(comes(&mut side, 14, said("bob", 4, Content::text("in it, too"))), "");
+    let shown = told(&mut side, history(number, &[(3, "in it"), (4, "in it, too")]));
+    assert_eq!(shown, "");
+    let (number, _) = asks_for_members(&mut side);
     assert_eq!(comes(&mut side, 15, said("bob", 5, Content::text("behind it"))), "");
     assert!(words(&mut side).iter().all(|it| matches!(it, ChatRequest::Acknowledge { .. })));
-    let shown = told(&mut side, history(number, &[(3, "in it"), (4, "in it, too")]));
+    let shown = told(&mut side, members(number, &TWO, false));
     assert_eq!(stanzas(&shown).len(), 5);
-    let pull = ChatRequest::Pull { session: SESSION, number: 0, after: 13, count: 64 };
+    let pull = ChatRequest::Pull { session: SESSION, number: 0, after: 12, count: 64 };
     assert_eq!(words(&mut side), [pull]);
     let all = [(14, 4, "in it, too"), (15, 5, "behind it")];
     let one = |(place, seq, text)| (place, said("bob", seq, Content::text(text)));
@@ -211,16 +209,37 @@ fn what_comes_while_the_end_of_the_conversation_is_read_follows_it_once() {
 }
 
 #[test]
+fn a_change_of_the_group_between_its_history_and_its_members_is_shown() {
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_for_history(&mut side);
+    told(&mut side, history(number, &[(4, "before")]));
+    let (number, _) = asks_for_members(&mut side);
+    let title = "Dinner".into();
+    let renamed = GroupChange { verb: GroupVerb::Rename, title, members: Vec::new() };
+    let message = said("bob", 5, renamed.content());
+    assert_eq!(comes(&mut side, 13, message.clone()), "");
+    side.take_words();
+    told(&mut side, members(number, &TWO, false));
+    let pull = ChatRequest::Pull { session: SESSION, number: 0, after: 12, count: 64 };
+    assert_eq!(words(&mut side), [pull]);
+    let (messages, events) = (vec![(13, message)], Vec::new());
+    let page = InboxPage { number: 0, messages, events, upto: 13, head: 13 };
+    let shown = told(&mut side, ChatDelivery::Page(Box::new(page)));
+    assert!(shown.contains("<subject>Dinner</subject>"), "{shown}");
+}
+
+#[test]
 fn as_much_of_the_history_is_shown_as_is_wanted() {
     let shown = |wish: &str| {
         let mut side = available();
         let x = format!("<x xmlns='http://jabber.org/protocol/muc'><history {wish}/></x>");
         says(&mut side, &ENTER.replace("<x xmlns='http://jabber.org/protocol/muc'/>", &x));
-        let (number, _) = asks_for_members(&mut side);
-        told(&mut side, members(number, &TWO, false));
         let (number, range) = asks_for_history(&mut side);
         let all = [(2, "one"), (3, "two"), (4, "three")];
-        let sent = told(&mut side, history(number, &all[3 - usize::from(range.count.min(3))..]));
+        told(&mut side, history(number, &all[3 - usize::from(range.count.min(3))..]));
+        let (number, _) = asks_for_members(&mut side);
+        let sent = told(&mut side, members(number, &TWO, false));
         let count = sent.matches("<body>").count();
         assert_eq!(comes(&mut side, 13, said("bob", 4, Content::text("three"))), "", "it had that");
         (range.count, count)
@@ -234,6 +253,9 @@ fn as_much_of_the_history_is_shown_as_is_wanted() {
     assert_eq!(shown("seconds='0'").1, 3, "the clock of tests stands before what was said");
     assert_eq!(shown("since='2023-11-14T22:13:20Z'").1, 3);
     assert_eq!(shown("since='2023-11-14T22:13:21Z'").1, 0);
+    assert_eq!(shown("since='2023-11-15T00:13:20+02:00'").1, 3);
+    assert_eq!(shown("since='2023-11-14T22:13:20.007Z'").1, 3);
+    assert_eq!(shown("since='2023-11-14T22:13:20.008Z'").1, 0);
     assert_eq!(shown("since='yesterday'").1, 3);
 }
 
@@ -259,6 +281,8 @@ fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_chang
         }))
     };
     let names = |range: std::ops::Range<u32>| range.map(|n| format!("m{n}")).collect::<Vec<_>>();
+    let (number, _) = asks_for_history(&mut side);
+    told(&mut side, history(number, &[]));
     let (number, _) = asks_for_members(&mut side);
     told(&mut side, page(number, 7, 0, &names(0..256)));
     let (number, range) = asks_for_members(&mut side);
@@ -269,9 +293,7 @@ fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_chang
     told(&mut side, page(number, 8, 256, &names(356..612)));
     let (number, range) = asks_for_members(&mut side);
     assert_eq!((range.version, range.from), (8, 512));
-    told(&mut side, page(number, 8, 512, &["ann".to_owned()]));
-    let (number, _) = asks_for_history(&mut side);
-    let shown = stanzas(&told(&mut side, history(number, &[])));
+    let shown = stanzas(&told(&mut side, page(number, 8, 512, &["ann".to_owned()])));
     assert_eq!(shown.len(), 256 + 1 + 1);
     assert!(shown[0].contains("/m100'") && shown[255].contains("/m355'"));
     assert!(shown[256].contains("/ann'") && shown[256].contains("role='visitor'"));
@@ -281,22 +303,23 @@ fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_chang
 fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered() {
     let mut side = available();
     says(&mut side, &ENTER.replace("/ann'", "/Annie'"));
-    let (number, _) = asks_for_members(&mut side);
+    let (number, _) = asks_for_history(&mut side);
     assert_eq!(failed(&mut side, number, ChatFault::NotMember), "");
     let (number, order) = gives_order(&mut side);
     assert_eq!((order.verb, order.group), (GroupVerb::Create, Some(address(ROOM).into())));
     assert_eq!((&*order.title, order.members.len()), ("lunch", 0));
     assert_eq!(changed(&mut side, number), "");
-    let (number, _) = asks_for_members(&mut side);
-    told(&mut side, members(number, &[("ann", GroupRole::Owner, false)], false));
     let (number, _) = asks_for_history(&mut side);
-    let shown = stanzas(&told(&mut side, history(number, &[])));
+    told(&mut side, history(number, &[]));
+    let (number, _) = asks_for_members(&mut side);
+    let owner = members(number, &[("ann", GroupRole::Owner, false)], false);
+    let shown = stanzas(&told(&mut side, owner));
     let statuses: String =
         ["100", "110", "201", "210"].map(|code| format!("<status code='{code}'/>")).concat();
     assert!(shown[0].contains(&statuses) && shown[0].contains("role='moderator'"), "{}", shown[0]);
     let mut side = available();
     says(&mut side, ENTER);
-    let (number, _) = asks_for_members(&mut side);
+    let (number, _) = asks_for_history(&mut side);
     failed(&mut side, number, ChatFault::NotMember);
     let (number, _) = gives_order(&mut side);
     assert_eq!(
@@ -417,8 +440,8 @@ fn whoever_leaves_is_told_so_and_is_shown_nothing_more_but_its_place_goes_on() {
     let mut side = available();
     says(&mut side, ENTER);
     assert!(says(&mut side, leave).contains("unavailable"));
-    let (number, _) = asks_for_members(&mut side);
-    assert_eq!(told(&mut side, members(number, &TWO, false)), "", "it has left meanwhile");
+    let (number, _) = asks_for_history(&mut side);
+    assert_eq!(told(&mut side, history(number, &[])), "", "it has left meanwhile");
     assert!(words(&mut side).is_empty() && is_at_rest(&mut side));
 }
 
@@ -443,12 +466,12 @@ fn rooms_are_entered_one_after_the_other_and_not_too_many() {
     assert_eq!(says(&mut side, &enter("b")), "");
     let third = says(&mut side, &enter("c"));
     assert!(third.contains("policy-violation"), "{third}");
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!(range.group.as_str(), "a@conference.a.example");
+    let (number, range) = asks_for_history(&mut side);
+    assert_eq!(range.with.as_str(), "a@conference.a.example");
     let shown = failed(&mut side, number, ChatFault::Busy);
     assert!(shown.contains("resource-constraint"), "{shown}");
-    let (_, range) = asks_for_members(&mut side);
-    assert_eq!(range.group.as_str(), "b@conference.a.example");
+    let (_, range) = asks_for_history(&mut side);
+    assert_eq!(range.with.as_str(), "b@conference.a.example");
     assert_eq!(says(&mut side, &enter("c")), "", "one of them is not entered");
 }
 
