@@ -346,7 +346,9 @@ impl Runner<'_> {
     /// Nothing is sent any more until what is under way has come in; false: nothing was waited for.
     fn settle(&mut self) -> bool {
         let hasty = self.end.as_ref().is_some_and(End::is_hasty);
-        let sent = came_in(&self.total) > 0.0 || !self.traffic.values().all(Vec::is_empty);
+        // Whoever sent all in one go sends no more, and may have no answer yet.
+        let is_said = came_in(&self.total) + self.total.figure("messages.sent") > 0.0;
+        let sent = is_said || !self.traffic.values().all(Vec::is_empty);
         if hasty || !sent {
             return false;
         }

@@ -10,6 +10,7 @@ use lab::generator::{LoadGenerator, Look};
 use lab::order::Cut;
 use lab::order::OnlookerRequest;
 use lab::plan::FaultKind;
+use lab::run::Balance;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -52,6 +53,9 @@ struct Paper {
     refuse_order_above: Option<u32>,
     saturated: bool,
     hear_half: bool,
+    /// Who sends sends so many at once, and they are answered so much later, milliseconds.
+    burst: Option<(u64, u64)>,
+    said_at: Option<u64>,
     /// Nobody answers its calls.
     dead: bool,
     /// Five clients of `a` are reset then.
@@ -115,7 +119,21 @@ impl LoadGenerator for Paper {
                     counts.bound += 1;
                 }
             }
-            if self.sending.get(group) == Some(&true) {
+            if let Some((count, later)) = self.burst {
+                let now = self.clock.get();
+                let said = self.said_at.get_or_insert(u64::MAX);
+                if self.sending.get(group) == Some(&true) && *said == u64::MAX {
+                    *said = now;
+                    counts.raise("messages.sent", count as f64);
+                }
+                let is_answered = *said != u64::MAX && now >= *said + later;
+                if is_answered && counts.figure("messages.taken") < 1.0 {
+                    counts.raise("messages.taken", count as f64);
+                }
+                let (total, open) = (count, if is_answered { 0 } else { count });
+                let parts = vec![("open".to_owned(), open), ("taken".to_owned(), total - open)];
+                counts.accounts = vec![Balance { what: "messages".to_owned(), total, parts }];
+            } else if self.sending.get(group) == Some(&true) {
                 counts.raise("messages.sent", 1.0);
                 counts.raise("messages.taken", 1.0);
                 if self.hear_half {
@@ -445,6 +463,23 @@ traffic = { a = [{ what = "publish", topic = "t", messages = 30, pace = { window
     let held = run.stages[0].to_ms - run.stages[0].arrived_ms;
     assert!((3_000..10_000).contains(&held), "{held}");
     assert!(run.notes.iter().any(|note| note.text == "a has sent all its messages"));
+}
+
+#[test]
+fn messages_that_are_sent_at_once_are_waited_for_before_any_is_answered() {
+    let stages = r#"
+[[stage]]
+name = "count"
+clients = { a = 10 }
+hold = "60s"
+traffic = { a = [{ what = "publish", topic = "t", messages = 30, pace = { window = 64 } }] }
+pass = ["messages.owed == 0"]
+"#;
+    let run =
+        made(stages, |paper, _, _| paper.burst = Some((30, 700))).run.expect("it could be run");
+    let stage = &run.stages[0];
+    assert_eq!(stage.checks[0].held, Some(true), "{:?}", stage.checks);
+    assert!((700..10_000).contains(&(stage.to_ms - stage.arrived_ms)));
 }
 
 /// Two groups of two, made and sent to.
