@@ -15,6 +15,9 @@ const TICK_NS: u64 = 64_000_000;
 /// Deadlines with tokens.
 pub struct Wheel {
     near: Vec<Vec<(u64, u64)>>,
+    /// Places of `near` that are not empty, a bit each: the next one is found without a look into
+    /// any.
+    taken: [u64; PLACES / 64],
     far: Vec<Vec<(u64, u64)>>,
     /// Tick up to which everything has been handed out, exclusive.
     tick: u64,
@@ -24,7 +27,7 @@ pub struct Wheel {
 impl Default for Wheel {
     fn default() -> Self {
         let places = || (0..PLACES).map(|_| Vec::new()).collect();
-        Wheel { near: places(), far: places(), tick: 0, len: 0 }
+        Wheel { near: places(), taken: [0; PLACES / 64], far: places(), tick: 0, len: 0 }
     }
 }
 
@@ -67,12 +70,16 @@ impl Wheel {
             if self.tick.is_multiple_of(PLACES as u64) && !self.cascade(&mut left) {
                 return true;
             }
-            let entries = &mut self.near[(self.tick % PLACES as u64) as usize];
-            let some = last_of(entries, &mut left);
-            self.len -= some.len();
-            due.extend(some.into_iter().map(|(_, token)| token));
-            if !entries.is_empty() {
-                return true;
+            let place = (self.tick % PLACES as u64) as usize;
+            if self.is_taken(place) {
+                let entries = &mut self.near[place];
+                let some = last_of(entries, &mut left);
+                self.len -= some.len();
+                due.extend(some.into_iter().map(|(_, token)| token));
+                if !entries.is_empty() {
+                    return true;
+                }
+                self.taken[place / 64] &= !(1 << (place % 64));
             }
             self.tick += 1;
         }
@@ -89,9 +96,32 @@ impl Wheel {
         if self.tick.is_multiple_of(PLACES as u64) && !is_cascaded {
             return Some(Instant::from_nanos(self.tick * TICK_NS));
         }
-        let turn = (here + 1) * PLACES as u64;
-        let near = (self.tick..turn).find(|tick| !self.near[*tick as usize % PLACES].is_empty());
-        Some(Instant::from_nanos(near.unwrap_or(turn) * TICK_NS))
+        let turn = here * PLACES as u64;
+        let place = self.next_taken((self.tick % PLACES as u64) as usize);
+        Some(Instant::from_nanos((turn + place as u64) * TICK_NS))
+    }
+
+    /// The first place of the near wheel that is not empty, from this one on; if there is none, how
+    /// many there are.
+    fn next_taken(&self, from: usize) -> usize {
+        let mut word = from / 64;
+        let mut bits = self.taken[word] & (u64::MAX << (from % 64));
+        while bits == 0 {
+            word += 1;
+            let Some(next) = self.taken.get(word) else { return PLACES };
+            bits = *next;
+        }
+        word * 64 + bits.trailing_zeros() as usize
+    }
+
+    fn is_taken(&self, place: usize) -> bool {
+        self.taken[place / 64] & (1 << (place % 64)) != 0
+    }
+
+    fn put_near(&mut self, at: u64, entry: (u64, u64)) {
+        let place = (at % PLACES as u64) as usize;
+        self.near[place].push(entry);
+        self.taken[place / 64] |= 1 << (place % 64);
     }
 
     fn put(&mut self, tick: u64, token: u64) {
@@ -99,7 +129,7 @@ impl Wheel {
         let here = self.tick / PLACES as u64;
         // The current turn of the near wheel, unless its far place has yet to be cascaded.
         if turn == here && !(self.tick.is_multiple_of(PLACES as u64)) || tick == self.tick {
-            self.near[(tick % PLACES as u64) as usize].push((tick, token));
+            self.put_near(tick, (tick, token));
         } else {
             let turn = turn.min(here + PLACES as u64 - 1);
             self.far[(turn % PLACES as u64) as usize].push((tick, token));
@@ -112,7 +142,7 @@ impl Wheel {
         let place = (here % PLACES as u64) as usize;
         for (tick, token) in last_of(&mut self.far[place], left) {
             if tick / (PLACES as u64) <= here {
-                self.near[(tick.max(self.tick) % PLACES as u64) as usize].push((tick, token));
+                self.put_near(tick.max(self.tick), (tick, token));
             } else {
                 self.put(tick, token);
             }
