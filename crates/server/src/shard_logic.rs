@@ -199,6 +199,7 @@ impl<O: Outside> ServerLogic<O> {
     /// and the tracker to the directory. True when that is all.
     pub fn wind_up(&mut self, now: Now) -> bool {
         for service in &mut self.services {
+            service.stir();
             service.turn(now);
         }
         self.carry_out(now, None);

@@ -91,8 +91,11 @@ pub trait AnyService: Send {
     fn admitted(&mut self, now: Now, number: u64, answer: Admission);
     /// A message of the server's own is published.
     fn publish(&mut self, now: Now, message: &Publication);
-    /// Goes on with whatever goes on.
+    /// Goes on with whatever goes on, if it was told anything since its last turn, or had wanted to
+    /// go on by now.
     fn turn(&mut self, now: Now) -> Option<Instant>;
+    /// Has it turn next time, whatever it was told.
+    fn stir(&mut self);
     /// Does what it wants done; that may make it want more. Whether there was anything.
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool;
     /// Calls that are to be handed to the log.
@@ -155,12 +158,26 @@ pub struct RunningService<S: Service> {
     effects: Effects<S>,
     /// What was said to each shard since the last turn.
     said: Vec<Vec<S::PeerMessage>>,
+    /// It was told something since its last turn, or did something.
+    stirred: bool,
+    /// When it wants to turn at the latest.
+    next: Option<Instant>,
+    /// How short of memory it knows the process to be.
+    pressure: Option<Pressure>,
 }
 
 impl<S: Service> RunningService<S> {
     /// A service, to be put into the list of a shard.
     pub fn boxed(service: S) -> Box<dyn AnyService> {
-        Box::new(RunningService { service, effects: Effects::default(), said: Vec::new() })
+        let (effects, said) = Default::default();
+        let (next, pressure) = Default::default();
+        Box::new(RunningService { service, effects, said, stirred: true, next, pressure })
+    }
+
+    /// The service, to tell it something.
+    fn told(&mut self) -> (&mut S, &mut Effects<S>) {
+        self.stirred = true;
+        (&mut self.service, &mut self.effects)
     }
 }
 
@@ -182,7 +199,7 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
-        self.service.restore(now, restored)
+        self.told().0.restore(now, restored)
     }
 
     fn wants_entries(&self, timeline: TimelineId) -> bool {
@@ -190,60 +207,78 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn restored(&mut self, now: Now) {
-        self.service.restored(now, &mut self.effects);
+        let (service, fx) = self.told();
+        service.restored(now, fx);
     }
 
     fn look(&mut self, surroundings: Surroundings) {
         self.effects.events_wanted = surroundings.events_wanted;
         self.effects.messages_wanted = surroundings.messages_wanted;
-        self.service.press(surroundings.pressure);
+        if self.pressure != Some(surroundings.pressure) {
+            self.pressure = Some(surroundings.pressure);
+            self.told().0.press(surroundings.pressure);
+        }
     }
 
     fn request(&mut self, now: Now, from: ConnRef, request: Request) {
         if let Some(request) = mine(request) {
-            self.service.request(now, from, request, &mut self.effects);
+            let (service, fx) = self.told();
+            service.request(now, from, request, fx);
         }
     }
 
     fn undelivered(&mut self, now: Now, to: ConnRef, delivery: Delivery) {
         if let Some(delivery) = mine(delivery) {
-            self.service.undelivered(now, to, delivery, &mut self.effects);
+            let (service, fx) = self.told();
+            service.undelivered(now, to, delivery, fx);
         }
     }
 
     fn command(&mut self, now: Now, ask: u64, command: Command) {
         if let Some(command) = mine(command) {
-            self.service.command(now, ask, command, &mut self.effects);
+            let (service, fx) = self.told();
+            service.command(now, ask, command, fx);
         }
     }
 
     fn complete(&mut self, now: Now, completions: Vec<Completion>) {
+        let (service, fx) = self.told();
         for completion in completions {
-            self.service.complete(now, completion, &mut self.effects);
+            service.complete(now, completion, fx);
         }
     }
 
     fn peer_messages(&mut self, now: Now, bag: PeerBag) {
         let from = bag.from;
+        let (service, fx) = self.told();
         for message in bag.open::<S::PeerMessage>() {
-            self.service.peer_message(now, from, message, &mut self.effects);
+            service.peer_message(now, from, message, fx);
         }
     }
 
     fn admitted(&mut self, now: Now, number: u64, answer: Admission) {
-        self.service.admitted(now, number, answer, &mut self.effects);
+        let (service, fx) = self.told();
+        service.admitted(now, number, answer, fx);
     }
 
     fn publish(&mut self, now: Now, message: &Publication) {
-        self.service.publish(now, message, &mut self.effects);
+        let (service, fx) = self.told();
+        service.publish(now, message, fx);
     }
 
     fn turn(&mut self, now: Now) -> Option<Instant> {
-        self.service.turn(now, &mut self.effects)
+        if std::mem::take(&mut self.stirred) || self.next.is_some_and(|next| next <= now.mono) {
+            self.next = self.service.turn(now, &mut self.effects);
+        }
+        self.next
+    }
+
+    fn stir(&mut self) {
+        self.stirred = true;
     }
 
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool {
-        let RunningService { service, effects, said, .. } = self;
+        let RunningService { service, effects, said, stirred, .. } = self;
         if effects.is_empty() {
             return false;
         }
@@ -265,6 +300,7 @@ impl<S: Service> AnyService for RunningService<S> {
         }
         for (number, question) in std::mem::take(&mut effects.questions) {
             if let Err(answer) = carrier.resolve(S::KIND, number, question) {
+                *stirred = true;
                 service.admitted(now, number, answer, effects);
             }
         }
@@ -280,6 +316,7 @@ impl<S: Service> AnyService for RunningService<S> {
         }
         if !effects.calls.is_empty() {
             for ticket in carrier.call(S::KIND, std::mem::take(&mut effects.calls)) {
+                *stirred = true;
                 service.complete(now, busy(ticket), effects);
             }
         }
@@ -309,11 +346,11 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn drain(&mut self) {
-        self.service.drain();
+        self.told().0.drain();
     }
 
     fn install(&mut self, products: &[Arc<Product>]) {
-        self.service.install(products);
+        self.told().0.install(products);
     }
 
     fn status(&self, status: &mut Status) {
@@ -334,11 +371,12 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn observe(&mut self, version: PresenceVersion) {
-        self.service.observe(version);
+        self.told().0.observe(version);
     }
 
     fn outvoted(&mut self, now: Now, who: &Principal) {
-        self.service.outvoted(now, who, &mut self.effects);
+        let (service, fx) = self.told();
+        service.outvoted(now, who, fx);
     }
 
     fn audit(&self) {
@@ -350,6 +388,6 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn inner_mut(&mut self) -> &mut dyn Any {
-        &mut self.service
+        self.told().0
     }
 }
