@@ -24,6 +24,10 @@ use scenario::Scale;
 use std::io;
 use std::process::ExitCode;
 
+/// The allocator of the shipped binary: engines that are measured within this process have it, too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "\
 bench run [NAMES] [--quick]    measure (all, or those whose names begin so) and store
 bench vm [--mqtt|--lab] [--devices N] [--mem MB] [--seconds S] [--quick]
