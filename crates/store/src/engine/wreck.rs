@@ -30,7 +30,8 @@ pub(crate) struct Wreck {
     /// By table and key.
     pub(crate) rows: BTreeMap<Box<[u8]>, Box<[u8]>>,
     pub(crate) timelines: BTreeMap<TimelineId, Remains>,
-    once: BTreeMap<OnceKey, OnceRecord>,
+    /// Those that state knows with their places.
+    once: BTreeMap<OnceKey, (Place, OnceRecord)>,
     /// Of the segment that is read.
     lists: Lists,
 }
@@ -100,9 +101,13 @@ impl Wreck {
                 self.timelines.entry(timeline).or_default().cursors.insert(reader, upto);
             }
             Keep::Once => {
-                let (key, first) = once::read_row(key, value)?;
-                let once::First { made_s, crc, id, seqs, .. } = first;
-                self.once.insert(key, OnceRecord { key, crc, made_s, id, seqs });
+                for (key, first) in once::read_row(key, value)? {
+                    let once::First { place, made_s, crc, id, seqs } = first;
+                    // A key that was forgotten may be another's by now.
+                    if self.once.get(&key).is_none_or(|(before, _)| *before < place) {
+                        self.once.insert(key, (place, OnceRecord { key, crc, made_s, id, seqs }));
+                    }
+                }
             }
             Keep::Rows => _ = self.rows.insert(key.into(), value.into()),
         }
@@ -206,7 +211,8 @@ impl Wreck {
     }
 
     fn remember(&mut self, Claim { key, crc, made_s }: Claim, id: u64, seqs: Box<[Seq]>) {
-        self.once.entry(key).or_insert(OnceRecord { key, crc, made_s, id, seqs });
+        let record = OnceRecord { key, crc, made_s, id, seqs };
+        self.once.entry(key).or_insert((Place::default(), record));
     }
 
     /// A timeline to which a record there still has something to say.
@@ -216,7 +222,8 @@ impl Wreck {
 
     /// What is remembered, the oldest first.
     pub(crate) fn remembered(&mut self) -> Vec<OnceRecord> {
-        let mut all: Vec<_> = std::mem::take(&mut self.once).into_values().collect();
+        let all = std::mem::take(&mut self.once).into_values();
+        let mut all: Vec<_> = all.map(|(_, remembered)| remembered).collect();
         all.sort_by_key(|remembered| (remembered.made_s, remembered.key));
         all
     }

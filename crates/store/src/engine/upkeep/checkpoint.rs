@@ -14,12 +14,12 @@
 use super::flush;
 use crate::engine::Engine;
 use crate::engine::index::counts::Counts;
+use crate::engine::index::once::Untold;
 use crate::engine::index::rows::{RowMap, changes};
 use crate::engine::index::tail::Flush;
 use crate::engine::recovery::write_checkpoint;
 use crate::engine::state::{Keep, State, StateChange, StateError};
 use crate::log::Position;
-use model::ports::log::OnceKey;
 use model::timeline::TimelineId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const SLICE_ENTRIES: usize = 16_384;
 /// Bytes of rows in a slice about.
 const SLICE_BYTES: usize = 512 * 1024;
 
-/// Once keys of a slice at most.
+/// Once keys of a slice, and rows of those that are forgotten, at most.
 const SLICE_KEYS: usize = 4_096;
 
 /// Seconds after which a checkpoint that failed is tried again.
@@ -52,7 +52,7 @@ pub(in crate::engine) struct Checkpoint {
     /// costs it a third less.
     timelines: Vec<Named>,
     rows: Option<Told>,
-    once: Vec<OnceKey>,
+    once: Untold,
 }
 
 /// A timeline, and its place among those that changed.
@@ -67,7 +67,7 @@ pub(super) enum Slice {
     Names(Vec<Named>),
     Timelines(Vec<Arc<Flush>>),
     Rows(Vec<StateChange>),
-    Once(Vec<OnceKey>, Vec<StateChange>),
+    Once(Untold, Vec<StateChange>),
     Seal(StateChange),
 }
 
@@ -85,7 +85,9 @@ impl Slice {
                 }
                 super::write(state, changes)
             }
-            Slice::Rows(changes) | Slice::Once(_, changes) => super::write(state, changes.clone()),
+            Slice::Rows(changes) | Slice::Once(_, changes) => {
+                super::write(state, std::mem::take(changes))
+            }
             Slice::Seal(change) => {
                 state.write(vec![change.clone()])?;
                 state.persist()
@@ -129,7 +131,7 @@ impl Engine {
             places: 0..self.index.changed_places(),
             timelines: Vec::new(),
             rows,
-            once: self.index.once.take_changed(),
+            once: self.index.once.take_untold(),
         });
         true
     }
@@ -184,10 +186,9 @@ impl Engine {
             self.index.rows.told();
         }
         if !checkpoint.once.is_empty() {
-            let rest = checkpoint.once.len().saturating_sub(SLICE_KEYS);
-            let keys = checkpoint.once.split_off(rest);
-            let changes = keys.iter().map(|key| self.index.once.change(*key)).collect();
-            return Some(Slice::Once(keys, changes));
+            let some = checkpoint.once.some(SLICE_KEYS);
+            let changes = self.index.once.changes(&some);
+            return Some(Slice::Once(some, changes));
         }
         let (key, value) = write_checkpoint(checkpoint.at, &checkpoint.counts);
         Some(Slice::Seal(StateChange::put(Keep::Meta, key, value)))
@@ -207,7 +208,7 @@ impl Engine {
             Slice::Timelines(timelines) => {
                 timelines.iter().for_each(|flush| self.index.end_flush(flush, well));
             }
-            Slice::Once(keys, _) if !well => self.index.once.tell_again(&keys),
+            Slice::Once(untold, _) if !well => self.index.once.tell_again(untold),
             Slice::Rows(_) | Slice::Once(..) => {}
             Slice::Seal(_) => {
                 if let Some(checkpoint) = self.upkeep.checkpoint.take_if(|_| well) {
@@ -228,7 +229,7 @@ impl Engine {
         self.upkeep.failed_s = Some(now_s);
         if let Some(checkpoint) = self.upkeep.checkpoint.take() {
             self.index.rows.tell_again();
-            self.index.once.tell_again(&checkpoint.once);
+            self.index.once.tell_again(checkpoint.once);
         }
     }
 
