@@ -50,6 +50,8 @@ pub(crate) struct Index {
     /// While the log is replayed: timelines of which state knows more than the checkpoint, and up
     /// to where.
     pub(crate) newer: Option<HashMap<TimelineId, Place>>,
+    /// State may have runs of what is replayed that are newer than their heads.
+    pub(crate) is_doubtful: bool,
 }
 
 /// How an entry left, to put it back.
@@ -80,6 +82,7 @@ impl Index {
             rosters,
             state,
             newer: None,
+            is_doubtful: false,
         }
     }
 
@@ -121,7 +124,9 @@ impl Index {
         match head.touched() {
             Some(at) => at,
             None => {
-                let at = self.changed.put(Touched::new(slot, head.last));
+                let mut touched = Touched::new(slot, head.last);
+                touched.doubtful = self.is_doubtful;
+                let at = self.changed.put(touched);
                 self.heads.at_mut(slot).set_touched(Some(at));
                 at
             }

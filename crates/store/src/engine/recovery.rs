@@ -17,6 +17,7 @@ use super::record::stored::Leaving;
 use super::record::{self, Said, list, run};
 use super::state::{Keep, State, StateError};
 use super::upkeep::Upkeep;
+use super::upkeep::bulk::is_loading;
 use super::upkeep::retention::Excess;
 use super::{Engine, EngineSettings, Since};
 use crate::OpenError;
@@ -70,9 +71,11 @@ impl Engine {
             bytes_max: settings.once_bytes_max,
         };
         let once = load_once(&*state, limits).map_err(failed)?;
+        let is_doubtful = is_loading(&*state).map_err(failed)?;
         let rosters = Rosters::new(settings.roster_members_resident_max);
         let mut index = Index::new(state, once, rosters);
         (index.counts, index.newer) = (counts, Some(HashMap::new()));
+        index.is_doubtful = is_doubtful;
         let (mut error, mut lists) = (None, Lists::default());
         let mut each = |place, kind, payload: &[u8]| {
             replay(&mut index, &mut lists, (place, kind), payload).unwrap_or_else(|failed| {
@@ -85,7 +88,7 @@ impl Engine {
             return Err(state_failed(folder, error));
         }
         let (log, found) = opened?;
-        index.newer = None;
+        (index.newer, index.is_doubtful) = (None, false);
         let rebuilt = checkpoint.is_none() && found.segments > 0;
         check_segments(&log, &index.counts, folder)?;
         let from = from.place;

@@ -29,6 +29,11 @@ pub struct EngineSettings {
     pub index_changes_bytes: u64,
     /// Seconds after which a checkpoint begins when anything changed.
     pub checkpoint_s: u32,
+    /// Timelines that changed from which on a checkpoint makes tables of their rows, and not
+    /// batches.
+    pub load_timelines_min: usize,
+    /// Memory of such rows, bytes, after which they become a part of state.
+    pub load_bytes_max: usize,
     /// A segment of which at most so many percent are alive is compacted.
     pub compact_percent: u8,
     /// But only when at least so many percent of all closed segments are dead.
@@ -66,6 +71,8 @@ impl EngineSettings {
             checkpoint_bytes: 32 << 20,
             index_changes_bytes: 128 << 20,
             checkpoint_s: 30,
+            load_timelines_min: 16_384,
+            load_bytes_max: 32 << 20,
             compact_percent: 50,
             compact_dead_percent: 25,
             sweep_s: 600,

@@ -3,13 +3,15 @@
 //! Written only at checkpoints; everything in it can be said again by the log from the
 //! checkpoint's place on. It knows keys and values, no timelines. Invariant of every
 //! implementation: a batch is seen and survives whole or not at all, and after a crash the batches
-//! there are those up to some moment at or after the last [`State::persist`].
+//! there are those up to some moment at or after the last [`State::persist`] or [`State::load`].
 
 mod fjall;
 mod memory;
+mod sorted;
 
 pub use fjall::FjallState;
 pub use memory::MemoryState;
+pub use sorted::Sorted;
 
 use std::fmt;
 
@@ -91,6 +93,10 @@ pub trait State: Send + Sync {
 
     /// Carries out one batch.
     fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError>;
+
+    /// Makes many rows of a space part of state: all of them or none, and on stable storage, with
+    /// every batch before them. Cheaper than a batch, but it waits for the disk.
+    fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError>;
 
     /// Puts all batches on stable storage.
     fn persist(&self) -> Result<(), StateError>;

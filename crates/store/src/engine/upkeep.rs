@@ -5,6 +5,7 @@
 //! Checkpoints and the rest take turns, so neither starves. Invariant: state is changed by upkeep
 //! tasks alone.
 
+pub(super) mod bulk;
 pub(super) mod checkpoint;
 pub(super) mod compaction;
 mod flush;

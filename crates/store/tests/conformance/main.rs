@@ -38,6 +38,7 @@ fn settings(options: &LogOptions) -> EngineSettings {
     settings.checkpoint_bytes = 100_000;
     settings.index_changes_bytes = 32 * 1024;
     settings.checkpoint_s = 5;
+    (settings.load_timelines_min, settings.load_bytes_max) = (2, 400);
     settings.sweep_s = 1;
     for (&space, rule) in &options.retention {
         let Rule { age_s_max, count_max, bytes_max, acknowledged } = *rule;

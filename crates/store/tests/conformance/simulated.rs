@@ -58,6 +58,11 @@ impl State for Held {
         self.0.state.write(changes)
     }
 
+    fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
+        self.0.mark()?;
+        self.0.state.load(space, rows)
+    }
+
     fn persist(&self) -> Result<(), StateError> {
         self.0.mark()?;
         self.0.state.persist()

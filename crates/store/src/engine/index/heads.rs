@@ -80,14 +80,13 @@ impl Head {
     }
 }
 
-/// The value of a head in state: these numbers, as of a place in the log.
-pub(crate) fn write_row(row: HeadRow, as_of: Place) -> Vec<u8> {
-    let mut out = vec![1];
-    put_place(as_of, &mut out);
+/// Appends the value of a head in state: these numbers, as of a place in the log.
+pub(crate) fn write_row(row: HeadRow, as_of: Place, out: &mut Vec<u8>) {
+    out.push(1);
+    put_place(as_of, out);
     for number in [row.last, row.count, row.bytes] {
-        put_small(number, &mut out);
+        put_small(number, out);
     }
-    out
 }
 
 /// What such a value says.
@@ -243,7 +242,8 @@ mod tests {
     fn a_row_comes_back() {
         let row = HeadRow { last: u64::MAX - 1, count: 300, bytes: 1 << 40 };
         let as_of = Place { segment: 4, offset: 5 };
-        let value = write_row(row, as_of);
+        let mut value = Vec::new();
+        write_row(row, as_of, &mut value);
         assert_eq!(read_row(&value), Some((row, as_of)));
         assert_eq!(read_row(&value[..value.len() - 1]), None);
     }

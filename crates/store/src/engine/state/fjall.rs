@@ -8,7 +8,7 @@
 //! cache, and as much in memtables that are being filled, of which a slow disk may owe it four more
 //! each; what is kept, by the length of a checkpoint.
 
-use super::{Keep, State, StateChange, StateError};
+use super::{Keep, Sorted, State, StateChange, StateError};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,10 @@ const MEMTABLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// fjall's own journals, bytes: the least it allows.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Tables on the first level of a keyspace, which fjall has not merged yet, beyond which rows go the
+/// way of a batch: that waits for the merging.
+const LOADED_TABLES_MAX: usize = 12;
 
 /// State in a fjall database.
 pub struct FjallState {
@@ -123,6 +127,24 @@ impl State for FjallState {
         Ok(())
     }
 
+    fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
+        if self.opened()?.keyspace(space).l0_table_count() > LOADED_TABLES_MAX {
+            let change = |(key, value): (&[u8], Option<&[u8]>)| {
+                StateChange { space, key: key.into(), value: value.map(Into::into) }
+            };
+            self.write(rows.iter().map(change).collect())?;
+            return self.persist();
+        }
+        // What is pending would be said again over what is newer.
+        self.persist()?;
+        let mut writer = self.writer();
+        let opened = self.mend(&mut writer)?;
+        opened.load(space, rows).map_err(|error| {
+            writer.broken = true;
+            told(error)
+        })
+    }
+
     fn persist(&self) -> Result<(), StateError> {
         let mut writer = self.writer();
         let opened = self.mend(&mut writer)?;
@@ -170,6 +192,18 @@ impl Opened {
             }
         }
         batch.commit()
+    }
+
+    /// Tables made of these rows become part of the keyspace at once, past journal and memtable.
+    fn load(&self, space: Keep, rows: &Sorted) -> fjall::Result<()> {
+        let mut tables = self.keyspace(space).start_ingestion()?;
+        for (key, value) in rows.iter() {
+            match value {
+                Some(value) => tables.write(key, value)?,
+                None => tables.write_tombstone(key)?,
+            }
+        }
+        tables.finish()
     }
 
     fn keyspace(&self, space: Keep) -> &Keyspace {

@@ -1,6 +1,6 @@
 //! State in maps, for tests: it can lose what was not persisted, and fail.
 
-use super::{Keep, State, StateChange, StateError};
+use super::{Keep, Sorted, State, StateChange, StateError};
 use base::prng::Prng;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -80,14 +80,22 @@ impl State for MemoryState {
 
     fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError> {
         let mut inner = self.inner();
-        if let Some(left) = &mut inner.writes_left {
-            if *left == 0 {
-                return Err(StateError { full: true, why: "no room, as was asked for".into() });
-            }
-            *left -= 1;
-        }
+        inner.may_write()?;
         apply(&mut inner.now, changes.clone());
         inner.pending.push(changes);
+        Ok(())
+    }
+
+    fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
+        self.inner().may_write()?;
+        self.persist()?;
+        let mut inner = self.inner();
+        let change = |(key, value): (&[u8], Option<&[u8]>)| {
+            StateChange { space, key: key.into(), value: value.map(Into::into) }
+        };
+        let changes: Vec<_> = rows.iter().map(change).collect();
+        apply(&mut inner.now, changes.clone());
+        apply(&mut inner.persisted, changes);
         Ok(())
     }
 
@@ -95,6 +103,18 @@ impl State for MemoryState {
         let mut inner = self.inner();
         let pending = std::mem::take(&mut inner.pending);
         pending.into_iter().for_each(|batch| apply(&mut inner.persisted, batch));
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn may_write(&mut self) -> Result<(), StateError> {
+        if let Some(left) = &mut self.writes_left {
+            if *left == 0 {
+                return Err(StateError { full: true, why: "no room, as was asked for".into() });
+            }
+            *left -= 1;
+        }
         Ok(())
     }
 }

@@ -64,6 +64,33 @@ fn ids(page: &Page) -> Vec<u64> {
 }
 
 #[test]
+fn a_crash_between_the_runs_and_the_heads_of_a_load_brings_nothing_back() {
+    let mut held = held(Ground::Memory);
+    let lines = [line(1), line(2), line(3)];
+    (1..=4).for_each(|id| held.append(&lines, &message(id, 50)));
+    assert!(held.engine().checkpoint_now(NOW_S));
+    held.remove(line(2), [1, 2]);
+    (5..=8).for_each(|id| held.append(&lines, &message(id, 50)));
+    held.memory().fail_after(Some(2)); // the mark and the runs, and not the heads
+    assert!(!held.engine().checkpoint_now(NOW_S));
+    held.remove(line(1), [3, 5]);
+    held.is_clean();
+    held.die();
+    assert!(held.open());
+    for _ in 0..2 {
+        for (timeline, left) in [
+            (line(1), vec![1, 2, 4, 6, 7, 8]),
+            (line(2), vec![3, 4, 5, 6, 7, 8]),
+            (line(3), (1..=8).collect()),
+        ] {
+            assert_eq!(ids(&held.page(timeline).expect("a page")), left);
+        }
+        held.is_clean();
+        held.restart();
+    }
+}
+
+#[test]
 fn compaction_wins_the_room_of_what_is_gone_and_keeps_the_rest() {
     for ground in [Ground::Memory, Ground::Fjall] {
         let mut held = held(ground);

@@ -2,7 +2,7 @@
 //! writes.
 
 use crate::engine::{
-    Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention, State,
+    Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention, Sorted, State,
     StateChange, StateError, UpkeepTask,
 };
 use crate::log::{LogIdentity, LogSettings};
@@ -57,6 +57,8 @@ pub(super) fn settings(options: &LogOptions) -> EngineSettings {
         checkpoint_bytes: 4 * 1024,
         index_changes_bytes: 4 * 1024,
         checkpoint_s: 2,
+        load_timelines_min: 3,
+        load_bytes_max: 600,
         sweep_s: 3,
         ..EngineSettings::new(log)
     };
@@ -112,6 +114,10 @@ impl State for Powered {
         self.on()?.write(changes)
     }
 
+    fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
+        self.on()?.load(space, rows)
+    }
+
     fn persist(&self) -> Result<(), StateError> {
         self.on()?.persist()
     }
@@ -144,6 +150,11 @@ impl Held {
 
     pub(super) fn engine(&mut self) -> &mut Engine {
         self.engine.as_mut().expect("it is open")
+    }
+
+    /// State, which is in memory.
+    pub(super) fn memory(&self) -> &MemoryState {
+        self.memory.as_ref().expect("only what stands on it asks")
     }
 
     /// False if the power failed meanwhile.

@@ -2,8 +2,8 @@
 //! the next start.
 //!
 //! ```text
-//! begin: place and counts ─► names … ─► timelines … ─► rows … ─► once …
-//!        ─► seal: place, counts, persisted
+//! begin: place and counts ─► names … ─► timelines …, or many at once (`bulk.rs`)
+//!        ─► rows … ─► once … ─► seal: place, counts, persisted
 //!          any slice fails ─► what it had in hand counts as changed again, later a new one
 //! ```
 //! A slice tells of a timeline as it is when the slice is made, not as it was at the beginning:
@@ -11,6 +11,7 @@
 //! given out; a segment is removed only after a checkpoint behind it for which nothing in it was
 //! alive.
 
+use super::bulk::{self, Bulk, Gathered};
 use super::flush;
 use crate::engine::Engine;
 use crate::engine::index::counts::Counts;
@@ -51,6 +52,8 @@ pub(in crate::engine) struct Checkpoint {
     /// Timelines not told of yet, the lowest last: state goes through them in its order, which
     /// costs it a third less.
     timelines: Vec<Named>,
+    /// So many that state takes them together.
+    bulk: Option<Bulk>,
     rows: Option<Told>,
     once: Untold,
 }
@@ -66,9 +69,13 @@ pub(super) enum Slice {
     /// Timelines to be put into their order.
     Names(Vec<Named>),
     Timelines(Vec<Arc<Flush>>),
+    Gather(Vec<Arc<Flush>>, Gathered),
+    Load(Gathered),
+    /// State has them, and their memory goes.
+    Ended(Vec<Arc<Flush>>),
     Rows(Vec<StateChange>),
     Once(Untold, Vec<StateChange>),
-    Seal(StateChange),
+    Seal(Vec<StateChange>),
 }
 
 impl Slice {
@@ -85,11 +92,17 @@ impl Slice {
                 }
                 super::write(state, changes)
             }
+            Slice::Gather(timelines, rows) => rows.gather(state, timelines),
+            Slice::Load(rows) => rows.load(state),
+            Slice::Ended(timelines) => {
+                timelines.clear();
+                Ok(())
+            }
             Slice::Rows(changes) | Slice::Once(_, changes) => {
                 super::write(state, std::mem::take(changes))
             }
-            Slice::Seal(change) => {
-                state.write(vec![change.clone()])?;
+            Slice::Seal(changes) => {
+                state.write(std::mem::take(changes))?;
                 state.persist()
             }
         }
@@ -130,6 +143,7 @@ impl Engine {
             counts: self.index.counts.clone(),
             places: 0..self.index.changed_places(),
             timelines: Vec::new(),
+            bulk: None,
             rows,
             once: self.index.once.take_untold(),
         });
@@ -166,6 +180,13 @@ impl Engine {
             }
             return Some(Slice::Names(names));
         }
+        if let Some(bulk) = &mut checkpoint.bulk {
+            let load_bytes_max = self.settings.load_bytes_max;
+            let is_last = checkpoint.timelines.is_empty();
+            if let Some(slice) = bulk.slice(&mut self.index, is_last, load_bytes_max) {
+                return Some(slice);
+            }
+        }
         let (mut timelines, mut entries) = (Vec::new(), 0);
         while timelines.len() < SLICE_TIMELINES && entries < SLICE_ENTRIES {
             let Some((_, at)) = checkpoint.timelines.pop() else { break };
@@ -175,7 +196,10 @@ impl Engine {
             }
         }
         if !timelines.is_empty() {
-            return Some(Slice::Timelines(timelines));
+            return Some(match &mut checkpoint.bulk {
+                Some(bulk) => Slice::Gather(timelines, std::mem::take(&mut bulk.rows)),
+                None => Slice::Timelines(timelines),
+            });
         }
         if let Some((rows, after)) = &mut checkpoint.rows {
             if let Some((changes, last)) = changes(rows, after.as_deref(), SLICE_BYTES) {
@@ -191,25 +215,38 @@ impl Engine {
             return Some(Slice::Once(some, changes));
         }
         let (key, value) = write_checkpoint(checkpoint.at, &checkpoint.counts);
-        Some(Slice::Seal(StateChange::put(Keep::Meta, key, value)))
+        Some(Slice::Seal(vec![StateChange::put(Keep::Meta, key, value), bulk::no_load()]))
     }
 
     pub(super) fn slice_done(&mut self, now_s: u32, slice: Slice, done: Result<(), StateError>) {
         let well = done.is_ok();
         match slice {
             Slice::Names(mut names) => {
-                if let Some(Checkpoint { timelines, .. }) = &mut self.upkeep.checkpoint {
+                let min = self.settings.load_timelines_min;
+                if let Some(Checkpoint { timelines, bulk, .. }) = &mut self.upkeep.checkpoint {
                     match timelines.is_empty() {
                         true => *timelines = names,
                         false => timelines.append(&mut names),
                     }
+                    *bulk = (timelines.len() >= min).then(Bulk::default);
                 }
             }
             Slice::Timelines(timelines) => {
                 timelines.iter().for_each(|flush| self.index.end_flush(flush, well));
             }
+            Slice::Gather(mut timelines, rows) => {
+                if let Some(Checkpoint { bulk: Some(bulk), .. }) = &mut self.upkeep.checkpoint {
+                    bulk.held.append(&mut timelines);
+                    bulk.rows = rows;
+                }
+            }
+            Slice::Load(_) => {
+                if let Some(Checkpoint { bulk: Some(bulk), .. }) = &mut self.upkeep.checkpoint {
+                    bulk.is_loaded = well;
+                }
+            }
             Slice::Once(untold, _) if !well => self.index.once.tell_again(untold),
-            Slice::Rows(_) | Slice::Once(..) => {}
+            Slice::Ended(_) | Slice::Rows(_) | Slice::Once(..) => {}
             Slice::Seal(_) => {
                 if let Some(checkpoint) = self.upkeep.checkpoint.take_if(|_| well) {
                     self.since.place = checkpoint.at.place;
@@ -228,6 +265,9 @@ impl Engine {
     fn give_checkpoint_up(&mut self, now_s: u32) {
         self.upkeep.failed_s = Some(now_s);
         if let Some(checkpoint) = self.upkeep.checkpoint.take() {
+            for timeline in checkpoint.bulk.iter().flat_map(|bulk| &bulk.held) {
+                self.index.end_flush(timeline, false);
+            }
             self.index.rows.tell_again();
             self.index.once.tell_again(checkpoint.once);
         }

@@ -19,11 +19,32 @@ use std::sync::Arc;
 /// Runs that change, by their first seqs. Those without entries go.
 type Changed = BTreeMap<Seq, Vec<Entry>>;
 
-/// Appends the changes that tell of this timeline.
+/// Where the changes of timelines go: rows of a space come in the order of their keys.
+pub(super) trait Rows {
+    /// A row; `fill` appends its value.
+    fn put(&mut self, space: Keep, key: &[u8], fill: impl FnOnce(&mut Vec<u8>));
+
+    /// A row goes.
+    fn delete(&mut self, space: Keep, key: &[u8]);
+}
+
+impl Rows for Vec<StateChange> {
+    fn put(&mut self, space: Keep, key: &[u8], fill: impl FnOnce(&mut Vec<u8>)) {
+        let mut value = Vec::with_capacity(64);
+        fill(&mut value);
+        self.push(StateChange::put(space, key, value));
+    }
+
+    fn delete(&mut self, space: Keep, key: &[u8]) {
+        self.push(StateChange::delete(space, key));
+    }
+}
+
+/// Appends the changes that tell of this timeline, of which state has those before it.
 pub(super) fn changes(
     state: &dyn State,
     flush: &Flush,
-    out: &mut Vec<StateChange>,
+    out: &mut impl Rows,
 ) -> Result<(), StateError> {
     if let Some(entries) = only_new(flush) {
         for some in entries.chunks(run::ENTRIES_MAX) {
@@ -44,7 +65,7 @@ pub(super) fn changes(
     append(state, flush, &mut changed)?;
     for (first, entries) in changed {
         if entries.is_empty() {
-            out.push(StateChange::delete(Keep::Runs, run::key(flush.timeline, first)));
+            out.delete(Keep::Runs, &run::key(flush.timeline, first));
         } else {
             put_run(flush.timeline, first, &entries, out);
         }
@@ -69,15 +90,14 @@ fn crosses(flush: &Flush, last: &Entry) -> bool {
     last.seq / run::WINDOW != flush.base / run::WINDOW
 }
 
-fn put_run(timeline: TimelineId, first: Seq, entries: &[Entry], out: &mut Vec<StateChange>) {
-    let mut value = Vec::with_capacity(16 + 32 * entries.len());
-    run::write(first, entries, &mut value);
-    out.push(StateChange::put(Keep::Runs, run::key(timeline, first), value));
+fn put_run(timeline: TimelineId, first: Seq, entries: &[Entry], out: &mut impl Rows) {
+    let key = run::key(timeline, first);
+    out.put(Keep::Runs, &key, |value| run::write(first, entries, value));
 }
 
-fn put_head(flush: &Flush, out: &mut Vec<StateChange>) {
-    let value = write_row(flush.row, flush.as_of);
-    out.push(StateChange::put(Keep::Heads, flush.timeline.to_bytes(), value));
+fn put_head(flush: &Flush, out: &mut impl Rows) {
+    let key = flush.timeline.to_bytes();
+    out.put(Keep::Heads, &key, |value| write_row(flush.row, flush.as_of, value));
 }
 
 /// Takes out what is gone, and says where messages stand now.
@@ -177,13 +197,13 @@ fn change_cursors(
     state: &dyn State,
     timeline: TimelineId,
     old: &Old,
-    out: &mut Vec<StateChange>,
+    out: &mut impl Rows,
 ) -> Result<(), StateError> {
     use crate::engine::read::standing::{cursor_key, cursor_range, read_cursor};
     if old.forgot {
         let (from, to) = cursor_range(timeline);
         state.range(Keep::Cursors, (&from, &to), false, &mut |key, _| {
-            out.push(StateChange::delete(Keep::Cursors, key));
+            out.delete(Keep::Cursors, key);
             true
         })?;
     }
@@ -191,7 +211,8 @@ fn change_cursors(
         let key = cursor_key(timeline, reader);
         let before = if old.forgot { None } else { state.get(Keep::Cursors, &key)? };
         let before = before.and_then(|value| read_cursor(&value)).unwrap_or(0);
-        out.push(StateChange::put(Keep::Cursors, key, at.max(before).to_le_bytes().to_vec()));
+        let at = at.max(before).to_le_bytes();
+        out.put(Keep::Cursors, &key, |value| value.extend_from_slice(&at));
     }
     Ok(())
 }
