@@ -340,6 +340,7 @@ impl Index {
         let old_runs = part.old.as_ref().is_some_and(|old| !old.gone.is_empty());
         let flush = Arc::new(Flush {
             timeline: head.id(),
+            at,
             part,
             row: head.row(),
             as_of,
@@ -353,9 +354,10 @@ impl Index {
 
     /// The upkeep task is done, well or not.
     pub(crate) fn end_flush(&mut self, flush: &Flush, well: bool) {
-        let Some(slot) = self.heads.find(flush.timeline) else { return };
-        let Some(at) = self.heads.at(slot).touched() else { return };
-        let Some(touched) = self.changed.at_mut(at) else { return };
+        let Some(touched) = self.changed.at_mut(flush.at) else { return };
+        let is_its = touched.flushing.as_ref().is_some_and(|it| std::ptr::eq(&**it, flush));
+        assert!(is_its, "what state is being told of stays where it is");
+        let slot = touched.head;
         if !well {
             touched.take_back();
             return;
@@ -363,7 +365,7 @@ impl Index {
         touched.flushing = None;
         (touched.flushing_gone, touched.doubtful, touched.base) = (0, false, flush.row.last);
         if touched.part.is_empty() && self.heads.at(slot).last == flush.row.last {
-            self.changed.remove(at);
+            self.changed.remove(flush.at);
             self.heads.at_mut(slot).set_touched(None);
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Old {
 #[derive(Debug)]
 pub(crate) struct Flush {
     pub(crate) timeline: TimelineId,
+    /// Its place among what changed.
+    pub(crate) at: u32,
     pub(crate) part: Part,
     pub(crate) row: HeadRow,
     /// Every record before this place is in it.
@@ -240,7 +242,7 @@ mod tests {
         let part = Part { entries: (1..=3).map(entry).collect(), old: None };
         let (row, as_of) = (HeadRow::default(), place(100));
         let (base, runs, doubtful) = (0, false, false);
-        let flush = Flush { timeline, part, row, as_of, base, runs, doubtful };
+        let flush = Flush { timeline, at: 0, part, row, as_of, base, runs, doubtful };
         touched.flushing = Some(Arc::new(flush));
         // Meanwhile the first left, the second moved, a fourth came.
         touched.part.old().gone.insert(1);
