@@ -50,6 +50,12 @@ const OFFSET_MAX: u64 = u32::MAX as u64;
 /// most an eighth of what the log could have.
 const STATE_ROOM_MAX: u64 = 32 << 20;
 
+/// While more than so much is free beyond what is wanted, the disk is not asked again ...
+const PLENTY_BYTES: u64 = 256 << 20;
+
+/// ... until so many bytes have been written.
+const LOOK_BYTES: u64 = 64 << 10;
+
 /// Memory that is kept for the next batch, bytes.
 const BATCH_BYTES_KEPT: usize = 1 << 20;
 
@@ -106,6 +112,8 @@ pub(crate) struct Log {
     promised: DurableMark,
     /// Room on the disk that only what ends something may use, bytes.
     state_room: u64,
+    /// Bytes that may be written before the disk is asked again what it has.
+    unlooked: u64,
     state: State,
     reader: Reader,
 }
@@ -163,6 +171,7 @@ impl Log {
             link: Link::begin(at.chain, at.epoch, at.index + 1),
             reserve,
             state_room: 0,
+            unlooked: 0,
             state: State::Good,
             reader,
         };
@@ -371,9 +380,16 @@ impl Log {
         batch[..BATCH_HEAD_BYTES].copy_from_slice(&head);
     }
 
-    /// Whether state has room enough when so much is written.
-    fn leaves_room(&self, bytes: u64) -> bool {
-        self.free_bytes() >= self.state_room.saturating_add(bytes)
+    /// Whether state has room enough when so much is written. Others write to the disk, too.
+    fn leaves_room(&mut self, bytes: u64) -> bool {
+        if let Some(left) = self.unlooked.checked_sub(bytes) {
+            self.unlooked = left;
+            return true;
+        }
+        let (free, wanted) = (self.free_bytes(), self.state_room.saturating_add(bytes));
+        let is_plenty = free >= wanted.saturating_add(PLENTY_BYTES);
+        self.unlooked = if is_plenty { LOOK_BYTES } else { 0 };
+        free >= wanted
     }
 
     /// A file system that does not say has room.
