@@ -87,6 +87,7 @@ impl LogQueue {
         state.calls += calls;
         state.bytes += bytes;
         state.parcels.push(parcel);
+        drop(state); // whoever is woken finds it open
         self.writing.notify_one();
         Ok(())
     }

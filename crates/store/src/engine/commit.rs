@@ -32,8 +32,18 @@ const SMALL_ROW_BYTES: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) undo: Vec<Undo>,
+    /// Slots that were pushed to, and under which seqs, as [`Undo::Append`] counts them.
+    pub(super) pushed: Vec<(u32, Seq)>,
     /// Messages that stand at these places.
     hot: Vec<(Place, Arc<Message>)>,
+}
+
+impl Batch {
+    /// With room for what so many writes do, as a rule.
+    fn of(writes: usize) -> Batch {
+        let (undo, pushed) = (Vec::with_capacity(2 * writes), Vec::with_capacity(2 * writes));
+        Batch { undo, pushed, hot: Vec::with_capacity(writes) }
+    }
 }
 
 impl Engine {
@@ -44,7 +54,7 @@ impl Engine {
         }
         self.index.once.trim(now_s);
         for ending in [false, true] {
-            let mut batch = Batch::default();
+            let mut batch = Batch::of(writes.len());
             let each = |write| self.one(now_s, write, ending, &mut batch);
             let answers: Vec<_> = writes.iter().map(each).collect();
             match self.finish_batch(now_s, batch, ending) {
@@ -97,7 +107,8 @@ impl Engine {
     pub(super) fn take_back(&mut self, batch: Batch) {
         self.log.drop_batch();
         self.hot.forget_pointers();
-        batch.undo.into_iter().rev().for_each(|undo| undo.carry_out(&mut self.index));
+        let Batch { undo, mut pushed, .. } = batch;
+        undo.into_iter().rev().for_each(|undo| undo.carry_out(&mut self.index, &mut pushed));
     }
 
     /// One write. With `ending` only what ends something is taken.
@@ -195,8 +206,9 @@ impl Engine {
                 pairs.for_each(|(&slot, &seq)| self.index.push(slot, seq, &stored));
                 self.index.counts.fill(stored.place.segment, seqs.len() as u64);
                 self.since.places += seqs.len() as u64;
-                let pushed = slots.iter().copied().zip(seqs.iter().copied()).collect();
-                batch.undo.push(Undo::Append { pushed, segment: stored.place.segment });
+                batch.pushed.extend(slots.iter().copied().zip(seqs.iter().copied()));
+                let (count, segment) = (seqs.len(), stored.place.segment);
+                batch.undo.push(Undo::Append { count, segment });
             }
             if let Some(claim) = claim {
                 self.index.once.insert(claim, place, message.id, seqs.as_slice().into());
@@ -288,7 +300,9 @@ impl Engine {
                 Ok(None) => {}
                 Err(error) => {
                     let these = batch.undo.split_off(batch.undo.len() - all.len());
-                    these.into_iter().rev().for_each(|undo| undo.carry_out(&mut self.index));
+                    for undo in these.into_iter().rev() {
+                        undo.carry_out(&mut self.index, &mut batch.pushed);
+                    }
                     return Err(error);
                 }
             }

@@ -87,7 +87,8 @@ impl Engine {
                 self.index.push(slot, *seq, &stored);
                 let segment = stored.place.segment;
                 self.index.counts.fill(segment, 1);
-                batch.undo.push(Undo::Append { pushed: [(slot, *seq)].into(), segment });
+                batch.pushed.push((slot, *seq));
+                batch.undo.push(Undo::Append { count: 1, segment });
             }
             Import::Last(..) | Import::Once(_) | Import::Roster(..) => {
                 let empty = Message { id: 0, at_s: 0, label: [].into(), body: [].into() };

@@ -10,9 +10,10 @@ use model::timeline::{ReaderId, Seq};
 
 /// One step back.
 pub(super) enum Undo {
-    /// Entries whose message stands in a segment were pushed to these slots.
+    /// So many entries whose message stands in a segment were pushed: the last of
+    /// [`super::commit::Batch::pushed`].
     Append {
-        pushed: Box<[(u32, Seq)]>,
+        count: usize,
         segment: u32,
     },
     /// Each of these slots was given its next seq, and an entry whose message stands in a segment.
@@ -66,11 +67,12 @@ pub(super) enum Undo {
 }
 
 impl Undo {
-    pub(super) fn carry_out(self, index: &mut Index) {
+    pub(super) fn carry_out(self, index: &mut Index, pushed: &mut Vec<(u32, Seq)>) {
         match self {
-            Undo::Append { pushed, segment } => {
-                index.counts.unfill(segment, pushed.len() as u64);
-                for &(slot, seq) in pushed.iter().rev() {
+            Undo::Append { count, segment } => {
+                index.counts.unfill(segment, count as u64);
+                let these = pushed.len().saturating_sub(count)..;
+                for (slot, seq) in pushed.drain(these).rev() {
                     index.unpush(slot, seq - 1);
                 }
             }

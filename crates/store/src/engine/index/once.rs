@@ -229,14 +229,14 @@ impl Once {
                 return false;
             }
         }
-        // While the log is replayed, state may have told of later ones already.
-        let at = match self.queue.back() {
+        match self.queue.back() {
+            // While the log is replayed, state may have told of later ones already.
             Some((last, _)) if *last >= place => {
-                self.queue.partition_point(|(other, _)| *other < place)
+                let at = self.queue.partition_point(|(other, _)| *other < place);
+                self.queue.insert(at, (place, key));
             }
-            _ => self.queue.len(),
-        };
-        self.queue.insert(at, (place, key));
+            _ => self.queue.push_back((place, key)),
+        }
         true
     }
 }

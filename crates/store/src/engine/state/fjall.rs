@@ -129,8 +129,10 @@ impl State for FjallState {
 
     fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
         if self.opened()?.keyspace(space).l0_table_count() > LOADED_TABLES_MAX {
-            let change = |(key, value): (&[u8], Option<&[u8]>)| {
-                StateChange { space, key: key.into(), value: value.map(Into::into) }
+            let change = |(key, value): (&[u8], Option<&[u8]>)| StateChange {
+                space,
+                key: key.into(),
+                value: value.map(Into::into),
             };
             self.write(rows.iter().map(change).collect())?;
             return self.persist();

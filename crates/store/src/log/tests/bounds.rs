@@ -13,7 +13,9 @@ fn batch_of_ten(log: &mut Log) -> u64 {
 #[test]
 fn a_batch_fills_the_log_and_the_disk_as_far_as_it_may() {
     let by_the_log = |log: &mut Log, left: u64| log.settings.log_bytes_max = log.bytes + left;
-    let by_the_disk = |log: &mut Log, left: u64| log.state_room = log.free_bytes() - left;
+    let by_the_disk = |log: &mut Log, left: u64| {
+        (log.state_room, log.unlooked) = (log.free_bytes() - left, 0);
+    };
     for limit in [&by_the_log as &dyn Fn(&mut Log, u64), &by_the_disk] {
         let files = folder(21);
         let (mut log, _, _) = open(&files);
@@ -29,6 +31,22 @@ fn a_batch_fills_the_log_and_the_disk_as_far_as_it_may() {
         log.add(RecordKind::Remove, |_| {});
         log.commit(true).expect("what ends something has room");
     }
+}
+
+#[test]
+fn a_disk_that_had_plenty_is_asked_again_after_so_many_bytes() {
+    let files = folder(24);
+    let (mut log, _, _) = open(&files);
+    put(&mut log, &[1; 10]).expect("room");
+    files.resize(files.used() + STATE_ROOM_MAX); // somebody else wrote
+    let before = log.bytes();
+    let refused = (0..1_000).find_map(|_| put(&mut log, &[2; 1_000]).err());
+    assert_eq!(refused, Some(StoreError::Full));
+    let written = log.bytes() - before;
+    assert!(written > 0 && written <= LOOK_BYTES, "{written}");
+    assert!(put(&mut log, &[3; 1_000]).is_err(), "where room is scarce it is asked every time");
+    files.resize(u64::MAX);
+    put(&mut log, &[4; 1_000]).expect("room again");
 }
 
 #[test]
