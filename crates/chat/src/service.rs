@@ -92,14 +92,20 @@ impl Service for Chat {
                 self.acknowledge(now, from, session, upto);
             }
             ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
+            ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
+            ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
+            ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }
 
     fn undelivered(&mut self, _: Now, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
-        // Whoever was let in a moment ago has gone; of what else is for it nothing is kept.
-        if let ChatDelivery::LoggedIn(logged_in) = delivery {
-            self.closed(to, logged_in.session, fx);
+        match delivery {
+            // Whoever was let in a moment ago has gone, or what it was to go on with.
+            ChatDelivery::LoggedIn(logged_in) => self.closed(to, logged_in.session, fx),
+            ChatDelivery::Resumed(resumed) => self.closed(to, resumed.session, fx),
+            // Of what else is for it nothing is kept, but for a session that is away.
+            delivery => self.came_back(to, delivery, fx),
         }
     }
 
@@ -157,6 +163,7 @@ impl Service for Chat {
             self.turn_outbox(now, fx),
             self.turn_following(now, fx),
             self.turn_rights(now, fx),
+            self.turn_detached(now, fx),
             self.log.turn(now, fx),
         ];
         // What came up behind its part of the turn.

@@ -211,6 +211,14 @@ counters! {
             "Words about presence between homes, a shard and so many contacts each.";
         PresenceDelivered "chat_presence_delivered_total" "Presences handed to connections.";
         BlockedSends "chat_blocked_sends_total" "Messages refused, for one has blocked the other.";
+        Detached "chat_detached_total" "Sessions kept when their connection ended.";
+        DetachedOver "chat_detached_over_total" "Of these, ended when their time was over.";
+        DetachedFull "chat_detached_full_total"
+            "Sessions that could not be kept, or no longer, for they had more than is kept.";
+        Resumed "chat_resumed_total" "Sessions that went on over another connection.";
+        ResumesFailed "chat_resumes_failed_total" "Resumptions of sessions that were no more.";
+        ResumesRefused "chat_resumes_refused_total"
+            "Resumptions refused: the id is another account's, or was never given.";
     }
 }
 

@@ -20,6 +20,7 @@ mod iq;
 mod login;
 mod messages;
 mod opening;
+mod resumption;
 mod rooms;
 mod session;
 mod state;
@@ -28,7 +29,7 @@ mod web_socket;
 use crate::fault::StreamFault;
 use crate::stream;
 use base::time::Now;
-use model::chat::{ChatDelivery, ChatRequest};
+use model::chat::ChatDelivery;
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::link::{Link, StartTlsRefusal};
@@ -124,7 +125,7 @@ impl Phase {
 
     fn command(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
         match self {
-            Phase::Opening(opening) => match opening.tell(word, out) {
+            Phase::Opening(opening) => match opening.tell(now, word, out) {
                 Ok(None) => Ok(()),
                 Ok(Some(session)) => {
                     *self = Phase::Session(session);
@@ -150,7 +151,7 @@ impl Phase {
                 Err(opening.end(now, late, out))
             }
             Phase::Session(session) => {
-                session.pull_again(out);
+                session.woken(now, out);
                 Ok(())
             }
             Phase::New(_) | Phase::Over => Ok(()),
@@ -171,14 +172,11 @@ impl Phase {
     }
 
     fn closed(&mut self, reason: CloseReason, out: &mut Out) {
-        match self {
+        match std::mem::replace(self, Phase::Over) {
             Phase::Opening(opening) => opening.closed(reason, out),
-            Phase::Session(session) => {
-                out.say(ChatRequest::Closed { session: session.session, reason });
-            }
+            Phase::Session(session) => session.ends(reason, out),
             Phase::New(_) | Phase::Over => {}
         }
-        *self = Phase::Over;
     }
 }
 
@@ -211,10 +209,10 @@ impl Machine for Server {
         self.with(out, |phase, out| phase.wake(now, out))
     }
 
-    fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+    fn drained(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         self.with(out, |phase, out| {
             if let Phase::Session(session) = phase {
-                session.drained(out);
+                session.drained(now, out);
             }
         });
         Ok(())

@@ -263,7 +263,7 @@ impl Chat {
 
     /// The session of an account that asks about people, told of them from now on.
     fn here(&mut self, inbox: TimelineId, wait: Requester) -> Option<(Key, &mut Here)> {
-        let key = self.sessions.bound(wait.conn, wait.session)?;
+        let key = wait.session.key();
         let session = self.sessions.slab.at(key).filter(|it| it.inbox == inbox)?;
         let person = self.people.known.get_mut(&inbox)?;
         let (conn, device) = (session.conn, session.device.clone());
@@ -309,6 +309,14 @@ impl Chat {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         if let Some(Here { device, present: Some(_), .. }) = person.sessions.remove(&key) {
             self.device_changed(inbox, device, None, fx);
+        }
+    }
+
+    /// A session of an account goes on over another connection.
+    pub(crate) fn people_resume(&mut self, inbox: TimelineId, key: Key, conn: ConnRef) {
+        let person = self.people.known.get_mut(&inbox);
+        if let Some(here) = person.and_then(|person| person.sessions.get_mut(&key)) {
+            here.conn = conn;
         }
     }
 

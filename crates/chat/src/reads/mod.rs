@@ -279,7 +279,7 @@ impl Chat {
             return;
         };
         let Requester { conn, session, number } = reader;
-        self.sessions.ends_to_read((conn, session));
+        self.sessions.ends_to_read(session);
         let delivery = match what {
             Wanted::History => {
                 let messages: Vec<_> = fetched.messages.into_iter().map(|(_, it)| it).collect();
@@ -324,7 +324,7 @@ impl Chat {
 
     pub(crate) fn read_fails(&mut self, reader: Requester, why: ChatFault, fx: &mut Effects) {
         let Requester { conn, session, number } = reader;
-        self.sessions.ends_to_read((conn, session));
+        self.sessions.ends_to_read(session);
         self.answer_session((conn, session), failed(number, why), fx);
     }
 

@@ -3,9 +3,11 @@
 //! Invariant: each session is of one account, and an account that has one is online.
 
 mod binding;
+mod detached;
 mod following;
 mod rights;
 
+use self::detached::Resumables;
 use crate::accounts::Owner;
 use crate::{Chat, Effects};
 use base::slab::{Key, Slab};
@@ -34,6 +36,8 @@ pub(crate) struct Sessions {
     pub(crate) version: u64,
     /// Where the walk over all of them stands that follows a change of the rules.
     pub(crate) renewing: Option<(u64, u32)>,
+    /// Those that may outlive their connection.
+    pub(crate) resumables: Resumables,
 }
 
 /// A device that is here.
@@ -129,10 +133,16 @@ impl Sessions {
             unstored: VecDeque::new(),
             version,
             renewing: None,
+            resumables: Resumables::default(),
         }
     }
 
+    /// Whether nobody more may come in; whoever does takes the place of a session that is away.
     pub(crate) fn is_full(&self) -> bool {
+        self.has_no_room() && self.resumables.next_to_end().is_none()
+    }
+
+    fn has_no_room(&self) -> bool {
         self.slab.len() >= self.slab.cap()
     }
 
@@ -186,8 +196,8 @@ impl Sessions {
     }
 
     /// It has got one, or will not.
-    pub(crate) fn ends_to_read(&mut self, whom: (ConnRef, SessionRef)) {
-        if let Some((_, session)) = self.session_of(whom) {
+    pub(crate) fn ends_to_read(&mut self, session: SessionRef) {
+        if let Some(session) = self.slab.at_mut(session.key()) {
             session.readings = session.readings.saturating_sub(1);
         }
     }
@@ -195,6 +205,7 @@ impl Sessions {
     pub(crate) fn audit(&self) {
         let all: usize = self.online.values().map(|online| online.sessions.len()).sum();
         assert_eq!(all, self.slab.len(), "each session is of one account");
+        self.resumables.audit();
         for (inbox, online) in &self.online {
             assert!(!online.sessions.is_empty() || online.coming > 0);
             for &key in &online.sessions {
@@ -215,6 +226,11 @@ impl Chat {
     ) -> Option<(SessionRef, Seq)> {
         let Arrival { conn, inbox, device, cursor, until_s, binds, .. } = arrival;
         self.make_room(inbox, (&device, arrival.owner), fx);
+        if self.sessions.has_no_room()
+            && let Some(away) = self.sessions.resumables.next_to_end()
+        {
+            self.leave(away, fx);
+        }
         let online = self.sessions.online.get_mut(&inbox)?;
         online.head = online.head.max(arrival.last);
         let head = online.head;
@@ -250,7 +266,8 @@ impl Chat {
     }
 
     /// The same device ends where it was before, unless it is nameless yet; and so does whoever had
-    /// the account's name until somebody came with a proof; with too many, the one that came first.
+    /// the account's name until somebody came with a proof; with too many, the one that came first,
+    /// of those that are away if there are such.
     fn make_room(&mut self, inbox: TimelineId, (device, owner): (&str, Owner), fx: &mut Effects) {
         let Some(online) = self.sessions.online.get(&inbox) else { return };
         let most = usize::from(self.settings.limits.chat.devices_an_account_max);
@@ -261,7 +278,8 @@ impl Chat {
         };
         let mut ended: Vec<Key> = online.sessions.iter().filter(ends).copied().collect();
         if ended.is_empty() && online.sessions.len() >= most {
-            ended.extend(online.sessions.first());
+            let away = online.sessions.iter().find(|key| self.sessions.resumables.is_away(**key));
+            ended.extend(away.or(online.sessions.first()));
         }
         for key in ended {
             self.end(key, (Denial::TakenOver, CloseReason::Replaced), fx);
@@ -297,6 +315,9 @@ impl Chat {
         let Some(session) = self.sessions.slab.remove(key) else { return };
         self.sessions.ending.remove(&(session.until_s, key));
         self.leaves_people(key, session.inbox, fx);
+        let was = (SessionRef::new(self.settings.shard, key), session.inbox);
+        let wanted = self.sessions.resumables.forget(key, Some(was));
+        wanted.into_iter().for_each(|whom| self.not_resumed(whom, None, fx));
         if let Some(online) = self.sessions.online.get_mut(&session.inbox) {
             online.sessions.retain(|other| *other != key);
             if online.sessions.is_empty() && online.coming == 0 {
@@ -317,15 +338,15 @@ impl Chat {
         })
     }
 
-    /// Something is for whoever asked, if it is still there.
+    /// Something is for a session that asked, if it is still there, over whatever connection.
     pub(crate) fn answer_session(
         &mut self,
-        (conn, session): (ConnRef, SessionRef),
+        (_, session): (ConnRef, SessionRef),
         delivery: ChatDelivery,
         fx: &mut Effects,
     ) {
-        if self.sessions.bound(conn, session).is_some() {
-            fx.deliveries.push((conn, delivery));
+        if let Some(session) = self.sessions.slab.at(session.key()) {
+            fx.deliveries.push((session.conn, delivery));
         }
     }
 }

@@ -44,6 +44,14 @@ pub struct Device {
     confirmed: Option<Availability>,
     /// The server has something of that.
     has_said: bool,
+    /// What names its session, if it is kept when its connection ends.
+    pub kept: Option<ResumptionId>,
+    /// Its session is without a connection.
+    pub is_away: bool,
+    /// Times that it went on.
+    pub resumed: usize,
+    /// Times that it could not, and what it was told.
+    pub not_resumed: Vec<Option<u32>>,
 }
 
 impl Device {
@@ -70,6 +78,10 @@ impl Device {
             presenting: BTreeMap::new(),
             confirmed: None,
             has_said: false,
+            kept: None,
+            is_away: false,
+            resumed: 0,
+            not_resumed: Vec::new(),
         }
     }
 
@@ -78,8 +90,8 @@ impl Device {
         ChatRequest::Login(Box::new(Login {
             protocol: "im",
             account: self.account.clone(),
-            device: self.name.as_str().into(),
-            binds: false,
+            device: if self.is_away { "" } else { self.name.as_str() }.into(),
+            binds: self.is_away,
             password: proves.then(|| b"secret"[..].into()),
             method: None,
             bindings: None,
@@ -92,6 +104,35 @@ impl Device {
         }))
     }
 
+    /// Its session is to outlive its connection.
+    pub fn keeps(&mut self, secret: u128) -> Option<ChatRequest> {
+        let id = ResumptionId { session: self.session?, secret };
+        self.kept = Some(id);
+        Some(ChatRequest::Keep(Box::new(Keeping { id, seconds: 20 })))
+    }
+
+    /// Its connection breaks; it remembers everything.
+    pub fn is_parted(&mut self) -> Option<ChatRequest> {
+        let session = self.kept?.session;
+        (self.conn, self.session, self.is_away) = (None, None, true);
+        let kept = Kept::new(self.name.clone());
+        let reason = CloseReason::PeerReset;
+        let detaching = Detaching { session, kept, bytes: 100, handled: 7, reason };
+        Some(ChatRequest::Detach(Box::new(detaching)))
+    }
+
+    /// What it asks for behind its login, if it was here before.
+    pub fn wants_back(&self) -> Option<ChatRequest> {
+        let (session, id) = (self.session?, Box::new(self.kept?));
+        self.is_away.then_some(ChatRequest::Resume { session, id })
+    }
+
+    /// Its name, for which it asks when it could not go on.
+    pub fn wants_name(&self) -> Option<ChatRequest> {
+        let device = Some(self.name.as_str().into());
+        Some(ChatRequest::Bind { session: self.session?, device })
+    }
+
     pub fn goes(&mut self) -> ChatRequest {
         let session = self.session;
         self.is_cut();
@@ -101,6 +142,7 @@ impl Device {
 
     pub fn is_cut(&mut self) {
         (self.conn, self.session, self.says) = (None, None, None);
+        (self.kept, self.is_away) = (None, false);
         self.follows = false;
         self.presenting.clear();
         (self.confirmed, self.has_said, self.listing) = (None, false, None);
@@ -206,6 +248,19 @@ impl Device {
             ChatDelivery::Done { number } => self.is_there(number),
             ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
             ChatDelivery::Message { .. } => self.messages += 1,
+            ChatDelivery::Resumed(it) => {
+                let Resumed { session, kept, waiting, .. } = *it;
+                assert_eq!(kept.take::<String>().as_ref(), Some(&self.name), "its own");
+                (self.session, self.is_away) = (Some(session), false);
+                self.resumed += 1;
+                waiting.into_iter().for_each(|delivery| self.hears(delivery));
+            }
+            ChatDelivery::NotResumed { handled } => {
+                let (conn, session) = (self.conn, self.session);
+                self.is_cut();
+                (self.conn, self.session) = (conn, session);
+                self.not_resumed.push(handled);
+            }
             _ => {}
         }
     }

@@ -5,8 +5,8 @@ use model::chat::*;
 use model::ports::access::NameOwner;
 
 /// Two people, the second device of each counted behind the first.
-const ANN: usize = 0;
-const BOB: usize = 2;
+pub const ANN: usize = 0;
+pub const BOB: usize = 2;
 const BOBS_TABLET: usize = 3;
 
 const SEES: SubscriptionVerb = SubscriptionVerb::Subscribe;
@@ -18,7 +18,7 @@ fn say(verb: SubscriptionVerb) -> ContactOrder {
     ContactOrder::Say(verb, Box::default())
 }
 
-fn befriend() -> ContactOrder {
+pub fn befriend() -> ContactOrder {
     ContactOrder::Befriend("it is me".into())
 }
 
@@ -31,7 +31,7 @@ fn world(shards: u16) -> World {
     world
 }
 
-fn comes(world: &mut World, at: usize) {
+pub fn comes(world: &mut World, at: usize) {
     world.connect(at);
     world.rest();
     world.lists(at);
@@ -40,7 +40,7 @@ fn comes(world: &mut World, at: usize) {
     world.rest();
 }
 
-fn friends(shards: u16) -> World {
+pub fn friends(shards: u16) -> World {
     let mut world = world(shards);
     world.orders(ANN, 1, befriend()).expect("done");
     world.orders(BOB, 0, befriend()).expect("done");
@@ -53,7 +53,7 @@ fn words(world: &World) -> [&'static str; 2] {
 }
 
 /// Whether a device sees somebody on that one's first device.
-fn sees(world: &World, at: usize, whom: u32) -> bool {
+pub fn sees(world: &World, at: usize, whom: u32) -> bool {
     world.devices[at].seen.contains_key(&(person(whom), "d0".into()))
 }
 

@@ -1,5 +1,6 @@
 //! People who know each other, over shards and logs in memory: who sees whom.
 
+mod detached;
 mod directed;
 mod histories;
 mod storm;

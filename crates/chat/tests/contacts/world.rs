@@ -43,6 +43,8 @@ pub struct World {
     by_conn: BTreeMap<ConnRef, usize>,
     people: u32,
     conns: u32,
+    /// Connections that the server takes to be there, and what their machines leave.
+    forgotten: BTreeMap<ConnRef, ChatRequest>,
     calm: bool,
     /// Who ever let whom see it, or would have.
     granted: BTreeSet<(AccountAddress, AccountAddress)>,
@@ -70,6 +72,7 @@ fn limits(shards: u16) -> Limits {
         contacts_known_max: 8,
         presence_changes_a_minute_max: 3,
         presence_pause_ms: 1_000,
+        resume_stanzas_max: 64,
         accounts_known_max: 1 << 16,
         redistribute_ms: 5_000,
         ..shard::limits().chat
@@ -104,6 +107,7 @@ impl World {
             by_conn: BTreeMap::new(),
             people,
             conns: 0,
+            forgotten: BTreeMap::new(),
             calm: false,
             granted: BTreeSet::new(),
             blocked: BTreeSet::new(),
@@ -171,6 +175,13 @@ impl World {
     fn deliver(&mut self, conn: ConnRef, delivery: ChatDelivery) {
         let is_its = |at: &&usize| self.devices[**at].conn == Some(conn);
         let Some(&at) = self.by_conn.get(&conn).filter(is_its) else {
+            if delivery == ChatDelivery::Yield
+                && let Some(request) = self.forgotten.remove(&conn)
+            {
+                let shard = usize::from(conn.shard().0);
+                self.shards[shard].request(self.now, conn, request);
+                return self.collect(shard);
+            }
             let shard = usize::from(conn.shard().0);
             return self.shards[shard].undelivered(self.now, conn, delivery);
         };
@@ -181,7 +192,17 @@ impl World {
             let may = from == to || self.granted.contains(&(from.clone(), to.clone()));
             assert!(may, "{to} is told of {from}, who never let it");
         }
+        let is_login = matches!(delivery, ChatDelivery::LoggedIn(_));
+        let is_nameless = matches!(delivery, ChatDelivery::NotResumed { .. });
         self.devices[at].hears(delivery);
+        let request = match (is_login, is_nameless) {
+            (true, _) => self.devices[at].wants_back(),
+            (_, true) => self.devices[at].wants_name(),
+            _ => None,
+        };
+        if let Some(request) = request {
+            self.ask(at, request);
+        }
     }
 
     fn a_bag_arrives(&mut self) {
@@ -215,7 +236,8 @@ impl World {
             return self.connect(at);
         }
         match self.rng.below(16) {
-            0 => self.disconnect(at),
+            0 if self.rng.one_in(2) => self.disconnect(at),
+            0 => self.breaks(at),
             1 => self.devices[at].forgets(),
             2 if self.rng.one_in(2) => self.lists(at),
             2 => self.pages(at),
@@ -346,9 +368,35 @@ impl World {
         self.collect(shard);
     }
 
+    /// A device loses its connection, and its session is kept.
+    pub fn breaks(&mut self, at: usize) {
+        let secret = u128::from(self.rng.draw());
+        let Some(conn) = self.devices[at].conn else { return };
+        if self.devices[at].is_away || self.devices[at].kept.is_none() {
+            let Some(request) = self.devices[at].keeps(secret) else { return };
+            self.ask(at, request);
+        }
+        let shard = usize::from(conn.shard().0);
+        if let Some(request) = self.devices[at].is_parted() {
+            self.shards[shard].request(self.now, conn, request);
+            self.collect(shard);
+        }
+    }
+
+    /// A device comes back over another connection while the server takes the one it had for good.
+    pub fn comes_again(&mut self, at: usize) {
+        let secret = u128::from(self.rng.draw());
+        let (conn, request) = (self.devices[at].conn, self.devices[at].keeps(secret));
+        self.ask(at, request.expect("it is here"));
+        let left = self.devices[at].is_parted().expect("it is kept");
+        self.forgotten.insert(conn.expect("it is here"), left);
+        self.connect(at);
+    }
+
     /// The process dies, and starts again from its logs.
     pub fn kill(&mut self) {
         self.post.clear();
+        self.forgotten.clear();
         self.devices.iter_mut().for_each(Device::is_cut);
         for shard in &mut self.shards {
             shard.restart(self.now, &mut self.rng);

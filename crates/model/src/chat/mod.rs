@@ -16,6 +16,7 @@ mod conversation;
 mod group;
 mod members;
 mod people;
+mod resumption;
 
 pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
 pub use conversation::{
@@ -35,6 +36,7 @@ pub use people::{
     ContactWish, ContactsPage, ContactsRange, GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX,
     PeopleAsk, PeopleRequest, Presence, STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
 };
+pub use resumption::{Detaching, Keeping, Kept, ResumptionId, Resumed};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
@@ -213,6 +215,18 @@ pub enum ChatRequest {
     },
     /// Something about contacts and presence.
     People(Box<PeopleRequest>),
+    /// Keep the session for a time when its connection ends, or no longer.
+    Keep(Box<Keeping>),
+    /// The connection ended, and the session is to be kept. If it may not be, it ends.
+    Detach(Box<Detaching>),
+    /// Go on with another session instead of this one, which has no name yet. Answered by
+    /// `Resumed` or `NotResumed`.
+    Resume {
+        /// Session that asks.
+        session: SessionRef,
+        /// The one it was.
+        id: Box<ResumptionId>,
+    },
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -448,6 +462,15 @@ pub enum ChatDelivery {
     Contact(Box<ContactChange>),
     /// Somebody came, went or is there otherwise.
     Presence(Box<Presence>),
+    /// The connection has the session that it asked for.
+    Resumed(Box<Resumed>),
+    /// There is no such session, or no more.
+    NotResumed {
+        /// Stanzas of the client that it had handled, where that is known.
+        handled: Option<u32>,
+    },
+    /// The session goes on over another connection: say so, `Detach` it and go.
+    Yield,
     /// The server ends the session: say so and go.
     End(Box<SessionEnd>),
 }

@@ -87,6 +87,18 @@ section! {
         rooms_a_session_max: u16 = 64, whole(1..=65_535, "rooms");
         /// Bytes of a stanza of XMPP. A longer one ends its stream (policy-violation).
         stanza_bytes_max: u32 = 256 * 1024, whole(10_000..=1 << 24, "bytes");
+        /// How long a session of XMPP is kept that lost its connection and asked to be
+        /// resumed; a client may wish for less. Zero: none is kept.
+        resume_s_max: u32 = 300, whole(0..=86_400, "seconds");
+        /// Bytes that are kept for one session that may be resumed: stanzas that its client has not
+        /// acknowledged, and what comes while it is away; messages stand in its inbox. With more it
+        /// cannot be resumed, and one that is away ends.
+        resume_bytes_max: u32 = 1024 * 1024, whole(4_096..=1 << 28, "bytes");
+        /// The same in stanzas.
+        resume_stanzas_max: u32 = 4_096, whole(64..=1 << 20, "stanzas");
+        /// Bytes that are kept for all sessions that are away. With more a session that loses its
+        /// connection ends.
+        detached_bytes_max: u64 = 256 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// Longest silence of a device, unless it says a shorter one: then its connection ends.
         silence_s_max: u16 = 300, whole(10..=65_535, "seconds");
     }

@@ -186,7 +186,10 @@ impl Session {
             ChatDelivery::Bound { .. }
             | ChatDelivery::Standing { .. }
             | ChatDelivery::Archive(_)
-            | ChatDelivery::Contacts(_) => {
+            | ChatDelivery::Contacts(_)
+            | ChatDelivery::Resumed(_)
+            | ChatDelivery::NotResumed { .. }
+            | ChatDelivery::Yield => {
                 return Err(unexpected("an answer to what a device of IM does not ask"));
             }
         }

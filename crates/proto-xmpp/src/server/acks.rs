@@ -1,16 +1,21 @@
-//! Acknowledgements of a stream (XEP-0198 4), without resumption.
+//! Acknowledgements of a stream (XEP-0198 4).
 //!
 //! What a client has sent counts as handled once it is answered: a message when it is stored, or
-//! its error is said. What it has of its inbox is what it has acknowledged, not what was written:
-//! the rest is given to the next that comes. Invariant: `h` never counts a message that a crash
-//! could lose, and never falls.
+//! its error is said; a wish about somebody, or an order for a room, likewise. What it has of its
+//! inbox is what it has acknowledged, not what was written: the rest is given to the next that
+//! comes. Of a stream that may be [resumed](super::resumption) the other stanzas are kept, too,
+//! until they are acknowledged. Invariant: `h` never counts what a crash could lose, and never
+//! falls.
 
+use super::resumption::Resumption;
 use super::session::Session;
 use super::{End, Out};
 use crate::fault::StreamFault;
 use crate::scan::Element;
 use crate::stream::SM;
+use base::time::Now;
 use model::chat::ChatRequest;
+use model::limits::ChatLimits;
 use model::timeline::Seq;
 use std::collections::VecDeque;
 
@@ -22,48 +27,89 @@ const UNACKED_MAX: usize = 256;
 #[derive(Default)]
 pub(super) struct Acks {
     /// Stanzas of the client.
-    received: u32,
+    pub(super) received: u32,
     /// Stanzas to the client.
-    sent: u32,
+    pub(super) sent: u32,
     /// Of those, how many it says that it has.
-    had: u32,
-    /// Messages of the inbox among the others: which stanza, which place.
-    unacked: VecDeque<(u32, Seq)>,
+    pub(super) had: u32,
+    /// Those among the others that are owed.
+    pub(super) unacked: VecDeque<Unacked>,
+    /// How many of them have a place in the inbox.
+    pub(super) placed: usize,
     /// The client was asked what it has.
-    has_asked: bool,
+    pub(super) has_asked: bool,
     /// The client has asked, and was told less than this.
-    owed: Option<u32>,
+    pub(super) owed: Option<u32>,
+    /// What was written in this call and belongs to nothing that is counted later.
+    pub(super) mark: usize,
+    /// What makes it go on after its connection.
+    pub(super) resumption: Option<Box<Resumption>>,
+}
+
+/// A stanza that the client may not have.
+pub(super) struct Unacked {
+    /// Which one of those that were sent.
+    pub(super) stanza: u32,
+    /// Its place in the inbox; zero: none.
+    pub(super) place: Seq,
+    /// The stanza itself, unless the inbox has it.
+    pub(super) copy: Option<Box<[u8]>>,
 }
 
 impl Acks {
     /// Whether it may be given more of its inbox.
     pub(super) fn has_room(&self) -> bool {
-        self.unacked.len() < UNACKED_MAX
+        self.placed < UNACKED_MAX
+    }
+
+    fn take_acked(&mut self, has: u32) -> Option<Unacked> {
+        let unacked = self.unacked.pop_front_if(|it| reaches(has, it.stanza))?;
+        self.placed -= usize::from(unacked.place != 0);
+        if let (Some(resumption), Some(copy)) = (&mut self.resumption, &unacked.copy) {
+            resumption.bytes -= copy.len();
+        }
+        Some(unacked)
     }
 }
 
 /// Whether one count is not behind another.
-const fn reaches(one: u32, other: u32) -> bool {
+pub(super) const fn reaches(one: u32, other: u32) -> bool {
     one.wrapping_sub(other) <= u32::MAX / 2
 }
 
 impl Session {
     /// An element of stream management.
-    pub(super) fn manage(&mut self, element: &Element<'_, '_>, out: &mut Out) -> Result<(), End> {
+    pub(super) fn manage(
+        &mut self,
+        now: Now,
+        limits: &ChatLimits,
+        element: &Element<'_, '_>,
+        out: &mut Out,
+    ) -> Result<(), End> {
         match (element.name(), self.acks.is_some()) {
             ("enable", false) => {
                 self.acks = Some(Box::default());
-                out.bytes().extend_from_slice(format!("<enabled xmlns='{SM}'/>").as_bytes());
+                let wish = super::resumption::Wish::of(element);
+                let enabled = self.enabled(now, limits, wish, out);
+                out.bytes().extend_from_slice(enabled.as_bytes());
             }
             ("r", true) => self.acknowledge(out),
             ("a", true) => {
                 let told = element.attribute("h").and_then(|h| h.trim().parse().ok());
                 self.acknowledged(told.ok_or(StreamFault::BadFormat)?, out)?;
             }
-            ("enable" | "resume" | "r" | "a", _) => write_failed("unexpected-request", out),
+            ("enable" | "resume" | "r" | "a", _) => write_failed("unexpected-request", None, out),
             _ => return Err(StreamFault::UnsupportedStanzaType.into()),
         }
+        self.marks(out);
         Ok(())
+    }
+
+    /// What is in the lane is no stanza, or is counted.
+    pub(super) fn marks(&mut self, out: &mut Out) {
+        if let Some(acks) = &mut self.acks {
+            acks.mark = out.bytes().len();
+        }
     }
 
     /// A stanza of the client has come. Its place among them.
@@ -78,23 +124,55 @@ impl Session {
         self.acks.as_ref().map(|acks| acks.received)
     }
 
-    /// A stanza is sent to the client.
-    pub(super) fn counts_sent(&mut self) {
-        if let Some(acks) = &mut self.acks {
-            acks.sent = acks.sent.wrapping_add(1);
-        }
+    /// The lane ends with a stanza to the client that stands nowhere else.
+    pub(super) fn counts_sent(&mut self, out: &mut Out) {
+        self.counts(0, true, out);
     }
 
-    /// The stanza that is sent is a message of the inbox, at this place.
-    pub(super) fn expects_ack(&mut self, seq: Seq) {
-        if let Some(acks) = &mut self.acks {
-            acks.unacked.push_back((acks.sent, seq));
-        }
+    /// The lane ends with a message of the inbox, at this place.
+    pub(super) fn counts_placed(&mut self, place: Seq, out: &mut Out) {
+        self.counts(place, false, out);
     }
 
-    /// How many stanzas of the client are handled: those before the first message that is not
-    /// answered.
-    fn handled(&self) -> u32 {
+    fn counts(&mut self, place: Seq, is_copied: bool, out: &mut Out) {
+        if is_copied && self.puts_off(out) {
+            return;
+        }
+        let Some(acks) = &mut self.acks else { return };
+        acks.sent = acks.sent.wrapping_add(1);
+        let begins = std::mem::replace(&mut acks.mark, out.bytes().len());
+        let copy = match &mut acks.resumption {
+            Some(resumption) if is_copied => {
+                let copy: Box<[u8]> = out.bytes()[begins..].into();
+                resumption.bytes += copy.len();
+                Some(copy)
+            }
+            _ => None,
+        };
+        if place != 0 || copy.is_some() {
+            acks.placed += usize::from(place != 0);
+            acks.unacked.push_back(Unacked { stanza: acks.sent, place, copy });
+        }
+        self.bounds_copies(out);
+    }
+
+    /// The stanza that was sent last is what is shown of this place of the inbox.
+    pub(super) fn expects_ack(&mut self, place: Seq) {
+        let Some(acks) = &mut self.acks else { return };
+        if acks.resumption.as_mut().is_some_and(|it| it.places(place)) {
+            return; // it is put off
+        }
+        let sent = acks.sent;
+        match acks.unacked.back_mut().filter(|it| it.stanza == sent) {
+            Some(last) if last.place == 0 => last.place = place,
+            Some(_) => return,
+            None => acks.unacked.push_back(Unacked { stanza: sent, place, copy: None }),
+        }
+        acks.placed += 1;
+    }
+
+    /// How many stanzas of the client are handled: those before the first that is not answered.
+    pub(super) fn handled(&self) -> u32 {
         let first = self.busy.as_ref().and_then(|busy| busy.first_unanswered());
         let before = first.map(|first| first.wrapping_sub(1));
         before.or_else(|| self.received()).unwrap_or_default()
@@ -107,9 +185,10 @@ impl Session {
         if let Some(acks) = &mut self.acks {
             acks.owed = Some(acks.received).filter(|received| *received != handled);
         }
+        self.marks(out);
     }
 
-    /// A message was answered: a client that has asked is told so when it is the last it asked of.
+    /// A stanza was answered: a client that has asked is told so when it is the last it asked of.
     pub(super) fn pay_ack(&mut self, out: &mut Out) {
         let owed = self.acks.as_ref().and_then(|acks| acks.owed);
         if owed.is_some_and(|owed| reaches(self.handled(), owed)) {
@@ -119,33 +198,19 @@ impl Session {
 
     /// Asks the client what it has, unless it was asked already.
     pub(super) fn ask_for_ack(&mut self, out: &mut Out) {
-        if let Some(acks) = &mut self.acks
+        if !self.is_resuming()
+            && let Some(acks) = &mut self.acks
             && !acks.unacked.is_empty()
             && !std::mem::replace(&mut acks.has_asked, true)
         {
             out.bytes().extend_from_slice(format!("<r xmlns='{SM}'/>").as_bytes());
+            self.marks(out);
         }
     }
 
     /// The client has so many stanzas.
     fn acknowledged(&mut self, has: u32, out: &mut Out) -> Result<(), End> {
-        let Some(acks) = &mut self.acks else { return Ok(()) };
-        if has.wrapping_sub(acks.had) > acks.sent.wrapping_sub(acks.had) {
-            return Err(StreamFault::UndefinedCondition.into());
-        }
-        acks.had = has;
-        acks.has_asked = false;
-        let mut upto = None;
-        while let Some(&(stanza, seq)) = acks.unacked.front()
-            && reaches(has, stanza)
-        {
-            acks.unacked.pop_front();
-            upto = Some(seq);
-        }
-        if acks.unacked.is_empty() {
-            upto = upto.map(|_| self.place); // what is no stanza needs no acknowledgement
-            acks.unacked = VecDeque::new();
-        }
+        let upto = self.has_stanzas(has)?;
         if let Some(upto) = upto {
             out.say(ChatRequest::Acknowledge { session: self.session, upto });
         }
@@ -154,16 +219,43 @@ impl Session {
         Ok(())
     }
 
+    /// The client has so many stanzas; up to which place it has its inbox, if that is news.
+    pub(super) fn has_stanzas(&mut self, has: u32) -> Result<Option<Seq>, End> {
+        let place = self.place;
+        let Some(acks) = &mut self.acks else { return Ok(None) };
+        if has.wrapping_sub(acks.had) > acks.sent.wrapping_sub(acks.had) {
+            return Err(StreamFault::UndefinedCondition.into());
+        }
+        acks.had = has;
+        acks.has_asked = false;
+        let mut upto = None;
+        while let Some(unacked) = acks.take_acked(has) {
+            upto = Some(unacked.place).filter(|place| *place != 0).or(upto);
+        }
+        if acks.placed == 0 {
+            upto = upto.map(|_| place); // what is no stanza needs no acknowledgement
+        }
+        if acks.unacked.is_empty() {
+            acks.unacked = VecDeque::new();
+        }
+        Ok(upto)
+    }
+
     /// Whether all that was written of the inbox is acknowledged, as far as a client does that.
     pub(super) fn is_acknowledged(&self) -> bool {
-        self.acks.as_ref().is_none_or(|acks| acks.unacked.is_empty())
+        self.acks.as_ref().is_none_or(|acks| acks.placed == 0)
     }
 }
 
 /// Says that stream management does not do that (XEP-0198 3, 5).
-pub(super) fn write_failed(condition: &str, out: &mut Out) {
-    let failed = format!(
-        "<failed xmlns='{SM}'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>"
-    );
-    out.bytes().extend_from_slice(failed.as_bytes());
+pub(super) fn write_failed(condition: &str, handled: Option<u32>, out: &mut Out) {
+    out.bytes().extend_from_slice(failed(condition, handled).as_bytes());
+}
+
+/// The same, as it is said.
+pub(super) fn failed(condition: &str, handled: Option<u32>) -> String {
+    let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
+    format!(
+        "<failed xmlns='{SM}'{h}><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>"
+    )
 }

@@ -198,7 +198,7 @@ impl Session {
         if render::write(message, how, &mut stanza) {
             let whose = (self.account(), self.jid());
             archive::put_result((message, &stanza), whose, query_id, out.bytes());
-            self.counts_sent();
+            self.counts_sent(out);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! instead ([`acks`](super::acks)). Invariant: stanzas come in the order of the inbox, each once.
 
 use super::Out;
+use super::resumption::Turn;
 use super::session::Session;
 use crate::render::{self, Rendering};
 use base::time::Now;
@@ -72,7 +73,7 @@ impl Session {
     pub(super) fn pull_again(&mut self, out: &mut Out) {
         let has_room = self.acks.as_ref().is_none_or(|acks| acks.has_room());
         let has_asked = self.has(Session::READING) || self.has(Session::ENTERING);
-        let waits = has_asked || self.has(Session::DRAINING) || !has_room;
+        let waits = has_asked || self.has(Session::DRAINING) || !has_room || self.is_put_off();
         if waits || !self.has(Session::AVAILABLE) || !self.is_behind() {
             return;
         }
@@ -97,9 +98,11 @@ impl Session {
         }
         let begins = out.bytes().len();
         let mut upto = page.upto;
-        for (seq, message) in &page.messages {
+        let begins_at = self.place;
+        for (seq, message) in page.messages.iter().filter(|(seq, _)| *seq > begins_at) {
             let written = out.bytes().len() - begins;
-            if written >= PAGE_WRITTEN_BYTES || out.backlog() > out.backlog_max() {
+            let is_enough = written >= PAGE_WRITTEN_BYTES || out.backlog() > out.backlog_max();
+            if is_enough || self.is_put_off() {
                 upto = self.place;
                 break;
             }
@@ -123,7 +126,7 @@ impl Session {
             return;
         }
         let is_given = !self.has(Session::READING) && !self.has(Session::ENTERING);
-        let is_in_step = is_given && !self.is_behind();
+        let is_in_step = is_given && !self.is_behind() && !self.is_put_off();
         if is_in_step && out.backlog() <= out.backlog_max() {
             if let Some(message) = message {
                 self.write(now, (seq, message), false, out);
@@ -151,16 +154,27 @@ impl Session {
     }
 
     /// The socket has taken all.
-    pub(super) fn drained(&mut self, out: &mut Out) {
+    pub(super) fn drained(&mut self, now: Now, out: &mut Out) {
+        self.marks(out);
         if self.has(Session::DRAINING) {
             self.set(Session::DRAINING, false);
             if self.is_acknowledged() {
                 out.say(ChatRequest::Acknowledge { session: self.session, upto: self.place });
             }
         }
+        self.settles(now, out);
         self.write_archive(out);
         self.pull_again(out);
+        self.settles(now, out);
         self.rest();
+    }
+
+    /// It goes on where it was; the inbox has a last place.
+    pub(super) fn goes_on(&mut self, head: Seq) {
+        for flag in [Session::READING, Session::DRAINING, Session::PINGED, Session::HELD] {
+            self.set(flag, false);
+        }
+        self.knows_of(head);
     }
 
     /// Appends what the device is to see of a message: of a group, as its room shows it; what it
@@ -172,14 +186,19 @@ impl Session {
         waited: bool,
         out: &mut Out,
     ) {
+        let turn = self.turn_of(seq);
+        if turn == Turn::Had {
+            return;
+        }
         if message.to.is_group() {
-            return self.write_of_room(now, (seq, message), waited, out);
+            return self.write_of_room(now, (seq, message), (waited, turn), out);
         }
         let is_own = message.from.as_str() == self.account();
         let is_to_self = message.to == message.from;
         let is_carbon = is_own && !is_to_self;
         let is_here = is_own && *message.device == *self.resource();
-        if is_here || (is_carbon && (waited || !self.has(Session::CARBONS))) {
+        let has_missed = waited && !self.has_resumed();
+        if is_here || (is_carbon && (has_missed || !self.has(Session::CARBONS))) {
             return;
         }
         let how = Rendering {
@@ -188,8 +207,7 @@ impl Session {
             is_carbon,
         };
         if render::write(message, how, out.bytes()) {
-            self.counts_sent();
-            self.expects_ack(seq);
+            self.counts_placed(seq, out);
         }
     }
 }

@@ -96,7 +96,7 @@ impl Session {
     ) {
         let reply = StanzaReply { name: "iq", from, to: self.jid(), id };
         reply.result(inner, out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     fn whom(&self, jid: &Jid) -> (Asked, StanzaFault) {
@@ -151,7 +151,7 @@ impl Session {
         ping.open("get", out.bytes());
         out.bytes().extend_from_slice(format!("<ping xmlns='{PING}'/>").as_bytes());
         ping.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::acks;
 use super::login::{Login, bindings_of};
+use super::resumption;
 use super::session::Session;
 use super::{End, Out, XmppListener, unexpected};
 use crate::fault::StreamFault;
@@ -18,8 +19,9 @@ use crate::stream::{self, BIND, FRAMING, LoginOffer, SM, TLS};
 use crate::text;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatRequest, DEVICE_NAME_BYTES_MAX};
+use model::chat::{ChatDelivery, ChatRequest, DEVICE_NAME_BYTES_MAX, Resumed};
 use model::close::CloseReason;
+use model::counters::ChatCounter;
 use model::id::SessionRef;
 use model::link::Link;
 use model::machine::Input;
@@ -64,6 +66,8 @@ pub(super) enum Stage {
     Challenged,
     /// The service's answer to a binding with this id.
     Binding(Box<str>),
+    /// The service's answer to a resumption by a client that has so many stanzas.
+    Resuming(u32),
 }
 
 /// Somebody who may bind a resource.
@@ -98,7 +102,7 @@ impl Opening {
         loop {
             match self.stage {
                 Stage::Tls => return Ok(()),
-                Stage::Asked | Stage::Binding(_) => {
+                Stage::Asked | Stage::Binding(_) | Stage::Resuming(_) => {
                     if !input.rest().is_empty() && !self.is_held {
                         self.is_held = true;
                         out.hold(true);
@@ -190,13 +194,9 @@ impl Opening {
         if self.granted.is_some() {
             return match is_stanza {
                 true => self.bind(element, out).map(|()| true),
-                // Nothing is resumed: it binds anew (XEP-0198 5).
-                false if element.is("resume", SM) => {
-                    acks::write_failed("item-not-found", out);
-                    Ok(true)
-                }
+                false if element.is("resume", SM) => self.resume(element, out).map(|()| true),
                 false if element.is("enable", SM) => {
-                    acks::write_failed("unexpected-request", out);
+                    acks::write_failed("unexpected-request", None, out);
                     Ok(true)
                 }
                 false => Err(StreamFault::UnsupportedStanzaType.into()),
@@ -256,9 +256,44 @@ impl Opening {
         Ok(())
     }
 
+    /// It wants to go on where it was (XEP-0198 5). If it cannot, it binds anew.
+    fn resume(&mut self, resume: &Element<'_, '_>, out: &mut Out) -> Result<(), End> {
+        let Some(granted) = &self.granted else { return Ok(()) };
+        let has = resumption::read_count(resume)?;
+        let previous = resume.attribute("previd").unwrap_or_default();
+        let Some(id) = resumption::read_id(previous.trim()) else {
+            out.count(ChatCounter::Invalid);
+            acks::write_failed("item-not-found", None, out);
+            return Ok(());
+        };
+        self.stage = Stage::Resuming(has);
+        out.say(ChatRequest::Resume { session: granted.session, id: Box::new(id) });
+        Ok(())
+    }
+
+    /// The session that was goes on.
+    fn resumed(&mut self, now: Now, it: Resumed, out: &mut Out) -> Result<Box<Session>, End> {
+        let (Some(granted), &Stage::Resuming(has)) = (&self.granted, &self.stage) else {
+            return Err(End::Close(unexpected("Resumed to nobody")));
+        };
+        let (mut session, waiting, head) = resumption::taken(it)?;
+        let silence_s = granted.silence_s;
+        // From here on it is its own that ends.
+        self.granted = None;
+        session.is_over(silence_s, self.in_web_socket);
+        self.release(out);
+        if let Err(end) = session.resumes(now, (waiting, has), head, out) {
+            let session = session.session;
+            out.say(ChatRequest::Closed { session, reason: end.reason() });
+            return Err(end);
+        }
+        Ok(Box::new(session))
+    }
+
     /// The service has something for the connection: with a session it is bound.
     pub(super) fn tell(
         &mut self,
+        now: Now,
         word: ChatDelivery,
         out: &mut Out,
     ) -> Result<Option<Box<Session>>, End> {
@@ -277,6 +312,11 @@ impl Opening {
             }
             ChatDelivery::Refused(refused) => self.refused(&refused, out)?,
             ChatDelivery::Bound { device } => return self.bound(&device, out).map(Some),
+            ChatDelivery::Resumed(it) => return self.resumed(now, *it, out).map(Some),
+            ChatDelivery::NotResumed { handled } => {
+                self.stage = Stage::Features;
+                acks::write_failed("item-not-found", handled, out);
+            }
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));
             }

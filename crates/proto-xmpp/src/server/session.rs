@@ -5,7 +5,7 @@
 //! [`Busy`], which goes when nothing of it is left. Invariant: a message that was not stored is
 //! answered by an error with its id; one that was is not answered.
 
-use super::acks::Acks;
+use super::acks::{Acks, reaches};
 use super::archive::ArchiveAsking;
 use super::features::{self, Asking};
 use super::inbox::Reading;
@@ -24,6 +24,7 @@ use base::time::Now;
 use model::chat::ChatDelivery;
 use model::close::CloseReason;
 use model::id::SessionRef;
+use model::limits::ChatLimits;
 use model::machine::Input;
 use model::timeline::Seq;
 use std::collections::VecDeque;
@@ -81,9 +82,20 @@ impl Busy {
         self.sends.len() + self.asks.len() + self.archive.len() + rooms
     }
 
-    /// The place of the first message that is not answered.
+    /// The place of the first stanza of the client that is not answered, of those that are heard
+    /// of only if they fail.
     pub(super) fn first_unanswered(&self) -> Option<u32> {
-        self.sends.iter().find_map(|sending| sending.place)
+        let send = self.sends.iter().find_map(|sending| sending.place);
+        let ask = self.asks.iter().find_map(|asking| asking.place());
+        let room = self.rooms.as_ref().and_then(|rooms| rooms.first_unanswered());
+        let all = [send, ask, room].into_iter().flatten();
+        all.reduce(|one, other| if reaches(one, other) { other } else { one })
+    }
+
+    /// What it costs beside its record, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
+        size_of::<Sending>() * self.sends.len() + size_of::<Asking>() * self.asks.len() + rooms
     }
 }
 
@@ -93,9 +105,9 @@ impl Session {
     /// It wants to know what others of its account send (XEP-0280).
     pub(super) const CARBONS: u16 = 2;
     /// It was asked whether it is there.
-    const PINGED: u16 = 4;
+    pub(super) const PINGED: u16 = 4;
     /// Nothing is read from it for now.
-    const HELD: u16 = 8;
+    pub(super) const HELD: u16 = 8;
     /// Its inbox is being read for it.
     pub(super) const READING: u16 = 16;
     /// It is told when all was written.
@@ -124,6 +136,12 @@ impl Session {
             silence_s,
             flags: 0,
         }
+    }
+
+    /// It is over another connection from now on.
+    pub(super) fn is_over(&mut self, silence_s: u16, in_web_socket: bool) {
+        self.silence_s = silence_s;
+        self.set(Session::IN_WEB_SOCKET, in_web_socket);
     }
 
     /// Its full JID.
@@ -181,10 +199,11 @@ impl Session {
         }
         let bytes_max = input.limits.chat.stanza_bytes_max as usize;
         let requests_max = usize::from(input.limits.chat.requests_a_session_max);
-        let rooms_max = input.limits.chat.rooms_a_session_max;
+        self.marks(out);
         while !input.rest().is_empty() {
+            let is_resuming = self.is_resuming();
             let busy = self.busy();
-            if busy.waiting() >= requests_max {
+            if is_resuming || busy.waiting() >= requests_max {
                 self.hold(out);
                 break;
             }
@@ -193,12 +212,13 @@ impl Session {
                 Some(StreamPiece::Space(count)) => _ = input.take(count),
                 Some(StreamPiece::Element(count)) => {
                     let scan = Scan::element(input.take(count))?;
-                    self.stanza(now, rooms_max, scan.root(), out)?;
+                    self.stanza(now, &input.limits.chat, scan.root(), out)?;
                 }
                 Some(StreamPiece::Close(count)) => return Err(closing(input.take(count))),
                 Some(StreamPiece::Header(_)) => return Err(StreamFault::BadFormat.into()),
             }
         }
+        self.settles(now, out);
         self.rest();
         Ok(())
     }
@@ -213,7 +233,7 @@ impl Session {
     fn stanza(
         &mut self,
         now: Now,
-        rooms_max: u16,
+        limits: &ChatLimits,
         stanza: Element<'_, '_>,
         out: &mut Out,
     ) -> Result<(), End> {
@@ -221,7 +241,7 @@ impl Session {
             return Err(End::Farewell);
         }
         if stanza.namespace() == SM {
-            return self.manage(&stanza, out);
+            return self.manage(now, limits, &stanza, out);
         }
         if stanza.namespace() != CLIENT {
             return Err(StreamFault::UnsupportedStanzaType.into());
@@ -234,7 +254,7 @@ impl Session {
         self.counts_received();
         match stanza.name() {
             "message" => self.message(now, &stanza, out),
-            "presence" => self.presence(now, rooms_max, &stanza, out),
+            "presence" => self.presence(now, limits.rooms_a_session_max, &stanza, out),
             "iq" => self.iq(now, &stanza, out),
             _ => return Err(StreamFault::UnsupportedStanzaType.into()),
         }
@@ -268,7 +288,7 @@ impl Session {
         let from = to.filter(|to| to.len() <= JID_BYTES_MAX);
         let reply = StanzaReply { name, from, to: &self.jid, id };
         reply.error(fault, "", out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// The device says whether it is there (RFC 6121 4.2, 4.5), or something of a subscription (3).
@@ -329,7 +349,7 @@ impl Session {
         render::put_prefixes(presence, out.bytes());
         out.bytes().append(&mut echo);
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
         let was = self.has(Session::AVAILABLE);
         self.set(Session::AVAILABLE, wants);
         if !wants {
@@ -343,6 +363,7 @@ impl Session {
 
     /// The service has something for the device.
     pub(super) fn tell(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), End> {
+        self.marks(out);
         match word {
             ChatDelivery::Sent { number, seq, again, .. } => {
                 if again {
@@ -372,11 +393,27 @@ impl Session {
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));
             }
+            ChatDelivery::Yield => return Err(StreamFault::Conflict.into()),
             word if self.room_told(now, &word, out) => {}
             _ => return Err(End::Close(super::unexpected("an answer that nobody asked for"))),
         }
+        self.settles(now, out);
         self.rest();
         Ok(())
+    }
+
+    /// A time has come.
+    pub(super) fn woken(&mut self, now: Now, out: &mut Out) {
+        self.marks(out);
+        self.pull_again(out);
+        self.settles(now, out);
+    }
+
+    /// Nothing of what came in parts will be whole.
+    pub(super) fn stops_hearing(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.framer.reset();
+        }
     }
 
     /// Something was answered: more may be read.
@@ -411,6 +448,7 @@ impl Session {
             return Err(End::Because(fault, CloseReason::KeepAliveTimeout));
         }
         self.set(Session::PINGED, true);
+        self.marks(out);
         self.write_ping(out);
         out.silence(u32::from(self.silence_s) * 1_000 + PONG_MS);
         Ok(())

@@ -6,6 +6,7 @@ pub(crate) mod harness;
 mod inbox;
 mod login;
 mod people;
+mod resumption;
 mod rooms;
 mod session;
 mod web_socket;

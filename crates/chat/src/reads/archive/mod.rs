@@ -116,7 +116,7 @@ impl Chat {
             return self.read_fails(reader, ChatFault::UnknownMessage, fx);
         }
         let Requester { conn, session, number } = reader;
-        self.sessions.ends_to_read((conn, session));
+        self.sessions.ends_to_read(session);
         let page = ArchivePage { number, messages: Vec::new(), goes_on: None };
         self.answer_session((conn, session), ChatDelivery::Archive(Box::new(page)), fx);
     }

@@ -32,6 +32,8 @@ pub(super) struct Asking {
     what: What,
     id: Option<Box<str>>,
     to: Option<Box<str>>,
+    /// Which stanza it is of those that are acknowledged, if nothing says that it is done.
+    place: Option<u32>,
     /// Why something of it was not done.
     fault: Option<ChatFault>,
 }
@@ -52,6 +54,10 @@ enum What {
 }
 
 impl Asking {
+    pub(super) const fn place(&self) -> Option<u32> {
+        self.place
+    }
+
     fn has(&self, number: u32) -> bool {
         number.wrapping_sub(self.first) < self.count
     }
@@ -68,7 +74,8 @@ impl Session {
         let count = asks.len() as u32;
         let first = self.numbers(count);
         let [id, to] = [id, to].map(|text| text.map(Box::from));
-        let asking = Asking { first, count, left: count, what, id, to, fault: None };
+        let place = self.received().filter(|_| what == What::Presence);
+        let asking = Asking { first, count, left: count, what, id, to, place, fault: None };
         self.busy().asks.push(asking);
         for (at, ask) in (0..).zip(asks) {
             let (session, number) = (self.session, first.wrapping_add(at));
@@ -111,6 +118,7 @@ impl Session {
         if asks[at].left == 0 {
             let asking = asks.remove(at);
             self.answer_asking(&asking, "", out);
+            self.pay_ack(out);
             self.releases(out);
         }
         true
@@ -162,7 +170,7 @@ impl Session {
         reply.open("set", out.bytes());
         out.bytes().extend_from_slice(inner.as_bytes());
         reply.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 }
 

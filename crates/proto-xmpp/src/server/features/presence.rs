@@ -77,7 +77,7 @@ impl Session {
             put("status", &contact.greeting, out.bytes());
         }
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// Somebody came, went or is there otherwise.
@@ -95,7 +95,7 @@ impl Session {
         let Some(how) = availability else {
             head.open("unavailable", out.bytes());
             head.close(out.bytes());
-            return self.counts_sent();
+            return self.counts_sent(out);
         };
         head.open("", out.bytes());
         if let Some((word, _)) = SHOWS.iter().find(|(_, show)| *show == how.show) {
@@ -109,7 +109,7 @@ impl Session {
         }
         out.bytes().extend_from_slice(&how.extra);
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 }
 

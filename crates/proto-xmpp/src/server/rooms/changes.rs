@@ -7,6 +7,7 @@
 use super::occupants::{Gone, Occupant};
 use crate::render;
 use crate::server::Out;
+use crate::server::resumption::Turn;
 use crate::server::session::Session;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -19,7 +20,7 @@ impl Session {
         &mut self,
         now: Now,
         (seq, message): (Seq, &ChatMessage),
-        waited: bool,
+        (waited, turn): (bool, Turn),
         out: &mut Out,
     ) {
         let before = out.bytes().len();
@@ -30,11 +31,11 @@ impl Session {
         });
         match (place, change) {
             // Its history had this.
-            (Some(place), _) if message.seq <= place => {}
+            (Some(place), _) if message.seq <= place && turn == Turn::First => {}
             (Some(_), Some(change)) => self.room_changes(now, message, &change, out),
             (Some(_), None) => {
                 if self.put_in_room(message, waited, out.bytes()) {
-                    self.counts_sent();
+                    return self.counts_placed(seq, out);
                 }
             }
             (None, Some(change)) => self.is_invited(message, &change, (waited, out)),

@@ -72,7 +72,7 @@ impl Session {
             Ok(Reply::Now(inner)) => self.answers(about, &inner, out),
             Ok(Reply::Ask(what)) => {
                 let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
-                self.ask_room(now, RoomAsk { stanza: "iq", id, to, what }, out);
+                self.ask_room(now, RoomAsk { stanza: "iq", id, to, what, place: None }, out);
             }
             Err(fault) => self.refuse_here("iq", about, fault, out),
         }

@@ -215,7 +215,7 @@ impl Session {
         };
         let what = RoomWhat::Enter(Box::new(entering));
         let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
-        self.ask_room(now, RoomAsk { stanza: "presence", id, to, what }, out);
+        self.ask_room(now, RoomAsk { stanza: "presence", id, to, what, place: None }, out);
     }
 
     fn entry_makes_no_sense(
@@ -292,7 +292,7 @@ impl Session {
         }
         for stanza in stanzas.iter().rev() {
             out.bytes().extend_from_slice(stanza);
-            self.counts_sent();
+            self.counts_sent(out);
         }
     }
 
@@ -309,7 +309,7 @@ impl Session {
         let subject = format!("<subject>{}</subject>", escaped(title));
         out.bytes().extend_from_slice(subject.as_bytes());
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// The session leaves a room, or was about to enter it. It is a member still.

@@ -78,6 +78,8 @@ struct RoomAsk {
     id: Option<Box<str>>,
     to: Box<str>,
     what: RoomWhat,
+    /// Which stanza it is of those that are acknowledged, if nothing else says that it is done.
+    place: Option<u32>,
 }
 
 /// What is asked, as far as it has got.
@@ -121,6 +123,16 @@ impl Rooms {
     /// Questions that are not answered.
     pub(super) fn waiting(&self) -> usize {
         self.asks.len()
+    }
+
+    /// The place of the first order that is not answered and of which nothing says that it is done.
+    pub(super) fn first_unanswered(&self) -> Option<u32> {
+        self.asks.iter().find_map(|ask| ask.place)
+    }
+
+    /// What it costs, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        self.entered.len() * size_of::<Room>() + self.asks.len() * size_of::<RoomAsk>()
     }
 
     /// Whether nothing is kept of rooms.
@@ -258,6 +270,7 @@ impl Session {
         self.set(Session::ENTERING, false);
         if let Some(ask) = done {
             self.room_done(now, ask, (step, answer), out);
+            self.pay_ack(out);
         }
         self.ask_for_room(now, out);
         self.releases(out);
@@ -273,7 +286,7 @@ impl Session {
         (step, answer): (Step, RoomAnswer<'_>),
         out: &mut Out,
     ) {
-        let RoomAsk { stanza, id, to, what } = ask;
+        let RoomAsk { stanza, id, to, what, .. } = ask;
         let about = (id.as_deref(), Some(&*to));
         match (step, what) {
             (_, RoomWhat::Enter(entering)) if entering.is_left => {}
@@ -305,7 +318,7 @@ impl Session {
     ) {
         let reply = StanzaReply { name: "presence", from, to: self.jid(), id };
         reply.error_about(&format!("<x xmlns='{MUC}'/>"), fault, "", out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// Refuses what makes no sense whatever the group is; that is counted.

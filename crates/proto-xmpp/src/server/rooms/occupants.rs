@@ -180,7 +180,7 @@ impl Session {
         );
         out.bytes().extend_from_slice(inner.as_bytes());
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// Who may speak is read from the group, and shown; of all if nobody is named. What waits to
@@ -201,7 +201,7 @@ impl Session {
         let refreshing = Refreshing { walk: Walk::new(room.clone()), whom };
         let what = RoomWhat::Refresh(refreshing);
         let to = room.as_str().into();
-        self.ask_room(now, RoomAsk { stanza: "presence", id: None, to, what }, out);
+        self.ask_room(now, RoomAsk { stanza: "presence", id: None, to, what, place: None }, out);
     }
 
     /// It was read.
@@ -225,7 +225,7 @@ impl Session {
         let inner = format!("<x xmlns='{MUC_USER}'><status code='104'/></x>");
         out.bytes().extend_from_slice(inner.as_bytes());
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// Tells the device that its account was added to a group (7.8.2, XEP-0249).
@@ -244,6 +244,6 @@ impl Session {
         );
         out.bytes().extend_from_slice(inner.as_bytes());
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 }

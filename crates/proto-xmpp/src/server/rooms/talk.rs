@@ -134,7 +134,9 @@ impl Session {
         out: &mut Out,
     ) {
         let (id, to) = (id.map(Box::from), to.unwrap_or_default().into());
-        self.ask_room(now, RoomAsk { stanza, id, to, what: RoomWhat::Order(order) }, out);
+        let place = self.received().filter(|_| stanza == "message");
+        let what = RoomWhat::Order(order);
+        self.ask_room(now, RoomAsk { stanza, id, to, what, place }, out);
     }
 
     /// The message with this number was stored before, at this place of its conversation: if that
@@ -152,7 +154,7 @@ impl Session {
         if self.room(&room).is_some_and(|it| seq <= it.place) {
             let to = room.as_str().into();
             let what = RoomWhat::Reflect(Reflecting { room, seq });
-            self.ask_room(now, RoomAsk { stanza: "message", id: None, to, what }, out);
+            self.ask_room(now, RoomAsk { stanza: "message", id: None, to, what, place: None }, out);
         }
     }
 
@@ -163,7 +165,7 @@ impl Session {
         if let Some(message) = message.filter(|_| is_in)
             && self.put_in_room(message, true, out.bytes())
         {
-            self.counts_sent();
+            self.counts_sent(out);
         }
     }
 

@@ -5,7 +5,7 @@ use super::harness::*;
 use super::stream_error;
 use model::chat::ChatFault;
 
-const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
+const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3'/>";
 const ASK: &str = "<r xmlns='urn:xmpp:sm:3'/>";
 const TO_BOB: &str = "<message to='bob@a.example' type='chat' id='x'><body>hi</body></message>";
 const PING: &str = "<iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>";

@@ -5,8 +5,9 @@ use crate::scan::Scan;
 use crate::server::{Server, XmppListener};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
+pub(crate) use model::chat::ChatRequest;
 use model::chat::{
-    ChatDelivery, ChatMessage, ChatRequest, ClientMessageId, Content, InboxPage, LoggedIn,
+    ChatDelivery, ChatMessage, ClientMessageId, Content, InboxPage, LoggedIn,
     PeopleAsk,
 };
 use model::id::SessionRef;

@@ -1,0 +1,375 @@
+//! Sessions that outlive their connection, for a time (XEP-0198 5).
+//!
+//! ```text
+//!           Keep                Detach                        time over, too much
+//!  (session) ───► may be kept ─────────► away ───────────────────────────────► ended
+//!                    ▲   │ Yield          │ Resume
+//!                    │   └───(Detach)─────┤
+//!                    └────────────────────┘ Resumed
+//! ```
+//! A session that is away is there for everybody else. What its machine kept stands here, and what
+//! it would have been told, within bounds; of its inbox nothing: it is behind, and pulls when it is
+//! back. Who resumes is of the same account, by a login of now, and knows what was drawn for the
+//! session. Nothing of this is stored: after a start no session is known. Invariant: a session that
+//! is away has a time at which it ends, and what is kept of all of them is counted.
+
+use crate::sessions::Step;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::chat::{
+    ChatDelivery, ChatMessage, Contact, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping, Kept,
+    MemberStatus, Presence, ResumptionId, Resumed,
+};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef};
+use model::timeline::TimelineId;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+/// Sessions of a shard that ended while they were away and of which it is remembered what they had
+/// handled. With one more the oldest is forgotten.
+const LAPSED_MAX: usize = 1_024;
+
+/// Sessions that may be kept, and those that are.
+#[derive(Default)]
+pub(crate) struct Resumables {
+    known: HashMap<Key, Resumable>,
+    /// Connections that sessions had last, whose deliveries come back.
+    left: HashMap<ConnRef, Key>,
+    ending: BTreeSet<(Instant, Key)>,
+    /// What is kept for those that are away.
+    bytes: u64,
+    lapsed: VecDeque<Lapsed>,
+}
+
+/// A session that is to outlive its connection.
+struct Resumable {
+    secret: u128,
+    seconds: u32,
+    /// The connection that it had before.
+    left: Option<ConnRef>,
+    away: Option<Box<Away>>,
+    /// Who waits for its machine to leave it.
+    wanted: Option<(ConnRef, SessionRef)>,
+}
+
+/// A session without a connection.
+struct Away {
+    until: Instant,
+    kept: Kept,
+    handled: u32,
+    waiting: VecDeque<ChatDelivery>,
+    /// What is kept of it.
+    bytes: u64,
+}
+
+/// A session that ended while it was away.
+struct Lapsed {
+    id: ResumptionId,
+    inbox: TimelineId,
+    handled: u32,
+}
+
+impl Resumables {
+    /// Whether a session is away.
+    pub(crate) fn is_away(&self, key: Key) -> bool {
+        self.known.get(&key).is_some_and(|it| it.away.is_some())
+    }
+
+    /// The one that is away and would end next.
+    pub(crate) fn next_to_end(&self) -> Option<Key> {
+        self.ending.first().map(|(_, key)| *key)
+    }
+
+    /// It is away no more: back, or ended.
+    fn take_away(&mut self, key: Key) -> Option<Box<Away>> {
+        let away = self.known.get_mut(&key)?.away.take()?;
+        self.ending.remove(&(away.until, key));
+        self.bytes -= away.bytes;
+        Some(away)
+    }
+
+    /// A session ends, or is not to be kept any more. Who waits for it.
+    pub(super) fn forget(
+        &mut self,
+        key: Key,
+        lapsed: Option<(SessionRef, TimelineId)>,
+    ) -> Option<(ConnRef, SessionRef)> {
+        let away = self.take_away(key);
+        let known = self.known.remove(&key)?;
+        if let Some(left) = known.left {
+            self.left.remove(&left);
+        }
+        if let (Some(away), Some((session, inbox))) = (away, lapsed) {
+            if self.lapsed.len() >= LAPSED_MAX {
+                self.lapsed.pop_front();
+            }
+            let id = ResumptionId { session, secret: known.secret };
+            self.lapsed.push_back(Lapsed { id, inbox, handled: away.handled });
+        }
+        known.wanted
+    }
+
+    /// What a session had handled that is no more.
+    fn handled(&self, id: &ResumptionId, inbox: TimelineId) -> Option<u32> {
+        let lapsed = self.lapsed.iter().find(|it| it.id == *id && it.inbox == inbox);
+        lapsed.map(|it| it.handled)
+    }
+
+    pub(super) fn audit(&self) {
+        let away = self.known.values().filter_map(|it| it.away.as_deref());
+        let (mut bytes, mut count) = (0, 0);
+        for it in away {
+            (bytes, count) = (bytes + it.bytes, count + 1);
+        }
+        assert_eq!((bytes, count), (self.bytes, self.ending.len()), "all that is kept is counted");
+        for (conn, key) in &self.left {
+            assert_eq!(self.known.get(key).and_then(|it| it.left), Some(*conn));
+        }
+    }
+}
+
+impl Chat {
+    /// A session is to outlive its connection, or no longer.
+    pub(crate) fn keep(&mut self, from: ConnRef, keeping: &Keeping, fx: &mut Effects) {
+        let Keeping { id, seconds } = *keeping;
+        let Some(key) = self.sessions.bound(from, id.session) else { return };
+        if seconds == 0 {
+            if self.sessions.resumables.known.contains_key(&key) {
+                fx.counters.count(ChatCounter::DetachedFull);
+            }
+            let wanted = self.sessions.resumables.forget(key, None);
+            wanted.into_iter().for_each(|whom| self.not_resumed(whom, None, fx));
+            return;
+        }
+        let seconds = seconds.min(self.settings.limits.chat.resume_s_max);
+        let secret = id.secret;
+        let new = Resumable { secret, seconds, left: None, away: None, wanted: None };
+        self.sessions.resumables.known.entry(key).or_insert(new);
+    }
+
+    /// A session's connection ended in the middle of its stream.
+    pub(crate) fn detach(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        detaching: Detaching,
+        fx: &mut Effects,
+    ) {
+        let Detaching { session, kept, bytes, handled, .. } = detaching;
+        let Some(key) = self.sessions.bound(from, session) else { return };
+        let bytes = (bytes + size_of::<Away>()) as u64;
+        let most = self.detached_max();
+        let resumables = &mut self.sessions.resumables;
+        let may_be_kept = resumables.bytes + bytes <= most;
+        let Some(known) = resumables.known.get_mut(&key).filter(|_| may_be_kept) else {
+            if !may_be_kept {
+                fx.counters.count(ChatCounter::DetachedFull);
+            }
+            return self.leave(key, fx);
+        };
+        let until = now.after(Duration::from_secs(known.seconds.into()));
+        let waiting = VecDeque::new();
+        known.away = Some(Box::new(Away { until, kept, handled, waiting, bytes }));
+        let before = known.left.replace(from);
+        let wanted = known.wanted.take();
+        before.map(|conn| resumables.left.remove(&conn));
+        resumables.left.insert(from, key);
+        resumables.ending.insert((until, key));
+        resumables.bytes += bytes;
+        fx.counters.count(ChatCounter::Detached);
+        self.store_place(key, fx);
+        if let Some(session) = self.sessions.slab.at_mut(key) {
+            session.step = Step::Behind;
+        }
+        if let Some(whom) = wanted {
+            self.attach(now, whom, key, fx);
+        }
+    }
+
+    /// This shard's share of what may be kept, bytes.
+    fn detached_max(&self) -> u64 {
+        self.settings.limits.chat.detached_bytes_max / u64::from(self.settings.shards.max(1))
+    }
+
+    /// A session that is just there wants to be one that was.
+    pub(crate) fn resume(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (session, id): (SessionRef, &ResumptionId),
+        fx: &mut Effects,
+    ) {
+        let own = self.sessions.bound(from, session);
+        let Some(inbox) = own.and_then(|key| self.sessions.slab.at(key)).map(|it| it.inbox) else {
+            return;
+        };
+        let key = id.session.key();
+        let resumables = &mut self.sessions.resumables;
+        let is_here = id.session.shard() == self.settings.shard;
+        let found = self.sessions.slab.at(key).filter(|_| is_here && Some(key) != own);
+        let known = resumables.known.get_mut(&key).filter(|_| found.is_some());
+        let (Some(other), Some(known)) = (found, known) else {
+            let handled = resumables.handled(id, inbox);
+            fx.counters.count(ChatCounter::ResumesFailed);
+            return self.not_resumed((from, session), handled, fx);
+        };
+        if other.inbox != inbox || known.secret != id.secret {
+            fx.counters.count(ChatCounter::ResumesRefused);
+            return self.not_resumed((from, session), None, fx);
+        }
+        if known.away.is_some() {
+            return self.attach(now, (from, session), key, fx);
+        }
+        // Its connection may be dead without anybody knowing; whoever comes last has it.
+        let (conn, before) = (other.conn, known.wanted.replace((from, session)));
+        if let Some(whom) = before {
+            return self.not_resumed(whom, None, fx);
+        }
+        fx.deliveries.push((conn, ChatDelivery::Yield));
+    }
+
+    pub(super) fn not_resumed(
+        &mut self,
+        whom: (ConnRef, SessionRef),
+        handled: Option<u32>,
+        fx: &mut Effects,
+    ) {
+        self.answer_session(whom, ChatDelivery::NotResumed { handled }, fx);
+    }
+
+    /// A session that is away goes on over the connection of another, which ends.
+    fn attach(
+        &mut self,
+        now: Now,
+        (conn, session): (ConnRef, SessionRef),
+        key: Key,
+        fx: &mut Effects,
+    ) {
+        // Whoever wanted it may have gone; then it stays away.
+        let Some(own) = self.sessions.bound(conn, session) else { return };
+        let Some(away) = self.sessions.resumables.take_away(key) else { return };
+        let rights = self.sessions.slab.at(own).map(|it| (it.version, it.until_s, it.account));
+        self.leave(own, fx);
+        let Away { kept, waiting, .. } = *away;
+        let Some((version, until_s, account)) = rights else { return };
+        let Some(it) = self.sessions.slab.at_mut(key) else { return };
+        let inbox = it.inbox;
+        let head = self.sessions.online.get(&inbox).map_or(it.acked, |online| online.head);
+        self.sessions.ending.remove(&(it.until_s, key));
+        if until_s != 0 {
+            self.sessions.ending.insert((until_s, key));
+        }
+        // What it was sent and has not acknowledged it asks for again.
+        let step = if it.acked >= head { Step::InStep } else { Step::Behind };
+        (it.conn, it.known, it.step, it.last_pull) = (conn, it.acked, step, 0);
+        (it.version, it.until_s, it.account) = (version, until_s, account);
+        self.people_resume(inbox, key, conn);
+        fx.counters.count(ChatCounter::Resumed);
+        let session = SessionRef::new(self.settings.shard, key);
+        let waiting = waiting.into();
+        let resumed = Box::new(Resumed { session, kept, waiting, head });
+        fx.deliveries.push((conn, ChatDelivery::Resumed(resumed)));
+        self.renew_one(now, key, self.settings.access.version(), fx);
+    }
+
+    /// Something is for a connection that has gone: perhaps its session is away, or elsewhere.
+    pub(crate) fn came_back(&mut self, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
+        // These stand in the inbox.
+        let is_placed = matches!(
+            delivery,
+            ChatDelivery::Message { .. }
+                | ChatDelivery::Event { .. }
+                | ChatDelivery::Notify { .. }
+                | ChatDelivery::Page(_)
+        );
+        let Some(&key) = self.sessions.resumables.left.get(&to).filter(|_| !is_placed) else {
+            return;
+        };
+        match self.sessions.resumables.is_away(key) {
+            true => self.waits(key, delivery, fx),
+            // It went on elsewhere while this was under way.
+            false => {
+                let conn = self.sessions.slab.at(key).map(|session| session.conn);
+                fx.deliveries.extend(conn.map(|conn| (conn, delivery)));
+            }
+        }
+    }
+
+    /// Keeps what a session that is away would have been told; of presence what is newest.
+    fn waits(&mut self, key: Key, delivery: ChatDelivery, fx: &mut Effects) {
+        let limits = &self.settings.limits.chat;
+        let (bytes_max, count_max) = (limits.resume_bytes_max, limits.resume_stanzas_max);
+        let all_max = self.detached_max();
+        let resumables = &mut self.sessions.resumables;
+        let Some(away) = resumables.known.get_mut(&key).and_then(|it| it.away.as_mut()) else {
+            return;
+        };
+        let before = away.bytes;
+        if let ChatDelivery::Presence(presence) = &delivery {
+            let is_older = |it: &ChatDelivery| match it {
+                ChatDelivery::Presence(older) => is_of(older, presence),
+                _ => false,
+            };
+            if let Some(at) = away.waiting.iter().position(is_older) {
+                away.bytes -= weight_of(&away.waiting[at]);
+                away.waiting.remove(at);
+            }
+        }
+        away.bytes += weight_of(&delivery);
+        away.waiting.push_back(delivery);
+        let is_full = away.bytes > u64::from(bytes_max) || away.waiting.len() > count_max as usize;
+        resumables.bytes = resumables.bytes - before + away.bytes;
+        if is_full || resumables.bytes > all_max {
+            fx.counters.count(ChatCounter::DetachedFull);
+            self.leave(key, fx);
+        }
+    }
+
+    /// Ends sessions that were away for too long; when to come back.
+    pub(crate) fn turn_detached(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        while let Some(&(until, key)) = self.sessions.resumables.ending.first() {
+            if until > now.mono {
+                return Some(until);
+            }
+            fx.counters.count(ChatCounter::DetachedOver);
+            self.leave(key, fx);
+        }
+        None
+    }
+}
+
+/// Whether both say how the same device is there.
+fn is_of(one: &Presence, other: &Presence) -> bool {
+    one.from == other.from && one.device == other.device
+}
+
+/// What a delivery weighs that waits, bytes, roughly.
+fn weight_of(delivery: &ChatDelivery) -> u64 {
+    let more = match delivery {
+        ChatDelivery::Presence(it) => {
+            size_of::<Presence>() + it.availability.as_ref().map_or(0, |it| it.weight())
+        }
+        ChatDelivery::Contact(it) => weight_of_contact(&it.contact),
+        ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| weight_of_contact(it)).sum(),
+        ChatDelivery::Members(it) => it.members.len() * size_of::<MemberStatus>(),
+        ChatDelivery::Conversations(it) => {
+            it.conversations.len() * (size_of::<Conversation>() + EXCERPT_BYTES_MAX)
+        }
+        ChatDelivery::History(it) => it.messages.iter().map(|it| weight_of_message(it)).sum(),
+        ChatDelivery::Archive(it) => it.messages.iter().map(|it| weight_of_message(it)).sum(),
+        _ => 0,
+    };
+    (size_of::<ChatDelivery>() + more) as u64
+}
+
+fn weight_of_contact(contact: &Contact) -> usize {
+    let groups: usize = contact.groups.iter().map(|it| size_of::<Box<str>>() + it.len()).sum();
+    size_of::<Contact>() + contact.name.len() + contact.greeting.len() + groups
+}
+
+fn weight_of_message(message: &ChatMessage) -> usize {
+    let content = &message.content;
+    size_of::<ChatMessage>() + content.text.len() + content.extra.len()
+}

@@ -1,0 +1,110 @@
+//! Words of sessions that outlive their connection (XEP-0198 5).
+//!
+//! ```text
+//! Keep ─► (the connection ends) ─► Detach ─► kept, for a time ─► Resume ─► Resumed
+//!                                                 └─► over: the session ends, as if it had closed
+//! ```
+//! The service does not know what a machine keeps of a session; it keeps it for the machine. What
+//! it would have told the session meanwhile waits beside it, within bounds, but for what stands in
+//! the inbox, which waits there.
+
+use super::ChatDelivery;
+use crate::close::CloseReason;
+use crate::id::SessionRef;
+use crate::timeline::Seq;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a machine leaves with the service while its session has no connection; given back whole, to
+/// one that resumes it.
+#[derive(Clone)]
+pub struct Kept(Arc<dyn Any + Send + Sync>);
+
+impl Kept {
+    /// Leaves this.
+    pub fn new<T: Any + Send + Sync>(what: T) -> Kept {
+        Kept(Arc::new(what))
+    }
+
+    /// Takes it back, if it is of this type and nobody else has it.
+    pub fn take<T: Any + Send + Sync>(self) -> Option<T> {
+        Arc::into_inner(self.0.downcast::<T>().ok()?)
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Kept {}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
+}
+
+/// What names a session that may be resumed, and shows that whoever asks was told of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResumptionId {
+    /// The session: one tenancy of its record, so an id never names a later one.
+    pub session: SessionRef,
+    /// Drawn for it.
+    pub secret: u128,
+}
+
+/// A session is to outlive its connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Keeping {
+    /// Its name for whoever resumes it.
+    pub id: ResumptionId,
+    /// How long, seconds; zero: no longer.
+    pub seconds: u32,
+}
+
+/// The connection of a session ended in the middle of its stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Detaching {
+    /// The session.
+    pub session: SessionRef,
+    /// What its machine needs to go on.
+    pub kept: Kept,
+    /// What that weighs, bytes.
+    pub bytes: usize,
+    /// Stanzas of the client that are handled: it is told so if the session cannot be resumed.
+    pub handled: u32,
+    /// Reason why the connection ended.
+    pub reason: CloseReason,
+}
+
+/// A session goes on over this connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resumed {
+    /// The session that goes on; the one that asked is no more.
+    pub session: SessionRef,
+    /// What its machine kept.
+    pub kept: Kept,
+    /// What it would have been told meanwhile, in order.
+    pub waiting: Vec<ChatDelivery>,
+    /// The last place of its inbox.
+    pub head: Seq,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_given_back_once_and_as_what_it_was() {
+        let kept = Kept::new(7_u64);
+        assert_eq!(kept.clone().take::<u32>(), None, "it is something else");
+        let other = kept.clone();
+        assert_eq!(kept, other);
+        assert_eq!(kept.take::<u64>(), None, "somebody else has it");
+        assert_eq!(other.take::<u64>(), Some(7));
+        assert_ne!(Kept::new(7_u64), Kept::new(7_u64));
+    }
+}

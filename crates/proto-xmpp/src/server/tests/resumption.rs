@@ -1,0 +1,255 @@
+//! Streams that go on after their connection.
+
+use super::super::*;
+use super::harness::*;
+use super::stream_error;
+use base::time::Instant;
+use model::chat::{ChatFault, Detaching, Keeping, Resumed, ResumptionId, SessionEnd};
+use model::session::Denial;
+use model::timeline::Seq;
+
+const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
+const ASK: &str = "<r xmlns='urn:xmpp:sm:3'/>";
+const TO_BOB: &str = "<message to='bob@a.example' type='chat' id='x'><body>hi</body></message>";
+const PING: &str = "<iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>";
+const FAILED: &str = "<failed xmlns='urn:xmpp:sm:3'><item-not-found \
+    xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
+fn has(h: u32) -> String {
+    format!("<a xmlns='urn:xmpp:sm:3' h='{h}'/>")
+}
+
+/// The id that a stream was given, as it is said and as the service knows it.
+fn id_of(enabled: &str, side: &mut Side) -> (String, ResumptionId) {
+    let id = enabled.split("id='").nth(1).and_then(|rest| rest.split('\'').next());
+    let keeping = words(side).into_iter().find_map(|word| match word {
+        ChatRequest::Keep(keeping) => Some(*keeping),
+        _ => None,
+    });
+    let Keeping { id: known, seconds } = keeping.expect("the service is told");
+    assert_eq!((known.session, seconds), (SESSION, 300));
+    (id.expect("an id").to_owned(), known)
+}
+
+/// A device in step at the twelfth place, which may go on.
+fn resumable() -> (Side, String) {
+    let mut side = available();
+    let enabled = says(&mut side, ENABLE);
+    let (id, _) = id_of(&enabled, &mut side);
+    assert_eq!(enabled, format!("<enabled xmlns='urn:xmpp:sm:3' id='{id}' resume='true' max='300'/>"));
+    side.drain(now());
+    side.take_words();
+    (side, id)
+}
+
+/// The connection breaks: what is left with the service.
+fn breaks(side: &mut Side, reason: CloseReason) -> Detaching {
+    side.close(now(), reason);
+    match &mut words(side)[..] {
+        [ChatRequest::Detach(it)] => {
+            assert_eq!((it.session, it.reason), (SESSION, reason));
+            (**it).clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Somebody asks for a session that has so many stanzas.
+fn asks_for(id: &str, h: &str) -> Side {
+    let mut side = granted();
+    side.take_words();
+    says(&mut side, &format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{h}'/>"));
+    side
+}
+
+/// It is given that, with what waited; what it says.
+fn goes_on(
+    left: Detaching,
+    (id, h): (&str, u32),
+    (waiting, head): (Vec<ChatDelivery>, Seq),
+) -> (Side, String) {
+    let mut side = asks_for(id, &h.to_string());
+    match &words(&mut side)[..] {
+        [ChatRequest::Resume { session, .. }] => assert_eq!(*session, SESSION),
+        other => panic!("{other:?}"),
+    }
+    let Detaching { session, kept, .. } = left;
+    let resumed = Resumed { session, kept, waiting, head };
+    let said = told(&mut side, ChatDelivery::Resumed(Box::new(resumed)));
+    (side, said)
+}
+
+fn resumed(id: &str, h: u32) -> String {
+    format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='{h}'/>")
+}
+
+fn comes(side: &mut Side, seq: Seq, text: &str) -> String {
+    told(side, ChatDelivery::Message { seq, message: message("bob", "phone", "ann", text) })
+}
+
+fn sent(side: &mut Side, number: u32) -> String {
+    told(side, ChatDelivery::Sent { number, id: 1, seq: 1, at_ms: 1, again: false })
+}
+
+fn pull(after: Seq) -> ChatRequest {
+    ChatRequest::Pull { session: SESSION, number: 0, after, count: 64 }
+}
+
+fn upto(upto: Seq) -> ChatRequest {
+    ChatRequest::Acknowledge { session: SESSION, upto }
+}
+
+#[test]
+fn a_client_may_wish_for_less_or_for_none() {
+    for (wish, seconds) in [("max='20'", 20), ("max='4000'", 300), ("max='x'", 300)] {
+        let mut side = available();
+        let enabled =
+            says(&mut side, &format!("<enable xmlns='urn:xmpp:sm:3' resume='1' {wish}/>"));
+        assert!(enabled.ends_with(&format!("resume='true' max='{seconds}'/>")), "{enabled}");
+    }
+    for wish in ["", "resume='false'", "resume='true' max='0'", "resume='yes'"] {
+        let mut side = available();
+        let enabled = says(&mut side, &format!("<enable xmlns='urn:xmpp:sm:3' {wish}/>"));
+        assert_eq!(enabled, "<enabled xmlns='urn:xmpp:sm:3'/>", "{wish}");
+    }
+    let mut side = available();
+    side.limits.chat.resume_s_max = 0;
+    assert_eq!(says(&mut side, ENABLE), "<enabled xmlns='urn:xmpp:sm:3'/>", "nobody is kept");
+    side.take_words();
+    side.close(now(), CloseReason::PeerReset);
+    assert!(matches!(words(&mut side)[..], [ChatRequest::Closed { .. }]));
+}
+
+#[test]
+fn ids_are_drawn_for_each_session() {
+    let (one, other) = (resumable().1, {
+        let mut side = available();
+        let later = Now::new(Instant::from_nanos(2_000_000_000), now().wall_ms);
+        let enabled = String::from_utf8(side.hear(later, ENABLE.as_bytes())).expect("UTF-8");
+        id_of(&enabled, &mut side).0
+    });
+    assert_eq!((one.len(), other.len()), (48, 48));
+    assert_eq!(one[..16], other[..16], "the same session");
+    let same = one[16..].bytes().zip(other[16..].bytes()).filter(|(a, b)| a == b).count();
+    assert!(same < 16, "{one} {other}");
+}
+
+#[test]
+fn what_is_no_id_is_nobodys() {
+    let (_, id) = resumable();
+    let (short, upper) = (&id[1..], id.to_uppercase());
+    for wrong in ["", "x", short, &format!("{id}0"), &format!("+{short}"), &upper] {
+        let mut side = asks_for(wrong, "0");
+        let is_upper_a_number = wrong == upper && upper == id;
+        assert!(words(&mut side).is_empty() || is_upper_a_number, "{wrong}");
+        says(&mut side, BIND);
+        assert!(matches!(words(&mut side)[..], [ChatRequest::Bind { .. }]), "it binds anew");
+    }
+    let mut side = asks_for(&id, "7");
+    assert_eq!(told(&mut side, ChatDelivery::NotResumed { handled: None }), FAILED);
+    let mut side = asks_for(&id, "7");
+    let known = told(&mut side, ChatDelivery::NotResumed { handled: Some(9) });
+    assert_eq!(known, FAILED.replace("sm:3'><", "sm:3' h='9'><"));
+    side.take_words();
+    says(&mut side, BIND);
+    assert!(matches!(words(&mut side)[..], [ChatRequest::Bind { .. }]));
+    for h in ["", "x", "-1", "4294967296"] {
+        let mut side = granted();
+        let resume = format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{h}'/>");
+        assert_eq!(says(&mut side, &resume), stream_error("bad-format"), "{h}");
+    }
+}
+
+#[test]
+fn a_stream_that_was_closed_or_broke_the_rules_does_not_go_on() {
+    for end in ["</stream:stream>", "<x/>", "<!-- -->", "<message from='bob@a.example'/>"] {
+        let (mut side, _) = resumable();
+        says(&mut side, end);
+        let closed = words(&mut side);
+        assert!(matches!(closed[..], [ChatRequest::Closed { .. }]), "{end}: {closed:?}");
+    }
+    let (mut side, _) = resumable();
+    let (why, reason) = (Denial::AdminKick, CloseReason::AdminKick);
+    told(&mut side, ChatDelivery::End(Box::new(SessionEnd { why, reason })));
+    assert!(matches!(words(&mut side)[..], [ChatRequest::Closed { .. }]));
+    for reason in [CloseReason::PeerClosed, CloseReason::KeepAliveTimeout, CloseReason::SlowConsumer]
+    {
+        let (mut side, _) = resumable();
+        breaks(&mut side, reason);
+    }
+    let (mut side, _) = resumable();
+    assert_eq!(told(&mut side, ChatDelivery::Yield), stream_error("conflict"));
+    assert_eq!(side.ended, Some(CloseReason::Replaced));
+    assert!(matches!(words(&mut side)[..], [ChatRequest::Detach(_)]), "somebody else goes on");
+}
+
+#[test]
+fn what_was_not_had_comes_again_in_its_order() {
+    let (mut side, id) = resumable();
+    assert!(comes(&mut side, 13, "a").ends_with(ASK));
+    says(&mut side, PING);
+    comes(&mut side, 14, "b");
+    comes(&mut side, 15, "c");
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    // The first it had; meanwhile another came.
+    let (mut side, said) = goes_on(left, (&id, 1), (vec![], 16));
+    let ping = "<iq xmlns='jabber:client'";
+    assert!(said.starts_with(&resumed(&id, 1)), "{said}");
+    let (_, again) = said.split_once("h='1'/>").expect("resumed");
+    assert!(again.starts_with("<iq ") && again.ends_with(&format!("</iq>{ASK}")) || again.contains("/>"), "{again} {ping}");
+    assert_eq!(words(&mut side), [upto(13), pull(13)]);
+    // An answer to what it asks now stands behind what is owed.
+    assert_eq!(says(&mut side, PING), "");
+    let page = page(13, &["b", "c", "d"], 16);
+    let said = told(&mut side, page);
+    let (messages, rest) = said.split_at(said.rfind("</message>").expect("three") + 10);
+    let iq = messages.find("<iq").expect("the answer");
+    assert!(iq > messages.find("c</body>").expect("c") && iq < messages.find("d</body>").expect("d"));
+    assert_eq!(rest, "");
+    let found = bodies(&format!("{}{}", &messages[..iq], &messages[messages.rfind("<message").expect("d")..]));
+    assert_eq!(found, ["b+", "c+", "d+"]);
+    side.drain(now());
+    // One ping, two messages, one ping, one message: five stanzas behind the first.
+    says(&mut side, &has(6));
+    assert_eq!(words(&mut side), [upto(16)]);
+    assert!(comes(&mut side, 17, "e").contains("e</body>"), "in step");
+    assert_eq!(says(&mut side, &has(8)), stream_error("undefined-condition"));
+}
+
+#[test]
+fn what_was_answered_while_it_was_away_counts_and_an_error_is_said() {
+    let (mut side, id) = resumable();
+    says(&mut side, &TO_BOB.repeat(3));
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    assert_eq!(left.handled, 0);
+    let waiting = vec![
+        ChatDelivery::Sent { number: 1, id: 1, seq: 1, at_ms: 1, again: false },
+        ChatDelivery::Failed { number: 2, why: ChatFault::Busy },
+    ];
+    let (mut side, said) = goes_on(left, (&id, 0), (waiting, 12));
+    assert_eq!(said, "", "the third is not answered");
+    assert_eq!(says(&mut side, PING), "", "what it says waits");
+    let said = sent(&mut side, 3);
+    assert!(said.starts_with(&resumed(&id, 3)), "{said}");
+    let error = said.find("type='error'").expect("the error of the second");
+    assert!(said.contains("id='x'") && said.find("<iq").is_some_and(|ping| error < ping), "{said}");
+    assert!(says(&mut side, ASK).ends_with(&has(4)));
+}
+
+#[test]
+fn who_waits_for_an_answer_for_long_is_told_what_is_handled() {
+    let (mut side, id) = resumable();
+    says(&mut side, &TO_BOB.repeat(2));
+    sent(&mut side, 1);
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    assert_eq!(left.handled, 1);
+    let (mut side, said) = goes_on(left, (&id, 0), (vec![], 12));
+    assert_eq!(said, "");
+    let later = Now::new(Instant::from_nanos(12_000_000_000), now().wall_ms);
+    let said = String::from_utf8(side.wake(later)).expect("UTF-8");
+    assert_eq!(said, resumed(&id, 1));
+    says(&mut side, TO_BOB); // the second again
+    sent(&mut side, 2);
+    sent(&mut side, 3);
+    assert_eq!(says(&mut side, ASK), has(2));
+}
