@@ -36,6 +36,7 @@ mod commands;
 mod conversations;
 mod entry;
 mod envelope;
+mod fast;
 mod groups;
 mod inboxes;
 mod label;

@@ -13,7 +13,8 @@ use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::counters::ProcessCounter;
-use model::id::ShardId;
+use model::chat::FastWish;
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
 use model::ports::log::{Call, Completion, Done, StoreError, Write};
 use model::timeline::TimelineId;
@@ -61,6 +62,12 @@ pub(crate) enum PendingCall {
     Sought(Box<(ShardId, Sought)>),
     /// What an account of this shard waits for, of its contacts.
     Person(TimelineId),
+    /// The tokens of a device that comes back by one.
+    Redeemed(Box<crate::fast::Coming>),
+    /// Tokens of an account, before another is given.
+    Tokens(Box<(ConnRef, FastWish)>),
+    /// A token is stored.
+    Given(Box<(ConnRef, SessionRef, u32)>),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -150,6 +157,9 @@ impl Chat {
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),
             PendingCall::Person(inbox) => self.person_done(now, inbox, result, fx),
+            PendingCall::Redeemed(coming) => self.tokens_read(now, *coming, result, fx),
+            PendingCall::Tokens(wish) => self.gives_token(now, *wish, result, fx),
+            PendingCall::Given(given) => self.token_given(*given, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

@@ -108,6 +108,22 @@ impl Logins {
 impl Chat {
     /// A device wants to come in.
     pub(crate) fn login(&mut self, now: Now, from: ConnRef, login: Box<Login>, fx: &mut Effects) {
+        if !self.may_try(now, from, &login, fx) {
+            return;
+        }
+        let question = self.question_of(&login);
+        let asking = Asking { conn: from, login, dialogue: None, steps: 0 };
+        self.ask(now, asking, question, fx);
+    }
+
+    /// Whether somebody may show who it is; then its login is under way. Else it is told why not.
+    pub(crate) fn may_try(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        login: &Login,
+        fx: &mut Effects,
+    ) -> bool {
         let logins = &mut self.logins;
         let is_device = match login.binds {
             true => login.device.is_empty(),
@@ -125,12 +141,11 @@ impl Chat {
             logins.pace.admit(now).err().map(|retry_ms| (Denial::Busy, retry_ms.max(1)))
         };
         if let Some((why, retry_after_ms)) = refused {
-            return refuse(from, &login, (why, retry_after_ms), fx);
+            refuse(from, login, (why, retry_after_ms), fx);
+            return false;
         }
         self.logins.under_way.insert(from, None);
-        let question = self.question_of(&login);
-        let asking = Asking { conn: from, login, dialogue: None, steps: 0 };
-        self.ask(now, asking, question, fx);
+        true
     }
 
     /// The next step of an exchange.
@@ -189,7 +204,7 @@ impl Chat {
 
     /// Whose the account of somebody is who was let in; `None`: not theirs. The name is that of the
     /// proof; who brings none may have one that nobody else has.
-    fn owner_of_login(&self, login: &Login, grant: &Grant) -> Option<Owner> {
+    pub(crate) fn owner_of_login(&self, login: &Login, grant: &Grant) -> Option<Owner> {
         let name = self.settings.user_of(&login.account);
         let granted = grant.account.map(|account| account.uid);
         let owner = self.settings.access.owner(name);
@@ -204,7 +219,7 @@ impl Chat {
         }
     }
 
-    fn find_for_login(&mut self, now: Now, let_in: Box<LetIn>, fx: &mut Effects) {
+    pub(crate) fn find_for_login(&mut self, now: Now, let_in: Box<LetIn>, fx: &mut Effects) {
         let (address, owner) = (let_in.login.account.clone(), let_in.owner);
         self.find_account(now, &address, Some(owner), Waiter::Login(let_in), fx);
     }
@@ -319,7 +334,7 @@ impl Chat {
     }
 
     /// Whoever is on the way in is not let in; nobody, if the connection has gone.
-    fn turn_away(&mut self, login: &Login, conn: ConnRef, why: Denial, fx: &mut Effects) {
+    pub(crate) fn turn_away(&mut self, login: &Login, conn: ConnRef, why: Denial, fx: &mut Effects) {
         if !self.logins.ends(conn) {
             return;
         }

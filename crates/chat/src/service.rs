@@ -92,6 +92,8 @@ impl Service for Chat {
                 self.acknowledge(now, from, session, upto);
             }
             ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
+            ChatRequest::Redeem(redeeming) => self.redeem(now, from, *redeeming, fx),
+            ChatRequest::Token(wish) => self.wants_token(from, *wish, fx),
             ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
             ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
             ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),

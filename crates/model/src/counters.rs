@@ -217,6 +217,8 @@ counters! {
             "Sessions that could not be kept, or no longer, for they had more than is kept.";
         Resumed "chat_resumed_total" "Sessions that went on over another connection.";
         ResumesFailed "chat_resumes_failed_total" "Resumptions of sessions that were no more.";
+        TokensGiven "chat_fast_tokens_total" "Tokens given by which a device comes back (FAST).";
+        TokensRefused "chat_fast_refused_total" "Logins by such a token that were refused.";
         ResumesRefused "chat_resumes_refused_total"
             "Resumptions refused: the id is another account's, or was never given.";
     }

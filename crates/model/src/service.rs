@@ -186,6 +186,7 @@ impl Request {
             }
             Request::Topics(SessionRequest::Connect(connect)) => Some(("", &connect.client_id)),
             Request::Chat(ChatRequest::Login(login)) => Some(("", login.account.as_str())),
+            Request::Chat(ChatRequest::Redeem(it)) => Some(("", it.login.account.as_str())),
             _ => None,
         }
     }

@@ -95,7 +95,14 @@ impl Diary {
             | Up::Conversations { .. }
             | Up::Conversation { .. }
             | Up::Recall { .. } => self.know(word),
-            Up::Bind { .. } | Up::Standing { .. } | Up::Archive { .. } => {
+            Up::Bind { .. }
+            | Up::Standing { .. }
+            | Up::Archive { .. }
+            | Up::Redeem(_)
+            | Up::Token(_)
+            | Up::Keep(_)
+            | Up::Detach(_)
+            | Up::Resume { .. } => {
                 panic!("a device of IM does not ask it")
             }
             Up::People(_) => panic!("nobody asks it here"),

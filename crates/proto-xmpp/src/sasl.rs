@@ -169,6 +169,18 @@ pub fn scram(message: &[u8], domain: &str) -> Result<AccountAddress, SaslFailure
     }
 }
 
+/// The account of a message that shows a token, and its MAC (draft-schmaus-kitten-sasl-ht 3.1).
+pub fn hashed_token(
+    message: &[u8],
+    domain: &str,
+) -> Result<(AccountAddress, [u8; 32]), SaslFailure> {
+    let malformed = SaslFailure::MalformedRequest;
+    let at = message.iter().position(|byte| *byte == 0).ok_or(malformed)?;
+    let name = std::str::from_utf8(&message[..at]).map_err(|_| malformed)?;
+    let mac = message[at + 1..].try_into().map_err(|_| malformed)?;
+    Ok((account_of(name, domain)?, mac))
+}
+
 /// A name, alone or as a bare JID of the domain. Whoever can be no account is told what any unknown
 /// one is.
 fn account_of(name: &str, domain: &str) -> Result<AccountAddress, SaslFailure> {
@@ -232,6 +244,26 @@ mod tests {
             ("n,,n=a=2Cb,r=x", NotAuthorized),
         ] {
             assert_eq!(of(message), Err(failure), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_shown_by_a_name_and_a_mac() {
+        let of = |message: &[u8]| hashed_token(message, "a.example");
+        let ann = jid::account("ann", "a.example").expect("right");
+        assert_eq!(of(&[b"ann\0", &[0; 32][..]].concat()), Ok((ann.clone(), [0; 32])));
+        assert_eq!(of(&[b"Ann@a.example\0", &[7; 32][..]].concat()), Ok((ann, [7; 32])));
+        use SaslFailure::*;
+        for (message, failure) in [
+            (&b""[..], MalformedRequest),
+            (b"ann", MalformedRequest),
+            (b"ann\0short", MalformedRequest),
+            (&[b"ann\0", &[7; 33][..]].concat(), MalformedRequest),
+            (&[b"\xff\0", &[7; 32][..]].concat(), MalformedRequest),
+            (&[b"\0", &[7; 32][..]].concat(), NotAuthorized),
+            (&[b"ann@b.example\0", &[7; 32][..]].concat(), NotAuthorized),
+        ] {
+            assert_eq!(of(message), Err(failure), "{message:?}");
         }
     }
 

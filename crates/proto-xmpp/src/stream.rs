@@ -15,6 +15,14 @@ pub const SESSION: &str = "urn:ietf:params:xml:ns:xmpp-session";
 
 /// The namespace of stream management (XEP-0198 14).
 pub const SM: &str = "urn:xmpp:sm:3";
+/// The namespace of logins that bring more (XEP-0388).
+pub const SASL2: &str = "urn:xmpp:sasl:2";
+/// The namespace of resources that are bound along with a login (XEP-0386).
+pub const BIND2: &str = "urn:xmpp:bind:0";
+/// The namespace of tokens by which a client comes back (XEP-0484).
+pub const FAST: &str = "urn:xmpp:fast:0";
+/// The namespace of clients that nobody looks at (XEP-0352 3).
+pub const CSI: &str = "urn:xmpp:csi:0";
 /// The namespace of what frames a stream in WebSockets (RFC 7395 3.3.2).
 pub const FRAMING: &str = "urn:ietf:params:xml:ns:xmpp-framing";
 
@@ -84,6 +92,8 @@ pub struct LoginOffer {
     pub mechanisms: Vec<Mechanism>,
     /// What a login may be bound by (XEP-0440 3).
     pub bindings: Vec<&'static str>,
+    /// More ways to log in, as XML.
+    pub more: String,
 }
 
 /// Writes the features of a stream before the login (RFC 6120 4.3.2).
@@ -108,6 +118,7 @@ pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
         }
         text += "</sasl-channel-binding>";
     }
+    text += &offer.more;
     text += "</stream:features>";
     out.extend_from_slice(text.as_bytes());
 }
@@ -116,7 +127,7 @@ pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
 pub fn write_session_features(out: &mut Vec<u8>) {
     let text = format!(
         "<stream:features><bind xmlns='{BIND}'><required/></bind>\
-         <session xmlns='{SESSION}'><optional/></session><sm xmlns='{SM}'/>\
+         <session xmlns='{SESSION}'><optional/></session><sm xmlns='{SM}'/><csi xmlns='{CSI}'/>\
          <ver xmlns='urn:xmpp:features:rosterver'/><sub xmlns='urn:xmpp:features:pre-approval'/>\
          </stream:features>"
     );
@@ -189,6 +200,7 @@ mod tests {
             tls_required: false,
             mechanisms: crate::sasl::MECHANISMS.into(),
             bindings: vec!["tls-exporter"],
+            more: String::new(),
         };
         let written = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();

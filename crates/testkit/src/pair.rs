@@ -213,7 +213,7 @@ impl<M: Machine> PairSide<M> {
     }
 
     /// Wakes it and tells it of silence, as far as the clock has come.
-    fn pass(&mut self, now: Now) -> Vec<u8> {
+    pub fn pass(&mut self, now: Now) -> Vec<u8> {
         let mut sent = Vec::new();
         let due: Vec<_> = self.wakes.extract_if(.., |at| *at <= now.mono).collect();
         for _ in due {

@@ -348,9 +348,7 @@ fn is_of(one: &Presence, other: &Presence) -> bool {
 /// What a delivery weighs that waits, bytes, roughly.
 fn weight_of(delivery: &ChatDelivery) -> u64 {
     let more = match delivery {
-        ChatDelivery::Presence(it) => {
-            size_of::<Presence>() + it.availability.as_ref().map_or(0, |it| it.weight())
-        }
+        ChatDelivery::Presence(it) => it.weight(),
         ChatDelivery::Contact(it) => weight_of_contact(&it.contact),
         ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| weight_of_contact(it)).sum(),
         ChatDelivery::Members(it) => it.members.len() * size_of::<MemberStatus>(),

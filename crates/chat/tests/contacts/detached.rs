@@ -61,8 +61,8 @@ fn who_comes_back_in_time_never_went_and_has_missed_nothing() {
         for _ in 0..3 {
             world.breaks(BOB);
             world.connect(BOB);
+            world.rest();
         }
-        world.rest();
         assert_eq!((world.devices[BOB].resumed, world.devices[BOB].not_resumed.len()), (4, 0));
         world.presents(ANN, Some(6));
         world.heal();

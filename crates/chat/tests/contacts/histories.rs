@@ -3,7 +3,8 @@
 
 use crate::world::World;
 
-fn history(seed: u64, shards: u16, steps: u32) {
+/// How often somebody went on with a session, and how often that was over.
+fn history(seed: u64, shards: u16, steps: u32) -> (usize, usize) {
     println!("seed {seed}, {shards} shards");
     let mut world = World::new(seed, shards, 4);
     for _ in 0..steps {
@@ -11,13 +12,18 @@ fn history(seed: u64, shards: u16, steps: u32) {
     }
     world.heal();
     world.check();
+    let resumed = world.devices.iter().map(|it| it.resumed).sum();
+    (resumed, world.devices.iter().map(|it| it.not_resumed.len()).sum())
 }
 
 #[test]
 fn whatever_happens_homes_agree_and_who_is_subscribed_sees_who_is_there() {
+    let (mut resumed, mut over) = (0, 0);
     for seed in 0..60 {
-        history(seed, 1 + (seed % 4) as u16, 1_500);
+        let (went_on, was_over) = history(seed, 1 + (seed % 4) as u16, 1_500);
+        (resumed, over) = (resumed + went_on, over + was_over);
     }
+    assert!(resumed > 100 && over > 20, "{resumed} went on, {over} could not");
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 mod archive;
 mod conversation;
+mod fast;
 mod group;
 mod members;
 mod people;
@@ -23,6 +24,7 @@ pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
 };
+pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
 pub use group::{
     GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupChange,
     GroupMember, GroupOrder, GroupVerb,
@@ -215,6 +217,11 @@ pub enum ChatRequest {
     },
     /// Something about contacts and presence.
     People(Box<PeopleRequest>),
+    /// Begin a session by a token. Answered as `Login` is; `LoggedIn` says by its data that the
+    /// server has the token, too.
+    Redeem(Box<Redeeming>),
+    /// Give the device a token. Answered by `Token`.
+    Token(Box<FastWish>),
     /// Keep the session for a time when its connection ends, or no longer.
     Keep(Box<Keeping>),
     /// The connection ended, and the session is to be kept. If it may not be, it ends.
@@ -462,6 +469,11 @@ pub enum ChatDelivery {
     Contact(Box<ContactChange>),
     /// Somebody came, went or is there otherwise.
     Presence(Box<Presence>),
+    /// The device has the token that it asked for, which is stored.
+    Token {
+        /// Until when it is good, Unix seconds; zero: it has none.
+        until_s: u32,
+    },
     /// The connection has the session that it asked for.
     Resumed(Box<Resumed>),
     /// There is no such session, or no more.

@@ -286,6 +286,13 @@ pub struct Presence {
     pub availability: Option<Arc<Availability>>,
 }
 
+impl Presence {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<Presence>() + self.availability.as_ref().map_or(0, |it| it.weight())
+    }
+}
+
 /// Request of a session about people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeopleRequest {

@@ -99,6 +99,12 @@ section! {
         /// Bytes that are kept for all sessions that are away. With more a session that loses its
         /// connection ends.
         detached_bytes_max: u64 = 256 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
+        /// How long a token is good by which a client of XMPP comes back without its password
+        /// (FAST). Zero: none is given.
+        fast_token_s_max: u32 = 1_209_600, whole(0..=31_536_000, "seconds");
+        /// Devices of one account that have such tokens. With one more the one that was given its
+        /// token first has it no longer.
+        fast_devices_an_account_max: u16 = 16, whole(1..=256, "devices");
         /// Longest silence of a device, unless it says a shorter one: then its connection ends.
         silence_s_max: u16 = 300, whole(10..=65_535, "seconds");
     }

@@ -277,13 +277,15 @@ pub enum Table {
     ChatContacts = 16,
     /// Accounts of chat that have something to tell others' homes, by their inboxes.
     ChatOwing = 17,
+    /// Tokens by which devices of an account come back (FAST), by its address and theirs.
+    ChatTokens = 18,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 18] = [
+    pub const ALL: [Table; 19] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -301,6 +303,7 @@ impl Table {
         Table::ChatRecalled,
         Table::ChatContacts,
         Table::ChatOwing,
+        Table::ChatTokens,
         Table::Other,
     ];
 
@@ -319,6 +322,7 @@ impl Table {
                 | Table::ChatStates
                 | Table::ChatRecalled
                 | Table::ChatContacts
+                | Table::ChatTokens
         )
     }
 
@@ -337,7 +341,8 @@ impl Table {
             | Table::ChatStates
             | Table::ChatRecalled
             | Table::ChatContacts
-            | Table::ChatOwing => Some(ServiceKind::Chat),
+            | Table::ChatOwing
+            | Table::ChatTokens => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

@@ -187,6 +187,7 @@ impl Session {
             | ChatDelivery::Standing { .. }
             | ChatDelivery::Archive(_)
             | ChatDelivery::Contacts(_)
+            | ChatDelivery::Token { .. }
             | ChatDelivery::Resumed(_)
             | ChatDelivery::NotResumed { .. }
             | ChatDelivery::Yield => {

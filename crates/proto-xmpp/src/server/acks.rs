@@ -7,7 +7,7 @@
 //! until they are acknowledged. Invariant: `h` never counts what a crash could lose, and never
 //! falls.
 
-use super::resumption::Resumption;
+use super::resumption::{KeepLimits, Resumption, Wish};
 use super::session::Session;
 use super::{End, Out};
 use crate::fault::StreamFault;
@@ -89,8 +89,8 @@ impl Session {
         match (element.name(), self.acks.is_some()) {
             ("enable", false) => {
                 self.acks = Some(Box::default());
-                let wish = super::resumption::Wish::of(element);
-                let enabled = self.enabled(now, limits, wish, out);
+                let wish = Wish::of(element);
+                let enabled = self.enabled(now, KeepLimits::of(limits), wish, out);
                 out.bytes().extend_from_slice(enabled.as_bytes());
             }
             ("r", true) => self.acknowledge(out),

@@ -9,6 +9,7 @@ use super::{End, Out, XmppListener};
 use crate::fault::StreamFault;
 use crate::sasl::{self, Mechanism, SASL, SaslFailure, TRIES_MAX};
 use crate::scan::Element;
+use crate::stream::SASL2;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{self, ChatRequest, LoginRefused};
@@ -60,13 +61,6 @@ impl XmppListener {
 }
 
 impl Login {
-    pub(super) fn write_challenge(&self, data: &[u8], out: &mut Out) {
-        // An empty challenge is an empty element (RFC 6120 6.4.3).
-        let data = if data.is_empty() { String::new() } else { sasl::encoded(data) };
-        let challenge = format!("<challenge xmlns='{SASL}'>{data}</challenge>");
-        out.bytes().extend_from_slice(challenge.as_bytes());
-    }
-
     pub(super) fn write_success(&self, data: Option<&[u8]>, out: &mut Out) {
         let data = data.map(sasl::encoded).unwrap_or_default();
         let success = format!("<success xmlns='{SASL}'>{data}</success>");
@@ -75,6 +69,28 @@ impl Login {
 }
 
 impl Opening {
+    /// The namespace of the words in which this login is spoken of.
+    fn sasl_namespace(&self) -> &'static str {
+        if self.inline.is_some() { SASL2 } else { SASL }
+    }
+
+    pub(super) fn write_challenge(&self, data: &[u8], out: &mut Out) {
+        // An empty challenge is an empty element (RFC 6120 6.4.3).
+        let data = if data.is_empty() { String::new() } else { sasl::encoded(data) };
+        let namespace = self.sasl_namespace();
+        let challenge = format!("<challenge xmlns='{namespace}'>{data}</challenge>");
+        out.bytes().extend_from_slice(challenge.as_bytes());
+    }
+
+    fn write_failure(&self, failure: SaslFailure, out: &mut Out) {
+        let name = failure.name();
+        let failure = match self.inline.is_some() {
+            true => format!("<failure xmlns='{SASL2}'><{name} xmlns='{SASL}'/></failure>"),
+            false => format!("<failure xmlns='{SASL}'><{name}/></failure>"),
+        };
+        out.bytes().extend_from_slice(failure.as_bytes());
+    }
+
     /// An element of SASL. False: it is left where it is.
     pub(super) fn sasl(
         &mut self,
@@ -108,21 +124,30 @@ impl Opening {
         (now, input): (Now, &Input<'_>),
         out: &mut Out,
     ) -> Result<bool, SaslFailure> {
+        let name = element.attribute("mechanism").unwrap_or_default();
+        self.begins((&name, &element.text()), (now, input), out)
+    }
+
+    /// A login begins, by a mechanism, perhaps with its first message.
+    pub(super) fn begins(
+        &mut self,
+        (name, data): (&str, &str),
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> Result<bool, SaslFailure> {
         if input.link.tls.is_none() && input.link.may_start_tls {
             return Err(SaslFailure::EncryptionRequired);
         }
-        let name = element.attribute("mechanism").unwrap_or_default();
         let offered = self.listener.mechanisms(input.link);
-        let mechanism = Mechanism::of(&name).filter(|mechanism| offered.contains(mechanism));
+        let mechanism = Mechanism::of(name).filter(|mechanism| offered.contains(mechanism));
         let mechanism = mechanism.ok_or(SaslFailure::InvalidMechanism)?;
         self.login.mechanism = Some(mechanism);
-        let data = element.text();
         if data.is_empty() {
             self.stage = Stage::First;
-            self.login.write_challenge(&[], out);
+            self.write_challenge(&[], out);
             return Ok(true);
         }
-        self.first(&sasl::decoded(&data)?, (now, input), out)
+        self.first(&sasl::decoded(data)?, (now, input), out)
     }
 
     /// The message that says who it is: it goes where that account is at home.
@@ -147,21 +172,35 @@ impl Opening {
                 (account, None, Some((mechanism.name().into(), message.into())))
             }
         };
-        if !std::mem::replace(&mut self.login.is_homed, true) {
-            out.home(&account.home_parts());
+        if !self.is_at_home(&account, (now, input), out) {
             return Ok(false);
         }
-        self.stage = Stage::Asked;
-        self.login.silence_s = input.limits.chat.silence_s_max;
-        self.due = now.after(Duration::from_millis(u64::from(self.listener.bind_ms_max)));
-        out.wake(self.due);
         let login = chat::Login { password, method, ..self.words(account, input.link) };
         out.say(ChatRequest::Login(Box::new(login)));
         Ok(true)
     }
 
+    /// Whether this is where an account is at home; it waits for an answer then. Else it goes
+    /// there.
+    pub(super) fn is_at_home(
+        &mut self,
+        account: &AccountAddress,
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> bool {
+        if !std::mem::replace(&mut self.login.is_homed, true) {
+            out.home(&account.home_parts());
+            return false;
+        }
+        self.stage = Stage::Asked;
+        self.login.silence_s = input.limits.chat.silence_s_max;
+        self.due = now.after(Duration::from_millis(u64::from(self.listener.bind_ms_max)));
+        out.wake(self.due);
+        true
+    }
+
     /// A login in the service's words, without its proof.
-    fn words(&self, account: AccountAddress, link: &Link) -> chat::Login {
+    pub(super) fn words(&self, account: AccountAddress, link: &Link) -> chat::Login {
         let is_bound = bindings_of(link).contains(&EXPORTER);
         chat::Login {
             protocol: "xmpp",
@@ -194,27 +233,23 @@ impl Opening {
             Denial::Banned => CloseReason::AuthFailed,
             _ => return self.fails(failure, out),
         };
-        write_failure(failure, out);
+        self.write_failure(failure, out);
         Err(End::Because(StreamFault::of(refused.why), reason))
     }
 
     /// A login failed. Another may be tried (RFC 6120 6.4.5).
-    fn fails(&mut self, failure: SaslFailure, out: &mut Out) -> Result<(), End> {
+    pub(super) fn fails(&mut self, failure: SaslFailure, out: &mut Out) -> Result<(), End> {
         if self.stage == Stage::Challenged {
             out.say(ChatRequest::Gone);
         }
         self.stage = Stage::Features;
         (self.login.mechanism, self.login.is_homed) = (None, false);
         self.login.failed += 1;
-        write_failure(failure, out);
+        self.write_failure(failure, out);
+        self.inline = None;
         match self.login.failed < TRIES_MAX {
             true => Ok(()),
             false => Err(End::Because(StreamFault::PolicyViolation, CloseReason::AuthFailed)),
         }
     }
-}
-
-fn write_failure(failure: SaslFailure, out: &mut Out) {
-    let failure = format!("<failure xmlns='{SASL}'><{}/></failure>", failure.name());
-    out.bytes().extend_from_slice(failure.as_bytes());
 }

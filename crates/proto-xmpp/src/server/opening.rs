@@ -6,6 +6,7 @@
 //! nothing behind what the service has not answered.
 
 use super::acks;
+use super::inline::{self, Inline};
 use super::login::{Login, bindings_of};
 use super::resumption;
 use super::session::Session;
@@ -15,7 +16,7 @@ use crate::framer::{Framer, StreamPiece};
 use crate::jid;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{StanzaReply, kind};
-use crate::stream::{self, BIND, FRAMING, LoginOffer, SM, TLS};
+use crate::stream::{self, BIND, FRAMING, LoginOffer, SASL2, SM, TLS};
 use crate::text;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
@@ -45,8 +46,10 @@ pub(super) struct Opening {
     /// The stream is in a WebSocket.
     pub(super) in_web_socket: bool,
     pub(super) login: Login,
+    /// What is asked for along with the login, if it is such a one.
+    pub(super) inline: Option<Box<Inline>>,
     /// Who it is, once the service has said so.
-    granted: Option<Granted>,
+    pub(super) granted: Option<Granted>,
 }
 
 /// What is waited for.
@@ -71,10 +74,10 @@ pub(super) enum Stage {
 }
 
 /// Somebody who may bind a resource.
-struct Granted {
-    session: SessionRef,
-    address: AccountAddress,
-    silence_s: u16,
+pub(super) struct Granted {
+    pub(super) session: SessionRef,
+    pub(super) address: AccountAddress,
+    pub(super) silence_s: u16,
 }
 
 impl Opening {
@@ -89,6 +92,7 @@ impl Opening {
             is_held: false,
             in_web_socket: link.web_socket,
             login: Login::default(),
+            inline: None,
             granted: None,
         }
     }
@@ -179,7 +183,8 @@ impl Opening {
         let mechanisms = if may_start { Vec::new() } else { self.listener.mechanisms(link) };
         let is_bound = mechanisms.iter().any(|mechanism| mechanism.is_bound());
         let bindings = if is_bound { bindings_of(link) } else { Vec::new() };
-        LoginOffer { tls: may_start, tls_required: may_start, mechanisms, bindings }
+        let more = inline::offer(&mechanisms, link);
+        LoginOffer { tls: may_start, tls_required: may_start, mechanisms, bindings, more }
     }
 
     /// An element of the first level. False: it is left where it is.
@@ -206,7 +211,8 @@ impl Opening {
             TLS if element.name() == "starttls" && self.stage == Stage::Features => {
                 self.start_tls(input.link, out).map(|()| true)
             }
-            crate::sasl::SASL => self.sasl(element, (now, input), out),
+            crate::sasl::SASL if self.inline.is_none() => self.sasl(element, (now, input), out),
+            SASL2 => self.sasl2(element, (now, input), out),
             _ if is_stanza => Err(StreamFault::NotAuthorized.into()),
             _ => Err(StreamFault::UnsupportedStanzaType.into()),
         }
@@ -278,11 +284,12 @@ impl Opening {
         };
         let (mut session, waiting, head) = resumption::taken(it)?;
         let silence_s = granted.silence_s;
+        let within = self.inline.take().map(|inline| inline.around_resumed(session.jid()));
         // From here on it is its own that ends.
         self.granted = None;
         session.is_over(silence_s, self.in_web_socket);
         self.release(out);
-        if let Err(end) = session.resumes(now, (waiting, has), head, out) {
+        if let Err(end) = session.resumes(now, (waiting, head), (has, within), out) {
             let session = session.session;
             out.say(ChatRequest::Closed { session, reason: end.reason() });
             return Err(end);
@@ -300,19 +307,38 @@ impl Opening {
         match word {
             ChatDelivery::LoggedIn(accepted) => {
                 let silence_s = self.login.silence_s;
-                self.login.write_success(accepted.data.as_deref(), out);
                 out.silence(u32::from(silence_s) * 1_000);
                 let (session, address) = (accepted.session, accepted.address);
                 self.granted = Some(Granted { session, address, silence_s });
-                self.begin_again();
+                if self.inline.is_some() {
+                    self.goes_inline(accepted.data, out);
+                    if self.stage != Stage::Features {
+                        return Ok(None); // what it says besides waits for the rest
+                    }
+                } else {
+                    self.login.write_success(accepted.data.as_deref(), out);
+                    self.begin_again();
+                }
             }
             ChatDelivery::Challenge(data) => {
-                self.login.write_challenge(&data, out);
+                self.write_challenge(&data, out);
                 self.stage = Stage::Challenged;
             }
             ChatDelivery::Refused(refused) => self.refused(&refused, out)?,
-            ChatDelivery::Bound { device } => return self.bound(&device, out).map(Some),
+            ChatDelivery::Bound { device } => return self.bound(now, &device, out).map(Some),
+            ChatDelivery::Token { until_s } => {
+                self.has_token(until_s, out);
+                if self.stage != Stage::Features {
+                    return Ok(None);
+                }
+            }
             ChatDelivery::Resumed(it) => return self.resumed(now, *it, out).map(Some),
+            ChatDelivery::NotResumed { handled } if self.inline.is_some() => {
+                self.binds_instead(handled, out);
+                if self.stage != Stage::Features {
+                    return Ok(None);
+                }
+            }
             ChatDelivery::NotResumed { handled } => {
                 self.stage = Stage::Features;
                 acks::write_failed("item-not-found", handled, out);
@@ -336,11 +362,17 @@ impl Opening {
         }
     }
 
-    fn bound(&mut self, device: &str, out: &mut Out) -> Result<Box<Session>, End> {
+    fn bound(&mut self, now: Now, device: &str, out: &mut Out) -> Result<Box<Session>, End> {
         let (Some(granted), Stage::Binding(id)) = (&self.granted, &self.stage) else {
             return Err(End::Close(unexpected("Bound to nobody")));
         };
         let jid = format!("{}/{device}", granted.address);
+        if let Some(inline) = self.inline.take() {
+            let mut session = inline.binds(now, (granted, &jid), out);
+            session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
+            self.release(out);
+            return Ok(session);
+        }
         let mut inner = format!("<bind xmlns='{BIND}'><jid>").into_bytes();
         text::put(&jid, &mut inner);
         inner.extend_from_slice(b"</jid></bind>");

@@ -20,7 +20,7 @@ use crate::fault::StreamFault;
 use crate::scan::Element;
 use crate::stream::SM;
 use base::time::{Instant, Now};
-use model::chat::{ChatRequest, Detaching, Keeping, Kept, ResumptionId, Resumed};
+use model::chat::{ChatDelivery, ChatRequest, Detaching, Keeping, Kept, ResumptionId, Resumed};
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::ChatLimits;
@@ -50,8 +50,28 @@ pub(super) struct Resumption {
     upto: Seq,
     /// It is not said yet that it goes on; when that is said at the latest.
     due: Option<Instant>,
+    /// What stands before and behind that, if it is said along with a login.
+    within: Option<Box<(String, String)>>,
     /// It has gone on once.
     has_resumed: bool,
+}
+
+/// How long, and how much of it, a stream is kept that may be resumed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct KeepLimits {
+    seconds: u32,
+    bytes_max: usize,
+    stanzas_max: usize,
+}
+
+impl KeepLimits {
+    pub(super) const fn of(limits: &ChatLimits) -> KeepLimits {
+        KeepLimits {
+            seconds: limits.resume_s_max,
+            bytes_max: limits.resume_bytes_max as usize,
+            stanzas_max: limits.resume_stanzas_max as usize,
+        }
+    }
 }
 
 /// A stanza that is to be written behind this place.
@@ -135,11 +155,11 @@ impl Session {
     pub(super) fn enabled(
         &mut self,
         now: Now,
-        limits: &ChatLimits,
+        limits: KeepLimits,
         wish: Wish,
         out: &mut Out,
     ) -> String {
-        let most = limits.resume_s_max;
+        let most = limits.seconds;
         let seconds = wish.seconds.map_or(most, |it| it.min(most));
         if !wish.resume || seconds == 0 {
             return format!("<enabled xmlns='{SM}'/>");
@@ -150,13 +170,14 @@ impl Session {
         if let Some(acks) = &mut self.acks {
             acks.resumption = Some(Box::new(Resumption {
                 secret,
-                bytes_max: limits.resume_bytes_max as usize,
-                stanzas_max: limits.resume_stanzas_max as usize,
+                bytes_max: limits.bytes_max,
+                stanzas_max: limits.stanzas_max,
                 bytes: 0,
                 replay: VecDeque::new(),
                 resend: VecDeque::new(),
                 upto: 0,
                 due: None,
+                within: None,
                 has_resumed: false,
             }));
         }
@@ -221,6 +242,13 @@ impl Session {
             self.replays(Seq::MAX, usize::MAX, out); // the order is given up, nothing else
         }
         true
+    }
+
+    /// Writes what is due behind the place where it is.
+    pub(super) fn replays_here(&mut self, out: &mut Out) {
+        if self.is_put_off() && !self.is_resuming() {
+            self.replays(self.place, WRITTEN_BYTES, out);
+        }
     }
 
     /// Writes what is due behind a place, so many bytes of it.
@@ -293,10 +321,13 @@ impl Session {
     pub(super) fn resumes(
         &mut self,
         now: Now,
-        (resumed, has): (Vec<model::chat::ChatDelivery>, u32),
-        head: Seq,
+        (resumed, head): (Vec<ChatDelivery>, Seq),
+        (has, within): (u32, Option<Box<(String, String)>>),
         out: &mut Out,
     ) -> Result<(), End> {
+        if let Some(resumption) = self.resumption_mut() {
+            resumption.within = within;
+        }
         self.marks(out);
         let upto = self.has_stanzas(has)?;
         self.takes_back(has, now.after(SETTLES));
@@ -373,11 +404,12 @@ impl Session {
         let handled = self.handled();
         let session = self.session;
         let Some(acks) = &mut self.acks else { return };
-        let Some(resumption) = &acks.resumption else { return };
+        let Some(resumption) = &mut acks.resumption else { return };
+        let (before, after) = resumption.within.take().map(|it| *it).unwrap_or_default();
         let id = id_text(session, resumption.secret);
         base::never!(!reaches(acks.received, handled), "more is handled than came");
         acks.received = handled;
-        let resumed = format!("<resumed xmlns='{SM}' previd='{id}' h='{handled}'/>");
+        let resumed = format!("{before}<resumed xmlns='{SM}' previd='{id}' h='{handled}'/>{after}");
         out.bytes().extend_from_slice(resumed.as_bytes());
         self.marks(out);
         self.releases(out);
@@ -387,7 +419,7 @@ impl Session {
 }
 
 /// What a session that is resumed was, if it is one of this machine's.
-pub(super) fn taken(resumed: Resumed) -> Result<(Session, Vec<model::chat::ChatDelivery>, Seq), End> {
+pub(super) fn taken(resumed: Resumed) -> Result<(Session, Vec<ChatDelivery>, Seq), End> {
     let Resumed { session, kept, waiting, head } = resumed;
     let Some(mut it) = kept.take::<Session>() else {
         return Err(End::Close(super::unexpected("a session of another protocol")));

@@ -19,9 +19,9 @@ use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
-use crate::stream::{FRAMING, SM};
+use crate::stream::{CSI, FRAMING, SM};
 use base::time::Now;
-use model::chat::ChatDelivery;
+use model::chat::{ChatDelivery, Presence};
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::ChatLimits;
@@ -71,6 +71,8 @@ pub(super) struct Busy {
     pub(super) last: u32,
     /// The last place of the inbox that is known to be taken.
     pub(super) head: Seq,
+    /// Presence of others that it is told of when somebody looks at it.
+    pub(super) quiet: Vec<Presence>,
     /// Rooms that it is in, or asks about.
     pub(super) rooms: Option<Box<Rooms>>,
 }
@@ -95,7 +97,8 @@ impl Busy {
     /// What it costs beside its record, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
-        size_of::<Sending>() * self.sends.len() + size_of::<Asking>() * self.asks.len() + rooms
+        let quiet: usize = self.quiet.iter().map(Presence::weight).sum();
+        quiet + size_of::<Sending>() * self.sends.len() + size_of::<Asking>() * self.asks.len() + rooms
     }
 }
 
@@ -124,6 +127,8 @@ impl Session {
     pub(super) const THERE: u16 = 512;
     /// The end of a room's conversation is being read: what is placed meanwhile comes behind it.
     pub(super) const ENTERING: u16 = 1_024;
+    /// Nobody looks at it (XEP-0352).
+    pub(super) const INACTIVE: u16 = 2_048;
 
     pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
         Session {
@@ -182,7 +187,8 @@ impl Session {
         let place = self.place;
         self.busy.take_if(|busy| {
             busy.rooms.take_if(|rooms| rooms.is_empty());
-            let is_at_rest = busy.waiting() == 0 && busy.head <= place && busy.rooms.is_none();
+            let has_none = busy.rooms.is_none() && busy.quiet.is_empty();
+            let is_at_rest = busy.waiting() == 0 && busy.head <= place && has_none;
             !is_reading && busy.framer.is_between() && is_at_rest
         });
     }
@@ -242,6 +248,9 @@ impl Session {
         }
         if stanza.namespace() == SM {
             return self.manage(now, limits, &stanza, out);
+        }
+        if stanza.namespace() == CSI && self.looks(&stanza, out) {
+            return Ok(());
         }
         if stanza.namespace() != CLIENT {
             return Err(StreamFault::UnsupportedStanzaType.into());
@@ -320,6 +329,7 @@ impl Session {
             "" => self.is_there(presence, out),
             "unavailable" => {
                 self.set(Session::AVAILABLE, false);
+                self.busy().quiet.clear(); // it is told of nobody any more
                 self.leaves_rooms(out);
                 self.says_presence(presence, false, out);
             }
@@ -381,7 +391,7 @@ impl Session {
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
             ChatDelivery::Contacts(list) => self.contacts(&list, out),
             ChatDelivery::Contact(change) => self.contact_changed(&change, out),
-            ChatDelivery::Presence(presence) => self.write_presence(&presence, out),
+            ChatDelivery::Presence(presence) => self.hears_of(*presence, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(now, &page, out),
             ChatDelivery::Archive(page) => self.archive_page(*page, out),

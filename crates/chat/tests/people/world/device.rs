@@ -344,6 +344,10 @@ impl Device {
             ChatDelivery::Members(page) => self.listed(*page),
             ChatDelivery::Bound { .. }
             | ChatDelivery::Standing { .. }
+            | ChatDelivery::Token { .. }
+            | ChatDelivery::Resumed(_)
+            | ChatDelivery::NotResumed { .. }
+            | ChatDelivery::Yield
             | ChatDelivery::Contacts(_)
             | ChatDelivery::ContactsPage(_)
             | ChatDelivery::Done { .. }

@@ -63,6 +63,11 @@ impl TraceTap {
                 let (within_user, peer) = (true, Some(login.peer));
                 self.is(at, TraceIdentity { client, within_user, user, peer }, false);
             }
+            Request::Chat(ChatRequest::Redeem(it)) => {
+                let (client, user) = (&*it.login.device, Some(it.login.account.as_str()));
+                let (within_user, peer) = (true, Some(it.login.peer));
+                self.is(at, TraceIdentity { client, within_user, user, peer }, false);
+            }
             Request::Topics(SessionRequest::Publish { id, again, message, .. })
                 if self.wants_topic(message.topic()) =>
             {

@@ -1,0 +1,316 @@
+//! Tokens by which devices come back without a password (XEP-0484).
+//!
+//! ```text
+//! Token ──► the account's tokens are read ─► one more row ─► stored ─► given
+//! Redeem ─► the device's row is read ─► MAC, time, epoch are right ─► let in, as by a password
+//! ```
+//! A device has a row at its account's home, with the token it was given last and the one before:
+//! that is good until the newer one was used, for the answer that brought it may have been lost. A
+//! row says in which epoch of the account it was written, so whatever ends the account's sessions
+//! ends its tokens. Invariant: a token is given when it is on stable storage.
+//!
+//! ```text
+//! version u8 | uid u64 | epoch u64 | of one or two tokens, the older first:
+//!     binding u8 | given u32, good until u32 (Unix seconds) | secret 32
+//! ```
+
+use crate::log::{Answered, PendingCall};
+use crate::login::LetIn;
+use crate::{Chat, Effects};
+use base::bytes::ByteReader;
+use base::time::Now;
+use hmac::{Hmac, KeyInit, Mac};
+use model::account::AccountAddress;
+use model::chat::{
+    ChatDelivery, FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming,
+};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef};
+use model::ports::access::{Grant, GrantedAccount, Who};
+use model::ports::log::{Call, Done, ROWS_MAX, Read, RowHome, Table, Write};
+use model::session::Denial;
+use sha2::Sha256;
+
+const VERSION: u8 = 1;
+
+/// Tokens of one device: the newest, and the one before until that was used.
+const KEPT_MAX: usize = 2;
+
+/// A device that comes back by a token.
+pub(crate) struct Coming {
+    conn: ConnRef,
+    redeeming: Redeeming,
+}
+
+/// Tokens of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Tokens {
+    account: GrantedAccount,
+    /// The older first.
+    tokens: Vec<Token>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Token {
+    binding: FastBinding,
+    given_s: u32,
+    until_s: u32,
+    secret: FastSecret,
+}
+
+impl Tokens {
+    fn encode(&self) -> Box<[u8]> {
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&self.account.uid.to_le_bytes());
+        bytes.extend_from_slice(&self.account.epoch.to_le_bytes());
+        for token in &self.tokens {
+            bytes.push(token.binding as u8);
+            bytes.extend_from_slice(&token.given_s.to_le_bytes());
+            bytes.extend_from_slice(&token.until_s.to_le_bytes());
+            bytes.extend_from_slice(&token.secret.0);
+        }
+        bytes.into()
+    }
+
+    fn decode(value: &[u8]) -> Option<Tokens> {
+        let mut bytes = ByteReader::of(VERSION, value)?;
+        let account = GrantedAccount { uid: bytes.u64()?, epoch: bytes.u64()? };
+        let mut tokens = Vec::new();
+        while tokens.len() < KEPT_MAX
+            && let Some(binding) = bytes.byte()
+        {
+            let binding = FastBinding::ALL.into_iter().find(|it| *it as u8 == binding)?;
+            let (given_s, until_s) = (bytes.u32()?, bytes.u32()?);
+            let secret = FastSecret(bytes.take(32)?.try_into().ok()?);
+            tokens.push(Token { binding, given_s, until_s, secret });
+        }
+        bytes.ends(Tokens { account, tokens }).filter(|it| !it.tokens.is_empty())
+    }
+
+    /// When the device was given a token last.
+    fn given_s(&self) -> u32 {
+        self.tokens.last().map_or(0, |it| it.given_s)
+    }
+
+    /// Which of them is shown by this.
+    fn shown(&self, now_s: u32, redeeming: &Redeeming) -> Option<usize> {
+        self.tokens.iter().position(|token| {
+            let is_good = token.until_s > now_s && token.binding == redeeming.binding;
+            let mac = mac(&token.secret, b"Initiator", &redeeming.bound);
+            mac.verify_slice(&redeeming.mac).is_ok() && is_good
+        })
+    }
+}
+
+/// What shows that one has a token (draft-schmaus-kitten-sasl-ht): compared in constant time.
+fn mac(secret: &FastSecret, label: &[u8], bound: &[u8]) -> Hmac<Sha256> {
+    let key = Hmac::<Sha256>::new_from_slice(&text_of(secret));
+    let mut mac = key.expect("HMAC takes keys of every length");
+    mac.update(label);
+    mac.update(bound);
+    mac
+}
+
+/// The token as a client has it: hexadecimal, of which the MAC is made.
+fn text_of(secret: &FastSecret) -> Vec<u8> {
+    secret.0.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+}
+
+impl Chat {
+    fn tokens_key(&self, address: &AccountAddress, agent: &[u8]) -> Box<[u8]> {
+        let home = RowHome::at(address.home_hash(self.settings.home));
+        home.key(&[address.as_str().as_bytes(), &[0], agent])
+    }
+
+    /// The key of a device's row: of its own id, whatever that is, it has eight bytes.
+    fn token_key(&self, address: &AccountAddress, agent: &str) -> Box<[u8]> {
+        let agent = self.settings.home.of(&[b"fast", agent.as_bytes()]);
+        self.tokens_key(address, &agent.to_be_bytes())
+    }
+
+    /// A device wants to come in by a token.
+    pub(crate) fn redeem(
+        &mut self,
+        now: Now,
+        conn: ConnRef,
+        redeeming: Redeeming,
+        fx: &mut Effects,
+    ) {
+        if !self.may_try(now, conn, &redeeming.login, fx) {
+            return;
+        }
+        if !self.log.may_ask() {
+            return self.turn_away(&redeeming.login, conn, Denial::Busy, fx);
+        }
+        let key = self.token_key(&redeeming.login.account, &redeeming.agent);
+        let read = Read::Row { table: Table::ChatTokens, key };
+        let coming = Box::new(Coming { conn, redeeming });
+        self.log.ask(PendingCall::Redeemed(coming), Call::Read(read), fx);
+    }
+
+    /// The tokens of a device were read: it is let in if it has shown one.
+    pub(crate) fn tokens_read(
+        &mut self,
+        now: Now,
+        coming: Coming,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Coming { conn, redeeming } = coming;
+        let row = match result {
+            Ok(Done::Row(row)) => row,
+            _ => return self.turn_away(&redeeming.login, conn, Denial::Unavailable, fx),
+        };
+        let tokens = row.as_deref().and_then(Tokens::decode);
+        let shown = tokens.as_ref().and_then(|it| it.shown(now.unix_s(), &redeeming));
+        let user = self.settings.user_of(&redeeming.login.account).to_owned();
+        let who = Who { client_id: "", user: Some(&user) };
+        let access = &self.settings.access;
+        let holds = |it: &Tokens| access.holds(&user, Some(it.account));
+        let renewed = access.renew(&who);
+        let until_s = renewed.map_or(0, |grant| grant.until_s);
+        let is_over = until_s != 0 && until_s <= now.unix_s();
+        let version = access.version();
+        let (Some(mut tokens), Some(at)) = (tokens.filter(|it| holds(it) && !is_over), shown) else {
+            fx.counters.count(ChatCounter::TokensRefused);
+            return self.turn_away(&redeeming.login, conn, Denial::BadCredentials, fx);
+        };
+        let mac = mac(&tokens.tokens[at].secret, b"Responder", &redeeming.bound);
+        let data = Some(mac.finalize().into_bytes().as_slice().into());
+        let key = self.token_key(&redeeming.login.account, &redeeming.agent);
+        let (table, account) = (Table::ChatTokens, Some(tokens.account));
+        if redeeming.invalidates {
+            self.log.write(Write::Delete { table, key }, fx);
+        } else if at > 0 {
+            // The newer one has arrived: the other is good for nothing any more.
+            tokens.tokens.drain(..at);
+            self.log.write(Write::Put { table, key, value: tokens.encode() }, fx);
+        }
+        let grant = Grant { user: Some(user.into()), rules: None, until_s, account };
+        let login = Box::new(redeeming.login);
+        let Some(owner) = self.owner_of_login(&login, &grant) else {
+            return self.turn_away(&login, conn, Denial::BadCredentials, fx);
+        };
+        let let_in = Box::new(LetIn { conn, login, grant, owner, version, data });
+        self.find_for_login(now, let_in, fx);
+    }
+
+    /// A device that is let in wants a token.
+    pub(crate) fn wants_token(&mut self, from: ConnRef, wish: FastWish, fx: &mut Effects) {
+        let Some(asker) = self.asker(from, wish.session) else { return };
+        let is_agent = (1..=FAST_AGENT_BYTES_MAX).contains(&wish.agent.len());
+        let may = is_agent && self.settings.limits.chat.fast_token_s_max > 0;
+        if self.account_of_token(wish.session).is_none() || !may || !self.log.may_ask() {
+            return self.token_given((from, wish.session, 0), Ok(Done::Written), fx);
+        }
+        let read = Read::Rows {
+            table: Table::ChatTokens,
+            prefix: self.tokens_key(&asker.address, b""),
+            after: None,
+            count: ROWS_MAX,
+        };
+        self.log.ask(PendingCall::Tokens(Box::new((from, wish))), Call::Read(read), fx);
+    }
+
+    /// As whom the book has somebody whose rights have no end of their own: others' proofs are
+    /// asked for each time.
+    fn account_of_token(&self, session: SessionRef) -> Option<GrantedAccount> {
+        let session = self.sessions.slab.at(session.key())?;
+        session.account.filter(|_| session.until_s == 0)
+    }
+
+    /// The tokens of an account were read: it gets one more.
+    pub(crate) fn gives_token(
+        &mut self,
+        now: Now,
+        (conn, wish): (ConnRef, FastWish),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let FastWish { session, agent, binding, secret } = wish;
+        let nothing = (conn, session, 0);
+        let account = self.account_of_token(session);
+        let (Some(asker), Some(account), Ok(Done::Rows(rows))) =
+            (self.asker(conn, session), account, result)
+        else {
+            return self.token_given(nothing, Ok(Done::Written), fx);
+        };
+        let (table, key) = (Table::ChatTokens, self.token_key(&asker.address, &agent));
+        let mut own = Tokens { account, tokens: Vec::new() };
+        let mut others = Vec::new();
+        for (of, value) in rows {
+            let tokens = Tokens::decode(&value);
+            match tokens {
+                Some(tokens) if of == key => own.tokens = tokens.tokens_of(account),
+                // What cannot be read, or is of another epoch, goes first.
+                tokens => {
+                    let tokens = tokens.filter(|it| it.account == account);
+                    others.push((tokens.map_or(0, |it| it.given_s()), of));
+                }
+            }
+        }
+        let most = usize::from(self.settings.limits.chat.fast_devices_an_account_max);
+        others.sort_unstable();
+        let too_many = (others.len() + 1).saturating_sub(most);
+        for (_, key) in others.into_iter().take(too_many) {
+            self.log.write(Write::Delete { table, key }, fx);
+        }
+        let given_s = now.unix_s();
+        let until_s = given_s.saturating_add(self.settings.limits.chat.fast_token_s_max);
+        if own.tokens.len() >= KEPT_MAX {
+            own.tokens.remove(0);
+        }
+        own.tokens.push(Token { binding, given_s, until_s, secret });
+        let write = Write::Put { table, key, value: own.encode() };
+        let given = Box::new((conn, session, until_s));
+        self.log.ask(PendingCall::Given(given), Call::Write(write), fx);
+    }
+
+    /// A token is stored, or none is given: the device is told.
+    pub(crate) fn token_given(
+        &mut self,
+        (conn, session, until_s): (ConnRef, SessionRef, u32),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let until_s = if result.is_ok() { until_s } else { 0 };
+        if until_s > 0 {
+            fx.counters.count(ChatCounter::TokensGiven);
+        }
+        self.answer_session((conn, session), ChatDelivery::Token { until_s }, fx);
+    }
+}
+
+impl Tokens {
+    /// Those that were given in this epoch.
+    fn tokens_of(self, account: GrantedAccount) -> Vec<Token> {
+        if self.account == account { self.tokens } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        let token = |byte, binding| Token {
+            binding,
+            given_s: 7,
+            until_s: 9,
+            secret: FastSecret([byte; 32]),
+        };
+        let account = GrantedAccount { uid: 1 << 40, epoch: 3 };
+        for count in 1..=KEPT_MAX {
+            let all = [token(1, FastBinding::Exporter), token(2, FastBinding::None)];
+            let row = Tokens { account, tokens: all[..count].to_vec() };
+            let value = row.encode();
+            assert_eq!(Tokens::decode(&value), Some(row));
+            for end in 0..value.len() {
+                let is_one = end == 17 + 41;
+                assert_eq!(Tokens::decode(&value[..end]).is_some(), is_one && count == 2, "{end}");
+            }
+        }
+        assert_eq!(Tokens::decode(&[VERSION; 100]), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! A client that nobody looks at (XEP-0352): how others are there is kept back until somebody does.
+//!
+//! Of each resource the newest presence is kept, as many as [`KEPT_MAX`]; with one more all are
+//! written. Messages, answers and what is said of subscriptions come as ever. Invariant: who looks
+//! again is told how things are, in the order in which they came to be so.
+
+use super::Out;
+use super::session::Session;
+use crate::scan::Element;
+use model::chat::Presence;
+
+/// Presences that are kept back.
+const KEPT_MAX: usize = 256;
+
+impl Session {
+    /// The client says whether somebody looks at it. False: it says something else.
+    pub(super) fn looks(&mut self, element: &Element<'_, '_>, out: &mut Out) -> bool {
+        match element.name() {
+            "inactive" => self.set(Session::INACTIVE, true),
+            "active" => {
+                self.set(Session::INACTIVE, false);
+                self.tells_kept(out);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Somebody is there otherwise: it is told so, or will be.
+    pub(super) fn hears_of(&mut self, presence: Presence, out: &mut Out) {
+        if !self.has(Session::INACTIVE) {
+            return self.write_presence(&presence, out);
+        }
+        let kept = &mut self.busy().quiet;
+        kept.retain(|it| {
+            let is_of_all = presence.device.is_none();
+            it.from != presence.from || !is_of_all && it.device != presence.device
+        });
+        kept.push(presence);
+        if kept.len() > KEPT_MAX {
+            self.tells_kept(out);
+        }
+    }
+
+    /// Writes what was kept back.
+    pub(super) fn tells_kept(&mut self, out: &mut Out) {
+        let kept = self.busy.as_mut().map(|busy| std::mem::take(&mut busy.quiet));
+        for presence in kept.into_iter().flatten() {
+            self.write_presence(&presence, out);
+        }
+    }
+}
