@@ -4,6 +4,7 @@ mod acks;
 mod archive;
 pub(crate) mod harness;
 mod inbox;
+mod inline;
 mod login;
 mod people;
 mod resumption;

@@ -249,3 +249,126 @@ fn who_waits_for_an_answer_for_long_is_told_what_is_handled() {
     sent(&mut side, 3);
     assert_eq!(says(&mut side, ASK), has(2));
 }
+
+#[test]
+fn carbons_and_what_one_s_others_said_meanwhile_go_on() {
+    let (mut side, id) = resumable();
+    says(&mut side, "<iq type='set' id='c'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
+    let carbon = message("ann", "phone", "bob", "mine");
+    let live = told(&mut side, ChatDelivery::Message { seq: 13, message: carbon });
+    assert!(live.contains("<sent xmlns='urn:xmpp:carbons:2'>"), "{live}");
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    let (mut side, said) = goes_on(left, (&id, 1), (vec![], 15));
+    assert!(said.starts_with(&resumed(&id, 1)), "{said}");
+    let own = |seq| (seq, message("ann", "phone", "bob", "mine"));
+    let here = (15, message("ann", "desk", "bob", "here"));
+    let page = model::chat::InboxPage {
+        number: 0,
+        messages: vec![own(13), own(14), here],
+        events: vec![],
+        upto: 15,
+        head: 15,
+    };
+    let said = told(&mut side, ChatDelivery::Page(Box::new(page)));
+    assert_eq!(said.matches("<sent xmlns='urn:xmpp:carbons:2'>").count(), 2, "{said}");
+    assert!(!said.contains("here"), "it said that itself");
+}
+
+#[test]
+fn what_was_going_on_when_it_broke_twice_comes_once_each_time() {
+    let (mut side, id) = resumable();
+    comes(&mut side, 13, "a");
+    says(&mut side, PING);
+    comes(&mut side, 14, "b");
+    let mut left = breaks(&mut side, CloseReason::PeerReset);
+    for _ in 0..2 {
+        // The inbox was not read again before it broke once more.
+        let (mut side, said) = goes_on(left, (&id, 0), (vec![], 14));
+        assert_eq!(said, resumed(&id, 0));
+        assert_eq!(words(&mut side), [pull(12)]);
+        left = breaks(&mut side, CloseReason::PeerReset);
+    }
+    let (mut side, _) = goes_on(left, (&id, 0), (vec![], 14));
+    let said = told(&mut side, page(12, &["a", "b"], 14));
+    let (iq, a) = (said.find("<iq").expect("the answer"), said.find("a</body>").expect("a"));
+    assert!(a < iq && iq < said.find("b</body>").expect("b"), "{said}");
+    // It broke behind the first of them.
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    let (mut side, said) = goes_on(left, (&id, 1), (vec![], 14));
+    assert!(said.contains("type='result' id='1'"), "{said}");
+    side.take_words();
+    assert_eq!(bodies(&told(&mut side, page(13, &["b"], 14))), ["b+"]);
+    says(&mut side, &has(3));
+    assert_eq!(words(&mut side), [upto(14)]);
+}
+
+#[test]
+fn who_wants_no_messages_is_sent_the_rest_and_they_wait() {
+    let (mut side, id) = resumable();
+    comes(&mut side, 13, "a");
+    says(&mut side, PING);
+    says(&mut side, "<presence type='unavailable'/>");
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    let (mut side, said) = goes_on(left, (&id, 0), (vec![], 14));
+    assert!(said.contains("type='result' id='1'"), "{said}");
+    assert!(words(&mut side).is_empty(), "nothing is read");
+    says(&mut side, "<presence/>");
+    told(&mut side, ChatDelivery::Standing { number: 0, cursor: 12, head: 13 });
+    assert_eq!(words(&mut side)[1..], [upto(12), pull(12)]);
+    assert_eq!(bodies(told(&mut side, page(12, &["a"], 13)).trim_end_matches(ASK)), ["a+"]);
+}
+
+#[test]
+fn more_than_is_kept_ends_the_hope_to_go_on_and_nothing_else() {
+    for (bytes, stanzas) in [(4_096, 4_096), (1 << 20, 64)] {
+        let mut side = available();
+        side.limits.chat.resume_bytes_max = bytes;
+        side.limits.chat.resume_stanzas_max = stanzas;
+        says(&mut side, ENABLE);
+        side.take_words();
+        comes(&mut side, 13, "a");
+        for _ in 0..70 {
+            says(&mut side, PING);
+        }
+        match &words(&mut side)[..] {
+            [ChatRequest::Keep(it)] => assert_eq!((it.seconds, it.id.session), (0, SESSION)),
+            other => panic!("{other:?}"),
+        }
+        assert!(says(&mut side, PING).contains("type='result'"));
+        says(&mut side, &has(1));
+        assert_eq!(words(&mut side), [upto(13)], "messages are owed as before");
+        side.close(now(), CloseReason::PeerReset);
+        assert!(matches!(words(&mut side)[..], [ChatRequest::Closed { .. }]));
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_what_is_acknowledged() {
+    let (mut side, _) = resumable();
+    let left_bytes = |side: &mut Side| breaks(side, CloseReason::PeerReset).bytes;
+    let empty = left_bytes(&mut resumable().0);
+    for _ in 0..20 {
+        says(&mut side, PING);
+    }
+    comes(&mut side, 13, "a");
+    assert_eq!(says(&mut side, &has(21)), "");
+    assert_eq!(left_bytes(&mut side), empty);
+}
+
+#[test]
+fn presence_that_came_meanwhile_stands_behind_what_was_owed() {
+    use model::chat::{Availability, Presence};
+    let (mut side, id) = resumable();
+    let is = |priority| {
+        let availability = Availability { priority, ..Availability::default() };
+        let (from, device) = (address("bob"), Some("phone".into()));
+        let presence = Presence { from, device, availability: Some(availability.into()) };
+        ChatDelivery::Presence(Box::new(presence))
+    };
+    told(&mut side, is(1));
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    let (_, said) = goes_on(left, (&id, 0), (vec![is(2)], 12));
+    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("no {text} in {said}"));
+    let (one, two) = (at("<priority>1<"), at("<priority>2<"));
+    assert!(said.find("<resumed") == Some(0) && one < two, "{said}");
+}
