@@ -8,23 +8,27 @@ use crate::server::tests::harness::{
     BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
 };
 use base::prng::Prng;
+use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
-    ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, GroupChange,
+    ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, Detaching,
+    GroupChange,
     GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent,
-    LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, SessionEnd,
+    LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, Resumed,
+    SessionEnd,
 };
 use model::close::CloseReason;
 use model::session::Denial;
 use std::sync::Arc;
+use std::time::Duration;
 use testkit::vector::{self, bent};
 
 const FILES: [&str; 2] =
     [include_str!("../vectors/1-faults.txt"), include_str!("../vectors/2-stanzas.txt")];
 const ROOM: &str = "x@conference.a.example";
 const ROUNDS: u64 = 20_000;
-const STATES: [&str; 9] = [
+const STATES: [&str; 10] = [
     "plain",
     "startable",
     "encrypted",
@@ -34,6 +38,7 @@ const STATES: [&str; 9] = [
     "granted",
     "bound",
     "available",
+    "resumable",
 ];
 
 fn corpus() -> Vec<Vec<u8>> {
@@ -54,7 +59,7 @@ fn corpus() -> Vec<Vec<u8>> {
         "<iq type='set' id='3'><unblock xmlns='urn:xmpp:blocking'/></iq>".to_owned(),
         "<presence type='subscribe' to='bob@a.example'><status>hi</status></presence>".to_owned(),
     ];
-    let steps = steps.into_iter().chain(ARCHIVE.map(str::to_owned));
+    let steps = steps.into_iter().chain(ARCHIVE.map(str::to_owned)).chain(FAST.map(str::to_owned));
     stanzas.chain(steps).map(String::into_bytes).collect()
 }
 
@@ -72,11 +77,31 @@ const ARCHIVE: [&str; 4] = [
     "<iq type='get' id='7'><query xmlns='urn:xmpp:mam:2'/></iq>",
 ];
 
+/// Logins that bring more, streams that go on, clients that nobody looks at.
+const FAST: [&str; 9] = [
+    "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'><initial-response>AGFubgBzZWNyZXQ=\
+     </initial-response><user-agent id='x'/><request-token xmlns='urn:xmpp:fast:0' \
+     mechanism='HT-SHA-256-NONE'/><bind xmlns='urn:xmpp:bind:0'><tag>x</tag>\
+     <enable xmlns='urn:xmpp:sm:3' resume='true' max='9'/><inactive xmlns='urn:xmpp:csi:0'/></bind>\
+     </authenticate>",
+    "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='HT-SHA-256-NONE'><initial-response>\
+     YW5uADAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAx</initial-response><user-agent id='x'/>\
+     <fast xmlns='urn:xmpp:fast:0' invalidate='1'/><resume xmlns='urn:xmpp:sm:3' h='1' \
+     previd='000000000000000500000000000000000000000000000000'/></authenticate>",
+    "<response xmlns='urn:xmpp:sasl:2'>Yz1iaXdz</response>",
+    "<enable xmlns='urn:xmpp:sm:3' resume='1'/>",
+    "<resume xmlns='urn:xmpp:sm:3' h='1' previd='000000000000000500000000000000000000000000000000'/>",
+    "<r xmlns='urn:xmpp:sm:3'/>",
+    "<a xmlns='urn:xmpp:sm:3' h='1'/>",
+    "<inactive xmlns='urn:xmpp:csi:0'/>",
+    "<active xmlns='urn:xmpp:csi:0'/>",
+];
+
 /// What a service might say to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
     Some(match request {
-        ChatRequest::Login(_) | ChatRequest::Proceed(_) => match rng.below(8) {
+        ChatRequest::Login(_) | ChatRequest::Proceed(_) | ChatRequest::Redeem(_) => match rng.below(8) {
             0 => {
                 let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
                 let refused = LoginRefused { why, retry_after_ms: 1, who: None };
@@ -136,6 +161,10 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
             _ => return None,
         },
+        ChatRequest::Token(_) => ChatDelivery::Token { until_s: rng.below(2) as u32 },
+        ChatRequest::Resume { .. } => ChatDelivery::NotResumed { handled: None },
+        ChatRequest::Keep(_) if rng.one_in(8) => ChatDelivery::Yield,
+        ChatRequest::Keep(_) | ChatRequest::Detach(_) => return None,
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
         other => whim_of_what_was_said(rng, other),
     })
@@ -297,8 +326,9 @@ fn the_server_answers_waits_or_ends() {
         .iter()
         .map(|vector| vector.need("in").to_owned().into_bytes())
         .chain(ARCHIVE.map(|question| question.as_bytes().to_vec()))
+        .chain(FAST[3..].iter().map(|element| element.as_bytes().to_vec()))
         .collect();
-    let (mut ended, mut sends, mut pages) = (0, 0, 0);
+    let (mut ended, mut sends, mut pages, mut went_on) = (0, 0, 0, 0);
     for round in 0..ROUNDS {
         let mut side = in_state(STATES[round as usize % STATES.len()]);
         side.take_words();
@@ -314,13 +344,38 @@ fn the_server_answers_waits_or_ends() {
         sends += asked;
         pages += String::from_utf8_lossy(&sent).matches("</fin>").count();
         side.close(now(), CloseReason::PeerReset);
-        let is_end =
-            |word: &&ChatRequest| matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
-        assert!(words(&mut side).iter().filter(is_end).count() <= 1);
+        let mut last = words(&mut side);
+        last.retain(|word| {
+            let is_end = matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
+            is_end || matches!(word, ChatRequest::Detach(_))
+        });
+        assert!(last.len() <= 1, "{last:?}");
+        if let Some(ChatRequest::Detach(left)) = last.pop() {
+            went_on += 1;
+            goes_on(*left, &bytes, &mut rng);
+        }
     }
     assert!(ended > ROUNDS / 8 && ended < ROUNDS, "{ended} of {ROUNDS} ended");
     assert!(sends > 400, "{sends}");
     assert!(pages > 100, "{pages}");
+    assert!(went_on > 400, "{went_on}");
+}
+
+/// A session that was left goes on over another connection, by a client that counts somehow.
+fn goes_on(left: Detaching, bytes: &[u8], rng: &mut Prng) {
+    let mut side = in_state("granted");
+    let id = "0".repeat(48);
+    let resume = format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{}'/>", rng.below(4));
+    side.hear(now(), resume.as_bytes());
+    side.take_words();
+    let waiting = vec![ChatDelivery::Notify { head: 7 }];
+    let (session, kept, head) = (left.session, left.kept, rng.below(20));
+    let resumed = Resumed { session, kept, waiting, head };
+    let mut sent = side.tell(now(), ChatDelivery::Resumed(Box::new(resumed)));
+    sent.extend(serve(&mut side, bytes, rng).0);
+    sent.extend(side.pass(Now::new(now().after(Duration::from_secs(60)), now().wall_ms)));
+    assert!(is_xml(&sent), "{}", String::from_utf8_lossy(&sent));
+    side.close(now(), CloseReason::PeerReset);
 }
 
 #[test]

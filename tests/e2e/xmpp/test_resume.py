@@ -1,18 +1,23 @@
 """Streams that go on after their connection (XEP-0198), with slixmpp and by hand."""
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import re
+import shutil
+import tempfile
 
-from fixture import DEADLINE_S, poll
-from xmpp.people import HEADER, SASL, People, encoded, together
+from certificates import Authority
+from fixture import DEADLINE_S, Server, poll
+from xmpp.people import HEADER, SASL, People, Scram, together
 
 SM = "urn:xmpp:sm:3"
 BIND = "urn:ietf:params:xml:ns:xmpp-bind"
 
 
-class Resume(People):
-    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
-               "chat": {"resume_s_max": 20}}
+class Friends(People):
+    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
 
     async def friends(self):
         """Two who see each other; the second may go on."""
@@ -44,6 +49,8 @@ class Resume(People):
         person.client.connect("127.0.0.1", person.port)
         await person.next("session_resumed")
 
+
+class Resume(Friends):
     @together
     async def test_nothing_is_lost_and_none_comes_twice_when_the_connection_breaks(self):
         ann, bob = await self.friends()
@@ -77,23 +84,6 @@ class Resume(People):
         self.assertEqual(away["from"].bare, f"{self.bob}@localhost")
 
     @together
-    async def test_who_does_not_come_back_goes_and_what_it_had_not_waits(self):
-        ann, bob = await self.friends()
-        gone = asyncio.Queue()
-        ann.client.add_event_handler("presence_unavailable", gone.put_nowait)
-        await self.cut(bob)
-        ann.say(f"{self.bob}@localhost", "waits")
-        await ann.ping()
-        self.server.ask("POST", f"/v1/users/{self.bob}/kick", {}) if False else None
-        away = await asyncio.wait_for(gone.get(), 2 * DEADLINE_S)
-        self.assertEqual(away["from"].full, f"{self.bob}@localhost/phone")
-        bob.client.connect("127.0.0.1", bob.port)
-        await bob.next("sm_failed")
-        await bob.next("session_start")
-        bob.client.send_presence()
-        self.assertEqual(await bob.hears(1), ["waits"])
-
-    @together
     async def test_a_changed_password_ends_a_session_that_is_away(self):
         ann, bob = await self.friends()
         gone = asyncio.Queue()
@@ -108,7 +98,6 @@ class Resume(People):
         stream = self.stream()
         stream.say(HEADER)
         stream.until("</stream:features>")
-        from xmpp.people import Scram
         scram = Scram(name, f"secret of {name}")
         stream.say(f"<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{scram.first}</auth>")
         challenge = re.search("<challenge[^>]*>([^<]*)", stream.until("</challenge>"))[1]
@@ -124,7 +113,7 @@ class Resume(People):
         stream = self.logged_in(name)
         stream.say(f"<iq type='set' id='b'><bind xmlns='{BIND}'/></iq>"
                    f"<enable xmlns='{SM}' resume='true'/>")
-        enabled = stream.until("max='20'/>")
+        enabled = stream.until("max='300'/>")
         return stream, re.search("id='([0-9a-f]{48})'", enabled)[1]
 
     def test_a_stolen_id_is_no_use_and_the_last_who_comes_has_the_session(self):
@@ -162,4 +151,97 @@ class Resume(People):
         poll(lambda: self.server.count("chat_pulled_total") >= 20, "it is given what waited")
         told = bob.until("<body>19</body>")
         self.assertEqual(re.findall("<body>([0-9]+)</body>", told), [str(n) for n in range(20)])
-        self.assertTrue(encoded("x"))
+
+
+class Over(Friends):
+    CHANGES = {**Friends.CHANGES, "chat": {"resume_s_max": 2}}
+
+    @together
+    async def test_who_does_not_come_back_goes_and_what_it_had_not_waits(self):
+        ann, bob = await self.friends()
+        gone = asyncio.Queue()
+        ann.client.add_event_handler("presence_unavailable", gone.put_nowait)
+        await self.cut(bob)
+        ann.say(f"{self.bob}@localhost", "waits")
+        await ann.ping()
+        away = await asyncio.wait_for(gone.get(), 2 * DEADLINE_S)
+        self.assertEqual(away["from"].full, f"{self.bob}@localhost/phone")
+        bob.client.connect("127.0.0.1", bob.port)
+        await bob.next("sm_failed")
+        await bob.next("session_start")
+        bob.client.send_presence()
+        self.assertEqual(await bob.hears(1), ["waits"])
+
+
+class OneRoundTrip(People):
+    """A client that knows how it logs in says everything at once."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="holdline-e2e-tls-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        authority = Authority(folder)
+        certificate, key = authority.issue("localhost", "DNS:localhost,IP:127.0.0.1")
+        cls.authority = authority.certificate
+        cls.server = Server({
+            "tls": {"certificate": certificate, "key": key},
+            "listen.xmpps": {"address": "127.0.0.1:0", "protocol": "xmpp", "tls": True}})
+        cls.addClassCleanup(cls.server.close)
+
+    def come(self, mechanism, first, inner="", bind=True):
+        """Everything in one write; the stream, and what it is told up to the end of the login."""
+        stream = self.stream("xmpps", self.authority)
+        agent = "<user-agent id='d4565fa7-4d72-4749-b3d3-740edbf87770'/>"
+        wish = ("<bind xmlns='urn:xmpp:bind:0'><tag>test</tag><enable xmlns='urn:xmpp:carbons:2'/>"
+                f"<enable xmlns='{SM}' resume='true'/></bind>") if bind else ""
+        stream.say(f"{HEADER}<authenticate xmlns='urn:xmpp:sasl:2' mechanism='{mechanism}'>"
+                   f"<initial-response>{base64.b64encode(first(stream)).decode()}"
+                   f"</initial-response>{agent}{inner}{wish}</authenticate>"
+                   "<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>")
+        return stream
+
+    def token(self, told):
+        return re.search("<token [^>]* token='([0-9a-f]{64})'", told)[1]
+
+    def shown(self, token, label=b"Initiator"):
+        def first(stream):
+            end_point = hashlib.sha256(stream.socket.getpeercert(True)).digest()
+            mac = hmac.digest(token.encode(), label + end_point, "sha256")
+            return mac if label != b"Initiator" else self.ann.encode() + b"\0" + mac
+        return first
+
+    def test_a_client_with_a_token_is_online_in_one_round_trip_and_goes_on_in_one(self):
+        ask = "<request-token xmlns='urn:xmpp:fast:0' mechanism='HT-SHA-256-ENDP'/>"
+        fast = "<fast xmlns='urn:xmpp:fast:0' count='1'/>"
+        password = f"\0{self.ann}\0secret of {self.ann}".encode()
+        stream = self.come("PLAIN", lambda _: password, ask)
+        told = stream.until("id='p'")
+        self.assertIn("HT-SHA-256-ENDP</mechanism>", told)
+        self.assertIn(f"<authorization-identifier>{self.ann}@localhost/test~", told)
+        token = self.token(told)
+        # By the token, and a new one with it.
+        stream = self.come("HT-SHA-256-ENDP", self.shown(token), ask + fast)
+        told = stream.until("id='p'")
+        known = re.search("<bound[^>]*><enabled [^>]*id='([0-9a-f]{48})'", told)[1]
+        data = base64.b64decode(re.search("<additional-data>([^<]*)<", told)[1])
+        self.assertEqual(data, self.shown(token, b"Responder")(stream), "the server has it, too")
+        newer = self.token(told)
+        # The connection breaks; it goes on with its session, by the older token.
+        stream.close()
+        poll(lambda: self.server.count("chat_detached_total") >= 1, "it is kept")
+        resume = f"<resume xmlns='{SM}' previd='{known}' h='1'/>"
+        stream = self.come("HT-SHA-256-ENDP", self.shown(token), fast + resume)
+        told = stream.until("id='p'")
+        self.assertIn(f"<resumed xmlns='{SM}' previd='{known}' h='1'/></success>", told)
+        self.assertNotIn("<bound", told)
+        # Once the newer one was used the older one is good for nothing.
+        self.come("HT-SHA-256-ENDP", self.shown(newer), fast).until("id='p'")
+        told = self.come("HT-SHA-256-ENDP", self.shown(token), fast).until("</failure>")
+        self.assertIn("<not-authorized ", told)
+        # After a start it is good, after another password not.
+        self.server.kill()
+        self.server.start()
+        self.come("HT-SHA-256-ENDP", self.shown(newer), fast).until("id='p'")
+        self.server.ask("PUT", f"/v1/users/{self.ann}", {"password": "another"})
+        told = self.come("HT-SHA-256-ENDP", self.shown(newer), fast).until("</failure>")
+        self.assertIn("<not-authorized ", told)

@@ -261,9 +261,9 @@ impl Chat {
         if until_s != 0 {
             self.sessions.ending.insert((until_s, key));
         }
-        // What it was sent and has not acknowledged it asks for again.
-        let step = if it.acked >= head { Step::InStep } else { Step::Behind };
-        (it.conn, it.known, it.step, it.last_pull) = (conn, it.acked, step, 0);
+        // It is told how far its inbox goes and pulls what it lacks of that; what comes from now on
+        // it is sent.
+        (it.conn, it.known, it.step, it.last_pull) = (conn, head, Step::InStep, 0);
         (it.version, it.until_s, it.account) = (version, until_s, account);
         self.people_resume(inbox, key, conn);
         fx.counters.count(ChatCounter::Resumed);

@@ -58,6 +58,9 @@ fn who_comes_back_in_time_never_went_and_has_missed_nothing() {
         world.presents(ANN, None);
         world.rest();
         assert!(!sees(&world, BOB, 0), "and is told");
+        let messages = world.devices[BOB].messages;
+        world.says(ANN, 1).expect("stored");
+        assert_eq!(world.devices[BOB].messages, messages + 1, "what is said comes, too");
         for _ in 0..3 {
             world.breaks(BOB);
             world.connect(BOB);

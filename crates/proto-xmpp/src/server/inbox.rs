@@ -175,7 +175,9 @@ impl Session {
         for flag in [Session::READING, Session::DRAINING, Session::PINGED, Session::HELD] {
             self.set(flag, false);
         }
-        self.knows_of(head);
+        if self.has(Session::AVAILABLE) {
+            self.knows_of(head);
+        }
     }
 
     /// Appends what the device is to see of a message: of a group, as its room shows it; what it

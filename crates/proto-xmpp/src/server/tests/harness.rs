@@ -143,6 +143,13 @@ pub(crate) fn available() -> Side {
     side
 }
 
+/// The same, and it may go on when its connection breaks.
+pub(crate) fn resumable() -> Side {
+    let mut side = available();
+    says(&mut side, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+    side
+}
+
 /// A side in the state that a vector names.
 pub(crate) fn in_state(state: &str) -> Side {
     match state {
@@ -155,6 +162,7 @@ pub(crate) fn in_state(state: &str) -> Side {
         "granted" => granted(),
         "bound" => bound(),
         "available" => available(),
+        "resumable" => resumable(),
         other => panic!("no state {other}"),
     }
 }
