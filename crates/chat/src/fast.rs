@@ -171,7 +171,8 @@ impl Chat {
         let until_s = renewed.map_or(0, |grant| grant.until_s);
         let is_over = until_s != 0 && until_s <= now.unix_s();
         let version = access.version();
-        let (Some(mut tokens), Some(at)) = (tokens.filter(|it| holds(it) && !is_over), shown) else {
+        let (Some(mut tokens), Some(at)) = (tokens.filter(|it| holds(it) && !is_over), shown)
+        else {
             fx.counters.count(ChatCounter::TokensRefused);
             return self.turn_away(&redeeming.login, conn, Denial::BadCredentials, fx);
         };

@@ -334,7 +334,13 @@ impl Chat {
     }
 
     /// Whoever is on the way in is not let in; nobody, if the connection has gone.
-    pub(crate) fn turn_away(&mut self, login: &Login, conn: ConnRef, why: Denial, fx: &mut Effects) {
+    pub(crate) fn turn_away(
+        &mut self,
+        login: &Login,
+        conn: ConnRef,
+        why: Denial,
+        fx: &mut Effects,
+    ) {
         if !self.logins.ends(conn) {
             return;
         }

@@ -13,9 +13,8 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
     ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, Detaching,
-    GroupChange,
-    GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent,
-    LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, Resumed,
+    GroupChange, GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange,
+    InboxEvent, LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, Resumed,
     SessionEnd,
 };
 use model::close::CloseReason;
@@ -101,15 +100,17 @@ const FAST: [&str; 9] = [
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
     Some(match request {
-        ChatRequest::Login(_) | ChatRequest::Proceed(_) | ChatRequest::Redeem(_) => match rng.below(8) {
-            0 => {
-                let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
-                let refused = LoginRefused { why, retry_after_ms: 1, who: None };
-                ChatDelivery::Refused(Box::new(refused))
+        ChatRequest::Login(_) | ChatRequest::Proceed(_) | ChatRequest::Redeem(_) => {
+            match rng.below(8) {
+                0 => {
+                    let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
+                    let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+                    ChatDelivery::Refused(Box::new(refused))
+                }
+                1 => ChatDelivery::Challenge(Box::default()),
+                _ => yes(),
             }
-            1 => ChatDelivery::Challenge(Box::default()),
-            _ => yes(),
-        },
+        }
         ChatRequest::Bind { .. } => ChatDelivery::Bound { device: "desk".into() },
         ChatRequest::Standing { number, .. } => {
             ChatDelivery::Standing { number: *number, cursor: rng.below(3), head: rng.below(9) }

@@ -14,6 +14,7 @@
 
 mod acks;
 mod archive;
+mod busy;
 mod features;
 mod inbox;
 mod inline;

@@ -176,6 +176,8 @@ class Over(Friends):
 class OneRoundTrip(People):
     """A client that knows how it logs in says everything at once."""
 
+    SHARED = False
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.mkdtemp(prefix="holdline-e2e-tls-")

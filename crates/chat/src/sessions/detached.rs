@@ -19,7 +19,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::chat::{
     ChatDelivery, ChatMessage, Contact, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping, Kept,
-    MemberStatus, Presence, ResumptionId, Resumed,
+    MemberStatus, Presence, Resumed, ResumptionId,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -212,7 +212,9 @@ impl Chat {
         let known = resumables.known.get_mut(&key).filter(|_| found.is_some());
         let (Some(other), Some(known)) = (found, known) else {
             let handled = resumables.handled(id, inbox);
-            fx.counters.count(ChatCounter::ResumesFailed);
+            // All sessions of the account were on its shard.
+            let refused = ChatCounter::ResumesRefused;
+            fx.counters.count(if is_here { ChatCounter::ResumesFailed } else { refused });
             return self.not_resumed((from, session), handled, fx);
         };
         if other.inbox != inbox || known.secret != id.secret {

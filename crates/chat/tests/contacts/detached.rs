@@ -119,7 +119,11 @@ fn an_id_of_another_account_or_one_that_was_not_given_resumes_nothing() {
             world.devices[ANN].conn = None;
             world.connect(ANN);
             world.rest();
-            assert_eq!(world.devices[ANN].not_resumed.pop(), Some(None), "and nothing is said of it");
+            assert_eq!(
+                world.devices[ANN].not_resumed.pop(),
+                Some(None),
+                "and nothing is said of it"
+            );
         }
         world.connect(BOB);
         world.rest();

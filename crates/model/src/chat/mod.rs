@@ -38,7 +38,7 @@ pub use people::{
     ContactWish, ContactsPage, ContactsRange, GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX,
     PeopleAsk, PeopleRequest, Presence, STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
 };
-pub use resumption::{Detaching, Keeping, Kept, ResumptionId, Resumed};
+pub use resumption::{Detaching, Keeping, Kept, Resumed, ResumptionId};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;

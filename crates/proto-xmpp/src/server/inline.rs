@@ -72,10 +72,7 @@ struct Bind {
 }
 
 impl Inline {
-    fn of(
-        authenticate: &Element<'_, '_>,
-        limits: KeepLimits,
-    ) -> Result<Inline, SaslFailure> {
+    fn of(authenticate: &Element<'_, '_>, limits: KeepLimits) -> Result<Inline, SaslFailure> {
         let agent = authenticate.child("user-agent", SASL2).and_then(|it| it.attribute("id"));
         let agent = agent.filter(|id| (1..=FAST_AGENT_BYTES_MAX).contains(&id.len()));
         let resume = authenticate.child("resume", SM).map(|resume| {

@@ -14,13 +14,14 @@
 //! order, before anything that came later.
 
 use super::acks::{Acks, Unacked, reaches};
-use super::session::{Busy, Session};
+use super::busy::Busy;
+use super::session::Session;
 use super::{End, Out};
 use crate::fault::StreamFault;
 use crate::scan::Element;
 use crate::stream::SM;
 use base::time::{Instant, Now};
-use model::chat::{ChatDelivery, ChatRequest, Detaching, Keeping, Kept, ResumptionId, Resumed};
+use model::chat::{ChatDelivery, ChatRequest, Detaching, Keeping, Kept, Resumed, ResumptionId};
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::ChatLimits;

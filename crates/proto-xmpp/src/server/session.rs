@@ -5,29 +5,26 @@
 //! [`Busy`], which goes when nothing of it is left. Invariant: a message that was not stored is
 //! answered by an error with its id; one that was is not answered.
 
-use super::acks::{Acks, reaches};
-use super::archive::ArchiveAsking;
-use super::features::{self, Asking};
+use super::acks::Acks;
+use super::busy::Busy;
+use super::features;
 use super::inbox::Reading;
-use super::messages::Sending;
 use super::opening::closing;
-use super::rooms::Rooms;
 use super::{End, Out};
 use crate::fault::{StanzaFault, StreamFault};
-use crate::framer::{Framer, StreamPiece};
+use crate::framer::StreamPiece;
 use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::stream::{CSI, FRAMING, SM};
 use base::time::Now;
-use model::chat::{ChatDelivery, Presence};
+use model::chat::ChatDelivery;
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::ChatLimits;
 use model::machine::Input;
 use model::timeline::Seq;
-use std::collections::VecDeque;
 
 /// How long a device may take to answer a ping after its silence, milliseconds.
 const PONG_MS: u32 = 30_000;
@@ -54,53 +51,6 @@ pub(super) struct Session {
 }
 
 const _: () = assert!(size_of::<Session>() <= 56, "what is kept of a device at rest");
-
-/// What is under way with a device that is not at rest.
-#[derive(Default)]
-pub(super) struct Busy {
-    framer: Framer,
-    /// Messages that are with the service.
-    pub(super) sends: Vec<Sending>,
-    /// Questions of people that are with the service.
-    pub(super) asks: Vec<Asking>,
-    /// Questions about the archive that are not answered, in their order.
-    pub(super) archive: VecDeque<ArchiveAsking>,
-    /// The last number that one of them was given, below [`PEOPLE`].
-    asked: u32,
-    /// The last number that a message was given.
-    pub(super) last: u32,
-    /// The last place of the inbox that is known to be taken.
-    pub(super) head: Seq,
-    /// Presence of others that it is told of when somebody looks at it.
-    pub(super) quiet: Vec<Presence>,
-    /// Rooms that it is in, or asks about.
-    pub(super) rooms: Option<Box<Rooms>>,
-}
-
-impl Busy {
-    /// What is not answered.
-    fn waiting(&self) -> usize {
-        let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
-        self.sends.len() + self.asks.len() + self.archive.len() + rooms
-    }
-
-    /// The place of the first stanza of the client that is not answered, of those that are heard
-    /// of only if they fail.
-    pub(super) fn first_unanswered(&self) -> Option<u32> {
-        let send = self.sends.iter().find_map(|sending| sending.place);
-        let ask = self.asks.iter().find_map(|asking| asking.place());
-        let room = self.rooms.as_ref().and_then(|rooms| rooms.first_unanswered());
-        let all = [send, ask, room].into_iter().flatten();
-        all.reduce(|one, other| if reaches(one, other) { other } else { one })
-    }
-
-    /// What it costs beside its record, bytes, roughly.
-    pub(super) fn weight(&self) -> usize {
-        let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
-        let quiet: usize = self.quiet.iter().map(Presence::weight).sum();
-        quiet + size_of::<Sending>() * self.sends.len() + size_of::<Asking>() * self.asks.len() + rooms
-    }
-}
 
 impl Session {
     /// It wants to have messages: it has sent presence, with a priority that is not negative.

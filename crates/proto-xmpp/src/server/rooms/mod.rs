@@ -6,7 +6,7 @@
 //! ```
 //! What a session asks about rooms is asked one after the other, so that it has one reading under
 //! way besides its inbox's. Kept of a room is its address and the last place that was shown; both
-//! go with [`Busy`](super::session::Busy) when no room is left. Knows nothing of who looks at a
+//! go with [`Busy`](super::busy::Busy) when no room is left. Knows nothing of who looks at a
 //! group at the moment: an occupant is a member. Invariant: each question is answered once; of a
 //! room that was entered each message of the group is shown once, in the group's order.
 

@@ -172,3 +172,31 @@ fn no_more_is_read_for_whoever_acknowledges_nothing() {
     let upto = ChatRequest::Acknowledge { session: SESSION, upto: 268 };
     assert_eq!(words(&mut side), [upto, pull]);
 }
+
+#[test]
+fn what_is_answered_by_nothing_counts_once_it_is_stored() {
+    use super::rooms::{changed, gives_order, inside};
+    let subject = "<message type='groupchat' to='lunch@conference.a.example'>\
+        <subject>New</subject></message>";
+    let invites = "<message to='lunch@conference.a.example'>\
+        <x xmlns='http://jabber.org/protocol/muc#user'><invite to='eve@a.example'/></x></message>";
+    for order in [subject, invites] {
+        let mut side = inside();
+        says(&mut side, ENABLE);
+        assert_eq!(
+            says(&mut side, &format!("{PING}{order}{PING}{ASK}")).matches("h='1'").count(),
+            1
+        );
+        let (number, _) = gives_order(&mut side);
+        assert_eq!(changed(&mut side, number), has(3), "{order}");
+    }
+    let mut side = enabled();
+    side.take_words();
+    let said = says(&mut side, &format!("<presence type='subscribe' to='bob@a.example'/>{ASK}"));
+    assert_eq!(said, has(0));
+    let number = match &side.take_words_as::<ChatRequest>()[..] {
+        [ChatRequest::People(asked)] => asked.number,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&mut side, ChatDelivery::Done { number }), has(1));
+}

@@ -7,8 +7,7 @@ use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 pub(crate) use model::chat::ChatRequest;
 use model::chat::{
-    ChatDelivery, ChatMessage, ClientMessageId, Content, InboxPage, LoggedIn,
-    PeopleAsk,
+    ChatDelivery, ChatMessage, ClientMessageId, Content, InboxPage, LoggedIn, PeopleAsk,
 };
 use model::id::SessionRef;
 use model::link::{Link, Protocol, TlsFacts};

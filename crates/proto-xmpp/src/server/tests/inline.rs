@@ -27,7 +27,9 @@ fn plain(inner: &str) -> String {
 }
 
 fn failure(condition: &str) -> String {
-    format!("<failure xmlns='{V2}'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>")
+    format!(
+        "<failure xmlns='{V2}'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>"
+    )
 }
 
 fn success(data: &str, jid: &str, inner: &str) -> String {
@@ -41,7 +43,10 @@ fn success(data: &str, jid: &str, inner: &str) -> String {
 fn tls() -> Link {
     let end_point = Some([8; 32].as_slice().into());
     let bindings = ChannelBindings { exporter: Some([7; 32]), end_point };
-    Link { tls: Some(TlsFacts { bindings: Some(Box::new(bindings)), ..TlsFacts::default() }), ..bare() }
+    Link {
+        tls: Some(TlsFacts { bindings: Some(Box::new(bindings)), ..TlsFacts::default() }),
+        ..bare()
+    }
 }
 
 fn over_tls() -> Side {
@@ -96,7 +101,10 @@ fn who_knows_how_it_logs_in_is_online_in_one_round_trip() {
     assert!(matches!(&keep[..], [ChatRequest::Keep(it)] if it.id.session == SESSION), "{keep:?}");
     let jid = "ann@a.example/App~1";
     let (before, after) = said.split_once("<enabled xmlns='urn:xmpp:sm:3' id='").expect("enabled");
-    assert_eq!(before, success("", jid, "<bound xmlns='urn:xmpp:bind:0'>").trim_end_matches("</success>"));
+    assert_eq!(
+        before,
+        success("", jid, "<bound xmlns='urn:xmpp:bind:0'>").trim_end_matches("</success>")
+    );
     let rest = "' resume='true' max='300'/></bound></success><stream:features/><iq ";
     assert!(after[48..].starts_with(rest), "{after}");
     assert!(after.contains("id='p'"), "what it says besides is answered: {after}");
@@ -136,7 +144,9 @@ fn an_exchange_is_spoken_of_in_the_words_it_began_with() {
     assert_eq!(told(&mut side, ChatDelivery::LoggedIn(it)), "");
     assert!(matches!(one(&mut side), ChatRequest::Bind { device: None, .. }), "it says not which");
     let said = told(&mut side, ChatDelivery::Bound { device: "x".into() });
-    assert!(said.starts_with(&format!("<success xmlns='{V2}'><additional-data>dj0x</additional-data>")));
+    assert!(
+        said.starts_with(&format!("<success xmlns='{V2}'><additional-data>dj0x</additional-data>"))
+    );
     let refused = LoginRefused { why: Denial::BadCredentials, retry_after_ms: 0, who: None };
     let mut side = over_tls();
     says(&mut side, &plain(BIND2));
@@ -146,7 +156,10 @@ fn an_exchange_is_spoken_of_in_the_words_it_began_with() {
     side.take_words();
     says(&mut side, &auth("PLAIN", "\0ann\0secret"));
     side.take_words();
-    assert_eq!(told(&mut side, yes()), "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'></success>");
+    assert_eq!(
+        told(&mut side, yes()),
+        "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'></success>"
+    );
 }
 
 #[test]
@@ -159,7 +172,10 @@ fn what_makes_no_sense_fails_and_three_times_ends_the_stream() {
         (format!("<response xmlns='{V2}'/>"), "malformed-request"),
         (format!("<abort xmlns='{V2}'/>"), "malformed-request"),
         (authenticate("PLAIN", b"ann", ""), "malformed-request"),
-        (authenticate("HT-SHA-256-EXPR", &[b"ann\0", &[1; 32][..]].concat(), AGENT), "malformed-request"),
+        (
+            authenticate("HT-SHA-256-EXPR", &[b"ann\0", &[1; 32][..]].concat(), AGENT),
+            "malformed-request",
+        ),
         (authenticate("HT-SHA-256-EXPR", b"ann\0short", &fast(AGENT)), "malformed-request"),
         (authenticate("HT-SHA-256-UNIQ", b"x", &fast(AGENT)), "invalid-mechanism"),
         (authenticate("HT-SHA-256-NONE", b"x", &fast("")), "malformed-request"),
@@ -246,7 +262,11 @@ fn who_cannot_go_on_is_bound_instead_and_told_both() {
             assert_eq!(told(&mut side, ChatDelivery::NotResumed { handled: Some(2) }), "");
         }
         let said = binds(&mut side, "App~1");
-        let failed = if asks { "<failed xmlns='urn:xmpp:sm:3' h='2'>" } else { "<failed xmlns='urn:xmpp:sm:3'>" };
+        let failed = if asks {
+            "<failed xmlns='urn:xmpp:sm:3' h='2'>"
+        } else {
+            "<failed xmlns='urn:xmpp:sm:3'>"
+        };
         let at = said.find(failed).unwrap_or_else(|| panic!("{said}"));
         assert!(at < said.find("<bound ").expect("bound"), "{said}");
     }

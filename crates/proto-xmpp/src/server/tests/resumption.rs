@@ -36,7 +36,10 @@ fn resumable() -> (Side, String) {
     let mut side = available();
     let enabled = says(&mut side, ENABLE);
     let (id, _) = id_of(&enabled, &mut side);
-    assert_eq!(enabled, format!("<enabled xmlns='urn:xmpp:sm:3' id='{id}' resume='true' max='300'/>"));
+    assert_eq!(
+        enabled,
+        format!("<enabled xmlns='urn:xmpp:sm:3' id='{id}' resume='true' max='300'/>")
+    );
     side.drain(now());
     side.take_words();
     (side, id)
@@ -172,7 +175,8 @@ fn a_stream_that_was_closed_or_broke_the_rules_does_not_go_on() {
     let (why, reason) = (Denial::AdminKick, CloseReason::AdminKick);
     told(&mut side, ChatDelivery::End(Box::new(SessionEnd { why, reason })));
     assert!(matches!(words(&mut side)[..], [ChatRequest::Closed { .. }]));
-    for reason in [CloseReason::PeerClosed, CloseReason::KeepAliveTimeout, CloseReason::SlowConsumer]
+    for reason in
+        [CloseReason::PeerClosed, CloseReason::KeepAliveTimeout, CloseReason::SlowConsumer]
     {
         let (mut side, _) = resumable();
         breaks(&mut side, reason);
@@ -203,7 +207,10 @@ fn what_was_not_had_comes_again_in_its_order() {
     let said = told(&mut side, page(13, &["b", "c", "d"], 16));
     let (before, rest) = said.split_at(said.find("<iq").expect("the answer"));
     let last = rest.find("<message").expect("d");
-    assert_eq!((bodies(before), bodies(&rest[last..])), (vec!["b+".into(), "c+".into()], vec!["d+".into()]));
+    assert_eq!(
+        (bodies(before), bodies(&rest[last..])),
+        (vec!["b+".into(), "c+".into()], vec!["d+".into()])
+    );
     side.drain(now());
     // One ping, two messages, one ping, one message: five stanzas behind the first.
     says(&mut side, &has(6));
@@ -284,7 +291,7 @@ fn what_was_going_on_when_it_broke_twice_comes_once_each_time() {
     for _ in 0..2 {
         // The inbox was not read again before it broke once more.
         let (mut side, said) = goes_on(left, (&id, 0), (vec![], 14));
-        assert_eq!(said, resumed(&id, 0));
+        assert_eq!(said, resumed(&id, 1));
         assert_eq!(words(&mut side), [pull(12)]);
         left = breaks(&mut side, CloseReason::PeerReset);
     }
@@ -308,6 +315,7 @@ fn who_wants_no_messages_is_sent_the_rest_and_they_wait() {
     comes(&mut side, 13, "a");
     says(&mut side, PING);
     says(&mut side, "<presence type='unavailable'/>");
+    is_told(&mut side);
     let left = breaks(&mut side, CloseReason::PeerReset);
     let (mut side, said) = goes_on(left, (&id, 0), (vec![], 14));
     assert!(said.contains("type='result' id='1'"), "{said}");
@@ -327,7 +335,7 @@ fn more_than_is_kept_ends_the_hope_to_go_on_and_nothing_else() {
         says(&mut side, ENABLE);
         side.take_words();
         comes(&mut side, 13, "a");
-        for _ in 0..70 {
+        for _ in 0..200 {
             says(&mut side, PING);
         }
         match &words(&mut side)[..] {
@@ -371,4 +379,75 @@ fn presence_that_came_meanwhile_stands_behind_what_was_owed() {
     let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("no {text} in {said}"));
     let (one, two) = (at("<priority>1<"), at("<priority>2<"));
     assert!(said.find("<resumed") == Some(0) && one < two, "{said}");
+}
+
+#[test]
+fn a_room_stays_entered_and_shows_what_was_owed_and_what_came() {
+    use super::rooms::{comes, inside, said};
+    use model::chat::Content;
+    let mut side = inside();
+    let enabled = says(&mut side, ENABLE);
+    let (id, _) = id_of(&enabled, &mut side);
+    let shown = comes(&mut side, 13, said("bob", 5, Content::text("five")));
+    assert!(shown.contains("five"));
+    let left = breaks(&mut side, CloseReason::PeerReset);
+    let (mut side, told_it) = goes_on(left, (&id, 0), (vec![], 14));
+    assert_eq!(told_it, resumed(&id, 0));
+    assert_eq!(words(&mut side), [pull(12)]);
+    let page = model::chat::InboxPage {
+        number: 0,
+        messages: vec![
+            (13, said("bob", 5, Content::text("five"))),
+            (14, said("bob", 6, Content::text("six"))),
+        ],
+        events: vec![],
+        upto: 14,
+        head: 14,
+    };
+    let shown = told(&mut side, ChatDelivery::Page(Box::new(page)));
+    assert_eq!((shown.matches("five</body>").count(), shown.matches("six</body>").count()), (1, 1));
+}
+
+#[test]
+fn presence_waits_until_somebody_looks_and_is_the_newest() {
+    use model::chat::{Availability, Presence};
+    let is = |device: Option<&str>, priority: Option<i8>| {
+        let how = |priority| Availability { priority, ..Availability::default() }.into();
+        let (from, device) = (address("bob"), device.map(Box::from));
+        ChatDelivery::Presence(Box::new(Presence { from, device, availability: priority.map(how) }))
+    };
+    let mut side = available();
+    assert_eq!(says(&mut side, "<inactive xmlns='urn:xmpp:csi:0'/>"), "");
+    for priority in 1..4 {
+        assert_eq!(told(&mut side, is(Some("phone"), Some(priority))), "");
+        assert_eq!(told(&mut side, is(Some("desk"), Some(priority))), "");
+    }
+    assert!(
+        told(
+            &mut side,
+            ChatDelivery::Message { seq: 13, message: message("bob", "phone", "ann", "x") }
+        )
+        .contains("<body>x</body>"),
+        "messages come"
+    );
+    told(&mut side, is(Some("desk"), None));
+    let shown = says(&mut side, "<active xmlns='urn:xmpp:csi:0'/>");
+    let (one, two) = (shown.find("<priority>3<"), shown.find("unavailable"));
+    assert!(one.is_some() && one < two && shown.matches("<presence").count() == 2, "{shown}");
+    says(&mut side, "<inactive xmlns='urn:xmpp:csi:0'/>");
+    told(&mut side, is(Some("phone"), Some(5)));
+    assert_eq!(told(&mut side, is(None, None)), "", "it is on no device any more");
+    let shown = says(&mut side, "<active xmlns='urn:xmpp:csi:0'/>");
+    assert_eq!(shown.matches("<presence").count(), 1);
+    says(&mut side, "<inactive xmlns='urn:xmpp:csi:0'/>");
+    let mut written = 0;
+    for n in 0..300 {
+        let device = format!("d{n}");
+        written += told(&mut side, is(Some(&device), Some(1))).matches("<presence").count();
+    }
+    assert_eq!(written, 257, "with too many all are written");
+    assert_eq!(
+        says(&mut side, "<x xmlns='urn:xmpp:csi:0'/>"),
+        stream_error("unsupported-stanza-type")
+    );
 }

@@ -1,0 +1,64 @@
+//! What is under way with a device that is not at rest: a stanza that is not whole, what is not
+//! answered, an inbox that is behind, rooms. It stands beside the record of a session, and goes
+//! when nothing of it is left. Knows no stanza. Invariant: what it says is not answered was heard
+//! and has no answer yet.
+
+use super::acks::reaches;
+use super::archive::ArchiveAsking;
+use super::features::Asking;
+use super::messages::Sending;
+use super::rooms::Rooms;
+use crate::framer::Framer;
+use model::chat::Presence;
+use model::timeline::Seq;
+use std::collections::VecDeque;
+
+/// What is under way with a device that is not at rest.
+#[derive(Default)]
+pub(super) struct Busy {
+    pub(super) framer: Framer,
+    /// Messages that are with the service.
+    pub(super) sends: Vec<Sending>,
+    /// Questions of people that are with the service.
+    pub(super) asks: Vec<Asking>,
+    /// Questions about the archive that are not answered, in their order.
+    pub(super) archive: VecDeque<ArchiveAsking>,
+    /// The last number that one of them was given, below that of the first.
+    pub(super) asked: u32,
+    /// The last number that a message was given.
+    pub(super) last: u32,
+    /// The last place of the inbox that is known to be taken.
+    pub(super) head: Seq,
+    /// Presence of others that it is told of when somebody looks at it.
+    pub(super) quiet: Vec<Presence>,
+    /// Rooms that it is in, or asks about.
+    pub(super) rooms: Option<Box<Rooms>>,
+}
+
+impl Busy {
+    /// What is not answered.
+    pub(super) fn waiting(&self) -> usize {
+        let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
+        self.sends.len() + self.asks.len() + self.archive.len() + rooms
+    }
+
+    /// The place of the first stanza of the client that is not answered, of those that are heard
+    /// of only if they fail.
+    pub(super) fn first_unanswered(&self) -> Option<u32> {
+        let send = self.sends.iter().find_map(|sending| sending.place);
+        let ask = self.asks.iter().find_map(|asking| asking.place());
+        let room = self.rooms.as_ref().and_then(|rooms| rooms.first_unanswered());
+        let all = [send, ask, room].into_iter().flatten();
+        all.reduce(|one, other| if reaches(one, other) { other } else { one })
+    }
+
+    /// What it costs beside its record, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
+        let quiet: usize = self.quiet.iter().map(Presence::weight).sum();
+        quiet
+            + size_of::<Sending>() * self.sends.len()
+            + size_of::<Asking>() * self.asks.len()
+            + rooms
+    }
+}
