@@ -50,6 +50,9 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   14: ["too_late", false],
   17: ["contacts_full", false],
   18: ["blocked", false],
+  40: ["silenced", false],
+  41: ["rate_limited", true],
+  42: ["rejected", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -102,6 +105,9 @@ const MEANINGS: Readonly<Record<string, string>> = {
   too_late: "the message is too old to be called back",
   contacts_full: "you may not have so many contacts",
   blocked: "you have blocked whom it is for",
+  silenced: "an operator has muted the account",
+  rate_limited: "too much at once: it is sent again",
+  rejected: "what is said is not allowed here",
   invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 

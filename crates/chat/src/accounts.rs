@@ -223,7 +223,7 @@ impl Chat {
         self.settings.access.owner(self.settings.user_of(address))
     }
 
-    fn row_key(&self, address: &AccountAddress) -> Box<[u8]> {
+    pub(crate) fn row_key(&self, address: &AccountAddress) -> Box<[u8]> {
         RowHome::at(address.home_hash(self.settings.home)).key(&[address.as_str().as_bytes()])
     }
 
@@ -380,7 +380,7 @@ impl Chat {
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));
             }
-            Waiter::Command(ask) => self.account_of_command(address, ask, row, fx),
+            Waiter::Command(ask) => self.account_of_command(now, address, (ask, row), fx),
         }
     }
 }

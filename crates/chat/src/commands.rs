@@ -1,4 +1,5 @@
-//! What operators want of an account: look at it, make it, end its sessions.
+//! What operators want of an account: look at it, make it, end its sessions, mute it, and do
+//! something in its name.
 
 use crate::accounts::{AccountRow, Owner, Waiter};
 use crate::log::{Answered, PendingCall};
@@ -6,7 +7,7 @@ use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::ChatFault;
-use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand};
+use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand};
 use model::ports::log::{Call, Done, Read};
 use model::timeline::TimelineId;
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::collections::HashMap;
 /// An account that is looked at, whose inbox is being asked.
 pub(crate) struct Look {
     ask: u64,
+    address: AccountAddress,
     id: AccountId,
     made_s: u32,
     inbox: TimelineId,
@@ -24,61 +26,86 @@ pub(crate) struct Look {
 pub(crate) struct Commands(HashMap<u64, What>);
 
 /// What becomes of the account of a command.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Look,
     Kick,
+    Mute(u32),
+    Errand(Box<Errand>),
 }
 
 impl Chat {
     /// The API asks.
     pub(crate) fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
-        let (make, what) = match &command {
-            ChatCommand::Account(_) => (None, What::Look),
-            ChatCommand::Open(_) => (Some(Owner::Nobody), What::Look),
-            ChatCommand::Kick(_) => (None, What::Kick),
+        let (address, make, what) = match command {
+            ChatCommand::Account(address) => (address, None, What::Look),
+            ChatCommand::Open(address) => (address, Some(Owner::Nobody), What::Look),
+            ChatCommand::Kick(address) => (address, None, What::Kick),
+            ChatCommand::Mute(address, until_s) => (address, None, What::Mute(until_s)),
+            ChatCommand::Errand(errand) => {
+                (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
+            }
         };
         self.commands.0.insert(ask, what);
-        self.find_account(now, command.account(), make, Waiter::Command(ask), fx);
+        self.find_account(now, &address, make, Waiter::Command(ask), fx);
     }
 
     /// The account of a command is found, or not.
     pub(crate) fn account_of_command(
         &mut self,
+        now: Now,
         address: &AccountAddress,
-        ask: u64,
-        row: Result<AccountRow, ChatFault>,
+        (ask, row): (u64, Result<AccountRow, ChatFault>),
         fx: &mut Effects,
     ) {
         let Some(what) = self.commands.0.remove(&ask) else { return };
         let answer = match (row, what) {
             (Ok(AccountRow { id, made_s, .. }), What::Look) => {
-                let inbox = address.inbox(self.settings.home, id);
-                let look = Box::new(Look { ask, id, made_s, inbox });
-                let reader = self.settings.reader("");
-                let read = Read::Standing { timeline: inbox, reader };
-                return self.log.ask(PendingCall::Looked(look), Call::Read(read), fx);
+                return self.look_at_account(ask, address, (id, made_s), fx);
             }
             (Ok(AccountRow { id, .. }), What::Kick) => {
                 let inbox = address.inbox(self.settings.home, id);
                 ChatAnswer::Ended(self.end_all(inbox, fx))
             }
-            (Err(ChatFault::UnknownAccount), What::Look) => ChatAnswer::Account(None),
+            (Ok(AccountRow { id, made_s, .. }), What::Mute(until_s)) => {
+                return self.mute(now, (ask, until_s), (address, (id, made_s)), fx);
+            }
+            (Ok(AccountRow { id, .. }), What::Errand(errand)) => {
+                return self.run_errand(now, ask, (*errand, id), fx);
+            }
+            (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => {
+                ChatAnswer::Account(None)
+            }
             (Err(ChatFault::UnknownAccount), What::Kick) => ChatAnswer::Ended(0),
+            (Err(ChatFault::UnknownAccount), What::Errand(_)) => ChatAnswer::Told(None),
             (Err(ChatFault::StoreFailed | ChatFault::StoreFull), _) => ChatAnswer::StoreFailed,
             (Err(_), _) => ChatAnswer::Busy,
         };
         fx.answers.push((ask, answer));
     }
 
+    /// Asks where the inbox of an account stands, for whoever looks at it.
+    pub(crate) fn look_at_account(
+        &mut self,
+        ask: u64,
+        address: &AccountAddress,
+        (id, made_s): (AccountId, u32),
+        fx: &mut Effects,
+    ) {
+        let inbox = address.inbox(self.settings.home, id);
+        let look = Box::new(Look { ask, address: address.clone(), id, made_s, inbox });
+        let read = Read::Standing { timeline: inbox, reader: self.settings.reader("") };
+        self.log.ask(PendingCall::Looked(look), Call::Read(read), fx);
+    }
+
     /// Where the inbox of an account stands.
-    pub(crate) fn looked(&mut self, look: Look, result: Answered, fx: &mut Effects) {
-        let Look { ask, id, made_s, inbox } = look;
+    pub(crate) fn looked(&mut self, now: Now, look: Look, result: Answered, fx: &mut Effects) {
+        let Look { ask, address, id, made_s, inbox } = look;
         let answer = match result {
             Ok(Done::Standing(status)) => {
-                let devices = self.sessions.devices(inbox);
-                let head = status.last;
-                ChatAnswer::Account(Some(ChatAccountStatus { id, made_s, devices, head }))
+                let (devices, head) = (self.sessions.devices(inbox), status.last);
+                let muted_until_s = self.mutes.until(now, &address);
+                let status = ChatAccountStatus { id, made_s, devices, head, muted_until_s };
+                ChatAnswer::Account(Some(status))
             }
             _ => ChatAnswer::StoreFailed,
         };

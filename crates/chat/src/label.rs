@@ -116,6 +116,14 @@ impl Route {
         bytes.ends(Route { from, to, conversation, read })
     }
 
+    /// The same, as the one of its two says it whose inbox this is.
+    pub(crate) fn turned_to(self, from: TimelineId) -> Route {
+        match self.to {
+            Some(to) if to == from => Route { from, to: Some(self.from), ..self },
+            _ => Route { from, ..self },
+        }
+    }
+
     /// The inboxes that it is put into, each once: of a message, those of the two whom it concerns.
     pub(crate) fn inboxes(&self) -> Arc<[TimelineId]> {
         let other = self.to.filter(|to| *to != self.from);

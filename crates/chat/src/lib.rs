@@ -36,12 +36,14 @@ mod commands;
 mod conversations;
 mod entry;
 mod envelope;
+mod errands;
 mod fast;
 mod groups;
 mod inboxes;
 mod label;
 mod log;
 mod login;
+mod mutes;
 mod outbox;
 mod people;
 mod reads;
@@ -61,11 +63,13 @@ pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessag
 use crate::accounts::Accounts;
 use crate::commands::Commands;
 use crate::conversations::Conversations;
+use crate::errands::Errands;
 use crate::groups::Groups;
 use crate::groups::orders::Orders;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::login::Logins;
+use crate::mutes::Mutes;
 use crate::outbox::Outbox;
 use crate::people::People;
 use crate::reads::Reading;
@@ -143,6 +147,8 @@ pub struct Chat {
     logins: Logins,
     accounts: Accounts,
     commands: Commands,
+    errands: Errands,
+    mutes: Mutes,
     sessions: Sessions,
     sends: Waits<StoreWait>,
     readings: Waits<Reading>,
@@ -170,6 +176,8 @@ impl Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
             accounts: Accounts::new(chat.accounts_known_max),
             commands: Commands::default(),
+            errands: Waits::default(),
+            mutes: Mutes::default(),
             sessions: Sessions::new(sessions_max, settings.access.version()),
             sends: Waits::default(),
             readings: Waits::default(),

@@ -7,6 +7,7 @@ use crate::accounts::AccountRow;
 use crate::commands::Look;
 use crate::inboxes::Placing;
 use crate::login::LetIn;
+use crate::mutes::Muting;
 use crate::outbox::Storing;
 use crate::outbox::left::Sought;
 use crate::{Chat, Effects};
@@ -32,6 +33,8 @@ pub(crate) enum PendingCall {
     Standing(Box<LetIn>, AccountId),
     /// Where an inbox stands, for a command.
     Looked(Box<Look>),
+    /// A row says until when an account is muted, or that it is not.
+    Muted(Box<Muting>),
     /// A message stands in its conversation, and in the outbox.
     Stored(Box<Storing>),
     /// A message stands in an inbox.
@@ -141,7 +144,8 @@ impl Chat {
             PendingCall::Account(number) => self.account_read(now, number, result, fx),
             PendingCall::Made(made) => self.account_made(now, *made, result, fx),
             PendingCall::Standing(let_in, id) => self.enter(now, *let_in, id, result, fx),
-            PendingCall::Looked(look) => self.looked(*look, result, fx),
+            PendingCall::Looked(look) => self.looked(now, *look, result, fx),
+            PendingCall::Muted(muting) => self.muted(*muting, result, fx),
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),

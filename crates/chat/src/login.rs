@@ -8,6 +8,7 @@
 //! meanwhile is forgotten, and what comes for it finds nobody. Invariant: one login a connection.
 
 use crate::accounts::{AccountRow, Owner, Waiter, fault_of};
+use crate::errands;
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Arrival;
 use crate::{Chat, Effects};
@@ -135,7 +136,11 @@ impl Chat {
             Some((Denial::Full, self.settings.limits.retry_jitter_ms))
         } else if logins.under_way.len() >= UNDER_WAY_MAX {
             Some((Denial::Busy, self.settings.limits.retry_jitter_ms))
-        } else if !is_device || login.account.is_group() || logins.under_way.contains_key(&from) {
+        } else if !is_device
+            || login.account.is_group()
+            || errands::is_reserved(&login.account)
+            || logins.under_way.contains_key(&from)
+        {
             Some((Denial::ClientIdInvalid, 0))
         } else {
             logins.pace.admit(now).err().map(|retry_ms| (Denial::Busy, retry_ms.max(1)))

@@ -20,7 +20,7 @@ use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, GroupChange, NewMessage};
+use model::chat::{ChatDelivery, ChatFault, GroupChange, NewMessage, SendRejected};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
 use model::ports::log::{Append, Call, Done, OnceKey, Write};
@@ -43,6 +43,21 @@ pub(crate) struct StoreWait {
     pub(crate) wait: Requester,
     /// The group that it tells of a change of.
     pub(crate) group: Option<Box<AccountAddress>>,
+}
+
+/// Why a message is not taken, with what its sender is told.
+pub(crate) struct Rejected {
+    pub(crate) why: ChatFault,
+    pub(crate) reason: Box<str>,
+    pub(crate) retry_after_ms: u32,
+}
+
+/// What a muted account is told.
+fn silenced(now: Now, until_s: u32) -> Rejected {
+    let left_s = until_s.saturating_sub(now.unix_s());
+    let reason = format!("an operator has muted this account for another {left_s} s");
+    let retry_after_ms = left_s.saturating_mul(1_000);
+    Rejected { why: ChatFault::Silenced, reason: reason.into(), retry_after_ms }
 }
 
 const _: () = assert!(size_of::<StoreWait>() <= 32, "of each message that is on its way");
@@ -69,6 +84,10 @@ impl Chat {
         let wait = Requester { conn: from, session, number };
         if let Some(fault) = self.may_not_send(&message) {
             return self.answer_send(wait, Err(fault), fx);
+        }
+        let until_s = self.mutes.until(now, &asker.address);
+        if until_s > 0 && !asker.is_operator {
+            return self.reject_send(wait, silenced(now, until_s), fx);
         }
         let to = message.to.within(asker.address.domain());
         self.sessions.says((from, session), message.client_id, to.is_group());
@@ -110,6 +129,9 @@ impl Chat {
             Err(fault) => return self.refuse_send(sending, fault, fx),
         };
         let to = receiver.inbox(self.settings.home, id);
+        if sending.asker.is_operator {
+            return self.send_to(now, sending, (receiver, to), fx);
+        }
         let (inbox, address) = (sending.asker.inbox, sending.asker.address.clone());
         self.outbox.takes(sending.weight());
         let task = Task::Send(Box::new(sending), Box::new((receiver.clone(), to)));
@@ -148,7 +170,8 @@ impl Chat {
         let sender = Sender { address: &asker.address, device: &asker.device };
         let body = envelope::encode(sender, to, message);
         let number = self.sends.put(StoreWait { wait, group: None });
-        let order = StoreOrder { number, route, once, body, change: None };
+        let order =
+            StoreOrder { number, route, once, is_operator: asker.is_operator, body, change: None };
         self.hand_to_conversation(now, order, fx);
     }
 
@@ -280,6 +303,15 @@ impl Chat {
         };
         fx.counters.count(counter);
         self.answer_session((conn, session), answer, fx);
+    }
+
+    /// A message is not taken, and its sender is told more than why.
+    pub(crate) fn reject_send(&mut self, wait: Requester, rejected: Rejected, fx: &mut Effects) {
+        let Requester { conn, session, number } = wait;
+        let Rejected { why, reason, retry_after_ms } = rejected;
+        fx.counters.count(ChatCounter::SendsFailed);
+        let rejected = SendRejected { number, why, reason, retry_after_ms };
+        self.answer_session((conn, session), ChatDelivery::Rejected(Box::new(rejected)), fx);
     }
 
     /// Whoever waited for too long is told so; when to look again.

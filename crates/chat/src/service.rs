@@ -36,6 +36,7 @@ impl Service for Chat {
             Restored::Row { table: Table::ChatOwing, key, value } => {
                 self.people.restore(key, value)
             }
+            Restored::Row { table: Table::ChatMutes, key, value } => self.mutes.restore(key, value),
             Restored::Timeline { timeline, .. } => timeline.space() == Space::Outbox,
             _ => false,
         }
@@ -158,6 +159,7 @@ impl Service for Chat {
         let parts = [
             self.turn_accounts(now, fx),
             self.turn_sends(now, fx),
+            self.turn_errands(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_reads(now, fx),

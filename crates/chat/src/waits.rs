@@ -33,6 +33,11 @@ impl<T> Waits<T> {
     }
 
     /// What waits under a number.
+    pub(crate) fn at(&self, number: u64) -> Option<&T> {
+        self.open.get(&number).map(|(_, waits)| waits)
+    }
+
+    /// The same, to change it.
     pub(crate) fn at_mut(&mut self, number: u64) -> Option<&mut T> {
         self.open.get_mut(&number).map(|(_, waits)| waits)
     }

@@ -113,6 +113,8 @@ pub struct StoreOrder {
     pub(crate) route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.
     pub(crate) once: u64,
+    /// An operator says it: what stands in the way of an account does not.
+    pub(crate) is_operator: bool,
     /// Empty, of a change of a group.
     pub(crate) body: Box<[u8]>,
     /// The change of a group that is wanted.

@@ -20,7 +20,7 @@ use crate::codec::content::EntryFields;
 use crate::codec::conversation::MarkedFields;
 use crate::codec::frame::{PREFACE, SERVER_BYTES_MAX, split};
 use crate::codec::server_frame::{
-    EndFields, FailedFields, HistoryPageFields, LoggedInFields, PageFields, SentFields, ServerFrame,
+    EndFields, HistoryPageFields, LoggedInFields, PageFields, SentFields, ServerFrame,
 };
 use crate::codec::{EndReason, WireFault};
 use base::time::{Instant, Now};
@@ -224,9 +224,7 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         &ServerFrame::Sent(SentFields { number, id, seq, at_ms, again }) => {
             ImEvent::Sent { number, id, seq, at_ms, again }
         }
-        ServerFrame::Failed(FailedFields { number, fault, word }) => {
-            word::failed(*number, *fault, word)
-        }
+        ServerFrame::Failed(fields) => word::failed(fields),
         ServerFrame::Message(entry) => {
             let (seq, message) = entry_of(entry)?;
             ImEvent::Message { seq, message }

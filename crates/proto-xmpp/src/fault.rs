@@ -123,13 +123,15 @@ impl StanzaFault {
             | ChatFault::UnknownMessage
             | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
             // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
-            ChatFault::Blocked => StanzaFault::NotAcceptable,
+            ChatFault::Blocked | ChatFault::Rejected => StanzaFault::NotAcceptable,
+            ChatFault::Silenced => StanzaFault::Forbidden,
             ChatFault::Conflict => StanzaFault::Conflict,
             ChatFault::TooLarge | ChatFault::ContactsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,
-            ChatFault::Busy | ChatFault::StoreFull | ChatFault::StoreFailed => {
-                StanzaFault::ResourceConstraint
-            }
+            ChatFault::Busy
+            | ChatFault::RateLimited
+            | ChatFault::StoreFull
+            | ChatFault::StoreFailed => StanzaFault::ResourceConstraint,
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct MembersAsked {
     pub(crate) group: AccountAddress,
     /// The inbox of whoever asks.
     pub(crate) reader: TimelineId,
+    /// An operator asks.
+    pub(crate) is_operator: bool,
     pub(crate) version: u64,
     pub(crate) from: u32,
     pub(crate) count: u16,
@@ -58,8 +60,10 @@ impl Chat {
         }
         let owner = self.settings.shard_at(conversation_of(self.settings.home, &group));
         let (number, reader) = (self.listings.put(wait), asker.inbox);
+        let is_operator = asker.is_operator;
         let MembersRange { version, from, count, .. } = range;
-        let asked = Box::new(MembersAsked { number, group, reader, version, from, count });
+        let asked =
+            Box::new(MembersAsked { number, group, reader, is_operator, version, from, count });
         if owner == self.settings.shard {
             self.list(now, owner, asked, fx);
         } else {
@@ -124,7 +128,11 @@ impl Chat {
 impl GroupState {
     /// The page that a member asks for.
     pub(crate) fn page(&mut self, asked: &MembersAsked) -> Listed {
-        self.member(asked.reader)?;
+        if !asked.is_operator {
+            self.member(asked.reader)?;
+        } else {
+            self.is_there()?;
+        }
         let is_present = asked.version == self.last_id;
         let from = if is_present { asked.from.min(self.len() as u32) } else { 0 };
         Ok(Box::new(MembersPage {

@@ -218,7 +218,7 @@ impl Chat {
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
                 }
-                GroupTask::Recall(from, order) => match group.state.may_speak(order.route.from) {
+                GroupTask::Recall(from, order) => match order.may_recall(&group.state) {
                     Ok(()) => self.look_at_recalled(from, order, fx),
                     Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
                 },
@@ -242,11 +242,11 @@ impl Chat {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let by = order.route.from;
         let judged = match &order.change {
+            None if order.is_operator => group.state.is_there().map(|()| None),
             None => group.state.may_speak(by).map(|()| None),
             Some(asked) => {
                 let most = self.settings.limits.chat.group_members_max as usize;
-                let asker = (by, &asked.address);
-                group.state.judge(self.settings.home, asker, &asked.wish, most).map(Some)
+                group.state.judge(self.settings.home, by, asked, most).map(Some)
             }
         };
         let change = match judged {

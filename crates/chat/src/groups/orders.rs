@@ -29,6 +29,8 @@ const ORDERS_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct ChangeAsked {
     pub(crate) address: AccountAddress,
+    /// An operator wants it in its name.
+    pub(crate) is_operator: bool,
     pub(crate) device: Box<str>,
     pub(crate) client_id: ClientMessageId,
     pub(crate) group: AccountAddress,
@@ -151,10 +153,11 @@ impl Chat {
         let conversation = conversation_of(self.settings.home, &group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
-        let Asker { address, device, .. } = asker;
+        let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
-        let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
-        let order = StoreOrder { number, route, once, body: Box::default(), change };
+        let change =
+            Some(Box::new(ChangeAsked { address, is_operator, device, client_id, group, wish }));
+        let order = StoreOrder { number, route, once, is_operator, body: Box::default(), change };
         self.hand_to_conversation(now, order, fx);
     }
 

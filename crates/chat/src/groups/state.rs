@@ -3,6 +3,7 @@
 //! Pure: it is told changes in their order, and says whether another one may be, who may speak and
 //! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
 
+use crate::groups::orders::ChangeAsked;
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
@@ -86,6 +87,11 @@ impl GroupState {
         self.members.get(&inbox).ok_or(ChatFault::NotMember)
     }
 
+    /// Whether there is such a group: it was made, and is not dissolved.
+    pub(crate) fn is_there(&self) -> Result<(), ChatFault> {
+        if self.members.is_empty() { Err(ChatFault::NotMember) } else { Ok(()) }
+    }
+
     /// Whether this account may say something.
     pub(crate) fn may_speak(&self, by: TimelineId) -> Result<(), ChatFault> {
         let it = self.member(by)?;
@@ -103,11 +109,11 @@ impl GroupState {
     pub(crate) fn judge(
         &self,
         home: HashKey,
-        (by, asker): (TimelineId, &AccountAddress),
-        wish: &Wish,
+        by: TimelineId,
+        asked: &ChangeAsked,
         members_max: usize,
     ) -> Result<Verdict, ChatFault> {
-        let Wish { verb, title, members } = wish;
+        let Wish { verb, title, members } = &asked.wish;
         // Whoever makes a group is named besides.
         if title.len() > GROUP_TITLE_BYTES_MAX || members.len() > GROUP_NAMED_MAX + 1 {
             return Err(ChatFault::TooLarge);
@@ -117,9 +123,12 @@ impl GroupState {
             _ => Box::default(),
         };
         if *verb == GroupVerb::Create {
-            return self.judge_making(asker, title, members, members_max);
+            return self.judge_making(&asked.address, title, members, members_max);
         }
-        let role = self.member(by)?.role;
+        let role = match asked.is_operator {
+            true => self.is_there().map(|()| Role::Owner)?,
+            false => self.member(by)?.role,
+        };
         let members = match verb {
             GroupVerb::Leave => vec![self.member(by)?.member.clone()],
             GroupVerb::Add => self.strangers(home, members)?,

@@ -47,13 +47,18 @@ impl Chat {
         range: ContactsRange,
         fx: &mut Effects,
     ) {
-        let Some((_, here)) = self.here(inbox, wait) else { return };
-        here.follows = true;
+        let follows = !self.is_errand(wait.conn);
+        if follows {
+            let Some((_, here)) = self.here(inbox, wait) else { return };
+            here.follows = true;
+        }
         let Some(person) = self.people.known.get(&inbox) else { return };
         let page = person.page(wait.number, range);
         let Requester { conn, session, .. } = wait;
         self.answer_session((conn, session), ChatDelivery::ContactsPage(Box::new(page)), fx);
-        self.is_here(inbox, wait, fx);
+        if follows {
+            self.is_here(inbox, wait, fx);
+        }
     }
 }
 

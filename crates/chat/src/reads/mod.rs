@@ -111,7 +111,8 @@ impl Chat {
         let whom = (reader.conn, reader.session);
         let begins = !is_full
             && self.log.may_ask()
-            && self.sessions.begins_to_read(whom, READINGS_A_SESSION_MAX);
+            && (self.is_errand(reader.conn)
+                || self.sessions.begins_to_read(whom, READINGS_A_SESSION_MAX));
         (!begins).then_some(ChatFault::Busy)
     }
 
@@ -155,13 +156,8 @@ impl Chat {
         let with = range.with.within(asker.address.domain());
         if with.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &with);
-            return self.read_conversation(
-                now,
-                reader,
-                (conversation, &range),
-                Some(asker.inbox),
-                fx,
-            );
+            let of_group = Some(asker.inbox).filter(|_| !asker.is_operator);
+            return self.read_conversation(now, reader, (conversation, &range), of_group, fx);
         }
         let (inbox, wanted) = (asker.inbox, Asked::History(range));
         let asked = Box::new(PartnerAsked { reader, inbox, wanted });

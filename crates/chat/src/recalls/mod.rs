@@ -14,6 +14,7 @@ pub(crate) mod tombstones;
 
 use crate::accounts::{Waiter, fault_of};
 use crate::envelope::{self, Sender};
+use crate::groups::state::GroupState;
 use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
@@ -51,6 +52,8 @@ pub struct RecallOrder {
     /// The asker's own.
     pub(crate) number: u64,
     pub(crate) route: Route,
+    /// An operator calls it back, whosever it is.
+    pub(crate) is_operator: bool,
     /// The message's place.
     pub(crate) seq: Seq,
 }
@@ -76,6 +79,13 @@ enum Step {
 
 pub(crate) type Recalls = Waits<Recalling>;
 
+impl RecallOrder {
+    /// Whether whoever asks may say something in this group, where the message is.
+    pub(crate) fn may_recall(&self, group: &GroupState) -> Result<(), ChatFault> {
+        if self.is_operator { group.is_there() } else { group.may_speak(self.route.from) }
+    }
+}
+
 impl Chat {
     /// A device calls a message of its account back.
     pub(crate) fn recall(
@@ -100,7 +110,7 @@ impl Chat {
         if with.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &with);
             let route = Route { from: asker.inbox, to: None, conversation, read: None };
-            return self.order_recall(now, wait, (route, seq), fx);
+            return self.order_recall(now, (wait, asker.is_operator), (route, seq), fx);
         }
         let asked = Box::new(RecallAsked { wait, asker, seq });
         self.find_account(now, &with, None, Waiter::Recall(asked), fx);
@@ -122,19 +132,19 @@ impl Chat {
         let (from, home) = (asker.inbox, self.settings.home);
         let conversation = conversation_of(home, from, to);
         let route = Route { from, to: Some(to), conversation, read: None };
-        self.order_recall(now, wait, (route, seq), fx);
+        self.order_recall(now, (wait, asker.is_operator), (route, seq), fx);
     }
 
     /// The conversation's home is asked for it.
     fn order_recall(
         &mut self,
         now: Now,
-        wait: Requester,
+        (wait, is_operator): (Requester, bool),
         (route, seq): (Route, Seq),
         fx: &mut Effects,
     ) {
         let number = self.sends.put(StoreWait { wait, group: None });
-        let order = RecallOrder { number, route, seq };
+        let order = RecallOrder { number, route, is_operator, seq };
         let owner = self.settings.shard_at(route.conversation);
         if owner == self.settings.shard {
             self.recall_here(now, owner, order, fx);
@@ -181,16 +191,16 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Some(Recalling { from, order, step }) = self.recalls.take(key) else { return };
+        let Some(Recalling { from, mut order, step }) = self.recalls.take(key) else { return };
         let (conversation, seq) = (order.route.conversation, order.seq);
         let table = Table::ChatRecalled;
         let next = match (step, result) {
             (_, Err(error)) => Err(fault_of(error)),
-            (Step::Message, Ok(Done::Page(page))) => self.judge_recall(now, &order, &page),
+            (Step::Message, Ok(Done::Page(page))) => self.judge_recall(now, &mut order, &page),
             (Step::Tombstone, Ok(Done::Row(row))) => {
                 let tombstone_key = tombstones::key_of(conversation, seq);
                 let row = row.as_ref().map(|value| (&*tombstone_key, &**value));
-                return match self.judge_again(now, &order, row) {
+                return match self.judge_again(now, &mut order, row) {
                     Ok(tombstone) => self.say_recalled(now, from, order, &tombstone, fx),
                     Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
                 };
@@ -221,19 +231,28 @@ impl Chat {
     }
 
     /// Whether the message at this place may be called back, and what comes next.
-    fn judge_recall(&self, now: Now, order: &RecallOrder, page: &Page) -> Result<Step, ChatFault> {
+    fn judge_recall(
+        &self,
+        now: Now,
+        order: &mut RecallOrder,
+        page: &Page,
+    ) -> Result<Step, ChatFault> {
         if page.damaged.contains(&order.seq) {
             return Err(ChatFault::StoreFailed);
         }
         let placed = page.messages.first().filter(|placed| placed.seq == order.seq);
         let Some(placed) = placed else { return Ok(Step::Tombstone) };
-        let by = Route::decode(&placed.message.label).map(|route| route.from);
+        let route = Route::decode(&placed.message.label);
         let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body);
         let Some(message) = message else { return Err(ChatFault::StoreFailed) };
-        if by != Some(order.route.from) || message.content.is_reserved() {
+        if let (true, Some(route)) = (order.is_operator, route) {
+            order.route = route; // who said it calls it back
+        }
+        let is_its = route.is_some_and(|route| route.from == order.route.from);
+        if !is_its || message.content.is_reserved() {
             return Err(ChatFault::Forbidden);
         }
-        if self.is_too_late(now, &message) {
+        if !order.is_operator && self.is_too_late(now, &message) {
             return Err(ChatFault::TooLate);
         }
         Ok(Step::Bury(Tombstone::of(order.route.from, &message)))
@@ -243,11 +262,14 @@ impl Chat {
     fn judge_again(
         &self,
         now: Now,
-        order: &RecallOrder,
+        order: &mut RecallOrder,
         row: Option<(&[u8], &[u8])>,
     ) -> Result<Tombstone, ChatFault> {
         let row = row.ok_or(ChatFault::UnknownMessage)?;
         let tombstone = Tombstone::decode(row).ok_or(ChatFault::StoreFailed)?;
+        if order.is_operator {
+            order.route = order.route.turned_to(tombstone.from);
+        }
         if tombstone.from != order.route.from {
             return Err(ChatFault::Forbidden);
         }
@@ -270,7 +292,7 @@ impl Chat {
         tombstone: &Tombstone,
         fx: &mut Effects,
     ) {
-        let RecallOrder { number, route, seq } = order;
+        let RecallOrder { number, route, is_operator, seq } = order;
         let (once, client_id) = self.names_of_recall(route.conversation, seq);
         let message = &tombstone.message;
         // Whichever device asks, the same is said.
@@ -278,7 +300,7 @@ impl Chat {
         let (to, content) = (message.to.clone().into(), Recall { seq, id: message.id }.content());
         let said = NewMessage { to, client_id, content };
         let body = envelope::encode(sender, &message.to, &said);
-        let order = StoreOrder { number, route, once, body, change: None };
+        let order = StoreOrder { number, route, once, is_operator, body, change: None };
         self.store(now, from, order, fx);
     }
 

@@ -115,11 +115,14 @@ pub(crate) struct Requester {
     pub number: u32,
 }
 
-/// Who asks for something: an account's device.
+/// Who asks for something: an account's device, or an errand in its name.
+#[derive(Clone)]
 pub(crate) struct Asker {
     pub inbox: TimelineId,
     pub address: AccountAddress,
     pub device: Box<str>,
+    /// An operator asks in its name: what stands in the way of an account does not.
+    pub is_operator: bool,
 }
 
 impl Sessions {
@@ -328,6 +331,9 @@ impl Chat {
 
     /// Whose session this is, if it is this connection's.
     pub(crate) fn asker(&self, from: ConnRef, session: SessionRef) -> Option<Asker> {
+        if self.is_errand(from) {
+            return self.asker_of_errand(session);
+        }
         let key = self.sessions.bound(from, session)?;
         let session = self.sessions.slab.at(key)?;
         let online = self.sessions.online.get(&session.inbox)?;
@@ -335,16 +341,20 @@ impl Chat {
             inbox: session.inbox,
             address: online.address.clone(),
             device: session.device.clone(),
+            is_operator: false,
         })
     }
 
     /// Something is for a session that asked, if it is still there, over whatever connection.
     pub(crate) fn answer_session(
         &mut self,
-        (_, session): (ConnRef, SessionRef),
+        (conn, session): (ConnRef, SessionRef),
         delivery: ChatDelivery,
         fx: &mut Effects,
     ) {
+        if self.is_errand(conn) {
+            return self.answer_errand(session, delivery, fx);
+        }
         if let Some(session) = self.sessions.slab.at(session.key()) {
             fx.deliveries.push((session.conn, delivery));
         }

@@ -52,6 +52,9 @@ use std::sync::Arc;
 /// Longest name of a device, bytes.
 pub const DEVICE_NAME_BYTES_MAX: usize = 64;
 
+/// Longest reason that a sender is told, bytes.
+pub const REASON_BYTES_MAX: usize = 512;
+
 /// Longest text of a message, bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
@@ -417,6 +420,8 @@ pub enum ChatDelivery {
         /// Reason why not.
         why: ChatFault,
     },
+    /// A message was not taken, and more is known of it than why.
+    Rejected(Box<SendRejected>),
     /// The next of the account's inbox.
     Message {
         /// Its place there.
@@ -526,6 +531,19 @@ pub struct SessionEnd {
     pub reason: CloseReason,
 }
 
+/// A message was not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SendRejected {
+    /// The request's.
+    pub number: u32,
+    /// Reason why not.
+    pub why: ChatFault,
+    /// For people, at most [`REASON_BYTES_MAX`] bytes; may be empty.
+    pub reason: Box<str>,
+    /// Milliseconds after which to try again; zero: nothing is known of that.
+    pub retry_after_ms: u32,
+}
+
 /// Part of an inbox, in its order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InboxPage {
@@ -588,6 +606,9 @@ faults! {
     TooLate "too_late" "The message is too old to be called back.";
     ContactsFull "contacts_full" "The account may not have so many contacts.";
     Blocked "blocked" "The account has blocked whom it is for.";
+    Silenced "silenced" "An operator has muted the account.";
+    RateLimited "rate_limited" "The account, or the group, says too much at once: ask again later.";
+    Rejected "rejected" "What is said is not allowed here.";
 }
 
 #[cfg(test)]

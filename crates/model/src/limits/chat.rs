@@ -83,6 +83,11 @@ section! {
         undistributed_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// After so long an inbox that did not confirm a message is asked once more.
         redistribute_ms: u32 = 5_000, whole(100..=600_000, "milliseconds");
+        /// Accounts that operators have muted, a shard. One more is not muted.
+        muted_accounts_max: u32 = 100_000, whole(1..=1 << 24, "accounts");
+        /// What the API does in the names of accounts and is not answered, a shard. One more is
+        /// answered as busy.
+        errands_max: u32 = 1_024, whole(1..=1 << 20, "errands");
         /// Rooms that one session of XMPP may be in. One more is not entered (policy-violation).
         rooms_a_session_max: u16 = 64, whole(1..=65_535, "rooms");
         /// Bytes of a stanza of XMPP. A longer one ends its stream (policy-violation).

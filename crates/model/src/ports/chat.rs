@@ -1,7 +1,25 @@
 //! What the API asks of the chat service. Each command is about one account, and goes to the shard
 //! where that is at home.
+//!
+//! An [`Errand`] is something that is done in the name of an account as one of its devices would do
+//! it, without one being here; it is answered by the very delivery that a device would get. What an
+//! operator does is done whatever stands in the way of an account: roles in a group, blocks,
+//! mutes, limits.
 
-use crate::account::{AccountAddress, AccountId};
+use crate::account::{AccountAddress, AccountId, Addressee};
+use crate::chat::{ChatDelivery, ContactsRange, GroupOrder, HistoryRange, MembersRange, NewMessage};
+use crate::timeline::Seq;
+
+/// The name, in every domain, of the account in which the server itself speaks. Nobody logs in by
+/// it.
+pub const SYSTEM_NAME: &str = "system";
+
+impl AccountAddress {
+    /// Whether the server itself speaks by it.
+    pub fn is_system(&self) -> bool {
+        self.name() == SYSTEM_NAME && !self.is_group()
+    }
+}
 
 /// A question or an order about an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +30,11 @@ pub enum ChatCommand {
     Open(AccountAddress),
     /// End its sessions. Answer: `Ended`.
     Kick(AccountAddress),
+    /// It may say nothing until a Unix second; zero: it may. Answer: `Account`, or
+    /// `MutesFull`.
+    Mute(AccountAddress, u32),
+    /// Something in its name. Answer: `Told`.
+    Errand(Box<Errand>),
 }
 
 impl ChatCommand {
@@ -20,9 +43,53 @@ impl ChatCommand {
         match self {
             ChatCommand::Account(account)
             | ChatCommand::Open(account)
-            | ChatCommand::Kick(account) => account,
+            | ChatCommand::Kick(account)
+            | ChatCommand::Mute(account, _) => account,
+            ChatCommand::Errand(errand) => &errand.by,
         }
     }
+}
+
+/// Something that is done in the name of an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Errand {
+    /// Who. The server's own is made where it is not there.
+    pub by: AccountAddress,
+    /// An operator wants it: what stands in the way of an account does not.
+    pub is_operators: bool,
+    /// What.
+    pub what: ErrandWhat,
+}
+
+/// Kind of an errand, as [`ChatRequest`](crate::chat::ChatRequest) has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ErrandWhat {
+    /// Say something. An operator reaches groups that the account is no member of.
+    Send(Box<NewMessage>),
+    /// Make a group, or change it.
+    Group(Box<GroupOrder>),
+    /// Who is in a group.
+    Members(Box<MembersRange>),
+    /// What was said in a conversation.
+    History(Box<HistoryRange>),
+    /// The account's conversations that are not hidden, or those with groups alone.
+    Conversations {
+        /// Those whose place is before this one ([`Seq::MAX`]: all).
+        before: Seq,
+        /// The most that is wanted.
+        count: u16,
+        /// Those with groups alone, and hidden ones too.
+        groups: bool,
+    },
+    /// Call a message back; an operator any, whoever said it and however long ago.
+    Recall {
+        /// The conversation.
+        with: Addressee,
+        /// The message's place there.
+        seq: Seq,
+    },
+    /// The account's contacts.
+    Contacts(ContactsRange),
 }
 
 /// The answer to a command.
@@ -32,6 +99,10 @@ pub enum ChatAnswer {
     Account(Option<ChatAccountStatus>),
     /// So many sessions were ended.
     Ended(u32),
+    /// What a device would have been told; nothing: there is no such account.
+    Told(Option<Box<ChatDelivery>>),
+    /// As many accounts are muted as may be.
+    MutesFull,
     /// Too much at once, or no answer in time: nothing was promised, try again.
     Busy,
     /// The log does not take it.
@@ -49,4 +120,6 @@ pub struct ChatAccountStatus {
     pub devices: Vec<Box<str>>,
     /// The last place of its inbox.
     pub head: u64,
+    /// The Unix second until which it may say nothing; zero: it may.
+    pub muted_until_s: u32,
 }

@@ -279,13 +279,15 @@ pub enum Table {
     ChatOwing = 17,
     /// Tokens by which devices of an account come back (FAST), by its address and theirs.
     ChatTokens = 18,
+    /// Until when accounts of chat may say nothing, by address.
+    ChatMutes = 23,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 19] = [
+    pub const ALL: [Table; 20] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -304,6 +306,7 @@ impl Table {
         Table::ChatContacts,
         Table::ChatOwing,
         Table::ChatTokens,
+        Table::ChatMutes,
         Table::Other,
     ];
 
@@ -342,7 +345,8 @@ impl Table {
             | Table::ChatRecalled
             | Table::ChatContacts
             | Table::ChatOwing
-            | Table::ChatTokens => Some(ServiceKind::Chat),
+            | Table::ChatTokens
+            | Table::ChatMutes => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

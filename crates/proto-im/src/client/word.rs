@@ -1,5 +1,6 @@
 //! What a client machine is told, and what it says.
 
+use crate::codec::server_frame::FailedFields;
 use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
@@ -187,7 +188,7 @@ pub enum ImEvent {
         number: u32,
         /// Reason; `None`: one that a later version added.
         why: Option<ChatFault>,
-        /// Its word.
+        /// Its word, and behind a colon what the server says besides.
         word: Box<str>,
     },
     /// The next of the inbox.
@@ -300,6 +301,8 @@ pub struct SaidEnd {
 }
 
 /// A Failed, told.
-pub(super) fn failed(number: u32, fault: u32, word: &str) -> ImEvent {
-    ImEvent::Failed { number, why: fault_of(fault), word: word.into() }
+pub(super) fn failed(fields: &FailedFields<'_>) -> ImEvent {
+    let &FailedFields { number, fault, word, reason, .. } = fields;
+    let word = if reason.is_empty() { word.into() } else { format!("{word}: {reason}").into() };
+    ImEvent::Failed { number, why: fault_of(fault), word }
 }

@@ -119,6 +119,9 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::TooLate => 14,
         ChatFault::ContactsFull => 17,
         ChatFault::Blocked => 18,
+        ChatFault::Silenced => 40,
+        ChatFault::RateLimited => 41,
+        ChatFault::Rejected => 42,
     }
 }
 

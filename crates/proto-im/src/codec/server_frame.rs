@@ -120,6 +120,10 @@ pub struct FailedFields<'a> {
     pub fault: u32,
     /// Its word.
     pub word: &'a str,
+    /// Of a message that was not taken: why, for people.
+    pub reason: &'a str,
+    /// Likewise: when to try again, milliseconds; 0: not said.
+    pub retry_after_ms: u32,
 }
 
 /// `InboxPage`.
@@ -315,6 +319,8 @@ impl<'a> FailedFields<'a> {
                 1 => it.number = value.u32()?,
                 2 => it.fault = value.u32()?,
                 3 => it.word = value.text()?,
+                4 => it.reason = value.text()?,
+                5 => it.retry_after_ms = value.u32()?,
                 _ => {}
             }
         }
@@ -327,6 +333,8 @@ impl Body for FailedFields<'_> {
         sink.u32(1, self.number);
         sink.u32(2, self.fault);
         sink.text(3, self.word);
+        sink.text(4, self.reason);
+        sink.u32(5, self.retry_after_ms);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::codec::{WireFault, fault_number, frame};
 use model::account::Addressee;
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ChatRequest, HistoryRange, NewMessage, PAGE_MESSAGES_MAX,
+    SendRejected,
 };
 use model::close::CloseReason;
 use model::counters::ChatCounter;
@@ -135,6 +136,18 @@ impl Session {
                 write_failed(number, why, out);
                 self.answered(out);
             }
+            ChatDelivery::Rejected(rejected) => {
+                let SendRejected { number, why, reason, retry_after_ms } = &*rejected;
+                let failed = FailedFields {
+                    number: *number,
+                    fault: fault_number(*why),
+                    word: why.name(),
+                    reason,
+                    retry_after_ms: *retry_after_ms,
+                };
+                ServerFrame::Failed(failed).write(out.bytes());
+                self.answered(out);
+            }
             ChatDelivery::Page(page) => {
                 write_page(&page, out);
                 self.answered(out);
@@ -219,7 +232,8 @@ pub(super) fn refuse(number: u32, out: &mut Out) {
 }
 
 pub(super) fn write_failed(number: u32, why: ChatFault, out: &mut Out) {
-    let failed = FailedFields { number, fault: fault_number(why), word: why.name() };
+    let (fault, word) = (fault_number(why), why.name());
+    let failed = FailedFields { number, fault, word, ..FailedFields::default() };
     ServerFrame::Failed(failed).write(out.bytes());
 }
 

@@ -13,7 +13,7 @@ use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, kind};
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatFault, ChatRequest, ClientMessageId, NewMessage};
+use model::chat::{ChatFault, ChatRequest, ClientMessageId, NewMessage, SendRejected};
 
 /// A message that is with the service: what an error would say of it.
 pub(super) struct Sending {
@@ -85,14 +85,14 @@ impl Session {
     }
 
     /// A message is stored, or why not.
-    pub(super) fn answered(&mut self, number: u32, why: Option<ChatFault>, out: &mut Out) {
+    pub(super) fn answered(&mut self, number: u32, why: Option<(ChatFault, &str)>, out: &mut Out) {
         let sends = &mut self.busy().sends;
         let Some(at) = sends.iter().position(|sending| sending.number == number) else {
             base::never!(true, "an answer to nothing");
             return;
         };
         let Sending { id, to, .. } = sends.remove(at);
-        if let Some(why) = why {
+        if let Some((why, told)) = why {
             let jid = to.as_deref().and_then(Jid::parse);
             let about = (id.as_deref(), to.as_deref());
             let fault = match &jid {
@@ -102,9 +102,19 @@ impl Session {
                     StanzaFault::of(why, is_far)
                 }
             };
-            self.refuse("message", about, fault, out);
+            self.refuse_saying("message", about, (fault, told), out);
         }
         self.pay_ack(out);
         self.releases(out);
+    }
+}
+
+/// What the sender of a message that was not taken is told besides.
+pub(super) fn told_of(rejected: &SendRejected) -> String {
+    let after_s = rejected.retry_after_ms.div_ceil(1_000);
+    match (&*rejected.reason, after_s) {
+        (reason, 0) => reason.into(),
+        ("", after_s) => format!("send it again in {after_s} s"),
+        (reason, after_s) => format!("{reason}; send it again in {after_s} s"),
     }
 }

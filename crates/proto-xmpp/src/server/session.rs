@@ -9,6 +9,7 @@ use super::acks::Acks;
 use super::busy::Busy;
 use super::features;
 use super::inbox::Reading;
+use super::messages::told_of;
 use super::opening::closing;
 use super::{End, Out};
 use crate::fault::{StanzaFault, StreamFault};
@@ -243,10 +244,21 @@ impl Session {
         fault: StanzaFault,
         out: &mut Out,
     ) {
+        self.refuse_saying(name, (id, to), (fault, ""), out);
+    }
+
+    /// The same with a text for people.
+    pub(super) fn refuse_saying(
+        &mut self,
+        name: &str,
+        (id, to): (Option<&str>, Option<&str>),
+        (fault, told): (StanzaFault, &str),
+        out: &mut Out,
+    ) {
         // What is too long for an address is not said back, six times as long when it is escaped.
         let from = to.filter(|to| to.len() <= JID_BYTES_MAX);
         let reply = StanzaReply { name, from, to: &self.jid, id };
-        reply.error(fault, "", out.bytes());
+        reply.error(fault, told, out.bytes());
         self.counts_sent(out);
     }
 
@@ -336,8 +348,12 @@ impl Session {
                 number if self.people_done(number, Some(why), out) => {}
                 number if self.archive_failed(number, why, out) => {}
                 number if self.room_failed(now, (number, why), out) => {}
-                number => self.answered(number, Some(why), out),
+                number => self.answered(number, Some((why, "")), out),
             },
+            ChatDelivery::Rejected(rejected) => {
+                let told = told_of(&rejected);
+                self.answered(rejected.number, Some((rejected.why, &told)), out);
+            }
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
             ChatDelivery::Contacts(list) => self.contacts(&list, out),
             ChatDelivery::Contact(change) => self.contact_changed(&change, out),

@@ -356,6 +356,7 @@ impl Device {
                 panic!("nobody asks for it")
             }
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
+            ChatDelivery::Rejected(rejected) => panic!("nobody is muted: {rejected:?}"),
         }
     }
 

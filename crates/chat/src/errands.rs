@@ -1,0 +1,127 @@
+//! Errands: what the API does in the name of an account, as one of its devices would.
+//!
+//! An errand asks what a session asks ([`ChatRequest`]), by a connection that nobody has and a
+//! session that is its number; so everything that a device can ask goes the same way here, and what
+//! a device would be told is the answer. Invariant: an errand is answered once, at the latest when
+//! nobody would wait any longer.
+
+use crate::accounts::Owner;
+use crate::sessions::Asker;
+use crate::waits::Waits;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatDelivery, ChatFault, ChatRequest, PeopleAsk, PeopleRequest};
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
+use model::service::Service;
+
+/// An errand that is under way.
+pub(crate) struct UnderWay {
+    ask: u64,
+    asker: Asker,
+}
+
+pub(crate) type Errands = Waits<UnderWay>;
+
+/// The connection of errands: the last one of its shard, which nobody ever has.
+pub(crate) fn conn(shard: ShardId) -> ConnRef {
+    ConnRef::new(shard, Key { slot: u32::MAX, generation: (1 << Key::GENERATION_BITS) - 1 })
+}
+
+/// The session of the errand with this number.
+fn session_of(shard: ShardId, number: u64) -> SessionRef {
+    SessionRef::new(shard, Key::unpack(number))
+}
+
+impl Chat {
+    /// Whether something is asked by an errand.
+    pub(crate) fn is_errand(&self, conn: ConnRef) -> bool {
+        conn == self::conn(self.settings.shard)
+    }
+
+    /// For whom an account is made if it is not there, for its errand.
+    pub(crate) fn errand_makes(errand: &Errand) -> Option<Owner> {
+        errand.by.is_system().then_some(Owner::Nobody)
+    }
+
+    /// The account of an errand is found: it asks.
+    pub(crate) fn run_errand(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (errand, id): (Errand, AccountId),
+        fx: &mut Effects,
+    ) {
+        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
+            return fx.answers.push((ask, ChatAnswer::Busy));
+        }
+        let Errand { by, is_operators, what } = errand;
+        let inbox = by.inbox(self.settings.home, id);
+        let asker = Asker { inbox, address: by, device: Box::default(), is_operator: is_operators };
+        let number = self.errands.put(UnderWay { ask, asker });
+        let (conn, session) = (conn(self.settings.shard), session_of(self.settings.shard, number));
+        self.request(now, conn, request_of(session, what), fx);
+    }
+
+    /// In whose name an errand asks.
+    pub(crate) fn asker_of_errand(&self, session: SessionRef) -> Option<Asker> {
+        self.errands.at(session.key().pack()).map(|it| it.asker.clone())
+    }
+
+    /// What a device would be told.
+    pub(crate) fn answer_errand(
+        &mut self,
+        session: SessionRef,
+        told: ChatDelivery,
+        fx: &mut Effects,
+    ) {
+        if let Some(UnderWay { ask, .. }) = self.errands.take(session.key().pack()) {
+            let answer = match told {
+                ChatDelivery::Failed { why: ChatFault::Busy, .. } => ChatAnswer::Busy,
+                ChatDelivery::Failed {
+                    why: ChatFault::StoreFailed | ChatFault::StoreFull, ..
+                } => ChatAnswer::StoreFailed,
+                told => ChatAnswer::Told(Some(Box::new(told))),
+            };
+            fx.answers.push((ask, answer));
+        }
+    }
+
+    /// Whoever waited for too long is told so; when to look again.
+    pub(crate) fn turn_errands(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        // What an errand waits for has a time of its own, which is over by then.
+        let ms_max = self.settings.limits.answer_ms_max.saturating_mul(2);
+        let (over, next) = self.errands.overdue(now, ms_max);
+        fx.answers.extend(over.into_iter().map(|it| (it.ask, ChatAnswer::Busy)));
+        next
+    }
+}
+
+/// What a device would ask.
+fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
+    let number = 0;
+    match what {
+        ErrandWhat::Send(message) => ChatRequest::Send { session, number, message },
+        ErrandWhat::Group(order) => ChatRequest::Group { session, number, order },
+        ErrandWhat::Members(range) => ChatRequest::Members { session, number, range },
+        ErrandWhat::History(range) => ChatRequest::History { session, number, range },
+        ErrandWhat::Conversations { before, count, groups } => {
+            ChatRequest::Conversations { session, number, before, count, groups }
+        }
+        ErrandWhat::Recall { with, seq } => {
+            let with = Box::new(with);
+            ChatRequest::Recall { session, number, with, seq }
+        }
+        ErrandWhat::Contacts(range) => {
+            let ask = PeopleAsk::Page(range);
+            ChatRequest::People(Box::new(PeopleRequest { session, number, ask }))
+        }
+    }
+}
+
+/// Whether nobody may log in by this address, whatever else holds.
+pub(crate) fn is_reserved(address: &AccountAddress) -> bool {
+    address.is_system()
+}
