@@ -6,6 +6,7 @@
 //! leaves, but the one that was just made.
 
 pub(crate) mod bridges;
+pub(crate) mod chat;
 pub(crate) mod clients;
 pub(crate) mod configuration;
 pub(crate) mod devices;

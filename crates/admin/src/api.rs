@@ -19,10 +19,12 @@ pub(crate) mod tokens;
 use crate::Settings;
 use crate::api::life::{Phase, said_to_be_last};
 use crate::audit_log::AuditLog;
+use crate::broadcasts::Broadcasts;
 use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::guard::{guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
+use crate::orders::chat;
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::orders::users::IMPORT_BYTES_MAX;
 use crate::routes::overview::Live;
@@ -76,6 +78,7 @@ pub(crate) struct Shared {
     /// To log in to it.
     pub(crate) attempts: Attempts,
     pub(crate) audit_log: AuditLog,
+    pub(crate) broadcasts: Broadcasts,
     /// What the console shows, while somebody looks.
     pub(crate) live: Live,
     /// One reader of the configuration at a time.
@@ -122,6 +125,7 @@ impl Shared {
             sessions: Sessions::new(limits),
             attempts: Attempts::new(limits.console_failures_a_source_max),
             audit_log,
+            broadcasts: Broadcasts::default(),
             live: Live::default(),
             configurations: room(1),
             phases,
@@ -193,6 +197,9 @@ impl Shared {
         if path == "/v1/publish" {
             return publish_bytes_max(&self.settings);
         }
+        if path.starts_with("/v1/chat/") {
+            return chat::body_bytes_max(&self.settings.limits.chat);
+        }
         if path.starts_with("/v1/presence") {
             return PRINCIPALS_BYTES_MAX;
         }
@@ -220,8 +227,9 @@ fn publish_bytes_max(settings: &Settings) -> usize {
 }
 
 fn largest_body(settings: &Settings) -> usize {
+    let of_chat = chat::body_bytes_max(&settings.limits.chat);
     let fixed = PRINCIPALS_BYTES_MAX.max(IMPORT_BYTES_MAX);
-    push_bytes_max(settings).max(publish_bytes_max(settings)).max(fixed)
+    push_bytes_max(settings).max(publish_bytes_max(settings)).max(of_chat).max(fixed)
 }
 
 fn door(limits: &ApiLimits) -> DoorLimits {

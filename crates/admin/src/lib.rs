@@ -10,6 +10,7 @@
 
 mod answers;
 mod api;
+mod broadcasts;
 mod console;
 mod events;
 mod feed;
@@ -150,6 +151,8 @@ pub struct Settings {
     pub version: &'static str,
     /// The console is given at `/`.
     pub console: bool,
+    /// The domain of accounts of chat that are named without one.
+    pub chat_domain: String,
     /// The book of users.
     pub users: Arc<dyn Users>,
     /// The directory of presence.

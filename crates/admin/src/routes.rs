@@ -3,6 +3,8 @@
 //! A handler holds no state between requests and knows no other handler.
 
 pub(crate) mod audit_log;
+pub(crate) mod broadcasts;
+pub(crate) mod chat;
 pub(crate) mod clients;
 pub(crate) mod console_files;
 pub(crate) mod dead_letters;

@@ -169,6 +169,7 @@ fn settings() -> Settings {
         limits: Limits::default(),
         version: "0.0.0",
         console: true,
+        chat_domain: "a.example".into(),
         users: Arc::new(users::Book::default()),
         presence: Arc::new(presence_api::ScriptedQueries::none()),
         webhooks: Vec::new(),

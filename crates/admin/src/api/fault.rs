@@ -12,6 +12,7 @@ use crate::tokens::{Token, TokenFault, Wrong};
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use model::chat::{ChatFault, SendRejected};
 use model::id::ProductKey;
 use model::ports::directory::DirectoryError;
 pub(crate) use refusal::Refusal;
@@ -131,6 +132,13 @@ impl Fault {
             "record" => ("unknown_record", "the directory has no record of it"),
             "webhook" => ("unknown_webhook", "GET /v1/webhooks lists what there is"),
             "user" => ("unknown_user", "the book has no such user"),
+            "account" => ("unknown_account", "there is no such account of chat"),
+            "group" => (
+                "unknown_group",
+                "there is no such group of chat, or the account is no member of it",
+            ),
+            "message" => ("unknown_message", "there is no such message in the conversation"),
+            "broadcast" => ("unknown_broadcast", "the broadcast is not remembered"),
             "token" => ("unknown_token", "there is no token with this name"),
             _ => ("unknown_path", "there is nothing here: GET /openapi.json lists what there is"),
         };
@@ -178,6 +186,44 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "refused", why)
     }
 
+    /// The chat service says no, for this reason.
+    pub(crate) fn chat(why: ChatFault) -> Fault {
+        match why {
+            ChatFault::UnknownAccount => Fault::unknown("account"),
+            ChatFault::NotMember => Fault::unknown("group"),
+            ChatFault::UnknownMessage => Fault::unknown("message"),
+            ChatFault::Invalid => Fault::bad("the chat service cannot make sense of it"),
+            ChatFault::TooLarge => Fault::too_large("it is larger than [chat] allows"),
+            ChatFault::Busy => Fault::busy(),
+            ChatFault::StoreFull | ChatFault::StoreFailed => Fault::store(),
+            why => Fault::new(StatusCode::CONFLICT, why.name(), why.meaning()),
+        }
+    }
+
+    /// The same of a message, with what its sender is told.
+    pub(crate) fn rejected(rejected: &SendRejected) -> Fault {
+        let SendRejected { why, reason, retry_after_ms, .. } = rejected;
+        let message = if reason.is_empty() { why.meaning() } else { reason };
+        let retry_after_s = Some(retry_after_ms.div_ceil(1_000)).filter(|seconds| *seconds > 0);
+        let status = match why {
+            ChatFault::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::CONFLICT,
+        };
+        Fault { retry_after_s, ..Fault::new(status, why.name(), message) }
+    }
+
+    pub(crate) fn mutes_full() -> Fault {
+        let message = "as many accounts are muted as may be ([chat] muted_accounts_max)";
+        Fault::new(StatusCode::CONFLICT, "mutes_full", message)
+    }
+
+    /// As many broadcasts go on as may.
+    pub(crate) fn broadcasts_full(most: usize) -> Fault {
+        let message = format!("{most} broadcasts go on already: wait for one, or cancel it");
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        Fault { retry_after_s: Some(1), ..fault }
+    }
+
     pub(crate) fn users_full() -> Fault {
         let message = "the book holds as many users as it may: remove one";
         Fault::new(StatusCode::CONFLICT, "users_full", message)
@@ -204,6 +250,11 @@ impl Fault {
     /// As one of many in an answer that is none itself.
     pub(crate) fn told(&self) -> ErrorWords {
         ErrorWords { code: self.code, message: self.message.clone() }
+    }
+
+    /// Whether a repetition is worth while.
+    pub(crate) fn comes_back(&self) -> bool {
+        self.retry_after_s.is_some() || self.status == StatusCode::GATEWAY_TIMEOUT
     }
 
     /// The word for programs.

@@ -5,6 +5,8 @@
 //! takes and answers its handler's types say ([`super::describe`]). Invariant: a route that wants
 //! no scope is open to everybody.
 
+mod chat;
+
 use crate::api::Shared;
 use crate::describe::{Described, Operation};
 use crate::fault::Refusal;
@@ -54,7 +56,8 @@ impl Rule {
     /// are messages, of which there may be many.
     pub(crate) fn kept(self) -> Option<bool> {
         let looks = |scope: &Scope| matches!(scope, Scope::Metrics | Scope::Read);
-        let is_message = |scope: &Scope| matches!(scope, Scope::Push | Scope::Publish);
+        let is_message =
+            |scope: &Scope| matches!(scope, Scope::Push | Scope::Publish | Scope::Chat);
         let changes =
             self.method != "get" && !self.scopes.is_empty() && !self.scopes.iter().any(looks);
         let is_gathered = || self.is_log_in || self.scopes.iter().any(is_message);
@@ -181,6 +184,8 @@ pub(crate) fn table() -> Vec<Route> {
         webhooks(),
         messages(),
         access(),
+        chat::accounts(),
+        chat::groups(),
     ];
     of_devices.into_iter().chain(of_topics).flatten().collect()
 }
@@ -237,8 +242,8 @@ fn general() -> Vec<Route> {
 fn sessions() -> Vec<Route> {
     use Of::Free;
     use Refusal::{Forbidden, TooManyLogins, Unauthorized};
-    use Scope::{Admin, Manage, Metrics, Publish, Push, Read, Users};
-    const ANY: &[Scope] = &[Metrics, Read, Push, Publish, Manage, Users, Admin];
+    use Scope::{Admin, Chat, Manage, Metrics, Publish, Push, Read, Users};
+    const ANY: &[Scope] = &[Metrics, Read, Push, Publish, Manage, Users, Chat, Admin];
     vec![
         post("/v1/session", session::begin).logs_in()
             .refuses(&[Unauthorized, Forbidden, TooManyLogins])

@@ -60,6 +60,20 @@ forms! {
         "maxLength": 256,
         "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
     }
+    /// Account or group of chat: a name, or a name with its domain.
+    AccountName {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 318,
+        "pattern": r"^[a-z0-9._+-]{1,64}(@[^A-Z@/\s]{1,253})?$",
+    }
+    /// Id that an application gives a message: a UUID, with or without hyphens.
+    MessageId16 {
+        "type": "string",
+        "pattern": "^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
+    }
+    /// Place in a list of contacts.
+    ContactsPlace { "type": "string", "pattern": "^[0-9]{1,20}-[0-9]{1,20}$" }
     /// Name of a token of the API.
     TokenName {
         "type": "string",
@@ -162,6 +176,13 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
             "Name of the user, percent-encoded; `*` holds the rules of everybody.",
             UserName::json_schema(generator),
         ),
+        "account" => {
+            ("Account of chat: its name, or its address.", AccountName::json_schema(generator))
+        }
+        "group" => {
+            ("Group of chat: its name, or its address.", AccountName::json_schema(generator))
+        }
+        "broadcast" => ("Number of the broadcast.", Decimal::json_schema(generator)),
         "token" => ("Name of a token.", TokenName::json_schema(generator)),
         "file" => ("Name of the file.", FileName::json_schema(generator)),
         "webhook" => ("The webhook's number.", Number::json_schema(generator)),

@@ -585,6 +585,11 @@ macro_rules! faults {
             pub const fn name(self) -> &'static str {
                 match self { $(ChatFault::$variant => $name,)+ }
             }
+
+            /// What it means, for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(ChatFault::$variant => $meaning,)+ }
+            }
         }
     };
 }

@@ -7,7 +7,9 @@
 //! mutes, limits.
 
 use crate::account::{AccountAddress, AccountId, Addressee};
-use crate::chat::{ChatDelivery, ContactsRange, GroupOrder, HistoryRange, MembersRange, NewMessage};
+use crate::chat::{
+    ChatDelivery, ContactsRange, GroupOrder, HistoryRange, MembersRange, NewMessage,
+};
 use crate::timeline::Seq;
 
 /// The name, in every domain, of the account in which the server itself speaks. Nobody logs in by

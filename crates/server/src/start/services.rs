@@ -61,6 +61,7 @@ pub(super) fn start_api(
         webhooks,
         backlog: Some(storage.backlog.clone()),
         console: config.api.console,
+        chat_domain: config.chat.domain.clone(),
         users: entrance.users(),
         presence: queries,
         dead_letters: Some(admin::DeadLetterSettings::in_folder(

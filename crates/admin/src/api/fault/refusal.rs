@@ -4,6 +4,7 @@
 use super::Fault;
 use crate::tokens::Wrong;
 use axum::http::StatusCode;
+use model::chat::{ChatFault, SendRejected};
 use model::ports::directory::DirectoryError;
 use std::path::Path;
 
@@ -18,6 +19,8 @@ pub(crate) enum Refusal {
     Conflict,
     FolderTaken,
     Refused,
+    ChatRefused,
+    TooFast,
     NoDirectory,
     NoDeadLetters,
     TooLarge,
@@ -29,7 +32,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Refusal; 16] = [
+    pub(crate) const ALL: [Refusal; 18] = [
         Refusal::Bad,
         Refusal::Unauthorized,
         Refusal::Forbidden,
@@ -38,6 +41,8 @@ impl Refusal {
         Refusal::Conflict,
         Refusal::FolderTaken,
         Refusal::Refused,
+        Refusal::ChatRefused,
+        Refusal::TooFast,
         Refusal::NoDirectory,
         Refusal::NoDeadLetters,
         Refusal::TooLarge,
@@ -63,7 +68,8 @@ impl Refusal {
             }
             Refusal::NotFound => {
                 "The product, device, push, client, subscription, retained message, user, \
-                 principal, record, webhook or token is not known."
+                 principal, record, webhook, token, account, group, message or broadcast is not \
+                 known."
             }
             Refusal::SlowBody => "The body did not come in time ([api] body_ms_max).",
             Refusal::Conflict => "The Idempotency-Key was used for another push; nothing was done.",
@@ -72,6 +78,12 @@ impl Refusal {
                 "Nothing was done. `refused`: the broker says no. `users_full`, `tokens_full`: \
                  there are as many as there may be. `token_exists`: one has this name."
             }
+            Refusal::ChatRefused => {
+                "Nothing was done, and the code says why, as the wire of IM does (IM 8.2): \
+                 `conflict`, `forbidden`, `muted`, `group_full`, `unchanged`, `too_late`, \
+                 `blocked`, `silenced`, `rejected`; or `mutes_full`."
+            }
+            Refusal::TooFast => "The account, or the group, says too much at once.",
             Refusal::NoDirectory => "No directory is configured.",
             Refusal::NoDeadLetters => "This server keeps no dead letters.",
             Refusal::TooLarge => "The body is too large.",
@@ -116,6 +128,14 @@ impl Refusal {
             }
             Refusal::Refused => {
                 vec![Fault::refused("the topic is not accepted"), Fault::users_full()]
+            }
+            Refusal::ChatRefused => {
+                vec![Fault::chat(ChatFault::Unchanged), Fault::chat(ChatFault::GroupFull)]
+            }
+            Refusal::TooFast => {
+                let (number, why, retry_after_ms) = (0, ChatFault::RateLimited, 1_500);
+                let reason = Box::default();
+                vec![Fault::rejected(&SendRejected { number, why, reason, retry_after_ms })]
             }
             Refusal::NoDirectory => vec![Fault::no_directory()],
             Refusal::NoDeadLetters => vec![Fault::no_dead_letters()],

@@ -18,19 +18,22 @@ pub(crate) enum Scope {
     Manage = 16,
     /// The book of users.
     Users = 32,
+    /// Chat: what people say, and to speak in the name of any account.
+    Chat = 128,
     /// Everything, also products with their secrets, backups, tokens and the log of calls.
     Admin = 64,
 }
 
 impl Scope {
     /// All, with their words.
-    pub(crate) const ALL: [(&str, Scope); 7] = [
+    pub(crate) const ALL: [(&str, Scope); 8] = [
         ("metrics", Scope::Metrics),
         ("read", Scope::Read),
         ("push", Scope::Push),
         ("publish", Scope::Publish),
         ("manage", Scope::Manage),
         ("users", Scope::Users),
+        ("chat", Scope::Chat),
         ("admin", Scope::Admin),
     ];
 
