@@ -10,8 +10,8 @@ use model::id::ProductKey;
 use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent};
 use serde_json::{Value, json};
 
-/// The words for types of events: of devices, then of clients, then of messages.
-pub const TYPES: [&str; 12] = [
+/// The words for types of events: of devices, then of clients, then of messages, then of chat.
+pub const TYPES: [&str; 17] = [
     "online",
     "offline",
     "report",
@@ -24,10 +24,23 @@ pub const TYPES: [&str; 12] = [
     "client_unsubscribed",
     MESSAGE,
     "messages_dropped",
+    "chat_message",
+    "chat_recalled",
+    "chat_group_changed",
+    "chat_account_made",
+    "chat_flagged",
 ];
 
 /// Those of [`TYPES`] that are about devices come first.
 const DEVICE_TYPES: usize = 4;
+
+/// Those about chat come last. They are only told to those who name them.
+const CHAT_TYPES: usize = 5;
+
+/// Whether a type is about chat.
+fn is_chat(name: &str) -> bool {
+    TYPES[TYPES.len() - CHAT_TYPES..].contains(&name)
+}
 
 /// The type of a published message. It is only told to those who name it.
 pub(crate) const MESSAGE: &str = "message_published";
@@ -37,7 +50,7 @@ pub(crate) const MESSAGE: &str = "message_published";
 pub(crate) struct Filter {
     /// Of devices of this product alone, and none of clients, which have no product.
     pub(crate) product: Option<ProductKey>,
-    /// All but [`MESSAGE`] when empty.
+    /// All but [`MESSAGE`] and those of chat when empty.
     types: Vec<&'static str>,
     /// Messages on topics that match one of these; all when empty.
     topics: Vec<String>,
@@ -58,7 +71,7 @@ impl Filter {
         let of_product = match (happening, &self.product) {
             (_, None) => true,
             (Happening::Device(event), Some(product)) => *product == event.product,
-            (Happening::Client(_), Some(_)) => false,
+            (Happening::Client(_) | Happening::Chat(_), Some(_)) => false,
         };
         of_product && self.wants_type(happening.name()) && self.wants_topic(happening)
     }
@@ -75,7 +88,8 @@ impl Filter {
     }
 
     pub(crate) fn wants_type(&self, name: &str) -> bool {
-        self.types.contains(&name) || self.types.is_empty() && name != MESSAGE
+        let is_usual = name != MESSAGE && !is_chat(name);
+        self.types.contains(&name) || self.types.is_empty() && is_usual
     }
 
     /// The same without one type; nothing if no other is left.
@@ -88,10 +102,23 @@ impl Filter {
     /// What has to be kept of events.
     pub(crate) fn wish(&self) -> Wish {
         let (of_devices, others) = TYPES.split_at(DEVICE_TYPES);
-        let of_clients = &others[..others.len() - 1];
+        let of_clients: Vec<&str> =
+            others.iter().filter(|name| **name != MESSAGE && !is_chat(name)).copied().collect();
         let any = |types: &[&str]| types.iter().any(|name| self.wants_type(name));
-        let clients = self.product.is_none() && any(of_clients);
+        let clients = self.product.is_none() && any(&of_clients);
         Wish { devices: any(of_devices), clients, ..Wish::default() }
+    }
+
+    /// Whether it wants events of chat, which have no product.
+    pub(crate) fn wants_chat(&self) -> bool {
+        self.product.is_none() && TYPES.iter().any(|name| is_chat(name) && self.wants_type(name))
+    }
+
+    /// The same without events of chat; nothing if no other type is left.
+    pub(crate) fn without_chat(&self) -> Option<Filter> {
+        let left = TYPES.into_iter().filter(|known| !is_chat(known) && self.wants_type(known));
+        let types: Vec<_> = left.collect();
+        (!types.is_empty()).then(|| Filter { types, ..self.clone() })
     }
 
     /// The messages it wants, if any.
@@ -107,6 +134,11 @@ pub(crate) fn id(boot: u64, place: u64) -> String {
     format!("{boot}-{place}")
 }
 
+/// The id of the event of chat at this place.
+pub(crate) fn chat_id(boot: u64, place: u64) -> String {
+    format!("{boot}-c{place}")
+}
+
 /// The id of the message at this place.
 pub(crate) fn message_id(boot: u64, place: u64) -> String {
     format!("{boot}-m{place}")
@@ -117,6 +149,11 @@ pub(crate) fn place_after(boot: u64, id: &str) -> Option<u64> {
     let (of, place) = id.split_once('-')?;
     let place: u64 = place.parse().ok()?;
     (of.parse() == Ok(boot)).then(|| place.saturating_add(1))
+}
+
+/// The same for one of chat.
+pub(crate) fn chat_place_after(boot: u64, id: &str) -> Option<u64> {
+    place_after(boot, &id.replacen("-c", "-", 1)).filter(|_| id.contains("-c"))
 }
 
 /// A happening as JSON, under this id.

@@ -1,10 +1,10 @@
 //! The feed: what happened, on its way from the shards to whoever listens.
 //!
-//! Two [lanes](lane): events of devices and clients, numbered together so that a stream can go on
-//! where it was; and published messages, of which only those are kept that some reader's filters
-//! match, so that a flood of them pushes no event out and costs nothing while nobody wants any.
-//! Shards publish and never wait. It knows no HTTP. Invariant: what one lane loses, the other
-//! does not notice.
+//! Three [lanes](lane): events of devices and clients, numbered together so that a stream can go on
+//! where it was; events of chat, likewise, which have messages in them and are bounded in bytes; and
+//! published messages, of which only those are kept that some reader's filters match, so that a
+//! flood of them pushes no event out and costs nothing while nobody wants any. Shards publish and
+//! never wait. It knows no HTTP. Invariant: what one lane loses, the others do not notice.
 
 pub(crate) mod lane;
 pub(crate) mod stream_courier;
@@ -14,12 +14,12 @@ pub(crate) use lane::{Paused, Reader, Taken};
 
 use lane::Lane;
 use model::limits::Limits;
-use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
+use model::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::service::{Event, ServiceKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of published messages that wait for readers. Beyond, the oldest are dropped, and the
+/// Bytes of published messages that wait for readers, and as many of events of chat. Beyond, the oldest are dropped, and the
 /// readers that have not taken them are told.
 pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -30,6 +30,8 @@ pub(crate) enum Happening {
     Device(DeviceEvent),
     /// To a client.
     Client(ClientEvent),
+    /// In chat.
+    Chat(ChatEvent),
 }
 
 impl Happening {
@@ -38,6 +40,7 @@ impl Happening {
         match event {
             Event::Push(event) => Some(Happening::Device(event)),
             Event::Topics(event) => Some(Happening::Client(event)),
+            Event::Chat(event) => Some(Happening::Chat(event)),
             Event::Echo(_) => None,
         }
     }
@@ -47,6 +50,7 @@ impl Happening {
         match self {
             Happening::Device(event) => event.what.name(),
             Happening::Client(event) => event.what.name(),
+            Happening::Chat(event) => event.what.name(),
         }
     }
 
@@ -55,6 +59,7 @@ impl Happening {
         match self {
             Happening::Device(event) => event.at_ms,
             Happening::Client(event) => event.at_ms,
+            Happening::Chat(event) => event.at_ms,
         }
     }
 
@@ -68,6 +73,7 @@ impl Happening {
                 let what = &event.what;
                 matches!(what, ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. })
             }
+            Happening::Chat(_) => false,
         }
     }
 
@@ -77,6 +83,7 @@ impl Happening {
             Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
                 message.weight()
             }
+            Happening::Chat(event) => event.weight(),
             _ => 0,
         }
     }
@@ -91,6 +98,8 @@ pub(crate) struct Wish {
     pub(crate) clients: bool,
     /// Of both, who came and who went.
     pub(crate) presence: bool,
+    /// Events of chat.
+    pub(crate) chat: bool,
     /// Messages whose topics match one of these filters.
     pub(crate) topics: Vec<String>,
 }
@@ -102,6 +111,7 @@ impl Wish {
             Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
                 self.topics.iter().any(|filter| topic::matches(filter, message.topic()))
             }
+            Happening::Chat(_) => self.chat,
             Happening::Client(_) => self.clients || self.presence && happening.is_presence(),
         }
     }
@@ -110,6 +120,7 @@ impl Wish {
 /// The way from the shards to streams and webhooks.
 pub struct Feed {
     events: Arc<Lane>,
+    chat: Arc<Lane>,
     messages: Arc<Lane>,
 }
 
@@ -118,9 +129,10 @@ impl Feed {
     pub fn new(limits: &Limits) -> Arc<Feed> {
         let count_max = (limits.events_waiting_max as usize).max(1);
         let events = Lane::new(count_max, usize::MAX, count_max);
+        let chat = Lane::new(count_max, MESSAGES_BYTES_MAX, count_max);
         // Nobody can come back to messages: those of the time between were not kept.
         let messages = Lane::new(count_max, MESSAGES_BYTES_MAX, 0);
-        Arc::new(Feed { events, messages })
+        Arc::new(Feed { events, chat, messages })
     }
 
     /// Puts events in, messages of clients among them. The answer is how many, old or new, some
@@ -128,8 +140,12 @@ impl Feed {
     pub fn publish<E: Into<Event>>(&self, events: Vec<E>) -> usize {
         let events = events.into_iter().map(Into::into);
         let (messages, events): (Vec<_>, Vec<_>) = events.partition(Event::is_message);
-        let happenings = |events: Vec<_>| events.into_iter().filter_map(Happening::of).collect();
-        self.events.publish(happenings(events)) + self.messages.publish(happenings(messages))
+        let (chat, events) = events.into_iter().partition(|event| matches!(event, Event::Chat(_)));
+        let happenings =
+            |events: Vec<Event>| events.into_iter().filter_map(Happening::of).collect();
+        self.events.publish(happenings(events))
+            + self.chat.publish(happenings(chat))
+            + self.messages.publish(happenings(messages))
     }
 
     /// Whether anybody listens to events of this service, messages apart, or may come back to where
@@ -138,7 +154,8 @@ impl Feed {
         match service {
             ServiceKind::Push => self.events.wanted().devices(),
             ServiceKind::Topics => self.events.wanted().clients(),
-            ServiceKind::Chat | ServiceKind::Echo => false,
+            ServiceKind::Chat => self.chat.wanted().chat(),
+            ServiceKind::Echo => false,
         }
     }
 
@@ -152,6 +169,11 @@ impl Feed {
         self.events.reader(Wish { topics: Vec::new(), ..wish }, from)
     }
 
+    /// A reader of events of chat from place `from` on; from now on when absent.
+    pub(crate) fn chat_reader(&self, from: Option<u64>) -> Reader {
+        self.chat.reader(Wish { chat: true, ..Wish::default() }, from)
+    }
+
     /// A reader of messages from now on.
     pub(crate) fn message_reader(&self, topics: Vec<String>) -> Reader {
         self.messages.reader(Wish { topics, ..Wish::default() }, None)
@@ -160,6 +182,7 @@ impl Feed {
     /// Ends the feed: readers take what is left, then their ends.
     pub fn close(&self) {
         self.events.close();
+        self.chat.close();
         self.messages.close();
     }
 

@@ -33,6 +33,7 @@ pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use redact::url as shown_url;
 pub use start_error::ApiStartError;
 pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
+pub use webhook::sign as signature;
 pub use webhook::{BATCH_EVENTS_MAX, WallClock, Webhook, WebhookRetry};
 
 use api::life::{self, Phase};
@@ -240,7 +241,13 @@ impl RunningApi {
             let courier = FeedCourier { address, filter, boot, id, spills: false };
             self.carry("holdline-words", courier, reader)?;
         }
-        let of_events = filter.without(MESSAGE);
+        if filter.wants_chat() {
+            let reader = self.feed.chat_reader(None);
+            let (address, filter, id) = (address(), filter.clone(), events::chat_id as _);
+            let courier = FeedCourier { address, filter, boot, id, spills: true };
+            self.carry("holdline-chatter", courier, reader)?;
+        }
+        let of_events = filter.without(MESSAGE).and_then(|filter| filter.without_chat());
         let of_feed = match backlog {
             Some(_) => of_events.and_then(|filter| filter.without("report")),
             None => of_events,

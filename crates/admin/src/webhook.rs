@@ -205,7 +205,7 @@ impl Backoff {
 }
 
 /// `t=<Unix seconds>,v1=<HMAC-SHA256 of "<t>.<body>" in hex>`.
-pub(crate) fn sign(secret: &[u8], unix_s: u64, body: &str) -> String {
+pub fn sign(secret: &[u8], unix_s: u64, body: &str) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     let mac = mac.chain_update(format!("{unix_s}.{body}")).finalize();
     format!("t={unix_s},v1={}", hex::encode(&mac.into_bytes()))

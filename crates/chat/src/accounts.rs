@@ -18,6 +18,7 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::ChatFault;
 use model::id::{MessageId, ShardId};
 use model::ports::access::NameOwner;
+use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, Read, RowHome, StoreError, Table, Write};
 use std::collections::{BTreeMap, HashMap};
 
@@ -286,6 +287,10 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
+        if let (Ok(_), Some(address)) = (&result, self.accounts.asked.at(number)) {
+            let what = ChatWhat::AccountMade { account: address.clone(), id: row.id };
+            fx.tell(ChatEvent { at_ms: now.wall_ms, what });
+        }
         self.end_finding(now, number, result.map(|_| row).map_err(fault_of), fx);
     }
 

@@ -46,18 +46,22 @@ mod login;
 mod mutes;
 mod outbox;
 mod people;
+mod rates;
 mod reads;
 mod recalls;
+mod reviews;
 mod send;
 mod service;
 mod sessions;
 mod waits;
 mod word;
+pub mod words;
 
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
 pub use recalls::RecallOrder;
+pub use reviews::ReviewSettings;
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;
@@ -72,12 +76,15 @@ use crate::login::Logins;
 use crate::mutes::Mutes;
 use crate::outbox::Outbox;
 use crate::people::People;
+use crate::rates::Buckets;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
 use crate::recalls::Recalls;
+use crate::reviews::Reviews;
 use crate::send::StoreWait;
 use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
+use crate::words::WordShelf;
 use base::hash::{HashKey, home};
 use model::account::AccountAddress;
 use model::id::{NodeId, ShardId};
@@ -104,6 +111,10 @@ pub struct Settings {
     pub access: Arc<dyn Access>,
     /// The domain whose accounts are users by their bare names; those of others bring theirs.
     pub domain: Arc<str>,
+    /// How messages are reviewed before they are stored; absent: none is.
+    pub reviews: Option<ReviewSettings>,
+    /// Words that may not be said.
+    pub words: Arc<WordShelf>,
 }
 
 impl Settings {
@@ -149,6 +160,9 @@ pub struct Chat {
     commands: Commands,
     errands: Errands,
     mutes: Mutes,
+    reviews: Reviews,
+    account_rates: Buckets,
+    group_rates: Buckets,
     sessions: Sessions,
     sends: Waits<StoreWait>,
     readings: Waits<Reading>,
@@ -172,12 +186,18 @@ impl Chat {
         let shards = u32::from(settings.shards.max(1));
         let (limits, chat) = (&settings.limits, &settings.limits.chat);
         let sessions_max = (chat.sessions_max / shards).max(1) as usize;
+        let of_account = (chat.sends_an_account_per_s, chat.sends_an_account_burst);
+        let of_group = (chat.sends_a_group_per_s, chat.sends_a_group_burst);
+        let rates_max = chat.rates_known_max as usize;
         Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
             accounts: Accounts::new(chat.accounts_known_max),
             commands: Commands::default(),
             errands: Waits::default(),
             mutes: Mutes::default(),
+            reviews: Reviews::default(),
+            account_rates: Buckets::new(of_account, rates_max),
+            group_rates: Buckets::new(of_group, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),
             sends: Waits::default(),
             readings: Waits::default(),

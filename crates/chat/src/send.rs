@@ -14,15 +14,17 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::Storing;
 use crate::people::Task;
+use crate::reviews::Held;
 use crate::sessions::{Asker, Requester};
 use crate::word::{Cargo, ChatWord, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, GroupChange, NewMessage, SendRejected};
+use model::chat::{ChatDelivery, ChatFault, Content, GroupChange, NewMessage, SendRejected};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
+use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Append, Call, Done, OnceKey, Write};
 use model::pressure::Pressure;
 use model::timeline::{Message, Space, TimelineId};
@@ -50,6 +52,19 @@ pub(crate) struct Rejected {
     pub(crate) why: ChatFault,
     pub(crate) reason: Box<str>,
     pub(crate) retry_after_ms: u32,
+}
+
+impl Rejected {
+    /// It may not be said.
+    pub(crate) fn because(reason: &str) -> Rejected {
+        Rejected { why: ChatFault::Rejected, reason: reason.into(), retry_after_ms: 0 }
+    }
+}
+
+/// What an account is told that says too much at once.
+fn too_fast(retry_after_ms: u32) -> Rejected {
+    let reason = "too many messages at once".into();
+    Rejected { why: ChatFault::RateLimited, reason, retry_after_ms }
 }
 
 /// What a muted account is told.
@@ -85,12 +100,60 @@ impl Chat {
         if let Some(fault) = self.may_not_send(&message) {
             return self.answer_send(wait, Err(fault), fx);
         }
-        let until_s = self.mutes.until(now, &asker.address);
-        if until_s > 0 && !asker.is_operator {
-            return self.reject_send(wait, silenced(now, until_s), fx);
-        }
         let to = message.to.within(asker.address.domain());
-        self.sessions.says((from, session), message.client_id, to.is_group());
+        let held = Held { wait, asker, to, message, is_changed: false };
+        if held.asker.is_operator {
+            return self.send_on(now, held, fx);
+        }
+        match self.moderate(now, held, fx) {
+            Ok(held) => self.review(now, held, fx),
+            Err((wait, rejected)) => self.reject_send(wait, rejected, fx),
+        }
+    }
+
+    /// What an account says is held against mutes, rates and words.
+    fn moderate(
+        &mut self,
+        now: Now,
+        mut held: Held,
+        fx: &mut Effects,
+    ) -> Result<Held, (Requester, Rejected)> {
+        let until_s = self.mutes.until(now, &held.asker.address);
+        if until_s > 0 {
+            fx.counters.count(ChatCounter::Silenced);
+            return Err((held.wait, silenced(now, until_s)));
+        }
+        if let Err(retry_after_ms) = self.account_rates.take(now, held.asker.inbox) {
+            fx.counters.count(ChatCounter::RateLimited);
+            return Err((held.wait, too_fast(retry_after_ms)));
+        }
+        let found = self.settings.words.list().look(&held.message.content.text);
+        if found.refused {
+            fx.counters.count(ChatCounter::WordsRefused);
+            let reason = "it has a word that may not be said here";
+            return Err((held.wait, Rejected::because(reason)));
+        }
+        if let Some(text) = found.replaced {
+            fx.counters.count(ChatCounter::WordsReplaced);
+            held.message.content.text = text.into();
+            held.is_changed = true;
+        }
+        if found.flagged {
+            fx.counters.count(ChatCounter::WordsFlagged);
+            let (from, to) = (held.asker.address.clone(), held.to.clone());
+            let what = ChatWhat::Flagged { from, to, client_id: held.message.client_id };
+            fx.tell(ChatEvent { at_ms: now.wall_ms, what });
+        }
+        Ok(held)
+    }
+
+    /// Nothing stands in the way of a message any more, as far as its sender is concerned.
+    pub(crate) fn send_on(&mut self, now: Now, held: Held, fx: &mut Effects) {
+        let Held { wait, asker, to, message, is_changed } = held;
+        if !is_changed {
+            // Who has said something else than what stands there is sent that.
+            self.sessions.says((wait.conn, wait.session), message.client_id, to.is_group());
+        }
         if to.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &to);
             let route = Route { from: asker.inbox, to: None, conversation, read: None };
@@ -101,7 +164,13 @@ impl Chat {
     }
 
     fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {
-        let (content, limits) = (&message.content, &self.settings.limits.chat);
+        let is_busy = self.sends.len() >= SENDS_MAX || self.pressure >= Pressure::Stores;
+        self.may_not_say(&message.content).or(is_busy.then_some(ChatFault::Busy))
+    }
+
+    /// Why nobody may say this.
+    pub(crate) fn may_not_say(&self, content: &Content) -> Option<ChatFault> {
+        let limits = &self.settings.limits.chat;
         let is_empty = content.text.is_empty() && content.extra.is_empty();
         if is_empty || content.is_reserved() {
             Some(ChatFault::Invalid)
@@ -109,8 +178,6 @@ impl Chat {
             || content.extra.len() > limits.extra_bytes_max as usize
         {
             Some(ChatFault::TooLarge)
-        } else if self.sends.len() >= SENDS_MAX || self.pressure >= Pressure::Stores {
-            Some(ChatFault::Busy)
         } else {
             None
         }
@@ -192,6 +259,10 @@ impl Chat {
         }
         if order.route.is_to_group() {
             let conversation = order.route.conversation;
+            let is_said = order.change.is_none() && !order.is_operator;
+            if is_said && self.group_rates.take(now, conversation).is_err() {
+                return self.tell_stored(from, number, Err(ChatFault::RateLimited), fx);
+            }
             return self.for_group(now, conversation, GroupTask::Store(from, order), fx);
         }
         let receivers = order.route.inboxes();
@@ -243,8 +314,11 @@ impl Chat {
                 if done.new
                     && let Some(message) = envelope::decode(message.id, seq, &message.body)
                 {
-                    let place = (self.outbox.timeline(), place);
-                    let cargo = Cargo::Message(Arc::new(message));
+                    let (place, message) = ((self.outbox.timeline(), place), Arc::new(message));
+                    if fx.events_wanted {
+                        fx.tell(ChatEvent::of_message(&message));
+                    }
+                    let cargo = Cargo::Message(message);
                     self.distribute(now, place, (route, &receivers), &cargo, fx);
                 }
                 Ok(StoredMessage { id: done.id, seq, again: !done.new })
@@ -281,6 +355,11 @@ impl Chat {
         match self.sends.take(number) {
             Some(StoreWait { wait, group: Some(group) }) => {
                 self.answer_change(wait, *group, result, fx);
+            }
+            Some(StoreWait { wait, group: None }) if result == Err(ChatFault::RateLimited) => {
+                // The group's own bucket is at its home: in a second some of it is back.
+                fx.counters.count(ChatCounter::RateLimited);
+                self.reject_send(wait, too_fast(1_000), fx);
             }
             Some(StoreWait { wait, group: None }) => self.answer_send(wait, result, fx),
             None => {}

@@ -8,21 +8,22 @@ use model::id::{ConnRef, ShardId};
 use model::ports::access::Admission;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
+use model::ports::events::ChatEvent;
 use model::ports::log::{Completion, Restored, Table};
 use model::ports::presence_queries::PresenceStatus;
+use model::ports::reviews::ReviewVerdict;
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind};
 use model::timeline::Space;
-use std::convert::Infallible;
 
 impl Service for Chat {
     const KIND: ServiceKind = ServiceKind::Chat;
 
     type Request = ChatRequest;
     type Delivery = ChatDelivery;
-    type Event = Infallible;
+    type Event = ChatEvent;
     type Command = ChatCommand;
     type Answer = ChatAnswer;
     type PeerMessage = ChatWord;
@@ -154,12 +155,17 @@ impl Service for Chat {
         self.admitted(now, number, answer, fx);
     }
 
+    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict, fx: &mut Effects) {
+        self.reviewed(now, number, verdict, fx);
+    }
+
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
         let parts = [
             self.turn_accounts(now, fx),
             self.turn_sends(now, fx),
             self.turn_errands(now, fx),
+            self.turn_reviews(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_reads(now, fx),
@@ -220,6 +226,7 @@ impl Service for Chat {
         self.sessions.audit();
         self.outbox.audit();
         self.conversations.audit();
+        self.reviews.audit();
         self.audit_people();
     }
 }

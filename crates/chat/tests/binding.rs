@@ -40,6 +40,8 @@ impl House {
             home: HashKey::new(11, 12),
             access: Arc::new(AllowAll),
             domain: "a.example".into(),
+            reviews: None,
+            words: Arc::default(),
         });
         let log = MemoryLog::new(LogOptions::default());
         let now = Now::new(Instant::default(), 1_700_000_000_000);

@@ -181,6 +181,16 @@ counters! {
         Sent "chat_sent_total" "Messages stored.";
         SentAgain "chat_sent_again_total" "Messages that were sent once more, and are there once.";
         SendsFailed "chat_sends_failed_total" "Sends, group changes, recalls refused.";
+        Silenced "chat_silenced_total" "Messages of muted accounts, which were refused.";
+        RateLimited "chat_rate_limited_total" "Messages that came too fast, and were refused.";
+        WordsRefused "chat_words_refused_total" "Messages refused for a word of the file.";
+        WordsReplaced "chat_words_replaced_total" "Messages in which words became stars.";
+        WordsFlagged "chat_words_flagged_total" "Messages that were told for a word.";
+        Reviewed "chat_reviewed_total" "Messages that a hook was asked about.";
+        ReviewsChanged "chat_reviews_changed_total" "Messages that a hook changed.";
+        ReviewsRefused "chat_reviews_refused_total" "Messages that a hook refused.";
+        ReviewsMissed "chat_reviews_missed_total"
+            "Messages of which a hook said nothing that makes sense, in time or at all.";
         Distributed "chat_distributed_total" "Places that messages took in inboxes.";
         Redistributed "chat_redistributed_total" "Inboxes asked once more to take a message.";
         Delivered "chat_delivered_total" "Messages handed to connections.";

@@ -8,6 +8,7 @@
 //! [`directory`] is a copy of presence outside, [`presence_queries`] what is asked about it.
 //! [`names`] is who looks up where a host or a service is.
 //! [`trace`] is what operators see of connections.
+//! [`reviews`] is who is asked about a message before it is stored.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API.
 
 pub mod access;
@@ -22,6 +23,7 @@ pub mod log;
 pub mod names;
 pub mod presence_queries;
 pub mod pushes;
+pub mod reviews;
 pub mod tokens;
 pub mod topics;
 pub mod trace;

@@ -16,10 +16,11 @@ use crate::id::{ConnRef, ShardId};
 use crate::ports::access::{Admission, Question};
 use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::{Answer, Command, Status};
-use crate::ports::events::{ClientEvent, ClientWhat, DeviceEvent};
+use crate::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
 use crate::ports::presence_queries::PresenceStatus;
 use crate::ports::pushes::{PushAnswer, PushCommand};
+use crate::ports::reviews::{Review, ReviewVerdict};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::ports::trace::{TraceIdentity, TraceSubject};
 use crate::presence::{PresenceVersion, Principal, Transition};
@@ -31,7 +32,6 @@ use crate::timeline::TimelineId;
 use crate::topic::Publication;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The services there are. Each has tickets of its own at its shard's log.
@@ -80,6 +80,8 @@ pub enum Event {
     Push(DeviceEvent),
     /// It happened to a client of a publish-and-subscribe protocol.
     Topics(ClientEvent),
+    /// It happened in chat.
+    Chat(ChatEvent),
     /// It was said again.
     Echo(Echo),
 }
@@ -121,6 +123,7 @@ variants! {
     Delivery::Echo(Echo);
     Event::Push(DeviceEvent);
     Event::Topics(ClientEvent);
+    Event::Chat(ChatEvent);
     Event::Echo(Echo);
     Command::Push(PushCommand);
     Command::Topics(TopicCommand);
@@ -128,13 +131,6 @@ variants! {
     Command::Echo(Echo);
     Answer::Topics(TopicAnswer);
     Answer::Echo(Echo);
-}
-
-impl From<Infallible> for Event {
-    /// A service that has nothing to tell.
-    fn from(nothing: Infallible) -> Event {
-        match nothing {}
-    }
 }
 
 impl From<ChatAnswer> for Answer {
@@ -297,6 +293,9 @@ pub trait Service: Send + 'static {
     /// The answer to a question about access.
     fn admitted(&mut self, _now: Now, _number: u64, _answer: Admission, _fx: &mut Effects<Self>) {}
 
+    /// The verdict of a review.
+    fn reviewed(&mut self, _: Now, _number: u64, _: ReviewVerdict, _fx: &mut Effects<Self>) {}
+
     /// A message of the server's own is published; for whoever has topics.
     fn publish(&mut self, _now: Now, _message: &Publication, _fx: &mut Effects<Self>) {}
 
@@ -359,6 +358,8 @@ pub struct Effects<S: Service + ?Sized> {
     pub peer_messages: Vec<(ShardId, S::PeerMessage)>,
     /// For whoever can find out; the answer comes by [`Service::admitted`].
     pub questions: Vec<(u64, Box<Question>)>,
+    /// For whoever is asked about messages; the verdict comes by [`Service::reviewed`], or never.
+    pub reviews: Vec<(u64, Box<Review>)>,
     /// For whoever listens.
     pub events: Vec<S::Event>,
     /// Who came and went, whether or not anybody listens: for whoever keeps presence.
@@ -382,6 +383,7 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             calls: Vec::new(),
             peer_messages: Vec::new(),
             questions: Vec::new(),
+            reviews: Vec::new(),
             events: Vec::new(),
             transitions: Vec::new(),
             publications: Vec::new(),
@@ -401,6 +403,7 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.calls.is_empty()
             && self.peer_messages.is_empty()
             && self.questions.is_empty()
+            && self.reviews.is_empty()
             && self.events.is_empty()
             && self.transitions.is_empty()
             && self.publications.is_empty()

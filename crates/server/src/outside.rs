@@ -4,6 +4,7 @@
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
+use model::ports::reviews::{Review, ReviewVerdict};
 use model::pressure::Pressure;
 use model::service::{Event, ServiceKind};
 
@@ -44,6 +45,17 @@ pub trait Outside {
         number: u64,
         question: Box<Question>,
     ) -> Result<(), Admission>;
+
+    /// Hands over a message that is to be reviewed, by whoever there is; or says at once that there
+    /// is no verdict.
+    fn review(
+        &mut self,
+        _service: ServiceKind,
+        _number: u64,
+        _review: Box<Review>,
+    ) -> Result<(), ReviewVerdict> {
+        Err(ReviewVerdict::None)
+    }
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an
     /// error: it was not taken.

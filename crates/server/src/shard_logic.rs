@@ -28,6 +28,7 @@ use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
 use model::ports::log::{Call, Completion, Ticket};
+use model::ports::reviews::{Review, ReviewVerdict};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
@@ -52,6 +53,8 @@ pub enum Mail {
     Peer(PeerBag),
     /// The answer to a service's question about access.
     Admitted(ServiceKind, u64, Admission),
+    /// The verdict of a service's message.
+    Reviewed(ServiceKind, u64, ReviewVerdict),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
     /// What became of the batches that this shard's tracker handed out.
@@ -371,6 +374,15 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         self.around.outside.resolve(service, number, question)
     }
 
+    fn review(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        review: Box<Review>,
+    ) -> Result<(), ReviewVerdict> {
+        self.around.outside.review(service, number, review)
+    }
+
     fn tell(&mut self, events: Vec<Event>) -> usize {
         self.around.outside.publish(events)
     }
@@ -427,6 +439,11 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Admitted(service, number, answer) => {
                 if let Some(service) = self.of(service) {
                     service.admitted(now, number, answer);
+                }
+            }
+            Mail::Reviewed(service, number, verdict) => {
+                if let Some(service) = self.of(service) {
+                    service.reviewed(now, number, verdict);
                 }
             }
             Mail::Install(products) => {

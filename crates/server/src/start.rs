@@ -10,6 +10,7 @@ mod doors;
 mod folder;
 mod listeners;
 mod memory;
+mod moderation;
 mod periodic;
 mod presence_setup;
 mod server_outside;
@@ -35,6 +36,7 @@ use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::machines::DoorProfile;
+use crate::reviews::ReviewDesk;
 use crate::shard_logic::{AnyService, LogicParts, Mail, PeerBacklog, RunningService, ServerLogic};
 use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
 use admin::Feed;
@@ -48,6 +50,7 @@ use model::ports::control::Control;
 use model::ports::presence_queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
+use moderation::Moderation;
 use net::executor::exchange::AwakeThreads;
 use net::layer::ListenEndpoint;
 use net::layer::tls::TlsServer;
@@ -96,6 +99,7 @@ pub struct RunningServer {
     /// Socket files; removed when this ends.
     _files: listen::SocketFiles,
     entrance: Arc<Entrance>,
+    moderation: Arc<Moderation>,
     periodic: Periodic,
     bridges: Mutex<Bridges>,
     presence: presence_setup::Running,
@@ -117,6 +121,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
     };
     let mut wrong: Vec<String> = config.listen.iter().filter_map(alone).collect();
     wrong.extend(crate::access::unusable(&topics::access_settings(config)));
+    wrong.extend(moderation::unusable(config));
     wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
     wrong.dedup();
     wrong
@@ -179,7 +184,7 @@ pub fn start_with(
     topics.begin(&seeds, &storage, &boxes)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
-    let shared = SharedParts::new((&storage, &feed), &topics.entrance, &presence);
+    let shared = SharedParts::new((&storage, &feed), &topics, &presence);
     let logics = logics(&seeds, (services, Joined::new(&config, count)), &shared, &boxes);
     let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
     let (gauge, census) = (shared.gauge, shared.census);
@@ -217,6 +222,7 @@ pub fn start_with(
         supervisor,
         census,
         entrance: topics.entrance,
+        moderation: topics.moderation,
         token_file,
         shown,
         config: asked,
@@ -339,9 +345,14 @@ impl RunningServer {
             Ok(()) => tracing::info!("users and rules were read again"),
             Err(error) => tracing::error!(error, "the old users and rules stay in use"),
         }
+        match self.moderation.reload(&new.chat) {
+            Ok(words) => tracing::info!(words, "words that may not be said were read again"),
+            Err(error) => tracing::error!(error, "the old words stay in use"),
+        }
         crate::log::change(&new.server.log);
         self.config.products = new.products;
         self.config.access = new.access;
+        self.config.chat.words_file = new.chat.words_file;
         self.config.server.log = new.server.log;
         self.shown.set(self.config.clone());
     }
@@ -357,6 +368,7 @@ impl RunningServer {
         self.storage.let_couriers_go();
         self.presence.stop();
         self.entrance.close();
+        self.moderation.close();
         if let Some(api) = self.api.take() {
             api.stop();
         }
@@ -488,17 +500,19 @@ struct SharedParts<'a> {
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,
     entrance: &'a Arc<Entrance>,
+    reviews: Option<Arc<ReviewDesk>>,
     presence: &'a PresenceSetup,
 }
 
 impl<'a> SharedParts<'a> {
     fn new(
         (storage, feed): (&'a Arc<Storage>, &'a Arc<Feed>),
-        entrance: &'a Arc<Entrance>,
+        topics: &'a Topics,
         presence: &'a PresenceSetup,
     ) -> SharedParts<'a> {
         let (gauge, awake, census) = Default::default();
-        SharedParts { gauge, awake, census, storage, feed, entrance, presence }
+        let (entrance, reviews) = (&topics.entrance, topics.moderation.desk.clone());
+        SharedParts { gauge, awake, census, storage, feed, entrance, reviews, presence }
     }
 }
 
@@ -605,6 +619,8 @@ fn chat_settings(
         home: seeds.home,
         access: topics.entrance.access(),
         domain: config.chat.domain.as_str().into(),
+        reviews: topics.moderation.settings(&config.chat),
+        words: topics.moderation.words.clone(),
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Invariant: the `type` of an event is the name that the model has for it.
 
+use super::chat;
 use super::messages::Message;
 use super::pushes;
 use crate::feed::Happening;
 use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, RejectionWord, Version};
+use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::ports::events::{self, ClientWhat, DeviceWhat};
+use model::chat::{GroupChange, Recall};
+use model::ports::events::{self, ChatWhat, ClientWhat, DeviceWhat};
 use model::presence::PresenceVersion;
 use model::session::{Denial, Drop};
 use schemars::JsonSchema;
@@ -21,6 +24,7 @@ use serde::Serialize;
 pub(crate) enum AnyEvent {
     Device(DeviceEvent),
     Client(ClientEvent),
+    Chat(ChatEvent),
 }
 
 impl AnyEvent {
@@ -29,6 +33,7 @@ impl AnyEvent {
         match happening {
             Happening::Device(event) => AnyEvent::Device(DeviceEvent::new(id, event)),
             Happening::Client(event) => AnyEvent::Client(ClientEvent::new(id, event)),
+            Happening::Chat(event) => AnyEvent::Chat(ChatEvent::new(id, event)),
         }
     }
 }
@@ -282,6 +287,99 @@ impl ClientEvent {
             ClientWhat::Dropped { why, count } => {
                 ClientEvent::MessagesDropped { of, reason: why.name(), count: *count }
             }
+        }
+    }
+}
+
+/// What every event of chat says.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OfChat {
+    /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event for
+    /// good, so that a repetition can be dropped.
+    id: String,
+    /// Unix millisecond.
+    at_ms: u64,
+}
+
+/// An event of chat.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ChatEvent {
+    /// A message is stored.
+    ChatMessage {
+        #[serde(flatten)]
+        of: OfChat,
+        message: chat::Message,
+    },
+    /// A message is stored that calls another one back: that is gone.
+    ChatRecalled {
+        #[serde(flatten)]
+        of: OfChat,
+        message: chat::Message,
+        /// The place of the one that was called back.
+        seq: Option<u64>,
+    },
+    /// A message is stored that tells of a change of its group.
+    ChatGroupChanged {
+        #[serde(flatten)]
+        of: OfChat,
+        message: chat::Message,
+        /// What was done.
+        verb: Option<&'static str>,
+        /// To whom.
+        members: Vec<String>,
+    },
+    /// An account was made.
+    ChatAccountMade {
+        #[serde(flatten)]
+        of: OfChat,
+        /// Its address.
+        account: String,
+        /// Its number.
+        #[schemars(with = "Decimal")]
+        number: String,
+    },
+    /// Somebody says something with a word that is to be told; it may be refused yet.
+    ChatFlagged {
+        #[serde(flatten)]
+        of: OfChat,
+        /// Who says it.
+        from: String,
+        /// To whom.
+        to: String,
+        /// The sender's id for it, 32 hexadecimal digits.
+        client_id: String,
+    },
+}
+
+impl ChatEvent {
+    fn new(id: &str, event: &events::ChatEvent) -> ChatEvent {
+        let of = OfChat { id: id.into(), at_ms: event.at_ms };
+        match &event.what {
+            ChatWhat::Stored(message) => {
+                ChatEvent::ChatMessage { of, message: (&**message).into() }
+            }
+            ChatWhat::Recalled(message) => {
+                let seq = Recall::of(&message.content).map(|recall| recall.seq);
+                ChatEvent::ChatRecalled { of, message: (&**message).into(), seq }
+            }
+            ChatWhat::GroupChanged(message) => {
+                let change = GroupChange::of(&message.content);
+                let verb = change.as_ref().map(|change| change.verb.word());
+                let members = change.map(|change| change.members).unwrap_or_default();
+                let members = members.iter().map(|it| it.address.to_string()).collect();
+                ChatEvent::ChatGroupChanged { of, message: (&**message).into(), verb, members }
+            }
+            ChatWhat::AccountMade { account, id } => {
+                let (account, number) = (account.to_string(), id.0.to_string());
+                ChatEvent::ChatAccountMade { of, account, number }
+            }
+            ChatWhat::Flagged { from, to, client_id } => ChatEvent::ChatFlagged {
+                of,
+                from: from.to_string(),
+                to: to.to_string(),
+                client_id: hex::encode(&client_id.0),
+            },
         }
     }
 }

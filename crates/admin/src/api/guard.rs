@@ -13,6 +13,7 @@ use crate::fault::{Code, Fault};
 use crate::listener::ApiSlot;
 use crate::sessions::{Session, origin};
 use crate::table::{About, Of, Rule};
+use crate::tokens::scope::Scope;
 use crate::tokens::{Token, Wrong};
 use axum::body::Body;
 use axum::extract::connect_info::ConnectInfo;
@@ -50,6 +51,14 @@ impl Caller {
         match self.0.is_for(product) {
             true => Ok(()),
             false => Err(Fault::product_forbidden(&self.0)),
+        }
+    }
+
+    /// It may do what wants one of these scopes.
+    pub(crate) fn is_good_for(&self, wanted: &[Scope]) -> Result<(), Fault> {
+        match self.0.scopes.allow(wanted) {
+            true => Ok(()),
+            false => Err(Fault::scope_missing(&self.0, wanted)),
         }
     }
 

@@ -32,7 +32,8 @@ impl Sorts {
     const MESSAGES: u8 = 4;
     /// Of devices and clients, some.
     const PRESENCE: u8 = 8;
-    const COUNT: usize = 4;
+    const CHAT: u8 = 16;
+    const COUNT: usize = 5;
 
     fn of(wish: &Wish) -> u8 {
         let sorts = [
@@ -40,6 +41,7 @@ impl Sorts {
             (wish.clients, Sorts::CLIENTS),
             (!wish.topics.is_empty(), Sorts::MESSAGES),
             (wish.presence, Sorts::PRESENCE),
+            (wish.chat, Sorts::CHAT),
         ];
         sorts.into_iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, sort)| all | sort)
     }
@@ -50,6 +52,10 @@ impl Sorts {
 
     pub(crate) fn clients(self) -> bool {
         self.0 & (Sorts::CLIENTS | Sorts::PRESENCE) != 0
+    }
+
+    pub(crate) fn chat(self) -> bool {
+        self.0 & Sorts::CHAT != 0
     }
 
     pub(crate) fn messages(self) -> bool {

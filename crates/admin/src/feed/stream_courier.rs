@@ -194,6 +194,7 @@ impl StreamCourier {
         match happening {
             Happening::Device(event) => self.device(event),
             Happening::Client(event) => self.client(event),
+            Happening::Chat(_) => None,
         }
     }
 

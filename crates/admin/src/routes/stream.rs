@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::feed::{Reader, Taken};
 use crate::guard::Caller;
 use crate::orders::{self, EventsQuery, messages};
+use crate::tokens::scope::Scope;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -48,19 +49,31 @@ pub(crate) async fn events(
     if of_messages.is_some() && filter.without(MESSAGE).is_some() {
         return Err(Fault::bad(format!("`type` has `{MESSAGE}` alone or not at all")));
     }
+    let of_chat = filter.wants_chat();
+    if of_chat && (of_messages.is_some() || filter.without_chat().is_some()) {
+        return Err(Fault::bad("`type` has types of chat alone or not at all"));
+    }
+    if of_chat {
+        caller.is_good_for(&[Scope::Chat])?;
+    }
     if has_topic && of_messages.is_none() {
         return Err(Fault::bad(format!("`topic` goes with `type={MESSAGE}` only")));
     }
     let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = header.or(query.last_event_id.as_deref());
-    let from = last.map(|id| events::place_after(api.boot, id));
+    let place_after = if of_chat { events::chat_place_after } else { events::place_after };
+    let from = last.map(|id| place_after(api.boot, id));
     // An id of another process: nobody knows how much was missed; what this one has is all sent.
     let foreign = (from == Some(None)).then(|| gap(None));
     // Nor is it known of messages: those of the time between were not kept.
     let foreign = foreign.or_else(|| (from.is_some() && of_messages.is_some()).then(|| gap(None)));
     let (reader, id): (_, fn(u64, u64) -> String) = match of_messages {
         Some(topics) => (api.feed.message_reader(topics), events::message_id),
+        None if of_chat => {
+            let from = from.map(|place| place.unwrap_or(1));
+            (api.feed.chat_reader(from), events::chat_id)
+        }
         None => {
             let from = from.map(|place| place.unwrap_or(1));
             (api.feed.reader(filter.wish(), from), events::id)

@@ -88,6 +88,23 @@ section! {
         /// What the API does in the names of accounts and is not answered, a shard. One more is
         /// answered as busy.
         errands_max: u32 = 1_024, whole(1..=1 << 20, "errands");
+        /// Messages that one account may send in a second, over all its devices. Beyond, after
+        /// those that it has saved up, they are refused (rate_limited). 0: as many as it likes.
+        sends_an_account_per_s: u32 = 1_000, whole(0..=1_000_000, "messages a second");
+        /// Messages that an account may have saved up.
+        sends_an_account_burst: u32 = 10_000, whole(1..=10_000_000, "messages");
+        /// Messages that may be said in one group, or room, in a second, whoever says them. Beyond,
+        /// likewise. 0: as many as its members like.
+        sends_a_group_per_s: u32 = 1_000, whole(0..=1_000_000, "messages a second");
+        /// Messages that a group may have saved up.
+        sends_a_group_burst: u32 = 10_000, whole(1..=10_000_000, "messages");
+        /// Accounts, and as many groups, whose rates are remembered, a shard. With more who are
+        /// not at rest all begin anew.
+        rates_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
+        /// Messages that may wait for a hook's verdict, a shard. One more is answered as busy.
+        reviewed_messages_max: u32 = 4_096, whole(1..=1 << 20, "messages");
+        /// Their bytes. Beyond, likewise.
+        reviewed_bytes_max: u64 = 16 * 1024 * 1024, whole(1 << 18..=1 << 40, "bytes");
         /// Rooms that one session of XMPP may be in. One more is not entered (policy-violation).
         rooms_a_session_max: u16 = 64, whole(1..=65_535, "rooms");
         /// Bytes of a stanza of XMPP. A longer one ends its stream (policy-violation).

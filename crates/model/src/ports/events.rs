@@ -1,7 +1,9 @@
-//! Events for applications: what happened to devices and to clients.
+//! Events for applications: what happened to devices, to clients and in chat.
 //!
 //! They are made only while somebody listens.
 
+use crate::account::{AccountAddress, AccountId};
+use crate::chat::{ChatMessage, ClientMessageId, Content};
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey};
 use crate::presence::PresenceVersion;
@@ -148,6 +150,81 @@ impl ClientWhat {
             ClientWhat::Unsubscribed { .. } => "client_unsubscribed",
             ClientWhat::Published(_) => "message_published",
             ClientWhat::Dropped { .. } => "messages_dropped",
+        }
+    }
+}
+
+/// Something that happened in chat.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatEvent {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    /// What happened.
+    pub what: ChatWhat,
+}
+
+/// Kind of an event of chat.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChatWhat {
+    /// A message is stored.
+    Stored(Arc<ChatMessage>),
+    /// The same, and it calls another one back.
+    Recalled(Arc<ChatMessage>),
+    /// The same, and it tells of a change of its group.
+    GroupChanged(Arc<ChatMessage>),
+    /// An account was made, or made anew under its name.
+    AccountMade {
+        /// Its address.
+        account: AccountAddress,
+        /// Its number.
+        id: AccountId,
+    },
+    /// Somebody says something with a word that is to be told. It may be refused yet.
+    Flagged {
+        /// Who says it.
+        from: AccountAddress,
+        /// To whom.
+        to: AccountAddress,
+        /// The sender's id for it.
+        client_id: ClientMessageId,
+    },
+}
+
+impl ChatEvent {
+    /// That a message is stored, by what it says.
+    pub fn of_message(message: &Arc<ChatMessage>) -> ChatEvent {
+        let what = match message.content.kind {
+            Content::RECALL => ChatWhat::Recalled,
+            Content::GROUP => ChatWhat::GroupChanged,
+            _ => ChatWhat::Stored,
+        };
+        ChatEvent { at_ms: message.at_ms, what: what(message.clone()) }
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let beside = match &self.what {
+            ChatWhat::Stored(message)
+            | ChatWhat::Recalled(message)
+            | ChatWhat::GroupChanged(message) => {
+                let content = &message.content;
+                size_of::<ChatMessage>() + content.text.len() + content.extra.len()
+            }
+            ChatWhat::AccountMade { .. } | ChatWhat::Flagged { .. } => 128,
+        };
+        size_of::<ChatEvent>() + beside
+    }
+}
+
+impl ChatWhat {
+    /// The word in streams and webhooks.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ChatWhat::Stored(_) => "chat_message",
+            ChatWhat::Recalled(_) => "chat_recalled",
+            ChatWhat::GroupChanged(_) => "chat_group_changed",
+            ChatWhat::AccountMade { .. } => "chat_account_made",
+            ChatWhat::Flagged { .. } => "chat_flagged",
         }
     }
 }

@@ -182,9 +182,10 @@ const ALGORITHMS: [&str; 12] = [
 
 const SHORT: Kind = text("a text of at most 1024 bytes", |text| text.len() <= 1_024);
 
-const URL_OR_NONE: Kind = text("an http:// or https:// address, or empty for none", |text| {
-    text.is_empty() || is_url(text)
-});
+pub(super) const URL_OR_NONE: Kind =
+    text("an http:// or https:// address, or empty for none", |text| {
+        text.is_empty() || is_url(text)
+    });
 
 fn is_token_secret(text: &str) -> bool {
     text.is_empty() || (32..=1_024).contains(&text.len()) && !text.starts_with("-----BEGIN")

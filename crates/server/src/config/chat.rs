@@ -1,9 +1,13 @@
 //! `[chat]`: `model::limits::ChatLimits`, and what else holds for accounts and conversations.
 
+use super::access::URL_OR_NONE;
+use super::sections::TOKEN;
 use base::section;
-use base::setting::text;
+use base::setting::{Hidden, choice, text, whole};
 use model::account::is_domain;
 use model::limits::ChatLimits;
+use model::ports::reviews::Unreviewed;
+use std::path::PathBuf;
 
 section! {
     /// `[chat]`: accounts and conversations.
@@ -14,6 +18,26 @@ section! {
         domain: String = "localhost".into(), text("a host in lower case", is_domain);
         /// Whether listeners with IM in WebSockets at "/im" give browsers a page to talk, at /chat.
         page: bool = true;
+        /// Who is asked about each message before it is stored, as JSON by POST: it may allow it,
+        /// change it or refuse it. "": nobody.
+        before_send_url: String = String::new(), URL_OR_NONE, url;
+        /// Signs what is posted there (HMAC-SHA256). "": nothing is signed. Never printed.
+        before_send_secret: Hidden = Hidden::default(), TOKEN, secret;
+        /// Which messages it is asked about: those between two accounts (single), those to groups
+        /// and rooms (group).
+        before_send_kinds: Vec<String> = vec!["single".into(), "group".into()],
+            choice(&["single", "group"]);
+        /// How long its answer is waited for.
+        before_send_ms_max: u32 = 500, whole(10..=30_000, "milliseconds");
+        /// What becomes of a message of which it says nothing that makes sense, in time or at all:
+        /// it is stored (allow), or refused (refuse).
+        before_send_unanswered: Unreviewed = Unreviewed::Allow;
+        /// Calls to it that go on at once, a thread each. Of further messages so many wait for
+        /// each; one more is treated as unanswered.
+        before_send_calls_max: u16 = 16, whole(1..=256, "calls");
+        /// A file of words that may not be said, become stars or are told as events, a line each; a
+        /// reload reads it again. "": none.
+        @live words_file: Option<PathBuf> = None;
         /// What bounds them.
         @part limits: ChatLimits;
     }

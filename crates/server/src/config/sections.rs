@@ -164,7 +164,8 @@ section! {
         /// Products it hears of; [] is all.
         products: Vec<String> = Vec::new(),
             list(64, "product keys", |text| ProductKey::parse(text).is_ok());
-        /// Events it hears of; [] is all but message_published, which must be named.
+        /// Events it hears of; [] is all but message_published and those of chat, which must be
+        /// named.
         events: Vec<String> = Vec::new(), choice(&EVENT_TYPES);
         /// Filters of the messages it hears of; needs "message_published" in events.
         topics: Vec<String> = Vec::new(), list(64, "topic filters", is_filter);
@@ -174,7 +175,8 @@ section! {
 const ADDRESS: Kind = text("an IP address and a port, such as \"127.0.0.1:7000\"", |text| {
     text.parse::<SocketAddr>().is_ok()
 });
-const TOKEN: Kind = text("16 to 128 letters, digits and signs without spaces, or empty", is_token);
+pub(super) const TOKEN: Kind =
+    text("16 to 128 letters, digits and signs without spaces, or empty", is_token);
 
 fn is_filter(text: &str) -> bool {
     let rules = DecodeRules::strict(Sender::Client, Version::V5);

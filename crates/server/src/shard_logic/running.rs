@@ -11,6 +11,7 @@ use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
 use model::ports::presence_queries::PresenceStatus;
+use model::ports::reviews::{Review, ReviewVerdict};
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::pressure::Pressure;
@@ -42,6 +43,14 @@ pub trait Carrier {
         number: u64,
         question: Box<Question>,
     ) -> Result<(), Admission>;
+
+    /// For whoever is asked about messages; a verdict at once, when it cannot be taken.
+    fn review(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        review: Box<Review>,
+    ) -> Result<(), ReviewVerdict>;
 
     /// For whoever listens; how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
@@ -89,6 +98,8 @@ pub trait AnyService: Send {
     fn peer_messages(&mut self, now: Now, bag: PeerBag);
     /// The answer to a question about access.
     fn admitted(&mut self, now: Now, number: u64, answer: Admission);
+    /// The verdict of a review.
+    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict);
     /// A message of the server's own is published.
     fn publish(&mut self, now: Now, message: &Publication);
     /// Goes on with whatever goes on, if it was told anything since its last turn, or had wanted to
@@ -261,6 +272,10 @@ impl<S: Service> AnyService for RunningService<S> {
         service.admitted(now, number, answer, fx);
     }
 
+    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict) {
+        self.service.reviewed(now, number, verdict, &mut self.effects);
+    }
+
     fn publish(&mut self, now: Now, message: &Publication) {
         let (service, fx) = self.told();
         service.publish(now, message, fx);
@@ -302,6 +317,11 @@ impl<S: Service> AnyService for RunningService<S> {
             if let Err(answer) = carrier.resolve(S::KIND, number, question) {
                 *stirred = true;
                 service.admitted(now, number, answer, effects);
+            }
+        }
+        for (number, review) in std::mem::take(&mut effects.reviews) {
+            if let Err(verdict) = carrier.review(S::KIND, number, review) {
+                service.reviewed(now, number, verdict, effects);
             }
         }
         if !effects.events.is_empty() {

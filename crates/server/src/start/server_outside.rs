@@ -10,11 +10,13 @@ use super::presence_setup::replication::ReplicatorInbox;
 use super::storage::Storage;
 use crate::access::Entrance;
 use crate::outside::Outside;
+use crate::reviews::ReviewDesk;
 use admin::Feed;
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
+use model::ports::reviews::{Review, ReviewVerdict};
 use model::pressure::{Gauge, Pressure};
 use model::service::{Event, ServiceKind};
 use model::timeline::Space;
@@ -28,6 +30,8 @@ pub struct ServerOutside {
     storage: Arc<Storage>,
     feed: Arc<Feed>,
     entrance: Arc<Entrance>,
+    /// Who reviews messages, where somebody does.
+    reviews: Option<Arc<ReviewDesk>>,
     /// The way to the directory's thread, where there is one.
     copies: Option<ReplicatorInbox>,
     gauge: Arc<Gauge>,
@@ -43,6 +47,7 @@ impl ServerOutside {
             storage: parts.storage.clone(),
             feed: parts.feed.clone(),
             entrance: parts.entrance.clone(),
+            reviews: parts.reviews.clone(),
             copies: parts.presence.copies(),
             gauge: parts.gauge.clone(),
             awake: parts.awake.clone(),
@@ -103,6 +108,18 @@ impl Outside for ServerOutside {
         question: Box<Question>,
     ) -> Result<(), Admission> {
         self.entrance.resolve((service, self.shard), number, question)
+    }
+
+    fn review(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        review: Box<Review>,
+    ) -> Result<(), ReviewVerdict> {
+        match &self.reviews {
+            Some(desk) => desk.put((service, self.shard), number, review),
+            None => Err(ReviewVerdict::None),
+        }
     }
 
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {

@@ -1,8 +1,9 @@
 //! What is about topics, sessions and access: configuration's words become the crates'.
 //!
-//! One of each a process: the summary of subscriptions, the entrance. Invariant: doors of access
+//! One of each a process: the summary of subscriptions, the entrance, moderation. Invariant: doors of access
 //! and listeners of `net` have the same numbers.
 
+use super::moderation::Moderation;
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
 use crate::access::{Entrance, LogWay, Outbound, Settings};
@@ -23,6 +24,8 @@ pub(super) struct Topics {
     exclusives: Arc<Exclusives>,
     rewrites: Option<Arc<Rewrites>>,
     auto_subscribes: Option<Arc<AutoSubscribes>>,
+    /// Of chat.
+    pub(super) moderation: Arc<Moderation>,
 }
 
 impl Topics {
@@ -41,6 +44,7 @@ impl Topics {
             exclusives: Arc::new(Exclusives::default()),
             rewrites: rewrites.map_err(StartError)?.map(Arc::new),
             auto_subscribes: subscribes.map_err(StartError)?.map(Arc::new),
+            moderation: Arc::new(Moderation::new(config)?),
         })
     }
 
@@ -69,6 +73,7 @@ impl Topics {
         storage: &Arc<Storage>,
         boxes: &Mailboxes<ServerOutside>,
     ) -> Result<(), StartError> {
+        self.moderation.begin(boxes)?;
         let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
         let outbound = Outbound {
             logs: LogWay {

@@ -485,5 +485,7 @@ pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
         home: HOME,
         access: names.clone(),
         domain: "a.example".into(),
+        reviews: None,
+        words: Arc::default(),
     })
 }

@@ -1,0 +1,297 @@
+//! A process of several shards over logs in memory, and people who talk.
+
+use base::hash::{HashKey, home};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::words::WordShelf;
+use chat::{Chat, ChatWord, Effects, ReviewSettings};
+use model::account::AccountAddress;
+use model::chat::*;
+use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::limits::{ChatLimits, Limits};
+use model::ports::access::AllowAll;
+use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
+use model::ports::events::{ChatEvent, ChatWhat};
+use model::ports::reviews::{Review, ReviewVerdict};
+use model::service::Service;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::log::{LogOptions, MemoryLog};
+
+const HOME: HashKey = HashKey::new(11, 12);
+
+/// A shard, its log, and what it wants.
+struct Shard {
+    chat: Chat,
+    fx: Effects,
+    log: MemoryLog,
+}
+
+/// A message that the hook is asked about: shard and number.
+pub type Asked = (u16, u64, Box<Review>);
+
+pub struct House {
+    settings: chat::Settings,
+    shards: Vec<Shard>,
+    pub now: Now,
+    conns: u32,
+    asks: u64,
+    answers: Vec<(u64, ChatAnswer)>,
+    /// What devices were told, in order.
+    pub told: Vec<(ConnRef, ChatDelivery)>,
+    /// What the hook was asked, in order.
+    pub asked: Vec<Asked>,
+    pub events: Vec<ChatEvent>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Device {
+    pub conn: ConnRef,
+    pub session: SessionRef,
+}
+
+pub fn person(name: &str) -> AccountAddress {
+    AccountAddress::parse(name, "a.example").expect("right")
+}
+
+pub fn message(to: &str, id: u8, text: &str) -> Box<NewMessage> {
+    let to = model::account::Addressee::parse(to).expect("right");
+    let (client_id, content) = (ClientMessageId([id; 16]), Content::text(text));
+    Box::new(NewMessage { to, client_id, content })
+}
+
+impl House {
+    pub fn new(shards: u16) -> House {
+        House::with(shards, None, |_| {})
+    }
+
+    pub fn with(
+        shards: u16,
+        reviews: Option<ReviewSettings>,
+        change: impl FnOnce(&mut ChatLimits),
+    ) -> House {
+        let mut limits = Limits::default();
+        change(&mut limits.chat);
+        let settings = chat::Settings {
+            shard: ShardId(0),
+            shards,
+            node: NodeId::ALONE,
+            limits: Arc::new(limits),
+            home: HOME,
+            access: Arc::new(AllowAll),
+            domain: "a.example".into(),
+            reviews,
+            words: Arc::new(WordShelf::default()),
+        };
+        let shards = (0..shards).map(|n| Shard::new(&settings, n)).collect();
+        House {
+            settings,
+            shards,
+            now: Now::new(Instant::default(), 1_700_000_000_000),
+            conns: 0,
+            asks: 0,
+            answers: Vec::new(),
+            told: Vec::new(),
+            asked: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    pub fn words(&self) -> &WordShelf {
+        &self.settings.words
+    }
+
+    fn home_of(&self, account: &AccountAddress) -> u16 {
+        home(account.home_hash(HOME), self.shards.len() as u16)
+    }
+
+    /// Everything that is under way comes to its end, but what waits for the hook.
+    pub fn rest(&mut self) {
+        let mut is_more = true;
+        while is_more {
+            is_more = false;
+            for n in 0..self.shards.len() {
+                let shard = &mut self.shards[n];
+                Service::turn(&mut shard.chat, self.now, &mut shard.fx);
+                let calls = std::mem::take(&mut shard.fx.calls);
+                is_more |= !calls.is_empty();
+                for (ticket, call) in calls {
+                    let done = (ticket, shard.log.answer(&call));
+                    Service::complete(&mut shard.chat, self.now, done, &mut shard.fx);
+                }
+                let said = std::mem::take(&mut shard.fx.peer_messages);
+                is_more |= !said.is_empty();
+                self.collect(n);
+                said.into_iter().for_each(|(to, word)| self.hears(n, to, word));
+            }
+        }
+        self.shards.iter().for_each(|shard| Service::audit(&shard.chat));
+    }
+
+    fn hears(&mut self, from: usize, to: ShardId, word: ChatWord) {
+        let shard = &mut self.shards[usize::from(to.0)];
+        let from = ShardId(from as u16);
+        Service::peer_message(&mut shard.chat, self.now, from, word, &mut shard.fx);
+    }
+
+    fn collect(&mut self, n: usize) {
+        let fx = &mut self.shards[n].fx;
+        self.told.append(&mut fx.deliveries);
+        self.answers.append(&mut fx.answers);
+        self.events.append(&mut fx.events);
+        let asked = fx.reviews.drain(..).map(|(number, review)| (n as u16, number, review));
+        self.asked.extend(asked);
+    }
+
+    /// The hook says something of a message.
+    pub fn verdict(&mut self, (shard, number): (u16, u64), verdict: ReviewVerdict) {
+        let shard = &mut self.shards[usize::from(shard)];
+        Service::reviewed(&mut shard.chat, self.now, number, verdict, &mut shard.fx);
+        self.rest();
+    }
+
+    pub fn pass_ms(&mut self, ms: u64) {
+        self.now = Now::new(self.now.after(Duration::from_millis(ms)), self.now.wall_ms + ms);
+        self.rest();
+    }
+
+    pub fn ask(&mut self, device: Device, request: ChatRequest) {
+        let shard = &mut self.shards[usize::from(device.conn.shard().0)];
+        Service::request(&mut shard.chat, self.now, device.conn, request, &mut shard.fx);
+        self.rest();
+    }
+
+    /// A device of an account; or why it is not let in.
+    pub fn try_login(&mut self, name: &str) -> Result<Device, model::session::Denial> {
+        self.conns += 1;
+        let key = Key { slot: self.conns, generation: 0 };
+        let conn = ConnRef::new(ShardId(self.home_of(&person(name))), key);
+        let login = Login {
+            protocol: "im",
+            account: person(name),
+            device: "desk".into(),
+            binds: false,
+            password: None,
+            method: None,
+            certificate: None,
+            bindings: None,
+            peer: ([127, 0, 0, 1], 1).into(),
+            near: true,
+            door: 0,
+            tls: false,
+            crowded: false,
+        };
+        let session = SessionRef::from_bits(0);
+        self.ask(Device { conn, session }, ChatRequest::Login(Box::new(login)));
+        match self.told.pop().expect("an answer") {
+            (_, ChatDelivery::LoggedIn(told)) => Ok(Device { conn, session: told.session }),
+            (_, ChatDelivery::Refused(refused)) => Err(refused.why),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn login(&mut self, name: &str) -> Device {
+        self.try_login(name).expect("it is let in")
+    }
+
+    /// A device says something; it may be answered later.
+    pub fn says(&mut self, by: Device, number: u32, message: Box<NewMessage>) {
+        self.ask(by, ChatRequest::Send { session: by.session, number, message });
+    }
+
+    /// The answers to what a device has sent, in order, and why each was refused.
+    pub fn answered(&mut self, by: Device) -> Vec<(u32, Option<ChatFault>)> {
+        let told = std::mem::take(&mut self.told);
+        let (mine, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|(conn, told)| {
+            let is_answer = matches!(
+                told,
+                ChatDelivery::Sent { .. } | ChatDelivery::Failed { .. } | ChatDelivery::Rejected(_)
+            );
+            *conn == by.conn && is_answer
+        });
+        self.told = others;
+        let of = |(_, told)| match told {
+            ChatDelivery::Failed { number, why } => (number, Some(why)),
+            ChatDelivery::Rejected(it) => (it.number, Some(it.why)),
+            ChatDelivery::Sent { number, .. } => (number, None),
+            other => panic!("{other:?}"),
+        };
+        mine.into_iter().map(of).collect()
+    }
+
+    /// What a device was told of a message that was not taken.
+    pub fn rejection(&mut self, by: Device) -> SendRejected {
+        let at = self
+            .told
+            .iter()
+            .position(|(conn, told)| *conn == by.conn && matches!(told, ChatDelivery::Rejected(_)));
+        match self.told.remove(at.expect("it was told")).1 {
+            ChatDelivery::Rejected(rejected) => *rejected,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Texts of the messages that a device was sent, in order.
+    pub fn texts(&mut self, to: Device) -> Vec<String> {
+        let of = |(conn, told): &(ConnRef, ChatDelivery)| match told {
+            ChatDelivery::Message { message, .. } if *conn == to.conn => {
+                Some(message.content.text.to_string())
+            }
+            _ => None,
+        };
+        let texts = self.told.iter().filter_map(of).collect();
+        self.told.retain(|told| of(told).is_none());
+        texts
+    }
+
+    pub fn command(&mut self, command: ChatCommand) -> ChatAnswer {
+        self.asks += 1;
+        let home = usize::from(self.home_of(command.account()));
+        let shard = &mut self.shards[home];
+        Service::command(&mut shard.chat, self.now, self.asks, command, &mut shard.fx);
+        self.rest();
+        let at = self.answers.iter().position(|(ask, _)| *ask == self.asks);
+        self.answers.remove(at.expect("it was answered")).1
+    }
+
+    /// An errand; what a device would be told.
+    pub fn errand(&mut self, by: &str, is_operators: bool, what: ErrandWhat) -> ChatDelivery {
+        let errand = Errand { by: person(by), is_operators, what };
+        match self.command(ChatCommand::Errand(Box::new(errand))) {
+            ChatAnswer::Told(Some(told)) => *told,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// From now on somebody listens to events.
+    pub fn listen(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.fx.events_wanted = true);
+    }
+
+    /// The words for what happened since.
+    pub fn happened(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.events).iter().map(|event| ChatWhat::name(&event.what)).collect()
+    }
+
+    /// It is killed, and starts again from its logs; nobody is here any more.
+    pub fn restart(&mut self) {
+        for (n, shard) in (0..).zip(&mut self.shards) {
+            let new = Shard::new(&self.settings, n);
+            (shard.chat, shard.fx) = (new.chat, new.fx);
+            shard.log.restoration().each(|restored| {
+                assert!(Service::restore(&mut shard.chat, self.now, restored), "it is its own");
+                true
+            });
+            Service::restored(&mut shard.chat, self.now, &mut shard.fx);
+        }
+        (self.told, self.asked) = (Vec::new(), Vec::new());
+        self.rest();
+    }
+}
+
+impl Shard {
+    fn new(settings: &chat::Settings, n: u16) -> Shard {
+        let chat = Chat::new(chat::Settings { shard: ShardId(n), ..settings.clone() });
+        Shard { chat, fx: Effects::default(), log: MemoryLog::new(LogOptions::default()) }
+    }
+}

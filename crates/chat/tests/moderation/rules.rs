@@ -1,0 +1,147 @@
+//! Mutes, rates and words: what an account's devices are told, over restarts too.
+
+use crate::house::{House, message, person};
+use chat::words::WordList;
+use model::chat::{
+    ChatFault, ChatRequest, ClientMessageId, Content, GroupOrder, GroupVerb, NewMessage,
+};
+use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
+use model::session::Denial;
+
+fn mute(house: &mut House, name: &str, seconds: u32) -> u32 {
+    let until_s = if seconds == 0 { 0 } else { house.now.unix_s() + seconds };
+    match house.command(ChatCommand::Mute(person(name), until_s)) {
+        ChatAnswer::Account(Some(status)) => status.muted_until_s,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_muted_account_says_nothing_until_its_time_over_restarts_too() {
+    for shards in [1, 3] {
+        let mut house = House::new(shards);
+        let (ann, bob) = (house.login("ann"), house.login("bob"));
+        let until_s = house.now.unix_s() + 60;
+        assert_eq!(mute(&mut house, "ann", 60), until_s);
+        house.says(ann, 1, message("bob", 1, "one"));
+        let told = house.rejection(ann);
+        assert_eq!((told.why, told.retry_after_ms), (ChatFault::Silenced, 60_000));
+        assert!(told.reason.contains("60 s"), "{}", told.reason);
+        house.says(bob, 1, message("ann", 1, "still here?"));
+        assert_eq!(house.texts(ann), ["still here?"], "it hears");
+        house.restart();
+        let ann = house.login("ann");
+        house.pass_ms(59_000);
+        house.says(ann, 2, message("bob", 2, "two"));
+        assert_eq!(house.answered(ann), [(2, Some(ChatFault::Silenced))]);
+        house.pass_ms(1_000);
+        house.says(ann, 3, message("bob", 3, "three"));
+        assert_eq!(house.answered(ann), [(3, None)]);
+        mute(&mut house, "ann", 60);
+        assert_eq!(mute(&mut house, "ann", 0), 0, "lifted");
+        house.says(ann, 4, message("bob", 4, "four"));
+        assert_eq!(house.answered(ann), [(4, None)]);
+        house.restart();
+        let ann = house.login("ann");
+        house.says(ann, 5, message("bob", 5, "five"));
+        assert_eq!(house.answered(ann), [(5, None)], "and lifted it stays");
+    }
+}
+
+#[test]
+fn nobody_is_muted_who_is_not_there_and_so_many_are() {
+    let mut house = House::with(1, None, |limits| limits.muted_accounts_max = 2);
+    let until_s = house.now.unix_s() + 60;
+    let mute =
+        |house: &mut House, name: &str| house.command(ChatCommand::Mute(person(name), until_s));
+    assert_eq!(mute(&mut house, "nobody"), ChatAnswer::Account(None));
+    ["ann", "bob", "carol"].map(|name| house.login(name));
+    mute(&mut house, "ann");
+    mute(&mut house, "bob");
+    assert_eq!(mute(&mut house, "carol"), ChatAnswer::MutesFull);
+    assert!(matches!(mute(&mut house, "bob"), ChatAnswer::Account(Some(_))), "it is there");
+    house.pass_ms(60_000);
+    let until_s = house.now.unix_s() + 60;
+    let told = house.command(ChatCommand::Mute(person("carol"), until_s));
+    assert!(matches!(told, ChatAnswer::Account(Some(_))), "the others' time is over: {told:?}");
+}
+
+#[test]
+fn an_account_and_a_group_have_rates_of_their_own() {
+    let mut house = House::with(2, None, |limits| {
+        (limits.sends_an_account_per_s, limits.sends_an_account_burst) = (10, 3);
+        (limits.sends_a_group_per_s, limits.sends_a_group_burst) = (2, 2);
+    });
+    let [ann, bob, carol] = ["ann", "bob", "carol"].map(|name| house.login(name));
+    (1..=3).for_each(|n| house.says(ann, n, message("bob", n as u8, "hi")));
+    assert!(house.answered(ann).iter().all(|(_, why)| why.is_none()));
+    house.says(ann, 4, message("carol", 4, "hi"));
+    let told = house.rejection(ann);
+    assert_eq!((told.why, told.retry_after_ms), (ChatFault::RateLimited, 100));
+    house.says(bob, 1, message("ann", 1, "hi"));
+    assert_eq!(house.answered(bob), [(1, None)], "nobody pays for another");
+    house.pass_ms(100);
+    house.says(ann, 4, message("carol", 4, "hi"));
+    assert_eq!(house.answered(ann), [(4, None)]);
+    house.pass_ms(10_000);
+    for (number, name) in [(10, "g"), (11, "h")] {
+        let group = format!("{name}@conference.a.example");
+        let order = Box::new(GroupOrder {
+            group: Some(model::account::Addressee::parse(&group).expect("right")),
+            client_id: ClientMessageId([number as u8; 16]),
+            verb: GroupVerb::Create,
+            title: name.into(),
+            members: vec![person("bob").into(), person("carol").into()],
+        });
+        house.ask(ann, ChatRequest::Group { session: ann.session, number, order });
+    }
+    let (group, other) = ("g@conference.a.example", "h@conference.a.example");
+    house.says(ann, 12, message(group, 12, "hi"));
+    house.says(bob, 12, message(group, 12, "hi"));
+    house.says(carol, 12, message(group, 12, "hi"));
+    assert_eq!((house.answered(ann), house.answered(bob)), (vec![(12, None)], vec![(12, None)]));
+    let told = house.rejection(carol);
+    assert_eq!((told.why, told.retry_after_ms), (ChatFault::RateLimited, 1_000));
+    house.says(carol, 13, message(other, 13, "hi"));
+    assert_eq!(house.answered(carol), [(13, None)], "one group never starves another");
+    house.pass_ms(1_000);
+    house.says(carol, 14, message(group, 12, "hi"));
+    assert_eq!(house.answered(carol), [(14, None)]);
+}
+
+#[test]
+fn words_are_refused_replaced_and_told() {
+    let mut house = House::new(2);
+    house.listen();
+    let list = WordList::parse(b"refuse casino\nreplace |darn|\nflag meet");
+    house.words().put(list.expect("a list"));
+    let (ann, bob) = (house.login("ann"), house.login("bob"));
+    house.happened();
+    house.says(ann, 1, message("bob", 1, "the best CASINO"));
+    assert_eq!(house.answered(ann), [(1, Some(ChatFault::Rejected))]);
+    assert!(house.happened().is_empty());
+    house.says(ann, 2, message("bob", 2, "Darn, let us Meet"));
+    assert_eq!(house.answered(ann), [(2, None)]);
+    assert_eq!(house.texts(bob), ["****, let us Meet"]);
+    assert_eq!(house.happened(), ["chat_flagged", "chat_message"]);
+    house.says(ann, 3, message("bob", 2, "Darn, let us Meet"));
+    assert_eq!(house.answered(ann), [(3, None)], "sent again it becomes the same");
+    let said = house.errand("system", true, ErrandWhat::Send(message("bob", 4, "darn casino")));
+    assert!(matches!(said, model::chat::ChatDelivery::Sent { .. }), "{said:?}");
+    house.words().put(WordList::none());
+    house.says(ann, 5, message("bob", 5, "casino"));
+    assert_eq!(house.answered(ann), [(5, None)]);
+}
+
+#[test]
+fn nobody_comes_in_by_the_servers_own_name_or_says_what_only_it_says() {
+    let mut house = House::new(1);
+    assert_eq!(house.try_login("system").err(), Some(Denial::ClientIdInvalid));
+    let ann = house.login("ann");
+    for (number, kind) in [(1, Content::GROUP), (2, Content::RECALL), (3, Content::RECALLED)] {
+        let content = Content { kind, ..Content::text("x") };
+        let message = NewMessage { content, ..*message("ann", 1, "x") };
+        house.says(ann, number, Box::new(message));
+        assert_eq!(house.answered(ann), [(number, Some(ChatFault::Invalid))]);
+    }
+}

@@ -1,0 +1,67 @@
+//! Reviews: somebody outside is asked about a message before it is stored.
+//!
+//! A service hands a [`Review`] over and goes on; the verdict comes later, or never. It is the
+//! service that keeps the time. Whoever asks outside may be slow, dead or talk nonsense: all of
+//! that is one verdict, [`ReviewVerdict::None`], and what becomes of the message then is the
+//! operator's [`Unreviewed`].
+
+use crate::account::AccountAddress;
+use crate::chat::{ClientMessageId, Content};
+use base::words;
+
+/// A message that somebody is asked about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Review {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    /// Milliseconds after which nobody waits for the verdict any more.
+    pub ms_max: u32,
+    /// Who says it.
+    pub from: AccountAddress,
+    /// On which device; empty: on none.
+    pub device: Box<str>,
+    /// To whom.
+    pub to: AccountAddress,
+    /// The sender's id for it.
+    pub client_id: ClientMessageId,
+    /// What is said.
+    pub content: Content,
+}
+
+/// What is said of one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReviewVerdict {
+    /// It is to be stored.
+    Allow,
+    /// The same, with another text, or other bytes beside it.
+    Change {
+        /// The text; absent: as it is.
+        text: Option<Box<str>>,
+        /// What is beside it; absent: as it is.
+        extra: Option<Box<[u8]>>,
+    },
+    /// It is not to be, and its sender is told this.
+    Refuse(Box<str>),
+    /// Nothing that makes sense was said, in time or at all.
+    None,
+}
+
+words! {
+    /// What becomes of a message that nobody has reviewed in time.
+    pub enum Unreviewed {
+        /// It is stored.
+        Allow = "allow",
+        /// Its sender is told that it is not allowed now.
+        Refuse = "refuse",
+    }
+}
+
+words! {
+    /// Which messages are reviewed.
+    pub enum Reviewed {
+        /// Those between two accounts.
+        Single = "single",
+        /// Those to groups.
+        Group = "group",
+    }
+}

@@ -1,0 +1,98 @@
+//! Moderation of chat: configuration's words become the desk that asks the hook, and the words of
+//! the file.
+
+use super::{ServerOutside, StartError, failed};
+use crate::config::{ChatSection, Config};
+use crate::reviews::{ReviewDesk, ReviewHook};
+use crate::shard_logic::Mail;
+use crate::switchboard::Mailboxes;
+use chat::ReviewSettings;
+use chat::words::{WORDS_FILE_BYTES_MAX, WordList, WordShelf};
+use model::ports::reviews::Reviewed;
+use net::shard::ShardMessage;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What all shards have in common of it.
+pub(super) struct Moderation {
+    pub(super) desk: Option<Arc<ReviewDesk>>,
+    pub(super) words: Arc<WordShelf>,
+}
+
+impl Moderation {
+    /// Reads the file of words.
+    pub(super) fn new(config: &Config) -> Result<Moderation, StartError> {
+        let words = Arc::new(WordShelf::default());
+        words.put(words_of(&config.chat).map_err(StartError)?);
+        let section = &config.chat;
+        let limits = &section.limits;
+        let desk = (!section.before_send_url.is_empty()).then(|| {
+            ReviewDesk::new(ReviewHook {
+                url: section.before_send_url.clone(),
+                secret: section.before_send_secret.reveal().as_bytes().to_vec(),
+                calls_max: section.before_send_calls_max,
+                ms_max: section.before_send_ms_max,
+                bytes_max: u64::from(limits.text_bytes_max) + u64::from(limits.extra_bytes_max),
+            })
+        });
+        Ok(Moderation { desk, words })
+    }
+
+    /// How the service of a shard reviews messages.
+    pub(super) fn settings(&self, section: &ChatSection) -> Option<ReviewSettings> {
+        self.desk.as_ref()?;
+        let named = |kind: &Reviewed| section.before_send_kinds.iter().any(|it| it == kind.name());
+        let kinds: Vec<Reviewed> = Reviewed::ALL.iter().copied().filter(named).collect();
+        let (ms_max, unanswered) = (section.before_send_ms_max, section.before_send_unanswered);
+        Some(ReviewSettings::of(&kinds, ms_max, unanswered))
+    }
+
+    /// Mailboxes are there: messages may be asked about.
+    pub(super) fn begin(&self, boxes: &Mailboxes<ServerOutside>) -> Result<(), StartError> {
+        let Some(desk) = &self.desk else { return Ok(()) };
+        let boxes = boxes.clone();
+        let tell = move |(service, shard): (_, model::id::ShardId), number, verdict| {
+            let mailbox = &boxes[usize::from(shard.0)];
+            // One that is full loses it: the service has a time for each.
+            drop(mailbox.put(ShardMessage::Mail(Mail::Reviewed(service, number, verdict))));
+            mailbox.ring();
+        };
+        desk.start(Box::new(tell)).map_err(failed)
+    }
+
+    /// Reads the file of words again.
+    pub(super) fn reload(&self, section: &ChatSection) -> Result<usize, String> {
+        let list = words_of(section)?;
+        let count = list.len();
+        self.words.put(list);
+        Ok(count)
+    }
+
+    /// Nobody is asked any more.
+    pub(super) fn close(&self) {
+        if let Some(desk) = &self.desk {
+            desk.close();
+        }
+    }
+}
+
+/// What of the file of words cannot be used.
+pub(super) fn unusable(config: &Config) -> Option<String> {
+    words_of(&config.chat).err()
+}
+
+fn words_of(section: &ChatSection) -> Result<WordList, String> {
+    let Some(path) = &section.words_file else { return Ok(WordList::none()) };
+    let wrong = |why: String| format!("[chat] words_file {}: {why}", path.display());
+    let file = read(path).map_err(|error| wrong(error.to_string()))?;
+    WordList::parse(&file).map_err(|fault| wrong(fault.to_string()))
+}
+
+/// At most one byte more than it may have.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(WORDS_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
