@@ -1,6 +1,7 @@
 //! The API over real sockets with a control port that says what the test wants.
 
 mod backlog;
+mod chat;
 mod console;
 mod dead;
 mod description;

@@ -1,12 +1,16 @@
 //! The description against the orders, the answers and its own rules.
 
 use super::*;
+use crate::orders::chat::{
+    BroadcastBody, ChangeBody, GroupBody, MessageBody, MuteBody, RecallBody,
+};
 use crate::orders::hooks::RedeliverBody;
 use crate::orders::messages::{PublishBody, SubscribeBody};
 use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
 use crate::orders::tokens::ApiTokenBody;
 use crate::orders::users::{ImportBody, UserBody};
 use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
+use model::chat::ClientMessageId;
 use std::collections::BTreeSet;
 
 pub(super) fn document() -> Value {
@@ -238,11 +242,30 @@ fn every_example_of_an_order_is_one() {
                 Some("AuditOrder") => {
                     body::read::<AuditBody>(&body).and_then(|audit| audit.order()).map(drop)
                 }
+                Some("ChatMessageOrder") => body::read::<MessageBody>(&body)
+                    .and_then(|body| body.message(&limits.chat, || ClientMessageId([0; 16])))
+                    .map(drop),
+                Some("ChatBroadcastOrder") => {
+                    body::read::<BroadcastBody>(&body).and_then(|body| body.targets()).map(drop)
+                }
+                Some("ChatGroupChange") => body::read::<ChangeBody>(&body).and_then(|body| {
+                    let group = orders::chat::group("g", "a.example")?;
+                    body.order(&group, || ClientMessageId([0; 16])).map(drop)
+                }),
+                Some("ChatGroupOrder") => body::read::<GroupBody>(&body)
+                    .and_then(|body| body.order("a.example", || ClientMessageId([0; 16])))
+                    .map(drop),
+                Some("ChatMute") => {
+                    body::read::<MuteBody>(&body).and_then(|body| body.until_s(NOW_MS)).map(drop)
+                }
+                Some("ChatRecall") => {
+                    body::read::<RecallBody>(&body).and_then(|body| body.with()).map(drop)
+                }
                 other => panic!("{path}: no order is read from {other:?}"),
             };
             read.unwrap_or_else(|fault| panic!("{path}, {name}: {fault:?}"));
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 15);
+    assert_eq!(seen.len(), 21);
 }

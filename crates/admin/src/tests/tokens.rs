@@ -191,6 +191,9 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{user}", "tills"),
         ("{token}", "walker"),
         ("{file}", "console.js"),
+        ("{account}", "ann"),
+        ("{group}", "lunch"),
+        ("{broadcast}", "5"),
     ] {
         path = path.replace(part, name);
     }
@@ -201,6 +204,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         (_, "/v1/trace") => "?client=c",
         ("delete", "/v1/clients/{client}/subscriptions") => "?filter=a",
         ("get", "/v1/presence" | "/v1/presence/stored") => "?client=c",
+        ("get", "/v1/chat/accounts/{account}/history") => "?with=bob",
         ("get", "/v1/devices" | "/v1/events") => "?product=shop",
         (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {
             "?product=shop&device=till-7"
@@ -219,6 +223,13 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/users" => r#"{"lines": ["tills"]}"#,
         "/v1/session" => r#"{"token": "none"}"#,
         "/v1/tokens" => r#"{"name": "another", "scopes": ["read"]}"#,
+        "/v1/chat/accounts/{account}/mute" => r#"{"seconds": 60}"#,
+        "/v1/chat/accounts/{account}/messages" => r#"{"to": "bob", "message": {"text": "hi"}}"#,
+        "/v1/chat/accounts/{account}/recall" => r#"{"with": "bob", "seq": 1}"#,
+        "/v1/chat/groups/{group}/recall" => r#"{"seq": 1}"#,
+        "/v1/chat/groups" => r#"{"owner": "ann"}"#,
+        "/v1/chat/groups/{group}/changes" => r#"{"verb": "close"}"#,
+        "/v1/chat/broadcasts" => r#"{"accounts": ["bob"], "message": {"text": "hi"}}"#,
         _ => "{}",
     };
     let has_body = matches!(rule.method, "post" | "put");

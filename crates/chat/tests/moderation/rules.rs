@@ -55,7 +55,7 @@ fn nobody_is_muted_who_is_not_there_and_so_many_are() {
     let mute =
         |house: &mut House, name: &str| house.command(ChatCommand::Mute(person(name), until_s));
     assert_eq!(mute(&mut house, "nobody"), ChatAnswer::Account(None));
-    ["ann", "bob", "carol"].map(|name| house.login(name));
+    ["ann", "bob", "carol"].iter().for_each(|name| _ = house.login(name));
     mute(&mut house, "ann");
     mute(&mut house, "bob");
     assert_eq!(mute(&mut house, "carol"), ChatAnswer::MutesFull);
