@@ -79,7 +79,6 @@ impl Chat {
     ) {
         if let Some(UnderWay { ask, .. }) = self.errands.take(session.key().pack()) {
             let answer = match told {
-                ChatDelivery::Failed { why: ChatFault::Busy, .. } => ChatAnswer::Busy,
                 ChatDelivery::Failed {
                     why: ChatFault::StoreFailed | ChatFault::StoreFull, ..
                 } => ChatAnswer::StoreFailed,
@@ -94,7 +93,10 @@ impl Chat {
         // What an errand waits for has a time of its own, which is over by then.
         let ms_max = self.settings.limits.answer_ms_max.saturating_mul(2);
         let (over, next) = self.errands.overdue(now, ms_max);
-        fx.answers.extend(over.into_iter().map(|it| (it.ask, ChatAnswer::Busy)));
+        // It may have been done all the same.
+        let busy = || ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
+        let told = || ChatAnswer::Told(Some(Box::new(busy())));
+        fx.answers.extend(over.into_iter().map(|it| (it.ask, told())));
         next
     }
 }

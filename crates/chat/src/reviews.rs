@@ -22,6 +22,9 @@ use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+/// So many senders at least have room among what waits: none has more than its part.
+const SENDERS_MIN: usize = 4;
+
 /// How messages are reviewed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReviewSettings {
@@ -76,6 +79,8 @@ pub(crate) struct Reviews {
     asked: VecDeque<(Instant, u64)>,
     /// Lines by the numbers of what is in them.
     of: HashMap<u64, LineKey>,
+    /// How many each sender has here.
+    by: HashMap<TimelineId, usize>,
     last: u64,
     bytes: u64,
 }
@@ -94,6 +99,7 @@ impl Reviews {
         let (number, key) = (self.last, (held.asker.inbox, held.to.clone()));
         self.bytes += held.weight();
         self.of.insert(number, key.clone());
+        *self.by.entry(key.0).or_default() += 1;
         self.lines.entry(key).or_default().push_back(InLine { number, held, verdict });
         number
     }
@@ -121,6 +127,11 @@ impl Reviews {
             self.lines.remove(key);
         }
         self.of.remove(&number);
+        let of_sender = self.by.get_mut(&key.0)?;
+        *of_sender -= 1;
+        if *of_sender == 0 {
+            self.by.remove(&key.0);
+        }
         self.bytes -= held.weight();
         Some((held, verdict))
     }
@@ -128,6 +139,7 @@ impl Reviews {
     pub(crate) fn audit(&self) {
         let all: usize = self.lines.values().map(VecDeque::len).sum();
         assert_eq!(all, self.of.len(), "each is in one line");
+        assert_eq!(all, self.by.values().sum::<usize>(), "and of one sender");
         let bytes: u64 = self.lines.values().flatten().map(|one| one.held.weight()).sum();
         assert_eq!(bytes, self.bytes);
     }
@@ -143,7 +155,11 @@ impl Chat {
         }
         let limits = &self.settings.limits.chat;
         let bytes_max = limits.reviewed_bytes_max / u64::from(self.settings.shards.max(1));
-        if self.reviews.of.len() >= limits.reviewed_messages_max as usize
+        let most = limits.reviewed_messages_max as usize;
+        let of_sender = self.reviews.by.get(&held.asker.inbox).copied().unwrap_or_default();
+        // One sender leaves room for others, however long the hook takes.
+        if self.reviews.of.len() >= most
+            || of_sender >= most.div_ceil(SENDERS_MIN)
             || self.reviews.bytes + held.weight() > bytes_max
         {
             return self.answer_send(held.wait, Err(ChatFault::Busy), fx);

@@ -259,10 +259,6 @@ impl Chat {
         }
         if order.route.is_to_group() {
             let conversation = order.route.conversation;
-            let is_said = order.change.is_none() && !order.is_operator;
-            if is_said && self.group_rates.take(now, conversation).is_err() {
-                return self.tell_stored(from, number, Err(ChatFault::RateLimited), fx);
-            }
             return self.for_group(now, conversation, GroupTask::Store(from, order), fx);
         }
         let receivers = order.route.inboxes();

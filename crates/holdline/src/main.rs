@@ -24,7 +24,7 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{audit_log, clients, devices, retained, status, token, top, trace, user};
+use client::{audit_log, chat, clients, devices, retained, status, token, top, trace, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -96,6 +96,8 @@ enum Command {
     User(user::Arguments),
     /// Make, list, show or revoke tokens of a running server's API
     Token(token::Arguments),
+    /// Accounts and groups of chat of a running server: mute, say, read, change, call back
+    Chat(chat::Arguments),
     /// Who called what of a running server's API, and what came of it
     AuditLog(audit_log::Arguments),
     /// Publish to an MQTT broker, with the flags of mosquitto_pub
@@ -157,6 +159,7 @@ fn run() -> ExitCode {
         Command::Audit(arguments) => presence_command::audit::audit(arguments),
         Command::User(arguments) => user::user(arguments),
         Command::Token(arguments) => token::token(arguments),
+        Command::Chat(arguments) => chat::chat(arguments),
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),
         Command::Status(arguments) => status::status(&arguments),
         Command::Top(arguments) => top::top(&arguments),

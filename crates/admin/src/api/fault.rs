@@ -194,7 +194,11 @@ impl Fault {
             ChatFault::UnknownMessage => Fault::unknown("message"),
             ChatFault::Invalid => Fault::bad("the chat service cannot make sense of it"),
             ChatFault::TooLarge => Fault::too_large("it is larger than [chat] allows"),
-            ChatFault::Busy => Fault::busy(),
+            ChatFault::Busy => {
+                // It may have been done: whoever asks again with the same id has it once.
+                let busy = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why.meaning());
+                Fault { retry_after_s: Some(1), ..busy }
+            }
             ChatFault::StoreFull | ChatFault::StoreFailed => Fault::store(),
             why => Fault::new(StatusCode::CONFLICT, why.name(), why.meaning()),
         }

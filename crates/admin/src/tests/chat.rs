@@ -91,7 +91,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
     }
 }
 
-fn answer(command: &Command) -> Answer {
+pub(super) fn answer(command: &Command) -> Answer {
     match command {
         Command::Chat(ChatCommand::Errand(errand)) => {
             Answer::Chat(ChatAnswer::Told(Some(Box::new(told(&errand.what)))))

@@ -243,7 +243,11 @@ impl Chat {
         let by = order.route.from;
         let judged = match &order.change {
             None if order.is_operator => group.state.is_there().map(|()| None),
-            None => group.state.may_speak(by).map(|()| None),
+            // Who may not speak there takes nothing of what the group may hear.
+            None => group.state.may_speak(by).and_then(|()| {
+                let taken = self.group_rates.take(now, conversation);
+                taken.map(|()| None).map_err(|_| ChatFault::RateLimited)
+            }),
             Some(asked) => {
                 let most = self.settings.limits.chat.group_members_max as usize;
                 group.state.judge(self.settings.home, by, asked, most).map(Some)

@@ -11,7 +11,7 @@ const MS: u32 = 500;
 
 fn house(shards: u16, kinds: &[Reviewed], unreviewed: Unreviewed) -> (House, [Device; 3]) {
     let settings = ReviewSettings::of(kinds, MS, unreviewed);
-    let mut house = House::with(shards, Some(settings), |limits| limits.reviewed_messages_max = 5);
+    let mut house = House::with(shards, Some(settings), |limits| limits.reviewed_messages_max = 8);
     let devices = ["ann", "bob", "carol"].map(|name| house.login(name));
     (house, devices)
 }
@@ -154,12 +154,18 @@ fn the_kinds_that_are_configured_are_reviewed_and_the_servers_own_never() {
 
 #[test]
 fn so_many_wait_and_one_more_is_told_to_come_again() {
-    let (mut house, [ann, _, carol]) = all(1);
-    (1..=5).for_each(|n| house.says(ann, n, message("bob", n as u8, "one")));
-    house.says(carol, 6, message("bob", 6, "six"));
-    assert_eq!(house.answered(carol), [(6, Some(ChatFault::Busy))]);
+    let (mut house, [ann, bob, carol]) = all(1);
+    (1..=3).for_each(|n| house.says(ann, n, message("bob", n as u8, "one")));
+    assert_eq!(house.answered(ann), [(3, Some(ChatFault::Busy))], "a quarter is one sender's");
+    let dave = house.login("dave");
+    let eve = house.login("eve");
+    for (by, name) in [(bob, "ann"), (carol, "bob"), (dave, "bob")] {
+        (1..=2).for_each(|n| house.says(by, n, message(name, n as u8, "one")));
+    }
+    house.says(eve, 6, message("bob", 6, "six"));
+    assert_eq!(house.answered(eve), [(6, Some(ChatFault::Busy))]);
     house.pass_ms(MS.into());
-    assert_eq!(house.answered(ann).len(), 5);
-    house.says(carol, 7, message("bob", 6, "six"));
+    assert_eq!((house.answered(ann).len(), house.answered(dave).len()), (2, 2));
+    house.says(eve, 7, message("bob", 6, "six"));
     assert_eq!(house.asked.last().map(|asked| &*asked.2.content.text), Some("six"));
 }

@@ -96,6 +96,10 @@ fn an_account_and_a_group_have_rates_of_their_own() {
         house.ask(ann, ChatRequest::Group { session: ann.session, number, order });
     }
     let (group, other) = ("g@conference.a.example", "h@conference.a.example");
+    let dave = house.login("dave");
+    (1..=3).for_each(|n| house.says(dave, n, message(group, n as u8, "let me in")));
+    let answers = house.answered(dave);
+    assert!(answers.iter().all(|(_, why)| *why == Some(ChatFault::NotMember)), "{answers:?}");
     house.says(ann, 12, message(group, 12, "hi"));
     house.says(bob, 12, message(group, 12, "hi"));
     house.says(carol, 12, message(group, 12, "hi"));

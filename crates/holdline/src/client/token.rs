@@ -28,7 +28,7 @@ enum Action {
     Make {
         /// Its name: letters, digits, `-`, `_` and `.`
         name: String,
-        /// What it is good for: metrics, read, push, publish, manage, users, admin
+        /// What it is good for: metrics, read, push, publish, manage, users, chat, admin
         #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
         /// Only for this product; with push, read and manage

@@ -1,0 +1,241 @@
+//! `holdline chat`: what an operator does about chat, over a running server's API.
+//!
+//! The most wanted of it: look at an account, mute it, say something as the server or in a name,
+//! read a history, look at a group and change it, call a message back, broadcast. It knows nothing
+//! of conversations but what the API answers.
+
+use crate::client::{Server, encoded, query, tell};
+use crate::clients::text;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// What to do about chat.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Show an account: its devices, and whether it is muted
+    Show {
+        /// Its name or address
+        account: String,
+    },
+    /// Mute an account: it may say nothing for a time
+    Mute {
+        /// Its name or address
+        account: String,
+        /// For so many seconds
+        #[arg(long = "for", value_name = "SECONDS", default_value_t = 3_600)]
+        seconds: u64,
+    },
+    /// Lift a mute
+    Unmute {
+        /// Its name or address
+        account: String,
+    },
+    /// Say something to an account or a group
+    Send {
+        /// To whom
+        to: String,
+        /// What
+        text: String,
+        /// In whose name
+        #[arg(long, default_value = "system")]
+        from: String,
+        /// A UUID of one's own: sent again with it, it is there once
+        #[arg(long, value_name = "UUID")]
+        id: Option<String>,
+    },
+    /// Read the last of what was said, between two accounts or in a group
+    History {
+        /// An account, or a group
+        of: String,
+        /// The other account; of a group, nobody
+        with: Option<String>,
+        /// At most so many messages
+        #[arg(long, default_value_t = 50)]
+        limit: u16,
+    },
+    /// Show a group and its members
+    Group {
+        /// Its name or address
+        group: String,
+    },
+    /// Change a group: add, remove, hand-over, promote, demote, mute, unmute, close, open, rename,
+    /// dissolve
+    Change {
+        /// Its name or address
+        group: String,
+        /// What to do
+        verb: String,
+        /// Whom it is about
+        members: Vec<String>,
+        /// The new title, for rename
+        #[arg(long, default_value = "")]
+        title: String,
+    },
+    /// Call back a message, whoever said it and however long ago
+    Recall {
+        /// The message's place in the conversation
+        seq: u64,
+        /// An account, or a group
+        of: String,
+        /// The other account; of a group, nobody
+        with: Option<String>,
+    },
+    /// Say something to every account of the book, or look how far that is
+    Broadcast {
+        /// What; without it, list the broadcasts
+        text: Option<String>,
+        /// In whose name
+        #[arg(long, default_value = "system")]
+        from: String,
+        /// Cancel the one with this number
+        #[arg(long, value_name = "NUMBER", conflicts_with = "text")]
+        cancel: Option<u64>,
+    },
+}
+
+/// Does it, and prints what came of it.
+pub fn chat(arguments: Arguments) -> ExitCode {
+    tell(act(&arguments))
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let Arguments { server, json: as_json, action } = arguments;
+    let told = match action {
+        Action::Show { account } => server.call("GET", &of_account(account, ""), None)?,
+        Action::Mute { account, seconds } => {
+            let order = json!({ "seconds": seconds });
+            server.call("PUT", &of_account(account, "/mute"), Some(&order))?
+        }
+        Action::Unmute { account } => server.call("DELETE", &of_account(account, "/mute"), None)?,
+        Action::Send { to, text, from, id } => {
+            let mut order = json!({ "to": to, "message": { "text": text } });
+            if let Some(id) = id {
+                order["client_id"] = json!(id);
+            }
+            server.call("POST", &of_account(from, "/messages"), Some(&order))?
+        }
+        Action::History { of, with, limit } => {
+            let path = of_conversation(of, with.as_deref(), "/history");
+            let filters = [("with", with.clone()), ("limit", Some(limit.to_string()))];
+            server.call("GET", &query(&path, &filters), None)?
+        }
+        Action::Group { group } => {
+            server.call("GET", &format!("/v1/chat/groups/{}", encoded(group)), None)?
+        }
+        Action::Change { group, verb, members, title } => {
+            let order = json!({ "verb": verb, "members": members, "title": title });
+            let path = format!("/v1/chat/groups/{}/changes", encoded(group));
+            server.call("POST", &path, Some(&order))?
+        }
+        Action::Recall { seq, of, with } => {
+            let mut order = json!({ "seq": seq });
+            if let Some(with) = with {
+                order["with"] = json!(with);
+            }
+            let path = of_conversation(of, with.as_deref(), "/recall");
+            server.call("POST", &path, Some(&order))?
+        }
+        Action::Broadcast { cancel: Some(number), .. } => {
+            server.call("DELETE", &format!("/v1/chat/broadcasts/{number}"), None)?
+        }
+        Action::Broadcast { text: Some(text), from, .. } => {
+            let order = json!({ "all": true, "from": from, "message": { "text": text } });
+            server.call("POST", "/v1/chat/broadcasts", Some(&order))?
+        }
+        Action::Broadcast { .. } => server.call("GET", "/v1/chat/broadcasts", None)?,
+    };
+    Ok(if *as_json { format!("{told}\n") } else { shown(action, &told) })
+}
+
+fn of_account(account: &str, what: &str) -> String {
+    format!("/v1/chat/accounts/{}{what}", encoded(account))
+}
+
+/// Of two accounts, or, where there is no other, of a group.
+fn of_conversation(of: &str, with: Option<&str>, what: &str) -> String {
+    match with {
+        Some(_) => of_account(of, what),
+        None => format!("/v1/chat/groups/{}{what}", encoded(of)),
+    }
+}
+
+fn shown(action: &Action, told: &Value) -> String {
+    let rows = |key: &str| told[key].as_array().cloned().unwrap_or_default();
+    match action {
+        Action::Show { .. } | Action::Mute { .. } | Action::Unmute { .. } => {
+            let devices: Vec<_> = rows("devices").iter().map(text).collect();
+            let muted = match told["muted_until"].as_u64() {
+                Some(until_s) => crate::token::moment(&json!(until_s * 1_000), ""),
+                None => "no".into(),
+            };
+            let (account, devices) = (text(&told["account"]), devices.join(", "));
+            format!("account  {account}\ndevices  {devices}\nmuted    {muted}\n")
+        }
+        Action::History { .. } => {
+            let mut messages = rows("messages");
+            messages.reverse(); // they come from the last one back
+            let line = |it: &Value| {
+                let (seq, from) = (text(&it["seq"]), text(&it["from"]));
+                format!("{seq:>6}  {from}  {}\n", text(&it["text"]))
+            };
+            messages.iter().map(line).collect()
+        }
+        Action::Group { .. } => {
+            let (title, total) = (text(&told["title"]), text(&told["total"]));
+            let closed = if told["closed"] == true { ", closed" } else { "" };
+            let line = |it: &Value| {
+                let muted = if it["muted"] == true { "  muted" } else { "" };
+                format!("{:<8} {}{muted}\n", text(&it["role"]), text(&it["account"]))
+            };
+            let members: String = rows("members").iter().map(line).collect();
+            format!("{}  {title}, {total} members{closed}\n{members}", text(&told["group"]))
+        }
+        Action::Broadcast { .. } => {
+            let one = |it: &Value| {
+                let of = |key: &str| text(&it[key]);
+                let (sent, refused) = (of("sent"), of("refused"));
+                format!("{}  {}  sent {sent}, refused {refused}\n", of("id"), of("state"))
+            };
+            match told["broadcasts"].as_array() {
+                Some(all) => all.iter().map(one).collect(),
+                None => one(told),
+            }
+        }
+        Action::Send { .. } | Action::Change { .. } | Action::Recall { .. } => {
+            let again = if told["again"] == true { ", as before" } else { "" };
+            format!("done: message {} at place {}{again}\n", text(&told["id"]), text(&told["seq"]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_an_accounts_or_a_groups() {
+        assert_eq!(of_conversation("ann", Some("bob"), "/recall"), "/v1/chat/accounts/ann/recall");
+        assert_eq!(of_conversation("lunch", None, "/history"), "/v1/chat/groups/lunch/history");
+    }
+
+    #[test]
+    fn a_history_is_shown_from_the_first_to_the_last() {
+        let told = json!({ "messages": [
+            { "seq": 2, "from": "bob@a", "text": "two" }, { "seq": 1, "from": "ann@a", "text": "one" },
+        ] });
+        let action = Action::History { of: "ann".into(), with: Some("bob".into()), limit: 2 };
+        assert_eq!(shown(&action, &told), "     1  ann@a  one\n     2  bob@a  two\n");
+    }
+}
