@@ -139,7 +139,7 @@ class Terminal:
 
     def hold(self, command, question):
         """Runs a command in another terminal, until it is ready."""
-        if command.startswith("holdline serve"):
+        if command.startswith("holdline serve") and "--take-over" not in command:
             self.leave("holdline serve")
         out = os.path.join(self.folder, f"held-{self.number}.out")
         line = f"tail -f /dev/null | {command} >{out} 2>&1 &"

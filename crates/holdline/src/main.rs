@@ -62,6 +62,9 @@ enum Command {
         /// Data folder, instead of server.data
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
+        /// Take the place of the server that runs on this data folder: nobody who calls is refused
+        #[arg(long)]
+        take_over: bool,
     },
     /// Read a configuration and print what it comes to, or what is wrong with it
     Check {
@@ -144,12 +147,12 @@ fn run() -> ExitCode {
         return code(::wrk::run(words.collect(), &LANES));
     }
     match Arguments::parse().command {
-        Command::Serve { config, mosquitto_conf, strict, data } => {
+        Command::Serve { config, mosquitto_conf, strict, data, take_over } => {
             let source = match mosquitto_conf {
                 Some(file) => serve::Source::Mosquitto { file, strict },
                 None => serve::Source::Own(config),
             };
-            serve::serve(source, data)
+            serve::serve(source, data, take_over)
         }
         Command::Check { config, quiet } => serve::check(config, quiet),
         Command::Config(arguments) => config::config(arguments),

@@ -4,8 +4,9 @@ use model::product::AnonymousFrom;
 use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
-use server::signals;
-use server::start::{CHAT_PATH, Inherited, LoadConfig, RunningServer, StartOptions, gives_page};
+use server::signals::{self, Again};
+use server::start::{CHAT_PATH, Inherited, LoadConfig, RunningServer, StartOptions};
+use server::start::{gives_page, start_with, take_over};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,8 +35,8 @@ impl Source {
     }
 }
 
-/// Runs the server until it is told to stop.
-pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
+/// Runs the server until it is told to stop; in the place of one that runs, if it is to take over.
+pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCode {
     let read = move || {
         let (mut config, notes) = source.load()?;
         if let Some(data) = &data {
@@ -56,21 +57,39 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
     server::log::start(&config);
     let inherited = Inherited::take(environment());
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    // While one waits for the running server a signal ends this one, and that one serves on.
+    let taken = if takes_over { take_over(&config, inherited) } else { Ok((None, inherited)) };
+    let (predecessor, inherited) = match taken {
+        Ok(taken) => taken,
+        Err(error) => return refuse(&error.to_string()),
+    };
     let caught = match signals::catch() {
         Ok(caught) => caught,
         Err(error) => return refuse(&format!("signals: {error}")),
     };
     let again = Arc::clone(&read);
     let would_load: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
-    let options = StartOptions { inherited, load: Some(would_load), ..StartOptions::default() };
-    let running = match server::start::start_with(config, options) {
-        Ok(running) => running,
-        Err(error) => return refuse(&error.to_string()),
+    let start = |config, inherited| {
+        let load = Some(would_load.clone());
+        start_with(config, StartOptions { inherited, load, ..StartOptions::default() })
     };
+    let running = match (start(config, inherited), &predecessor) {
+        (Ok(running), _) => running,
+        (Err(error), None) => return refuse(&error.to_string()),
+        (Err(error), Some(old)) => {
+            let pid = old.pid();
+            return refuse(&format!(
+                "{error}\nThe server whose place was to be taken, process {pid}, is to serve again"
+            ));
+        }
+    };
+    if let Some(predecessor) = predecessor {
+        predecessor.tell_serving();
+    }
     server::log::print(&welcome(&running));
-    match signals::serve(caught, running, load) {
+    match signals::serve(&caught, running, &Again { load: &load, start: &start }) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refuse(&format!("signals: {error}")),
+        Err(error) => refuse(&error.to_string()),
     }
 }
 

@@ -85,6 +85,9 @@ section! {
         memory_max: u64 = 0, whole(0..=1 << 50, "bytes");
         /// Time over which a drain lets its connections go. Whoever is left is closed.
         drain_ms: u32 = 10_000, whole(0..=MS, "milliseconds");
+        /// The same where another server takes over (`holdline serve --take-over`): all that time
+        /// who comes back waits for it.
+        take_over_ms: u32 = 3_000, whole(0..=MS, "milliseconds");
         /// Those of topics and sessions, which have a section of their own.
         @aside topics: TopicLimits;
         /// Those of accounts and conversations, likewise.

@@ -123,6 +123,32 @@ pub fn open(
     Ok(open)
 }
 
+/// Opens what is missing of a server's listeners among those that are kept, and has it kept as well:
+/// so is seen before whether all of them can be had. The files of what was opened come along.
+pub fn complete(
+    doors: &[ListenerSetup],
+    count: usize,
+    user_timeout_ms: u32,
+    kept: &mut Vec<KeptSocket>,
+) -> Result<SocketFiles, ListenError> {
+    let mut files = SocketFiles::default();
+    for door in doors {
+        if kept::has(kept, (&door.name, &door.address)) {
+            continue;
+        }
+        let settings = (count, (user_timeout_ms, door.backlog));
+        let (_, sockets) = fresh(door, settings, &mut files).map_err(|errno| {
+            let (name, address) = (door.name.clone(), door.address.clone());
+            ListenError { name, address, errno }
+        })?;
+        let named = sockets.into_iter().enumerate();
+        kept.extend(
+            named.map(|(at, socket)| KeptSocket { name: kept_name(&door.name, at), socket }),
+        );
+    }
+    Ok(files)
+}
+
 /// Opens the sockets of a door: one for each shard, or one for all.
 fn fresh(
     door: &ListenerSetup,
@@ -157,6 +183,23 @@ pub struct OpenListeners {
 }
 
 impl OpenListeners {
+    /// All sockets, each once, with the name to keep it under, for whoever takes over.
+    pub fn copies(&self, doors: &[ListenerSetup]) -> std::io::Result<Vec<KeptSocket>> {
+        let mut copies = Vec::new();
+        for (number, door) in doors.iter().enumerate() {
+            let mut known = Vec::new();
+            for socket in self.shards.iter().flat_map(|shard| &shard[number]) {
+                let cookie = sockopt::socket_cookie(socket)?;
+                if !known.contains(&cookie) {
+                    let name = kept_name(&door.name, known.len());
+                    copies.push(KeptSocket { name, socket: socket.try_clone()? });
+                    known.push(cookie);
+                }
+            }
+        }
+        Ok(copies)
+    }
+
     /// Sockets that were opened now, each with the name to keep it under. A socket that several
     /// shards have is told once.
     pub fn fresh<'a>(
@@ -179,6 +222,18 @@ impl OpenListeners {
 pub struct SocketFiles(Vec<(PathBuf, u64)>);
 
 impl SocketFiles {
+    /// Has these files too, whose sockets were taken over with them.
+    pub fn adopt<'a>(&mut self, listening: impl Iterator<Item = &'a ListenEndpoint>) {
+        for endpoint in listening {
+            let ListenEndpoint::Unix(path, _) = endpoint else { continue };
+            let Ok(found) = fs::lstat(path) else { continue };
+            let file = (path.clone(), found.st_ino);
+            if !self.0.contains(&file) {
+                self.0.push(file);
+            }
+        }
+    }
+
     /// Their sockets are kept by others: the files stay.
     pub fn leave(&mut self) {
         self.0.clear();

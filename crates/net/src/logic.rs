@@ -159,7 +159,7 @@ pub struct ShardHandle<H: ShardLogic> {
     pub(crate) closes: Vec<(ConnRef, CloseReason, bool)>,
     /// Who was turned away, and why.
     pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
-    pub(crate) drain: bool,
+    pub(crate) drain: Option<u32>,
     pub(crate) stop: bool,
     pub(crate) tapping: bool,
     pub(crate) detail: Detail,
@@ -180,7 +180,7 @@ impl<H: ShardLogic> ShardHandle<H> {
             dials: Vec::new(),
             closes: Vec::new(),
             turned_away: Vec::new(),
-            drain: false,
+            drain: None,
             stop: false,
             tapping: false,
             detail: Detail::Nothing,
@@ -238,9 +238,10 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.reached
     }
 
-    /// Stops listening and lets the connections go at a pace; the shard ends when all are gone.
-    pub fn drain(&mut self) {
-        self.drain = true;
+    /// Stops listening and lets the connections go over so many milliseconds; the shard ends when
+    /// all are gone.
+    pub fn drain(&mut self, over_ms: u32) {
+        self.drain = Some(over_ms);
     }
 
     /// Ends the shard after this turn, with all its connections.

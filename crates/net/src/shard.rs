@@ -431,8 +431,8 @@ where
             }
         }
         self.dial_all();
-        if std::mem::take(&mut self.handle.drain) {
-            self.begin_drain();
+        if let Some(over_ms) = self.handle.drain.take() {
+            self.begin_drain(over_ms);
         }
         if std::mem::take(&mut self.handle.stop) {
             self.stop_now();

@@ -19,5 +19,6 @@ pub mod shard_logic;
 pub mod signals;
 pub mod start;
 pub mod switchboard;
+pub mod takeover;
 pub mod tools;
 pub mod trace;

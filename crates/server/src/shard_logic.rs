@@ -71,8 +71,8 @@ pub enum Mail {
     Attend,
     /// Somebody follows connections from now on.
     Trace(Arc<ActiveTrace>),
-    /// Let everybody go, then end.
-    Drain,
+    /// Let everybody go, over so many milliseconds, then end.
+    Drain(u32),
 }
 
 /// One shard's inside.
@@ -461,9 +461,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
                 self.around.tap.begin(trace);
                 handle.set_tapping(true);
             }
-            Mail::Drain => {
+            Mail::Drain(over_ms) => {
                 self.services.iter_mut().for_each(|service| service.drain());
-                handle.drain();
+                handle.drain(over_ms);
             }
         }
         self.carry_out(now, Some(handle));

@@ -1,51 +1,148 @@
-//! SIGTERM and SIGINT let everybody go, a second one ends at once; SIGHUP reloads.
+//! SIGTERM and SIGINT let everybody go, a second one ends at once; SIGHUP reloads. A server that
+//! takes over is an event like them.
+//!
+//! Invariant: this process ends when it was told to, or when another one serves in its place; if
+//! that one dies before, this one serves again.
 
 use crate::config::{Config, ConfigError};
-use crate::start::RunningServer;
+use crate::start::{Inherited, RunningServer, Started};
+use crate::takeover::{Event, Successor};
+use net::listen::KeptSocket;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
 
 /// Signals that are caught from now on, and wait until somebody serves.
-pub struct Caught(Signals);
+pub struct Caught {
+    events: Receiver<Event>,
+    more: Sender<Event>,
+    /// The next signal that ends has its default effect: an end at once.
+    ends_at_once: Arc<AtomicBool>,
+}
 
 /// Catches the signals. To be called before anybody can know that the server is there.
-pub fn catch() -> std::io::Result<Caught> {
-    Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Caught)
-}
-
-/// Serves until a signal says otherwise, then returns when everything is closed. `load` reads the
-/// configuration again, as it was read at the start.
-pub fn serve(
-    mut caught: Caught,
-    mut running: RunningServer,
-    load: impl Fn() -> Result<Config, ConfigError>,
-) -> std::io::Result<()> {
-    running.tell_ready();
-    for signal in caught.0.forever() {
-        if signal != SIGHUP {
-            break;
-        }
-        running.tell_reloading();
-        match load() {
-            Ok(new) => running.reload(new),
-            Err(error) => {
-                tracing::error!("the new configuration is refused, the old one stays:\n{error}");
+pub fn catch() -> io::Result<Caught> {
+    let ends_at_once = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register_conditional_default(signal, ends_at_once.clone())?;
+    }
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    // As many events wait as signals come before they are looked at: the system joins them.
+    let (more, events) = channel();
+    let to = more.clone();
+    let forward = move || {
+        for signal in signals.forever() {
+            if to.send(Event::Signal(signal)).is_err() {
+                break;
             }
         }
-        running.tell_ready();
-    }
-    // From here on a further signal has its default effect: an end at once.
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register_conditional_default(signal, always())?;
-    }
-    let ms = running.config().limits.drain_ms;
-    tracing::info!(ms, "draining: no new connections, the others are let go over this time");
-    running.drain();
-    running.join();
-    tracing::info!("stopped");
-    Ok(())
+    };
+    Builder::new().name("signals".into()).spawn(forward)?;
+    Ok(Caught { events, more, ends_at_once })
 }
 
-fn always() -> std::sync::Arc<std::sync::atomic::AtomicBool> {
-    std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true))
+/// How a server is made again, for one that serves on.
+pub struct Again<'a> {
+    /// Reads the configuration again, as it was read at the start.
+    pub load: &'a dyn Fn() -> Result<Config, ConfigError>,
+    /// Starts a server with what it inherits.
+    pub start: &'a dyn Fn(Config, Inherited) -> Started,
+}
+
+/// Serves until a signal says otherwise or another server serves in its place, then returns when
+/// everything is closed.
+pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::Result<()> {
+    let mut running = running;
+    loop {
+        running.offer_place(&caught.more);
+        running.tell_ready();
+        let Some(successor) = until_the_end(caught, &mut running, again) else {
+            caught.ends_at_once.store(true, Ordering::Relaxed);
+            let ms = running.config().limits.drain_ms;
+            tracing::info!(
+                ms,
+                "draining: no new connections, the others are let go over this time"
+            );
+            running.drain();
+            running.join();
+            tracing::info!("stopped");
+            return Ok(());
+        };
+        let config = running.config().clone();
+        let sockets = give_place(running, &successor);
+        successor.closed(caught.more.clone())?;
+        if until_it_serves(caught).is_break() {
+            return Ok(());
+        }
+        tracing::error!(
+            pid = successor.pid(),
+            "the new server ended before it served: this one serves again"
+        );
+        let inherited = Inherited { sockets, taken_over: true, ..Inherited::default() };
+        running = (again.start)(config, inherited).map_err(io::Error::other)?;
+        tracing::info!("serving again");
+    }
+}
+
+/// Serves until it is to end; with whom its place is taken by, if so.
+fn until_the_end(
+    caught: &Caught,
+    running: &mut RunningServer,
+    again: &Again<'_>,
+) -> Option<Successor> {
+    for event in &caught.events {
+        match event {
+            Event::Signal(SIGHUP) => {
+                running.tell_reloading();
+                match (again.load)() {
+                    Ok(new) => running.reload(new),
+                    Err(error) => tracing::error!(
+                        "the new configuration is refused, the old one stays:\n{error}"
+                    ),
+                }
+                running.tell_ready();
+            }
+            Event::Signal(_) => break,
+            Event::TakeOver(successor) => return Some(successor),
+            // Of one that took the place of the server that was here before this one.
+            Event::Served | Event::Lost => {}
+        }
+    }
+    None
+}
+
+/// Lets everybody go and closes the logs; the listeners, which stay open.
+fn give_place(mut running: RunningServer, successor: &Successor) -> Vec<KeptSocket> {
+    let ms = running.config().limits.take_over_ms;
+    let pid = successor.pid();
+    tracing::info!(pid, ms, "a new server takes over: the connections are let go over this time");
+    let sockets = running.move_off();
+    running.join();
+    sockets
+}
+
+/// Waits until the successor serves, or this process was told to end: it does. Otherwise the
+/// successor is lost.
+fn until_it_serves(caught: &Caught) -> ControlFlow<()> {
+    for event in &caught.events {
+        match event {
+            Event::Served => {
+                tracing::info!("the new server serves: stopped");
+                return ControlFlow::Break(());
+            }
+            Event::Signal(SIGTERM | SIGINT) => {
+                tracing::info!("stopped");
+                return ControlFlow::Break(());
+            }
+            Event::Lost => return ControlFlow::Continue(()),
+            // A new server reads its configuration anyway; one commits itself at a time.
+            Event::Signal(_) | Event::TakeOver(_) => {}
+        }
+    }
+    ControlFlow::Break(())
 }

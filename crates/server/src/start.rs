@@ -18,6 +18,7 @@ mod services;
 mod shown_config;
 pub(crate) mod storage;
 mod stream;
+mod succession;
 mod supervisor;
 mod sys;
 mod threads;
@@ -28,6 +29,7 @@ pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
 pub use server_outside::ServerOutside;
 pub use shown_config::LoadConfig;
+pub use succession::take_over;
 pub use supervisor::{Inherited, Supervisor};
 
 use self::presence_setup::PresenceSetup;
@@ -39,6 +41,7 @@ use crate::machines::DoorProfile;
 use crate::reviews::ReviewDesk;
 use crate::shard_logic::{AnyService, LogicParts, Mail, PeerBacklog, RunningService, ServerLogic};
 use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
+use crate::takeover::{Given, Offer};
 use admin::Feed;
 use base::hash::HashKey;
 use bridges::Inside;
@@ -97,7 +100,11 @@ pub struct RunningServer {
     config: Config,
     listening: Vec<(String, ListenEndpoint)>,
     /// Socket files; removed when this ends.
-    _files: listen::SocketFiles,
+    files: listen::SocketFiles,
+    /// What it listens at, for who takes over.
+    copies: Given,
+    /// Its place, which others may take.
+    offer: Mutex<Option<Offer>>,
     entrance: Arc<Entrance>,
     moderation: Arc<Moderation>,
     periodic: Periodic,
@@ -163,7 +170,7 @@ pub fn start_with(
     let shown = ShownConfig::new(asked.clone(), load);
     fit_descriptors(&mut config)?;
     let (limits, count) = (Arc::new(config.limits.clone()), shard_count(config.server.shards));
-    let mut folder = storage::open(&config, count)?;
+    let mut folder = storage::open(&config, (count, inherited.taken_over))?;
     let inside = Inside::of(&config, folder.secrets().cluster)?;
     let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
     let (token, token_file) = folder::api_token(&config)?;
@@ -172,7 +179,8 @@ pub fn start_with(
     let topics = Topics::new(&config, random()?)?;
     let mut presence = PresenceSetup::new(&config, folder.node().1)?;
     let supervisor = inherited.supervisor.clone();
-    let (open, api) = listeners::open(&config, &doors, count, inherited)?;
+    let listeners::Opened { listeners: open, api, copies } =
+        listeners::open(&config, &doors, count, inherited)?;
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
@@ -213,7 +221,9 @@ pub fn start_with(
         storage,
         tls,
         listening: doors::names(&config).zip(open.addresses).collect(),
-        _files: open.files,
+        files: open.files,
+        copies: Arc::new(Mutex::new(copies)),
+        offer: Mutex::default(),
         periodic: Periodic::start([Some(figures), sys, memory, watchdog]).map_err(failed)?,
         bridges: Mutex::new(bridges),
         presence,
@@ -292,6 +302,12 @@ impl RunningServer {
     /// Has the API answer what it was asked, then stops listening and lets the connections go at
     /// the configured pace.
     pub fn drain(&self) {
+        // Who calls from now on is refused, unless a supervisor keeps the listeners.
+        drop(self.keep_place());
+        self.let_go(self.config.limits.drain_ms);
+    }
+
+    fn let_go(&self, over_ms: u32) {
         let left = watchdog::connections(self.census.open());
         self.supervisor.tell(LifeSign::Stopping(&format!("Letting {left} go")));
         self.switchboard.announce_drain();
@@ -300,7 +316,7 @@ impl RunningServer {
             api.finish();
         }
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
-        if !self.switchboard.drain() {
+        if !self.switchboard.drain(over_ms) {
             tracing::error!("a shard's mailbox is full: it was not told to drain");
         }
     }

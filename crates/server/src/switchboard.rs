@@ -61,10 +61,11 @@ impl<O: Outside + Send> Switchboard<O> {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Has all shards let their connections go; false when some mailbox was full.
-    pub fn drain(&self) -> bool {
+    /// Has all shards let their connections go, over so many milliseconds; false when some mailbox
+    /// was full.
+    pub fn drain(&self, over_ms: u32) -> bool {
         self.announce_drain();
-        self.tell_all(|| Mail::Drain)
+        self.tell_all(|| Mail::Drain(over_ms))
     }
 
     /// Whether it is going.

@@ -41,7 +41,7 @@ impl TestSupervisor {
         let address = path.to_str().expect("a path of letters").to_owned();
         let supervisor = Supervisor::at(Some(&address), watchdog);
         let config = config(&self.folder.path().join("data"), listeners);
-        let inherited = Inherited { supervisor, sockets };
+        let inherited = Inherited { supervisor, sockets, ..Inherited::default() };
         start_with(config, StartOptions { inherited, ..StartOptions::default() }).expect("starts")
     }
 

@@ -76,6 +76,12 @@ fn fits(kept: &str, at: &Place, listener: (&str, &ListenEndpoint)) -> bool {
     }
 }
 
+/// Whether a socket of a listener is among those that were kept.
+pub(super) fn has(kept: &[KeptSocket], listener: (&str, &ListenEndpoint)) -> bool {
+    let mut kept = kept.iter();
+    kept.any(|it| place(&it.socket).is_some_and(|at| fits(&it.name, &at, listener)))
+}
+
 /// Takes the sockets of a listener out of those that were kept, with the address of the first.
 pub fn take(
     kept: &mut Vec<KeptSocket>,

@@ -56,6 +56,8 @@ pub(super) struct Sweep {
 /// A drain under way.
 pub(super) struct Drain {
     began: Instant,
+    /// Time over which it goes.
+    span: Duration,
     /// Connections when it began.
     total: u64,
     /// Those let go.
@@ -231,14 +233,15 @@ where
     }
 
     /// Stops listening and begins to let connections go.
-    pub(super) fn begin_drain(&mut self) {
+    pub(super) fn begin_drain(&mut self, over_ms: u32) {
         if self.drain.is_some() {
             return;
         }
         self.net.stop_listening();
         let began = self.now.mono;
         let total = self.conns.len() as u64;
-        self.drain = Some(Drain { began, total, gone: 0, slot: 0, next: began });
+        let span = Duration::from_millis(u64::from(over_ms.max(1)));
+        self.drain = Some(Drain { began, span, total, gone: 0, slot: 0, next: began });
     }
 
     pub(super) fn next_drain(&self) -> Option<Instant> {
@@ -248,7 +251,7 @@ where
     /// Lets as many go as the pace allows.
     pub(super) fn drain_slice(&mut self) {
         let Some(drain) = &mut self.drain else { return };
-        let span = Duration::from_millis(u64::from(self.settings.limits.drain_ms.max(1)));
+        let span = drain.span;
         let elapsed = self.now.mono - drain.began;
         if elapsed >= span || self.conns.is_empty() {
             self.drain = None;

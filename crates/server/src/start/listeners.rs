@@ -6,13 +6,22 @@
 use super::supervisor::{Inherited, LifeSign};
 use super::{StartError, failed};
 use crate::config::Config;
+use crate::takeover;
 use net::layer::{ListenEndpoint, ListenerSetup};
-use net::listen::{self, KeptSocket, OpenListeners};
+use net::listen::{self, KeptSocket, OpenListeners, SocketFiles};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 
 /// The API's name among listeners.
 const API: &str = "api";
+
+/// What is listened at.
+pub(super) struct Opened {
+    pub(super) listeners: OpenListeners,
+    pub(super) api: Option<TcpListener>,
+    /// The same sockets once more, for a server that takes over. None where a supervisor keeps them.
+    pub(super) copies: Vec<KeptSocket>,
+}
 
 /// Opens a socket of each listener for each shard, and the API's where it has an address.
 pub(super) fn open(
@@ -20,8 +29,8 @@ pub(super) fn open(
     doors: &[ListenerSetup],
     count: usize,
     inherited: Inherited,
-) -> Result<(OpenListeners, Option<TcpListener>), StartError> {
-    let Inherited { supervisor, mut sockets } = inherited;
+) -> Result<Opened, StartError> {
+    let Inherited { supervisor, mut sockets, taken_over } = inherited;
     let api = config.api.enabled.then_some(config.api.address);
     let api = api.map(|address| open_api(address, &mut sockets)).transpose()?;
     let user_timeout_ms = config.limits.tcp_user_timeout_ms;
@@ -30,6 +39,10 @@ pub(super) fn open(
         tracing::warn!(name, "a socket that was kept is no listener's any more: it is closed");
         supervisor.tell(LifeSign::Forget(&name));
     }
+    if taken_over {
+        open.files.adopt(open.addresses.iter());
+    }
+    let mut copies = Vec::new();
     if supervisor.is_there() {
         open.fresh(doors).for_each(|(name, socket)| supervisor.keep(&name, socket));
         if let Some(OpenApi { listener, is_fresh: true }) = &api {
@@ -37,8 +50,32 @@ pub(super) fn open(
         }
         // Whoever calls while no server is there waits at the file's socket.
         open.files.leave();
+    } else {
+        copies = open.copies(doors).map_err(failed)?;
+        if let Some(OpenApi { listener, .. }) = &api {
+            let socket = listener.try_clone().map_err(failed)?.into();
+            copies.push(KeptSocket { name: listen::kept_name(API, 0), socket });
+        }
     }
-    Ok((open, api.map(|api| api.listener)))
+    Ok(Opened { listeners: open, api: api.map(|api| api.listener), copies })
+}
+
+/// Opens what a server that takes over does not find among these sockets: what cannot be had is
+/// known before anything of the running one is changed. The files of what was opened come along.
+pub(super) fn complete(
+    config: &Config,
+    (doors, count): (&[ListenerSetup], usize),
+    sockets: &mut Vec<KeptSocket>,
+) -> Result<SocketFiles, StartError> {
+    if config.api.enabled {
+        let mut rest = takeover::copies(sockets).map_err(failed)?;
+        let OpenApi { listener, is_fresh } = open_api(config.api.address, &mut rest)?;
+        if is_fresh {
+            let socket = listener.into();
+            sockets.push(KeptSocket { name: listen::kept_name(API, 0), socket });
+        }
+    }
+    listen::complete(doors, count, config.limits.tcp_user_timeout_ms, sockets).map_err(failed)
 }
 
 /// The API's listener.

@@ -6,7 +6,7 @@
 
 pub(crate) mod backlog;
 
-use super::{StartError, failed, folder, random};
+use super::{LOOK, LOOKS, StartError, failed, folder, random};
 use crate::access::Entrance;
 use crate::clock;
 use crate::config::{self, Config};
@@ -25,10 +25,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use store::Fsync;
 use store::data::{LogSizes, Logs, OpenFolder, Secrets};
 use store::engine::Retention;
 use store::files::Disk;
+use store::{Fsync, OpenError};
 
 /// An open data folder, before its logs are started.
 pub(super) struct Folder {
@@ -47,12 +47,22 @@ pub struct Storage {
     pub(super) over: Arc<AtomicBool>,
 }
 
-/// Opens the data folder, with a log for each shard.
-pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError> {
+/// Opens the data folder, with a log for each shard. One that was taken over may be locked for a
+/// moment longer: a process that was killed lets go of its files one by one.
+pub(super) fn open(
+    config: &Config,
+    (shards, taken_over): (usize, bool),
+) -> Result<Folder, StartError> {
     let began = clock::began();
     let settings = settings(config, Secrets::of(random()?), shards as u16);
-    let opened = store::data::Folder::open(&config.server.data, settings, Arc::new(Disk));
-    let mut opened = opened.map_err(failed)?;
+    let mut looks = if taken_over { LOOKS } else { 0 };
+    let mut opened = loop {
+        match store::data::Folder::open(&config.server.data, settings.clone(), Arc::new(Disk)) {
+            Err(OpenError::Locked { .. }) if looks > 0 => looks -= 1,
+            opened => break opened.map_err(failed)?,
+        }
+        std::thread::sleep(LOOK);
+    };
     tell_recovery(&opened, clock::since(began));
     folder::tell_readers(&config.server.data);
     let home = opened.secrets.cluster.home();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layer::ListenerSetup;
-use crate::listen::{OpenListeners, open};
+use crate::listen::{OpenListeners, complete, open};
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -169,4 +169,55 @@ fn a_socket_whose_file_is_gone_is_not_taken() {
     let opened = open(&doors, 1, 1_000, vec![kept("local.0", orphan)]).expect("it is free");
     assert_eq!((opened.unclaimed.len(), opened.fresh(&doors).count()), (1, 1));
     assert!(UnixStream::connect(&path).is_ok(), "it listens anew");
+}
+
+#[test]
+fn copies_are_all_sockets_each_once_and_another_server_is_served_at_them() {
+    let folder = std::env::temp_dir().join(format!("net-copies-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("local.sock");
+    let doors = [
+        door("mqtt", tcp("127.0.0.1:0")),
+        door("local", ListenEndpoint::Unix(file.clone(), 0o600)),
+    ];
+    let mut old = open(&doors, 2, 1_000, Vec::new()).expect("free");
+    let copies = old.copies(&doors).expect("descriptors");
+    let mut names: Vec<_> = copies.iter().map(|kept| kept.name.clone()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["local.0", "mqtt.0", "mqtt.1"], "a file has one socket for all shards");
+    let ListenEndpoint::Tcp(address) = old.addresses[0] else { panic!("a port") };
+    old.files.leave();
+    drop(old);
+    let callers = (TcpStream::connect(address), UnixStream::connect(&file));
+    assert!(callers.0.is_ok() && callers.1.is_ok(), "they wait");
+    // The next one has another number of shards, and takes the file with its socket.
+    let mut new = open(&doors, 1, 1_000, copies).expect("they are kept");
+    new.files.adopt(new.addresses.clone().iter());
+    assert_eq!(new.addresses[0], ListenEndpoint::Tcp(address));
+    assert_eq!(waiting(&new.shards[0][0]) + waiting(&new.shards[0][1]), 2);
+    drop(new);
+    assert!(!file.exists());
+    std::fs::remove_dir_all(&folder).expect("it is empty");
+}
+
+#[test]
+fn what_is_missing_is_opened_before_and_found_among_those_that_are_kept() {
+    let (socket, address) = listener();
+    let doors = [
+        door("mqtt", ListenEndpoint::Tcp(address)),
+        door("new", tcp("127.0.0.1:0")),
+    ];
+    let mut kept = vec![kept("mqtt.0", socket)];
+    let files = complete(&doors, 2, 1_000, &mut kept).expect("free");
+    let names: Vec<_> = kept.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["mqtt.0", "new.0", "new.1"]);
+    let open = open(&doors, 2, 1_000, kept).expect("all are kept");
+    assert!(open.unclaimed.is_empty() && open.fresh(&doors).next().is_none());
+    drop(files);
+    // An address that another program has is told, and what is kept stays as it was.
+    let (_theirs, taken) = listener();
+    let wanted = [door("more", ListenEndpoint::Tcp(taken))];
+    let mut kept = Vec::new();
+    let error = complete(&wanted, 2, 1_000, &mut kept).err().expect("in use");
+    assert!(error.to_string().contains("is in use") && kept.is_empty(), "{error}");
 }

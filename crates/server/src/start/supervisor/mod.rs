@@ -40,6 +40,8 @@ pub struct Inherited {
     pub supervisor: Supervisor,
     /// Sockets that listen.
     pub sockets: Vec<KeptSocket>,
+    /// They are another server's, whose place this one takes, with their files.
+    pub taken_over: bool,
 }
 
 impl Inherited {
@@ -57,7 +59,8 @@ impl Inherited {
             count => sockets(&life_sign::names(words.get(NAMES).map(String::as_str), count)),
         };
         let watchdog = life_sign::watchdog(&words, pid);
-        Inherited { supervisor: Supervisor::at(words.get("NOTIFY_SOCKET"), watchdog), sockets }
+        let supervisor = Supervisor::at(words.get("NOTIFY_SOCKET"), watchdog);
+        Inherited { supervisor, sockets, taken_over: false }
     }
 }
 

@@ -1,0 +1,158 @@
+//! The running server's part: it offers its place at a socket file, hands out its listeners, and
+//! hears whether who takes them commits itself.
+//!
+//! Whoever asks and does not commit itself has changed nothing. One is heard at a time, within a
+//! time; a further one waits. Invariant: after a commitment nobody else is heard.
+
+use super::{FILE, HELLO, Link, PATIENCE, at_file};
+use net::listen::KeptSocket;
+use rustix::fs::{self, Mode};
+use rustix::io::{Errno, Result};
+use rustix::net::{Shutdown, SocketFlags, accept_with, bind, shutdown};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+
+/// Something that whoever runs a server hears while it serves.
+pub enum Event {
+    /// A signal of this number.
+    Signal(i32),
+    /// This process takes the server's place.
+    TakeOver(Successor),
+    /// It serves now.
+    Served,
+    /// It has ended before it served.
+    Lost,
+}
+
+/// New servers that wait to be heard. One more is refused by the kernel.
+const QUEUE: i32 = 2;
+
+/// The listeners that a server would give, until it ends.
+pub type Given = Arc<Mutex<Vec<KeptSocket>>>;
+
+/// The socket file of a server that offers its place. It is gone when this is dropped; whoever is
+/// heard at that moment is refused, or finds that the server ends.
+pub struct Offer {
+    listener: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+impl Offer {
+    /// Offers the place of the server of this data folder, with its listeners.
+    pub fn make(data: &Path, listeners: Given, events: Sender<Event>) -> std::io::Result<Offer> {
+        let path = data.join(FILE);
+        let listener = Arc::new(listen(data, &path)?);
+        let theirs = listener.clone();
+        let thread = Builder::new().name("take-over".into());
+        thread.spawn(move || hear_all(&theirs, &listeners, &events))?;
+        Ok(Offer { listener, path })
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        // The file first: who connects from now on is not left waiting at it.
+        let _ = fs::unlink(&self.path);
+        // Its end wakes the thread, unless that has ended already.
+        let _ = shutdown(&*self.listener, Shutdown::Both);
+    }
+}
+
+fn listen(data: &Path, path: &Path) -> Result<OwnedFd> {
+    let socket = Link::socket()?;
+    // Whoever has the folder's lock is the only one who listens here: what is there is left over.
+    match fs::unlink(path) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    at_file(data, |address| bind(&socket, address))?;
+    fs::chmod(path, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::listen(&socket, QUEUE)?;
+    Ok(socket)
+}
+
+/// Hears one after the other, until one commits itself or the offer is over.
+fn hear_all(listener: &OwnedFd, listeners: &Given, events: &Sender<Event>) {
+    loop {
+        let link = match accept_with(listener, SocketFlags::CLOEXEC) {
+            Ok(link) => Link(link),
+            Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            Err(_) => return,
+        };
+        match heard(&link, listeners) {
+            Ok(Some(pid)) => {
+                let successor = Successor { link: Arc::new(link), pid };
+                // Nobody hears it any more: the server ends already, and the successor sees that.
+                let _ = events.send(Event::TakeOver(successor));
+                return;
+            }
+            Ok(None) => tracing::info!("nothing came of a take-over: this server serves on"),
+            Err(error) => tracing::warn!(%error, "a take-over broke off: this server serves on"),
+        }
+    }
+}
+
+/// The process that commits itself to serve with these listeners.
+fn heard(link: &Link, listeners: &Given) -> Result<Option<i32>> {
+    let (is_ours, pid) = link.peer()?;
+    if !is_ours {
+        tracing::warn!(pid, "a process of another user asked for the listeners: refused");
+        link.say("REFUSED it is not of the server's user")?;
+        return Ok(None);
+    }
+    match link.hear(Some(PATIENCE))? {
+        Some((word, _)) if word == HELLO => {}
+        Some(_) => {
+            link.say("REFUSED the running server is of a version that takes over otherwise")?;
+            return Ok(None);
+        }
+        None => return Ok(None),
+    }
+    tracing::info!(pid, "a new server asks for the listeners");
+    let copies = super::copies(&listeners.lock().unwrap_or_else(PoisonError::into_inner));
+    let copies = copies.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
+    if copies.is_empty() {
+        link.say("REFUSED it ends, or has no listener")?;
+        return Ok(None);
+    }
+    for KeptSocket { name, socket } in &copies {
+        link.hand(name, socket.as_fd())?;
+    }
+    link.say(&format!("LISTENERS {}", copies.len()))?;
+    drop(copies);
+    let word = link.hear(Some(PATIENCE))?.map(|(word, _)| word);
+    Ok((word.as_deref() == Some("COMMIT")).then_some(pid))
+}
+
+/// A new server that has committed itself.
+pub struct Successor {
+    link: Arc<Link>,
+    pid: i32,
+}
+
+impl Successor {
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Tells it that the logs are closed, and has what it comes to told as an event.
+    pub fn closed(&self, events: Sender<Event>) -> std::io::Result<()> {
+        if self.link.say("CLOSED").is_err() {
+            let _ = events.send(Event::Lost);
+            return Ok(());
+        }
+        let link = self.link.clone();
+        let wait = move || {
+            // It may take long to read its logs. When it dies the connection ends.
+            let word = link.hear(None).ok().flatten().map(|(word, _)| word);
+            let serves = word.as_deref() == Some("SERVING");
+            let _ = events.send(if serves { Event::Served } else { Event::Lost });
+        };
+        Builder::new().name("successor".into()).spawn(wait)?;
+        Ok(())
+    }
+}

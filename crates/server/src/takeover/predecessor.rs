@@ -1,0 +1,136 @@
+//! The new server's part: it asks for the listeners, commits itself, and waits until the old one
+//! has let its clients go and closed its logs.
+//!
+//! An end of the connection is the old one's end: then there is nothing to wait for, and the
+//! listeners that have come are all there are. Invariant: until it is committed, nothing is changed
+//! for the old one.
+
+use super::{FILE, HELLO, LISTENERS_MAX, Link, PATIENCE, at_file};
+use net::listen::KeptSocket;
+use rustix::io::Errno;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often it is said that the old server is not done yet.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// The server whose place is taken.
+pub struct Predecessor {
+    link: Link,
+    /// Process id.
+    pid: i32,
+}
+
+/// Reason why a place cannot be taken.
+#[derive(Debug)]
+pub enum AskError {
+    /// The running server refused, for this reason.
+    Refused(String),
+    /// What it said is none of the words.
+    Strange(PathBuf),
+    /// This failed.
+    Failed(PathBuf, Errno),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::Refused(why) => {
+                write!(f, "the running server does not give its place: {why}. It serves on")
+            }
+            AskError::Strange(file) => write!(
+                f,
+                "{}: who answers there is no server of this kind. Whatever runs serves on",
+                file.display()
+            ),
+            AskError::Failed(file, Errno::ACCESS) => write!(
+                f,
+                "{}: the running server is another user's: take over as that user. It serves on",
+                file.display()
+            ),
+            AskError::Failed(file, Errno::AGAIN) => write!(
+                f,
+                "{}: the running server does not answer. It serves on if it does at all; stop it \
+                 and start without --take-over",
+                file.display()
+            ),
+            AskError::Failed(file, errno) => {
+                write!(f, "{}: {errno}. The running server serves on", file.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+impl Predecessor {
+    /// Asks the server that runs on this data folder for its listeners. Nothing: none runs.
+    pub fn ask(data: &Path) -> Result<Option<(Predecessor, Vec<KeptSocket>)>, AskError> {
+        let file = data.join(FILE);
+        let failed = |errno| AskError::Failed(file.clone(), errno);
+        let link = Link(Link::socket().map_err(failed)?);
+        match at_file(data, |address| rustix::net::connect(&link.0, address)) {
+            Ok(()) => {}
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+            Err(errno) => return Err(failed(errno)),
+        }
+        let (is_ours, pid) = link.peer().map_err(failed)?;
+        if !is_ours {
+            return Err(failed(Errno::ACCESS));
+        }
+        link.say(HELLO).map_err(failed)?;
+        let mut sockets = Vec::new();
+        loop {
+            match link.hear(Some(PATIENCE)).map_err(failed)? {
+                Some((word, socket)) => match (word.split_once(' '), socket) {
+                    (Some(("LISTENER", name)), Some(socket)) if sockets.len() < LISTENERS_MAX => {
+                        sockets.push(KeptSocket { name: name.to_owned(), socket });
+                    }
+                    (Some(("LISTENERS", count)), None) if count == sockets.len().to_string() => {
+                        return Ok(Some((Predecessor { link, pid }, sockets)));
+                    }
+                    (Some(("REFUSED", why)), _) => return Err(AskError::Refused(why.to_owned())),
+                    _ => return Err(AskError::Strange(file)),
+                },
+                // It has died: its place is free, with what of its listeners has come.
+                None => return Ok(Some((Predecessor { link, pid }, sockets))),
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Commits this process to serve, and waits until the old one has closed its logs or is gone.
+    pub fn commit(&self) {
+        if self.link.say("COMMIT").is_err() {
+            return tracing::warn!(pid = self.pid, "the old server is gone already");
+        }
+        tracing::info!(pid = self.pid, "the old server lets its clients go");
+        loop {
+            match self.link.hear(Some(TOLD_EVERY)) {
+                Ok(Some((word, _))) if word == "CLOSED" => {
+                    return tracing::info!(pid = self.pid, "the old server has closed its logs");
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => tracing::warn!(
+                    pid = self.pid,
+                    "the old server is not done yet: who calls waits. SIGKILL ends it and loses \
+                     nothing that was acknowledged"
+                ),
+                Ok(None) | Err(_) => {
+                    return tracing::warn!(pid = self.pid, "the old server is gone");
+                }
+            }
+        }
+    }
+
+    /// Tells it that its listeners are served, so that it ends.
+    pub fn tell_serving(self) {
+        // If it is gone there is nobody to tell.
+        let _ = self.link.say("SERVING");
+    }
+}
