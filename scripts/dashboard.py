@@ -28,6 +28,13 @@ def by(label, expression):
     return f"sum by (instance, {label}) ({expression})"
 
 
+def permille(labels, label):
+    """What half, 99 of a hundred and 999 of a thousand do not exceed, by a label."""
+    of = by(f"{label}, le", rate("holdline_phase_seconds_bucket", labels))
+    return [(f"histogram_quantile({share}, {of})", f"{{{{{label}}}}} {name}")
+            for share, name in ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))]
+
+
 def each(*metrics, of=rate):
     """A curve for each of these, named by what comes behind holdline_."""
     return [(of(f"holdline_{metric}"), metric.removesuffix("_total")) for metric in metrics]
@@ -70,6 +77,16 @@ ROWS = {
          each("packets_received_total", "packets_sent_total")),
         ("Sends that the socket did not take whole", "Peers that read more slowly than is sent.",
          "ops", each("short_writes_total")),
+    ],
+    "Latency": [
+        ("Logins", "From the last bytes of a login till one is let in, by protocol.", "s",
+         permille('phase="login"', "of")),
+        ("Acknowledged", "Published till PUBACK, sent in chat till stored, pushed till there.",
+         "s", permille('phase=~"publish|send|acknowledge"', "phase")),
+        ("In every inbox", "From a stored message of chat till all have it.", "s",
+         permille('phase="distribute"', "of")),
+        ("Calls to the logs", "By service.", "s", permille('phase="store"', "of")),
+        ("Turns", "Of the shards.", "s", permille('phase="turn"', "of")),
     ],
     "Push": [
         ("Pushes", "Sent, sent again, acknowledged, stored.", "ops",

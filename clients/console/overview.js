@@ -18,6 +18,12 @@ const LINES_MAX = 5;
  * @typedef {{ at_ms: number, values: Record<string, number | null>, protocols: Record<string, number>, shards: Record<string, number> }} Moment
  */
 
+/** Histograms of the last minute, one a second: each phase's buckets. @type {Record<string, number[]>[]} */
+const spreads = [];
+
+/** Moments over which latencies are told. */
+const SPREADS_MAX = 60;
+
 /** @type {Moment[]} */
 const kept = [];
 /** @type {any} */
@@ -78,8 +84,37 @@ export function keep(now) {
     Object.entries(byProtocol(now.presence)).map(([name, sum]) => [name, sum.online]));
   kept.push({ at_ms: now.at_ms, values, protocols, shards });
   if (kept.length > KEPT_MAX) kept.splice(0, kept.length - KEPT_MAX);
+  if (before && before.started_ms !== now.started_ms) spreads.length = 0;
+  spreads.push(Object.fromEntries(now.latencies.phases.map((/** @type {any} */ it) => [`${it.of} ${it.phase}`, it.buckets])));
+  if (spreads.length > SPREADS_MAX + 1) spreads.shift();
   before = now;
 }
+
+/**
+ * What this share of durations does not exceed, in microseconds, as far as buckets tell; within one
+ * it is taken to be even. Null: there were none.
+ * @param {number[]} bounds
+ * @param {number[]} buckets
+ * @param {number} share
+ */
+export function quantile(bounds, buckets, share) {
+  const count = buckets.reduce((sum, inside) => sum + inside, 0);
+  const wanted = Math.max(1, Math.ceil(count * share));
+  let below = 0;
+  for (const [at, inside] of buckets.entries()) {
+    if (inside > 0 && below + inside >= wanted) {
+      const low = at > 0 ? bounds[at - 1] : 0;
+      const high = bounds[at] ?? low;
+      return low + ((high - low) * (wanted - below)) / inside;
+    }
+    below += inside;
+  }
+  return null;
+}
+
+/** Microseconds as people read them. @param {number | null} us */
+export const micros = us =>
+  us === null ? '–' : us < 1_000 ? `${Math.round(us)} µs` : us < 1_000_000 ? `${compact(us / 1_000)} ms` : `${compact(us / 1_000_000)} s`;
 
 /** What is wrong, worst first; nothing: an empty list. @param {any} now @returns {['bad' | 'warn', string][]} */
 export function troubles(now) {
@@ -121,7 +156,7 @@ function show({ root, live, gone, may }) {
   const shards = new Chart('Processor, busiest threads', percent, 0.1);
   charts.push([shards, moments => lines(moments, 'shards')]);
   const places = {
-    protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), process: h('div'),
+    latencies: h('div'), protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), process: h('div'),
   };
   set(root, verdict, h('div', { class: 'charts' },
     chart('Connections', compact, [['open', 'connections']], 4), protocols.element,
@@ -135,7 +170,7 @@ function show({ root, live, gone, may }) {
     chart('Memory', bytes, [['of the process', 'memory']], 1 << 20, 1_024),
     chart('What waits', compact, [['messages for sessions', 'queued'], ['pushes', 'waiting'], ['chat, not in every inbox', 'undistributed']], 4)),
   h('div', { class: 'flow' },
-    card('Protocols', places.protocols), card('Threads', places.threads), card('Queues', places.totals),
+    card('Latencies, last minute', places.latencies), card('Protocols', places.protocols), card('Threads', places.threads), card('Queues', places.totals),
     card('Store', places.store), card('Directory of presence', places.directory), card('Process', places.process)));
   const draw = () => {
     const times = kept.map(at => at.at_ms);
@@ -192,6 +227,21 @@ function details(now, places) {
     { title: 'Came', end: true, cell: ([, it]) => number(it.arrivals) },
     { title: 'Went', end: true, cell: ([, it]) => number(it.departures) },
   ], rows, 'Nobody has come yet.', true));
+  const oldest = spreads[0] ?? {};
+  const phases = now.latencies.phases.map((/** @type {any} */ it) => {
+    const name = `${it.of} ${it.phase}`;
+    const was = spreads.length > 1 ? oldest[name] : [];
+    const since = it.buckets.map((/** @type {number} */ count, /** @type {number} */ at) => count - (was[at] ?? 0));
+    const count = since.reduce((/** @type {number} */ sum, /** @type {number} */ inside) => sum + inside, 0);
+    return { name, count, of: (/** @type {number} */ share) => micros(quantile(now.latencies.bounds_us, since, share)) };
+  });
+  fresh(places.latencies, table('Latencies', [
+    { title: 'Phase', head: true, cell: it => it.name },
+    { title: 'Count', end: true, cell: it => number(it.count) },
+    { title: 'p50', end: true, cell: it => it.of(0.5) },
+    { title: 'p99', end: true, cell: it => it.of(0.99) },
+    { title: 'p99.9', end: true, cell: it => it.of(0.999) },
+  ], phases.filter((/** @type {any} */ it) => it.count > 0), 'Nothing was timed.', true));
   const busy = kept[kept.length - 1]?.shards ?? {};
   fresh(places.threads, table('Threads', [
     { title: 'Thread', head: true, cell: ([name]) => name },

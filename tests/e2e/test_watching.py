@@ -40,6 +40,10 @@ FIRES = {
                                "holdline_binds_refused_total": "0x20",
                                "holdline_chat_logins_refused_total": "0x20"}, 12),
     "HoldlineTurnLong": ({"holdline_shard_turn_seconds_max": "0.06x20"}, 12),
+    "HoldlineStoreSlow": (
+        {'holdline_phase_seconds_bucket{of="chat",phase="store",le="0.1"}': "0+90x30",
+         'holdline_phase_seconds_bucket{of="chat",phase="store",le="0.25"}': "0+100x30",
+         'holdline_phase_seconds_bucket{of="chat",phase="store",le="+Inf"}': "0+100x30"}, 17),
     "HoldlineMailboxFull": ({"holdline_mailbox_full_total": "0+1x20"}, 6),
     "HoldlineDirectoryAway": ({'holdline_presence_circuit{state="closed"}': "0x20"}, 6),
     "HoldlineDirectoryBehind": ({"holdline_presence_lag_seconds": "31x20"}, 6),
@@ -61,6 +65,8 @@ WELL = {
     "holdline_deliveries_total": "0+2000x30",
     "holdline_sessions_refused_total": "0+10x30", "holdline_binds_refused_total": "0+10x30",
     "holdline_chat_logins_refused_total": "0x30", "holdline_shard_turn_seconds_max": "0.04x30",
+    'holdline_phase_seconds_bucket{of="chat",phase="store",le="0.1"}': "0+100x30",
+    'holdline_phase_seconds_bucket{of="chat",phase="store",le="+Inf"}': "0+100x30",
     "holdline_mailbox_full_total": "0x30", 'holdline_presence_circuit{state="closed"}': "1x30",
     "holdline_presence_lag_seconds": "1x30", "holdline_bridges": "2x30",
     'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "3x30",
@@ -123,6 +129,7 @@ class Names(Case):
         server = self.start(*everything())
         page = server.metrics()
         there = set(re.findall(r"^# TYPE (\w+) ", page, re.M))
+        there |= {f"{name}_bucket" for name in re.findall(r"^# TYPE (\w+) histogram$", page, re.M)}
         asked = [*rules().items(), *curves()]
         for where, expression in asked:
             with self.subTest(where):

@@ -46,6 +46,7 @@ impl Service for Broker {
     }
 
     fn request(&mut self, now: Now, from: ConnRef, request: SessionRequest, fx: &mut Effects) {
+        self.answers.came(now);
         self.request(now, from, request, fx);
     }
 
@@ -54,10 +55,12 @@ impl Service for Broker {
     }
 
     fn command(&mut self, now: Now, ask: u64, command: TopicCommand, fx: &mut Effects) {
+        self.answers.came(now);
         self.command(now, ask, command, fx);
     }
 
     fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        self.answers.came(now);
         self.complete(now, completion, fx);
     }
 
@@ -68,10 +71,12 @@ impl Service for Broker {
         message: crate::PeerMessage,
         fx: &mut Effects,
     ) {
+        self.answers.came(now);
         self.peer_message(now, message, fx);
     }
 
     fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
+        self.answers.came(now);
         self.admitted(now, number, answer, fx);
     }
 
@@ -80,6 +85,7 @@ impl Service for Broker {
     }
 
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.answers.came(now);
         self.turn(now, fx)
     }
 

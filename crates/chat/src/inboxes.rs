@@ -152,7 +152,7 @@ impl Chat {
         }
         if from == self.settings.shard {
             let upto = self.inboxes.0[usize::from(from.0)].done;
-            self.confirmed(now, from, upto);
+            self.confirmed(now, from, upto, fx);
         }
     }
 
@@ -165,7 +165,7 @@ impl Chat {
             }
             let (shard, upto) = (ShardId(at as u16), arrivals.done);
             if shard == self.settings.shard {
-                self.confirmed(now, shard, upto);
+                self.confirmed(now, shard, upto, fx);
             } else {
                 fx.peer_messages.push((shard, ChatWord::Placed { upto }));
             }

@@ -86,6 +86,7 @@ use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
 use crate::words::WordShelf;
 use base::hash::{HashKey, home};
+use base::time::Now;
 use model::account::AccountAddress;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
@@ -165,6 +166,8 @@ pub struct Chat {
     group_rates: Buckets,
     sessions: Sessions,
     sends: Waits<StoreWait>,
+    /// When the completion or the word of another shard came that is looked at now.
+    came: Now,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
     conversations: Conversations,
@@ -200,6 +203,7 @@ impl Chat {
             group_rates: Buckets::new(of_group, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),
             sends: Waits::default(),
+            came: Now::default(),
             readings: Waits::default(),
             fetchings: Waits::default(),
             conversations: Conversations::default(),

@@ -24,6 +24,7 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatDelivery, ChatFault, Content, GroupChange, NewMessage, SendRejected};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
+use model::latency::{Began, Phase};
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Append, Call, Done, OnceKey, Write};
 use model::pressure::Pressure;
@@ -236,7 +237,8 @@ impl Chat {
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
         let sender = Sender { address: &asker.address, device: &asker.device };
         let body = envelope::encode(sender, to, message);
-        let number = self.sends.put(StoreWait { wait, group: None });
+        let began = Began::at(now);
+        let number = self.sends.put_since(began, StoreWait { wait, group: None });
         let order =
             StoreOrder { number, route, once, is_operator: asker.is_operator, body, change: None };
         self.hand_to_conversation(now, order, fx);
@@ -348,16 +350,21 @@ impl Chat {
         result: Result<StoredMessage, ChatFault>,
         fx: &mut Effects,
     ) {
-        match self.sends.take(number) {
-            Some(StoreWait { wait, group: Some(group) }) => {
+        match self.sends.take_timed(number) {
+            Some((_, StoreWait { wait, group: Some(group) })) => {
                 self.answer_change(wait, *group, result, fx);
             }
-            Some(StoreWait { wait, group: None }) if result == Err(ChatFault::RateLimited) => {
+            Some((_, StoreWait { wait, group: None })) if result == Err(ChatFault::RateLimited) => {
                 // The group's own bucket is at its home: in a second some of it is back.
                 fx.counters.count(ChatCounter::RateLimited);
                 self.reject_send(wait, too_fast(1_000), fx);
             }
-            Some(StoreWait { wait, group: None }) => self.answer_send(wait, result, fx),
+            Some((began, StoreWait { wait, group: None })) => {
+                if began != Began::default() && result.is_ok() {
+                    fx.counters.lasted(Phase::Send, began.until(self.came));
+                }
+                self.answer_send(wait, result, fx);
+            }
             None => {}
         }
     }

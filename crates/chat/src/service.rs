@@ -118,10 +118,12 @@ impl Service for Chat {
     }
 
     fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        self.came = now;
         self.complete(now, completion, fx);
     }
 
     fn peer_message(&mut self, now: Now, from: ShardId, message: ChatWord, fx: &mut Effects) {
+        self.came = now;
         match message {
             ChatWord::Find { number, address } => {
                 self.find_for_peer(now, from, (number, address), fx);
@@ -131,7 +133,7 @@ impl Service for Chat {
             ChatWord::Recall(order) => self.recall_here(now, from, *order, fx),
             ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
             ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
-            ChatWord::Placed { upto } => self.confirmed(now, from, upto),
+            ChatWord::Placed { upto } => self.confirmed(now, from, upto, fx),
             ChatWord::Seek(sought) => self.sought(from, *sought, fx),
             ChatWord::Sought { number, inbox, has } => {
                 self.told_of(now, (number, inbox), has, fx);

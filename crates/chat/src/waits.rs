@@ -5,13 +5,21 @@
 
 use base::rounds::Rounds;
 use base::time::{Instant, Now};
+use model::latency::Began;
 use std::collections::BTreeMap;
 
 /// Waits of one kind.
 pub(crate) struct Waits<T> {
     last: u64,
-    open: BTreeMap<u64, (u32, T)>,
+    open: BTreeMap<u64, Wait<T>>,
     rounds: Rounds,
+}
+
+/// One of them.
+struct Wait<T> {
+    stamp: u32,
+    began: Began,
+    waits: T,
 }
 
 impl<T> Default for Waits<T> {
@@ -27,8 +35,13 @@ impl<T> Waits<T> {
 
     /// Something waits from now on; its number.
     pub(crate) fn put(&mut self, waits: T) -> u64 {
+        self.put_since(Began::default(), waits)
+    }
+
+    /// The same, where it is asked for how long it has waited.
+    pub(crate) fn put_since(&mut self, began: Began, waits: T) -> u64 {
         self.last += 1;
-        self.open.insert(self.last, (self.rounds.stamp(), waits));
+        self.open.insert(self.last, Wait { stamp: self.rounds.stamp(), began, waits });
         self.last
     }
 
@@ -39,17 +52,22 @@ impl<T> Waits<T> {
 
     /// The same, to change it.
     pub(crate) fn at_mut(&mut self, number: u64) -> Option<&mut T> {
-        self.open.get_mut(&number).map(|(_, waits)| waits)
+        self.open.get_mut(&number).map(|wait| &mut wait.waits)
     }
 
     /// It waits no longer.
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
-        self.open.remove(&number).map(|(_, waits)| waits)
+        self.take_timed(number).map(|(_, waits)| waits)
+    }
+
+    /// The same, with its beginning.
+    pub(crate) fn take_timed(&mut self, number: u64) -> Option<(Began, T)> {
+        self.open.remove(&number).map(|wait| (wait.began, wait.waits))
     }
 
     /// Those that are so wait no longer.
     pub(crate) fn take_all(&mut self, is_so: impl Fn(&T) -> bool) -> Vec<T> {
-        let all = self.open.iter().filter(|(_, (_, waits))| is_so(waits));
+        let all = self.open.iter().filter(|(_, wait)| is_so(&wait.waits));
         let all: Vec<u64> = all.map(|(number, _)| *number).collect();
         all.into_iter().filter_map(|number| self.take(number)).collect()
     }
@@ -66,9 +84,9 @@ impl<T> Waits<T> {
             return (over, Some(ends));
         }
         while let Some(first) = self.open.first_entry()
-            && self.rounds.is_over(first.get().0)
+            && self.rounds.is_over(first.get().stamp)
         {
-            over.push(first.remove().1);
+            over.push(first.remove().waits);
         }
         (over, Some(self.rounds.next(now, ms_max)))
     }

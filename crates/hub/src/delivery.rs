@@ -25,6 +25,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::{ProcessCounter, PushCounter};
 use model::id::MessageId;
+use model::latency::Phase;
 use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
 use model::push::{Outcome, Rejection};
 use model::request::PushDelivery;
@@ -122,6 +123,8 @@ impl Hub {
             queue.collapse(push, false, &mut replaced);
         }
         for item in acked {
+            let lasted = Duration::from_millis(item.age_ms(now.mono).into());
+            fx.counters.lasted(Phase::Acknowledge, lasted);
             self.end(now, key, item, Outcome::Delivered, fx);
         }
         for item in replaced {

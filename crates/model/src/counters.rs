@@ -4,7 +4,9 @@
 //! its place on the status page follow from the line that declares a counter.
 
 use crate::close::CloseReason;
+use crate::latency::{Latencies, Phase};
 use crate::session::Drop;
+use std::time::Duration;
 
 macro_rules! counters {
     ($(
@@ -62,6 +64,7 @@ macro_rules! counters {
             $($field: [u64; $group::COUNT],)+
             closed: [u64; CloseReason::COUNT],
             dropped: [u64; Drop::ALL.len()],
+            latencies: Latencies,
         }
 
         impl Default for Counters {
@@ -70,6 +73,7 @@ macro_rules! counters {
                     $($field: [0; $group::COUNT],)+
                     closed: [0; CloseReason::COUNT],
                     dropped: [0; Drop::ALL.len()],
+                    latencies: Latencies::default(),
                 }
             }
         }
@@ -255,6 +259,16 @@ impl Counters {
         self.dropped[why as usize] += by;
     }
 
+    /// Counts how long a phase lasted.
+    pub fn lasted(&mut self, phase: Phase, lasted: Duration) {
+        self.latencies.record(phase, lasted);
+    }
+
+    /// How long phases lasted.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
     /// How many messages were dropped so.
     pub fn dropped_of(&self, why: Drop) -> u64 {
         self.dropped[why as usize]
@@ -280,6 +294,7 @@ impl Counters {
         Counter::ALL.iter().for_each(|&counter| *self.at_mut(counter) += other.at(counter));
         self.closed.iter_mut().zip(other.closed).for_each(|(mine, theirs)| *mine += theirs);
         self.dropped.iter_mut().zip(other.dropped).for_each(|(mine, theirs)| *mine += theirs);
+        self.latencies.add(&other.latencies);
     }
 }
 

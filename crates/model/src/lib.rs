@@ -12,6 +12,7 @@ pub mod chat;
 pub mod close;
 pub mod counters;
 pub mod id;
+pub mod latency;
 pub mod limits;
 pub mod link;
 pub mod machine;

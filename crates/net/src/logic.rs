@@ -11,6 +11,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
+use model::latency::Phase;
 use model::link::{Link, WireProfile};
 use model::machine::Machine;
 use std::net::{IpAddr, SocketAddr};
@@ -38,6 +39,11 @@ pub trait ShardLogic: Sized {
 
     /// Mail from another shard, or from a thread outside the shards.
     fn mail(&mut self, now: Now, mail: Self::Mail, handle: &mut ShardHandle<Self>);
+
+    /// The phase that ends when a connection with this machine is let in; none where nobody asks.
+    fn login_phase(_machine: &Self::Machine) -> Option<Phase> {
+        None
+    }
 
     /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
     fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant>;

@@ -5,6 +5,7 @@
 //! went ([`shard_presence`]) and what other shards must hear ([`peers`]). The logic carries out
 //! what they want ([`running`]), has no opinion of its own, and names no service: it holds a list.
 
+mod call_clock;
 mod peers;
 pub mod running;
 mod shard_presence;
@@ -23,6 +24,7 @@ use base::text::escaped;
 use base::time::{Instant, Now};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
+use model::latency::Phase;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
@@ -416,6 +418,15 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     fn machine(&mut self, _: Now, link: &Link, _: ConnectionOrigin) -> Option<ServerMachine> {
         let profile = self.profiles.get(usize::from(link.door)).or(self.profiles.last())?;
         ServerMachine::new(link, profile)
+    }
+
+    fn login_phase(machine: &ServerMachine) -> Option<Phase> {
+        Some(match machine {
+            ServerMachine::Miop(_) => Phase::LoginMiop,
+            ServerMachine::Mqtt(_) => Phase::LoginMqtt,
+            ServerMachine::Im(_) => Phase::LoginIm,
+            ServerMachine::Xmpp(_) => Phase::LoginXmpp,
+        })
     }
 
     fn word(&mut self, now: Now, from: ConnRef, word: Request, handle: &mut ShardHandle<Self>) {

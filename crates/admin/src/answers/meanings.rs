@@ -2,6 +2,7 @@
 
 use model::close::CloseReason;
 use model::counters::Counter;
+use model::latency::Phase;
 use model::session::Drop;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,6 +17,8 @@ pub(crate) struct Meanings {
     dropped: BTreeMap<&'static str, &'static str>,
     /// Of counters.
     counters: BTreeMap<&'static str, &'static str>,
+    /// Of phases that are timed, as whose and which.
+    phases: BTreeMap<String, &'static str>,
 }
 
 /// All of them.
@@ -24,5 +27,9 @@ pub(crate) fn all() -> Meanings {
         closed: CloseReason::ALL.iter().map(|of| (of.name(), of.meaning())).collect(),
         dropped: Drop::ALL.iter().map(|of| (of.name(), of.meaning())).collect(),
         counters: Counter::ALL.iter().map(|of| (of.name(), of.help())).collect(),
+        phases: Phase::ALL
+            .iter()
+            .map(|it| (format!("{} {}", it.of(), it.name()), it.help()))
+            .collect(),
     }
 }

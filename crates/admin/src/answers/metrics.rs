@@ -5,6 +5,7 @@
 //! ends with `_total` where it is a counter's and nowhere else, and has seconds or bytes for unit
 //! (`promtool check metrics` holds it in the end-to-end tests).
 
+use super::latencies;
 use crate::MetricReading;
 use crate::process;
 use crate::webhook::Address;
@@ -59,6 +60,7 @@ pub(crate) fn text(
         let labels = format!("{{reason=\"{}\"}}", why.name());
         sample(&mut out, dropped, &labels, status.counters.dropped_of(why));
     }
+    latencies::metric(&mut out, &status.counters);
     for &MetricReading { name, help, value } in gauges(status).iter().chain(readings) {
         head(&mut out, name, kind(name), help);
         sample(&mut out, name, "", value);
@@ -249,13 +251,13 @@ fn dead_letters(out: &mut String, webhooks: &[Arc<Address>]) {
     }
 }
 
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+pub(super) fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let prefix = prefix(name);
     writeln!(out, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}")
         .expect("text takes what is written");
 }
 
-fn sample(out: &mut String, name: &str, labels: &str, value: impl Display) {
+pub(super) fn sample(out: &mut String, name: &str, labels: &str, value: impl Display) {
     let prefix = prefix(name);
     writeln!(out, "{prefix}{name}{labels} {value}").expect("text takes what is written");
 }

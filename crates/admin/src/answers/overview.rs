@@ -1,5 +1,6 @@
 //! Everything that says how the server is, for one look: what the console shows first.
 
+use super::latencies::Latencies;
 use super::operations::{Readiness, Status};
 use super::presence::{PresenceCounts, PresenceStatus};
 use crate::{MetricReading, process};
@@ -22,6 +23,8 @@ pub(crate) struct Overview {
     pub(crate) presence: Option<PresenceCounts>,
     /// As in /v1/presence/status.
     pub(crate) directory: PresenceStatus,
+    /// How long phases lasted.
+    pub(crate) latencies: Latencies,
     /// What the system tells of the process.
     pub(crate) process: Process,
     /// Figures of the store, bridges, streams and the API, named as in /metrics without

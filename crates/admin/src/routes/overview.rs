@@ -6,6 +6,7 @@
 
 use super::operations::{readings, status_now};
 use super::presence_routes;
+use crate::answers::latencies::Latencies;
 use crate::answers::operations::Status;
 use crate::answers::overview::{self as answers, Overview, Process};
 use crate::api::life::{Phase, reached};
@@ -80,6 +81,7 @@ async fn now(api: &Shared) -> Result<(Overview, u64), Fault> {
         started_ms: api.boot,
         readiness: (&(api.settings.readiness)()).into(),
         status: Status::new(api.settings.version, &status),
+        latencies: Latencies::new(&status.counters),
         presence: presence_routes::counted(api).await.ok().map(|counts| (&counts).into()),
         directory: api.settings.presence.standing().into(),
         process: Process::now(),

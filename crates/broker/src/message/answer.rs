@@ -21,6 +21,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::TopicCounter;
 use model::id::{ConnRef, ShardId};
+use model::latency::Phase;
 use model::ports::calls::RETRIES_A_TURN_MAX;
 use model::ports::log::Completion;
 use model::ports::topics::TopicAnswer;
@@ -28,6 +29,7 @@ use model::session::{Denial, Routed, SessionDelivery};
 use model::timeline::Space;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How the numbers of wills and of delayed messages begin.
 const ONCE: &[u8] = b"mqtt-after";
@@ -77,14 +79,20 @@ impl Broker {
 
     /// Gives an answer, to whoever it is for.
     pub(crate) fn answer(&mut self, now: Now, due: DueAnswer, fx: &mut Effects) {
-        let DueAnswer { origin, wait, result } = due;
+        let DueAnswer { origin, wait, result, began } = due;
         match origin {
             Origin::Server => {
                 if let Some(after) = wait.and_then(|wait| self.answers.take_after(wait)) {
                     self.after(now, after, result.err(), fx);
                 }
             }
-            Origin::Client(exchange, qos) => self.taken(exchange, qos, wait, result, fx),
+            Origin::Client(exchange, qos) => {
+                if qos != Qos::AtMostOnce && result.is_ok() {
+                    let lasted = began.map_or(Duration::ZERO, |began| began.until(now));
+                    fx.counters.lasted(Phase::Publish, lasted);
+                }
+                self.taken(exchange, qos, wait, result, fx);
+            }
             Origin::Command(ask) => {
                 let answer = match result {
                     Ok(routed) => TopicAnswer::Published { matched: routed == Routed::Matched },

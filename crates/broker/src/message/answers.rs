@@ -15,6 +15,7 @@ use base::rounds::Rounds;
 use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
 use model::id::ShardId;
+use model::latency::Began;
 use model::ports::log::{APPEND_TIMELINES_MAX, StoreError, Table};
 use model::session::{Denial, Routed};
 use model::timeline::TimelineId;
@@ -125,12 +126,14 @@ pub(crate) struct DueAnswer {
     /// What it waited with.
     pub wait: Option<Key>,
     pub result: Result<Routed, Denial>,
+    /// When it began to wait.
+    pub began: Option<Began>,
 }
 
 impl DueAnswer {
     /// One that never waited.
     pub fn at_once(origin: Origin, result: Result<Routed, Denial>) -> DueAnswer {
-        DueAnswer { origin, wait: None, result }
+        DueAnswer { origin, wait: None, result, began: None }
     }
 }
 
@@ -157,11 +160,17 @@ struct Wait {
     left: u32,
     /// By which its age is known.
     stamp: u32,
+    began: Began,
     matched: bool,
     error: Option<Denial>,
 }
 
 impl Wait {
+    fn due(&self, wait: Key) -> DueAnswer {
+        let (origin, result, began) = (self.origin, self.result(), Some(self.began));
+        DueAnswer { origin, wait: Some(wait), result, began }
+    }
+
     fn result(&self) -> Result<Routed, Denial> {
         match (self.error, self.matched) {
             (Some(why), _) => Err(why),
@@ -174,6 +183,8 @@ impl Wait {
 /// The answers of a shard that wait.
 pub(crate) struct Answers {
     waits: Slab<Wait>,
+    /// When what is looked at now came.
+    came: Began,
     deferred: BTreeMap<Exchange, Deferred>,
     afterwards: BTreeMap<Key, After>,
     /// Receipts that this shard owes itself.
@@ -189,6 +200,7 @@ impl Answers {
     pub fn new() -> Answers {
         Answers {
             waits: Slab::new(WAITS_MAX),
+            came: Began::default(),
             deferred: BTreeMap::new(),
             afterwards: BTreeMap::new(),
             owed: Vec::new(),
@@ -196,6 +208,11 @@ impl Answers {
             looked: 0,
             given_up: 0,
         }
+    }
+
+    /// Something came: waits that are opened for it begin now.
+    pub fn came(&mut self, now: Now) {
+        self.came = Began::at(now);
     }
 
     /// Whether another one may wait.
@@ -206,7 +223,8 @@ impl Answers {
     /// A wait for one thing; `None`: there is no room.
     pub fn open(&mut self, origin: Origin) -> Option<Key> {
         let stamp = self.rounds.stamp();
-        self.waits.insert(Wait { origin, left: 1, stamp, matched: false, error: None }).ok()
+        let began = self.came;
+        self.waits.insert(Wait { origin, left: 1, stamp, began, matched: false, error: None }).ok()
     }
 
     /// An answer waits for one more, and with what; `None`: there is no room, and it is an error.
@@ -252,8 +270,7 @@ impl Answers {
         if open.left > 0 {
             return None;
         }
-        let open = self.waits.remove(wait)?;
-        Some(DueAnswer { origin: open.origin, wait: Some(wait), result: open.result() })
+        Some(self.waits.remove(wait)?.due(wait))
     }
 
     /// Looks at some of the waits, if it is time; those that may take this long and took longer.
@@ -292,7 +309,7 @@ impl Answers {
         let mut open = self.waits.remove(wait)?;
         self.given_up += 1;
         open.error = open.error.or(Some(Denial::Busy));
-        Some(DueAnswer { origin: open.origin, wait: Some(wait), result: open.result() })
+        Some(open.due(wait))
     }
 
     /// What has to wait until a packet identifier is marked as taken waits.
@@ -403,7 +420,9 @@ mod tests {
             answers.wait_for(wait, 1);
             answers.note(wait, matched, None);
             assert_eq!(answers.arrived(wait, results[0]), None);
-            let due = DueAnswer { origin: Origin::Command(7), wait: Some(wait), result: answer };
+            let began = Some(Began::default());
+            let origin = Origin::Command(7);
+            let due = DueAnswer { origin, wait: Some(wait), result: answer, began };
             assert_eq!(answers.arrived(wait, results[1]), Some(due));
             assert!(!answers.is_open(wait));
         }
@@ -438,7 +457,7 @@ mod tests {
         answers.note(over[0], true, None);
         let due = answers.give_up(over[0]).expect("it waits");
         let (origin, wait, result) = (Origin::Server, Some(over[0]), Err(Denial::Busy));
-        assert_eq!(due, DueAnswer { origin, wait, result });
+        assert_eq!(due, DueAnswer { origin, wait, result, began: due.began });
         assert_eq!((answers.give_up(over[0]), answers.arrived(over[0], Ok(()))), (None, None));
         assert_eq!(
             answers.arrived(over[1], Ok(())).map(|due| due.result),

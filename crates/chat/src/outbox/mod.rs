@@ -22,6 +22,7 @@ use left::Line;
 use model::chat::GroupChange;
 use model::counters::ChatCounter;
 use model::id::ShardId;
+use model::latency::{Began, Phase};
 use model::ports::log::{REMOVE_SEQS_MAX, Write};
 use model::timeline::{Message, Seq, Space, TimelineId};
 use std::collections::{BTreeMap, VecDeque};
@@ -53,8 +54,8 @@ pub(crate) type OutboxPlace = (TimelineId, Seq);
 pub(crate) struct Outbox {
     timeline: TimelineId,
     ways: Vec<Way>,
-    /// How many parcels are not confirmed.
-    open: BTreeMap<OutboxPlace, u32>,
+    /// How many parcels are not confirmed, and since when there are any.
+    open: BTreeMap<OutboxPlace, (u32, Began)>,
     /// Confirmed by all: to leave the log.
     over: BTreeMap<TimelineId, Vec<Seq>>,
     /// What is being stored and distributed, bytes.
@@ -128,7 +129,8 @@ impl Outbox {
             *counts.entry(*place).or_default() += 1;
             bytes += parcel.weight() as u64;
         }
-        assert_eq!(counts, self.open, "each message has its parcels");
+        let open = self.open.iter().map(|(place, (count, _))| (*place, *count));
+        assert_eq!(counts, open.collect(), "each message has its parcels");
         assert!(bytes <= self.bytes, "all of them are counted");
     }
 }
@@ -170,7 +172,7 @@ impl Chat {
             return self.leaves(place);
         }
         let count: usize = ways.values().map(|all| all.len().div_ceil(PARCEL_INBOXES_MAX)).sum();
-        self.outbox.open.insert(place, count as u32);
+        self.outbox.open.insert(place, (count as u32, Began::at(now)));
         let slices = ways
             .iter()
             .flat_map(|(&way, all)| all.chunks(PARCEL_INBOXES_MAX).map(move |slice| (way, slice)));
@@ -198,7 +200,7 @@ impl Chat {
     }
 
     /// A shard has everything up to this number in its inboxes.
-    pub(crate) fn confirmed(&mut self, now: Now, from: ShardId, upto: u64) {
+    pub(crate) fn confirmed(&mut self, now: Now, from: ShardId, upto: u64, fx: &mut Effects) {
         let due = now.after(self.again_after());
         let Outbox { ways, open, bytes, .. } = &mut self.outbox;
         let Some(way) = ways.get_mut(usize::from(from.0)) else { return };
@@ -207,9 +209,10 @@ impl Chat {
             && parcel.number <= upto
         {
             *bytes -= parcel.weight() as u64;
-            if let Some(left) = open.get_mut(place) {
+            if let Some((left, began)) = open.get_mut(place) {
                 *left -= 1;
                 if *left == 0 {
+                    fx.counters.lasted(Phase::Distribute, began.until(now));
                     open.remove(place);
                     over.push(*place);
                 }

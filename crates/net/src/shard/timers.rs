@@ -138,8 +138,15 @@ where
 
     /// A machine and its peer have agreed on how long the peer may be silent.
     pub(super) fn agree_on_silence(&mut self, key: Key, silence_ms: u32) {
+        let now_ms = self.now.ms_wrapping();
         let Some(conn) = self.conns.at_mut(key) else { return };
         conn.silence_ms = silence_ms;
+        let phase = conn.machine.as_ref().and_then(H::login_phase);
+        if let Some(phase) = phase.filter(|_| !conn.has(Conn::<N, H>::BOUND)) {
+            let lasted_ms = now_ms.wrapping_sub(conn.last_ms);
+            let lasted = Duration::from_millis(lasted_ms.into());
+            self.handle.counters.lasted(phase, lasted);
+        }
         conn.flags |= Conn::<N, H>::BOUND;
         // One that is watched already is looked at by its earlier agreement first, or swept.
         if !conn.has(Conn::<N, H>::WATCHED) {

@@ -3,10 +3,12 @@
 //! It keeps the service's effects and what it has to say to other shards, and hands out the wider
 //! words. The logic holds a list of these and names none.
 
+use super::call_clock::CallClock;
 use super::peers::{PeerBacklog, PeerBag};
 use base::time::{Instant, Now};
 use model::counters::{Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
+use model::latency::Phase;
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
@@ -175,20 +177,31 @@ pub struct RunningService<S: Service> {
     next: Option<Instant>,
     /// How short of memory it knows the process to be.
     pressure: Option<Pressure>,
+    clock: CallClock,
 }
 
 impl<S: Service> RunningService<S> {
     /// A service, to be put into the list of a shard.
     pub fn boxed(service: S) -> Box<dyn AnyService> {
-        let (effects, said) = Default::default();
+        let (effects, said, clock) = Default::default();
         let (next, pressure) = Default::default();
-        Box::new(RunningService { service, effects, said, stirred: true, next, pressure })
+        Box::new(RunningService { service, effects, said, clock, stirred: true, next, pressure })
     }
 
     /// The service, to tell it something.
     fn told(&mut self) -> (&mut S, &mut Effects<S>) {
         self.stirred = true;
         (&mut self.service, &mut self.effects)
+    }
+}
+
+/// The phase of a service's calls to the log.
+fn store_phase(kind: ServiceKind) -> Option<Phase> {
+    match kind {
+        ServiceKind::Push => Some(Phase::StorePush),
+        ServiceKind::Topics => Some(Phase::StoreTopics),
+        ServiceKind::Chat => Some(Phase::StoreChat),
+        ServiceKind::Echo => None,
     }
 }
 
@@ -253,8 +266,12 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn complete(&mut self, now: Now, completions: Vec<Completion>) {
-        let (service, fx) = self.told();
         for completion in completions {
+            let lasted = self.clock.completed(now, completion.0);
+            let (service, fx) = self.told();
+            if let (Some(lasted), Some(phase)) = (lasted, store_phase(S::KIND)) {
+                fx.counters.lasted(phase, lasted);
+            }
             service.complete(now, completion, fx);
         }
     }
@@ -293,7 +310,7 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool {
-        let RunningService { service, effects, said, stirred, .. } = self;
+        let RunningService { service, effects, said, stirred, clock, .. } = self;
         if effects.is_empty() {
             return false;
         }
@@ -335,8 +352,11 @@ impl<S: Service> AnyService for RunningService<S> {
             carrier.publish(message);
         }
         if !effects.calls.is_empty() {
-            for ticket in carrier.call(S::KIND, std::mem::take(&mut effects.calls)) {
+            let calls = std::mem::take(&mut effects.calls);
+            clock.handed(now, calls.iter().map(|(ticket, _)| *ticket));
+            for ticket in carrier.call(S::KIND, calls) {
                 *stirred = true;
+                clock.completed(now, ticket);
                 service.complete(now, busy(ticket), effects);
             }
         }

@@ -1,0 +1,121 @@
+//! How long phases last: as a histogram of Prometheus, and for the console.
+
+use super::metrics::{head, sample};
+use model::counters::Counters;
+use model::latency::{BOUNDS_US, Histogram, METRIC, METRIC_HELP, Phase};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::time::Duration;
+
+/// How long phases lasted since the start, all shards together.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Latencies {
+    /// Upper bounds of the buckets, microseconds; one more bucket has what was above them.
+    bounds_us: &'static [u64],
+    /// Each phase.
+    phases: Vec<PhaseLatency>,
+}
+
+/// How long a phase lasted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct PhaseLatency {
+    /// Whose: a protocol, a service or the shards.
+    of: &'static str,
+    /// Which.
+    phase: &'static str,
+    /// How many were in each bucket and in none before it.
+    buckets: Vec<u64>,
+    /// All together, microseconds.
+    sum_us: u64,
+    /// What half of them did not exceed, microseconds, as far as buckets tell; null: there were
+    /// none.
+    p50_us: Option<u64>,
+    /// What 99 of a hundred did not exceed, likewise.
+    p99_us: Option<u64>,
+    /// What 999 of a thousand did not exceed, likewise.
+    p999_us: Option<u64>,
+}
+
+impl Latencies {
+    pub(crate) fn new(counters: &Counters) -> Latencies {
+        let phase = |&phase: &Phase| {
+            let histogram = counters.latencies().of(phase);
+            PhaseLatency {
+                of: phase.of(),
+                phase: phase.name(),
+                buckets: histogram.buckets.to_vec(),
+                sum_us: histogram.sum_us,
+                p50_us: histogram.permille(500),
+                p99_us: histogram.permille(990),
+                p999_us: histogram.permille(999),
+            }
+        };
+        Latencies { bounds_us: &BOUNDS_US, phases: Phase::ALL.iter().map(phase).collect() }
+    }
+}
+
+/// The histogram of all phases, each with its labels.
+pub(super) fn metric(out: &mut String, counters: &Counters) {
+    head(out, METRIC, "histogram", METRIC_HELP);
+    for &phase in Phase::ALL {
+        let labels = format!("of=\"{}\",phase=\"{}\"", phase.of(), phase.name());
+        series(out, &labels, counters.latencies().of(phase));
+    }
+}
+
+fn series(out: &mut String, labels: &str, histogram: &Histogram) {
+    let bucket = format!("{METRIC}_bucket");
+    let mut sum = 0;
+    for (at, inside) in histogram.buckets.iter().enumerate() {
+        sum += inside;
+        let bound = BOUNDS_US.get(at).map_or("+Inf".to_owned(), |&us| seconds(us).to_string());
+        sample(out, &bucket, &format!("{{{labels},le=\"{bound}\"}}"), sum);
+    }
+    let labels = format!("{{{labels}}}");
+    sample(out, &format!("{METRIC}_sum"), &labels, seconds(histogram.sum_us));
+    sample(out, &format!("{METRIC}_count"), &labels, sum);
+}
+
+fn seconds(us: u64) -> f64 {
+    Duration::from_micros(us).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_counts_those_below_it_too() {
+        let mut counters = Counters::default();
+        for us in [50, 200, 200, 11_000_000] {
+            counters.lasted(Phase::Publish, Duration::from_micros(us));
+        }
+        let mut page = String::new();
+        metric(&mut page, &counters);
+        for line in [
+            "# TYPE holdline_phase_seconds histogram",
+            "holdline_phase_seconds_bucket{of=\"topics\",phase=\"publish\",le=\"0.0001\"} 1",
+            "holdline_phase_seconds_bucket{of=\"topics\",phase=\"publish\",le=\"0.00025\"} 3",
+            "holdline_phase_seconds_bucket{of=\"topics\",phase=\"publish\",le=\"10\"} 3",
+            "holdline_phase_seconds_bucket{of=\"topics\",phase=\"publish\",le=\"+Inf\"} 4",
+            "holdline_phase_seconds_sum{of=\"topics\",phase=\"publish\"} 11.00045",
+            "holdline_phase_seconds_count{of=\"topics\",phase=\"publish\"} 4",
+            "holdline_phase_seconds_count{of=\"shard\",phase=\"turn\"} 0",
+        ] {
+            assert!(page.lines().any(|found| found == line), "no {line} in\n{page}");
+        }
+        let samples = page.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(samples, Phase::ALL.len() * (BOUNDS_US.len() + 3), "bounded, whatever happens");
+    }
+
+    #[test]
+    fn every_phase_is_told_in_the_guide_for_operators() {
+        let guide = include_str!("../../../../docs/operate.md");
+        for phase in Phase::ALL {
+            let row = format!("| `{}` | `{}` | {} |", phase.of(), phase.name(), phase.help());
+            assert!(guide.contains(&row), "docs/operate.md has no row\n{row}");
+        }
+    }
+}
