@@ -14,6 +14,7 @@ import * as log from './log.js';
 import * as overview from './overview.js';
 import * as push from './push.js';
 import * as reasons from './reasons.js';
+import * as reference from './reference.js';
 import * as slow from './slow.js';
 import * as topics from './topics.js';
 import * as trace from './trace.js';
@@ -21,6 +22,7 @@ import * as trace from './trace.js';
 /**
  * @typedef {object} Session
  * @property {string} token
+ * @property {string | null} role
  * @property {string[]} scopes
  * @property {string[]} products
  * @property {number | null} ends_ms
@@ -45,7 +47,7 @@ const GROUPS = [
   ['Who is here', { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
   ['Messages', { topics: topics.page, push: push.page }],
   ['Why', { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
-  ['Server', { users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page }],
+  ['Server', { users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];
 
 /** @type {Record<string, Page>} */
@@ -98,6 +100,13 @@ const brand = () => h('div', { class: 'brand' }, h('img', { src: 'console/icon.s
 
 // -- the door
 
+/** What each role may. @type {Record<string, string>} */
+const ROLES = {
+  viewer: 'viewer: sees everything and changes nothing',
+  operator: 'operator: kicks, pushes, publishes and traces, too',
+  admin: 'admin: may do everything',
+};
+
 /** @param {string} [said] */
 function door(said = '') {
   unfollow();
@@ -107,10 +116,12 @@ function door(said = '') {
     id: 'token', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1024,
     spellcheck: 'false', 'aria-describedby': 'door-fault',
   });
+  const user = h('input', { id: 'user', name: 'username', autocomplete: 'username', maxlength: 256, spellcheck: 'false' });
   const fault = h('p', { id: 'door-fault', class: 'fault', role: 'alert' }, said);
   const enter = h('button', { type: 'submit' }, 'Log in');
   const form = h('form', {}, h('h1', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline'),
-    field('Token of the API', token), fault, enter,
+    field('User', user, 'With a role; empty: log in with a token of the API.'),
+    field('Password, or token of the API', token), fault, enter,
     h('p', { class: 'quiet' }, 'The first token, which may do everything, is in the server’s data folder, in ',
       h('code', {}, 'api.token'), '. One that may only look: ',
       h('code', {}, 'holdline token make NAME --scope read'), '.'));
@@ -118,10 +129,12 @@ function door(said = '') {
     event.preventDefault();
     enter.disabled = true;
     try {
-      session = (await ask('POST', 'v1/session', { token: token.value.trim() })).session;
+      const who = user.value ? { user: user.value, password: token.value } : { token: token.value.trim() };
+      session = (await ask('POST', 'v1/session', who)).session;
       room();
     } catch (error) {
-      const said = error instanceof Refused && error.status === 401 ? 'This token opens nothing here.' : why(error);
+      const wrong = user.value ? 'No user with a role has this name and this password.' : 'This token opens nothing here.';
+      const said = error instanceof Refused && error.status === 401 ? wrong : why(error);
       set(fault, said);
       enter.disabled = false;
       token.select();
@@ -129,7 +142,7 @@ function door(said = '') {
   });
   document.title = 'Holdline: log in';
   set(document.body, h('main', { id: 'door' }, form));
-  token.focus();
+  (said ? token : user).focus();
 }
 
 async function out() {
@@ -158,8 +171,8 @@ function room() {
   const rail = h('header', { id: 'rail' },
     h('div', { class: 'bar' }, brand(), menu),
     h('nav', { id: 'pages', 'aria-label': 'Pages' }, ...groups.filter(Boolean).map(it => /** @type {any} */ (it)).flat()),
-    h('div', { class: 'who' }, h('div', {}, h('small', {}, 'Logged in with '), h('bdi', {}, session?.token ?? ''),
-      h('div', { class: 'quiet' }, session?.scopes.includes('admin') ? 'may do everything' : session?.scopes.join(', '))),
+    h('div', { class: 'who' }, h('div', {}, h('small', {}, session?.role ? 'Logged in as ' : 'Logged in with '), h('bdi', {}, session?.token ?? ''),
+      h('div', { id: 'role', class: 'quiet' }, session?.role ? ROLES[session.role] : session?.scopes.includes('admin') ? 'may do everything' : session?.scopes.join(', '))),
     themes(), logout));
   rail.addEventListener('click', event => {
     if (event.target instanceof Element && event.target.closest('a')) open(false);

@@ -61,6 +61,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "overview.js" SCRIPT
         "push.js" SCRIPT
         "reasons.js" SCRIPT
+        "reference.js" SCRIPT
         "show.js" SCRIPT
         "slow.js" SCRIPT
         "topics.js" SCRIPT

@@ -19,6 +19,7 @@ ROUTES = {
     "drops": "Why messages are lost", "counters": "Counters", "users": "Users and rules",
     "users?user=ann": "Users and rules", "tokens": "Tokens of the API", "audit": "Audit log",
     "configuration": "Configuration", "configuration?only=changed": "Configuration",
+    "api": "API",
 }
 
 # What a stranger may be called: none of it is markup, and none turns the page around.
