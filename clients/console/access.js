@@ -163,6 +163,6 @@ function showAudit(place) {
   ], rows, 'No call is like that.'));
 }
 
-export const users = { title: 'Users and rules', scopes: ['users'], lead: 'The book of users: who may log in over MQTT and IM, and publish and read what.', show: showUsers };
-export const tokens = { title: 'Tokens of the API', scopes: ['admin'], lead: 'Who may call the API and log in here. The tokens themselves are never shown again.', show: showTokens };
-export const audit = { title: 'Audit log', scopes: ['admin'], lead: 'Calls that changed something, and calls that were refused.', show: showAudit };
+export const users = { title: 'Users and rules', scopes: ['users', 'view'], lead: 'The book of users: who may log in over MQTT and IM, and publish and read what.', show: showUsers };
+export const tokens = { title: 'Tokens of the API', scopes: ['admin', 'view'], lead: 'Who may call the API and log in here. The tokens themselves are never shown again.', show: showTokens };
+export const audit = { title: 'Audit log', scopes: ['admin', 'view'], lead: 'Calls that changed something, and calls that were refused.', show: showAudit };

@@ -52,4 +52,4 @@ function pending(place, { changes, problem }) {
   changes.some((/** @type {any} */ it) => it.live) && h('p', { class: 'quiet' }, 'SIGHUP reads it again: ', h('code', {}, 'systemctl reload holdline'), ' or ', h('code', {}, 'kill -HUP'), '.'));
 }
 
-export const page = { title: 'Configuration', scopes: ['manage'], lead: 'What is in force, from the file, the environment and the defaults. Secrets are hidden.', show };
+export const page = { title: 'Configuration', scopes: ['manage', 'view'], lead: 'What is in force, from the file, the environment and the defaults. Secrets are hidden.', show };

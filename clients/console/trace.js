@@ -157,4 +157,4 @@ function show(place) {
     h('div', { class: 'row' }, end, pause, clear, store), list));
 }
 
-export const page = { title: 'Trace', scopes: ['admin'], lead: 'Follow a client, a user, an address or a topic: each packet, decoded, as it comes. Passwords and tokens are never shown; who traces whom is kept in the audit log.', show };
+export const page = { title: 'Trace', scopes: ['trace'], lead: 'Follow a client, a user, an address or a topic: each packet, decoded, as it comes. Passwords and tokens are never shown; who traces whom is kept in the audit log.', show };

@@ -71,7 +71,8 @@ class Manifests(unittest.TestCase):
 
     def test_the_server_takes_the_configuration(self):
         text = self.one("ConfigMap")["data"]["holdline.toml"]
-        path = os.path.join(self.enterContext(fixture.tempfile.TemporaryDirectory()), "holdline.toml")
+        folder = self.enterContext(fixture.tempfile.TemporaryDirectory())
+        path = os.path.join(folder, "holdline.toml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         told = run("check", "--config", path)
@@ -114,5 +115,6 @@ class Manifests(unittest.TestCase):
             with self.subTest(setting["name"]):
                 self.assertEqual(setting["value"].split(), packaged[setting["name"]].split())
         resources = self.read("sysctls", "kustomization.yaml")[0]
-        self.assertEqual((resources["resources"], resources["patches"]), ([".."], [{"path": "pod.yaml"}]))
+        self.assertEqual((resources["resources"], resources["patches"]),
+                         ([".."], [{"path": "pod.yaml"}]))
         self.assertEqual(self.read("kustomization.yaml")[0]["resources"], ["holdline.yaml"])

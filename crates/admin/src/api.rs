@@ -11,6 +11,7 @@ pub(crate) mod fault;
 pub(crate) mod guard;
 pub(crate) mod life;
 pub mod listener;
+pub(crate) mod roles;
 pub(crate) mod sessions;
 pub(crate) mod table;
 pub(crate) mod texts;
@@ -27,6 +28,7 @@ use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::chat;
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::orders::users::IMPORT_BYTES_MAX;
+use crate::otlp::OtlpTally;
 use crate::routes::overview::Live;
 use crate::routes::session::LOG_IN_BYTES_MAX;
 use crate::sessions::Sessions;
@@ -51,6 +53,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Questions to the directory at once. One more is told to come back.
 const LOOKUPS_MAX: usize = 16;
+
+/// Passwords that are looked at, at once; the next ones wait. Each costs a core for a moment.
+const PASSWORDS_AT_ONCE: usize = 2;
 
 /// What all handlers share.
 pub(crate) struct Shared {
@@ -77,6 +82,10 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     /// To log in to it.
     pub(crate) attempts: Attempts,
+    /// What became of exports of metrics.
+    pub(crate) otlp: OtlpTally,
+    /// Passwords that are looked at, at once.
+    pub(crate) hashing: Semaphore,
     pub(crate) audit_log: AuditLog,
     pub(crate) broadcasts: Broadcasts,
     /// What the console shows, while somebody looks.
@@ -124,6 +133,8 @@ impl Shared {
             tokens,
             sessions: Sessions::new(limits),
             attempts: Attempts::new(limits.console_failures_a_source_max),
+            otlp: OtlpTally::default(),
+            hashing: Semaphore::new(PASSWORDS_AT_ONCE),
             audit_log,
             broadcasts: Broadcasts::default(),
             live: Live::default(),

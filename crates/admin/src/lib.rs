@@ -15,6 +15,7 @@ mod console;
 mod events;
 mod feed;
 mod orders;
+mod otlp;
 mod process;
 mod redact;
 mod routes;
@@ -27,9 +28,11 @@ pub use answers::bridges::BridgeStatus;
 pub use answers::configuration::{ConfigChange, ConfigSection, ConfigSetting, Configuration};
 pub use answers::log::LogLine;
 pub use api::listener;
+pub use api::roles::Roles;
 pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
+pub use otlp::OtlpSettings;
 pub use redact::url as shown_url;
 pub use start_error::ApiStartError;
 pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
@@ -37,8 +40,9 @@ pub use webhook::sign as signature;
 pub use webhook::{BATCH_EVENTS_MAX, WallClock, Webhook, WebhookRetry};
 
 use api::life::{self, Phase};
+use api::tokens;
 use api::{Parts, Shared};
-use api::{audit_log, body, describe, document, fault, guard, sessions, table, texts, tokens};
+use api::{audit_log, body, describe, document, fault, guard, roles, sessions, table, texts};
 use audit_log::AuditLog;
 use events::{Filter, MESSAGE};
 use model::limits::{ApiLimits, Limits, TopicLimits};
@@ -47,7 +51,7 @@ use model::ports::control::Control;
 use model::ports::presence_queries::PresenceQueries;
 use model::ports::tokens::TokenRows;
 use model::ports::trace::Traces;
-use model::ports::users::Users;
+use model::ports::users::{UserFault, UserState, Users};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -73,6 +77,11 @@ pub struct MetricReading {
     /// What it is now.
     pub value: u64,
 }
+
+/// The user with this name, if it has this password. May block, and costs the same for a name that
+/// nobody has.
+pub type PasswordCheck =
+    Arc<dyn Fn(&str, &str) -> Result<Option<UserState>, UserFault> + Send + Sync>;
 
 /// Fills a buffer with random bytes from the operating system.
 pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
@@ -154,6 +163,10 @@ pub struct Settings {
     pub console: bool,
     /// The domain of accounts of chat that are named without one.
     pub chat_domain: String,
+    /// Who may log in to it by name and password.
+    pub roles: Roles,
+    /// Whose password that is.
+    pub passwords: PasswordCheck,
     /// The book of users.
     pub users: Arc<dyn Users>,
     /// The directory of presence.
@@ -185,6 +198,8 @@ pub struct Settings {
     pub backup: Backup,
     /// For `/v1/trace`.
     pub traces: Arc<dyn Traces>,
+    /// Where metrics are pushed to. Without it, nowhere.
+    pub otlp: Option<OtlpSettings>,
     /// Milliseconds between comments on a quiet event stream.
     pub heartbeat_ms: u64,
 }

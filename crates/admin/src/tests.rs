@@ -15,6 +15,7 @@ mod mutated;
 mod names;
 mod order;
 mod presence_api;
+mod roles;
 mod stream;
 mod tokens;
 mod topics;
@@ -161,6 +162,7 @@ fn listeners() -> Vec<TcpListener> {
 }
 
 fn settings() -> Settings {
+    let book = Arc::new(users::Book::default());
     Settings {
         token: TOKEN.into(),
         tokens: Arc::new(tokens::Rows::default()),
@@ -171,7 +173,9 @@ fn settings() -> Settings {
         version: "0.0.0",
         console: true,
         chat_domain: "a.example".into(),
-        users: Arc::new(users::Book::default()),
+        roles: Roles::default(),
+        passwords: users::backwards(&book),
+        users: book,
         presence: Arc::new(presence_api::ScriptedQueries::none()),
         webhooks: Vec::new(),
         backlog: None,
@@ -186,6 +190,7 @@ fn settings() -> Settings {
         configuration: Arc::new(Configuration::default),
         backup: Arc::new(|_| Err("not in this test".into())),
         traces: Arc::new(trace::FakeTraces::none()),
+        otlp: None,
         heartbeat_ms: 15_000,
     }
 }

@@ -173,6 +173,12 @@ impl Entrance {
         self.shared.book.clone()
     }
 
+    /// Whose password that is, for the console.
+    pub fn passwords(&self) -> admin::PasswordCheck {
+        let book = self.shared.book.clone();
+        Arc::new(move |name, password| book.check(name, password))
+    }
+
     /// Where the API's tokens are kept.
     pub fn token_rows(&self) -> Arc<dyn TokenRows> {
         self.tokens.clone()

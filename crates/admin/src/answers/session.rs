@@ -1,6 +1,7 @@
 //! A session of the console, and whose it is.
 
 use crate::guard::Caller;
+use crate::roles::Role;
 use crate::tokens::scope::Scope;
 use model::id::ProductKey;
 use schemars::JsonSchema;
@@ -16,8 +17,10 @@ pub(crate) struct WhoAsks {
 /// Somebody who is known, and what for it is good.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Session {
-    /// The name of its token.
+    /// The name of its token, or of the user that it is.
     token: String,
+    /// The role of a user of the book; null: it has a token.
+    role: Option<&'static str>,
     /// What that is good for, with what these words bring along.
     #[schemars(with = "Vec<crate::texts::ScopeWord>")]
     scopes: Vec<&'static str>,
@@ -33,6 +36,7 @@ impl From<&Caller> for Session {
         let held = Scope::ALL.into_iter().filter(|(_, scope)| token.scopes.allow(&[*scope]));
         Session {
             token: token.name.clone(),
+            role: token.role.map(Role::name),
             scopes: held.map(|(name, _)| name).collect(),
             products: token.products.iter().map(ProductKey::as_str).map(String::from).collect(),
             ends_ms: session.as_ref().map(|session| session.ends_ms),

@@ -58,6 +58,11 @@ impl Fault {
                 "this server has no such token, or it was revoked: `holdline token list` shows \
                  which there are",
             ),
+            Wrong::WrongUser => (
+                "wrong_user",
+                "no user with a role has this name and this password: roles stand in [api] viewers, \
+                 operators and admins, passwords in the book of users",
+            ),
             Wrong::Expired => {
                 ("expired_token", "the token's time is over: have a new one made (POST /v1/tokens)")
             }
@@ -73,6 +78,14 @@ impl Fault {
         let wanted: Vec<_> = wanted.iter().map(|scope| format!("`{}`", scope.name())).collect();
         let (name, has, wanted) =
             (&token.name, token.scopes.names().join("`, `"), wanted.join(" or "));
+        if let Some(role) = token.role {
+            let role = role.name();
+            let message = format!(
+                "{name} has the role {role}, which is good for `{has}`; this wants {wanted} (or \
+                 `admin`): ask somebody whose role may do more ([api] operators, admins)"
+            );
+            return Fault::new(StatusCode::FORBIDDEN, "scope_missing", message);
+        }
         let message = format!(
             "this wants a token with {wanted} (or `admin`), and {name} has `{has}`: have another \
              one made (POST /v1/tokens)"
@@ -94,7 +107,7 @@ impl Fault {
 
     /// Too many wrong log-ins came from there.
     pub(crate) fn too_many_logins(wait_s: u32) -> Fault {
-        let message = "too many wrong tokens came from this address: come back later";
+        let message = "too many wrong tokens or passwords came from this address: come back later";
         let fault = Fault::new(StatusCode::TOO_MANY_REQUESTS, "too_many_logins", message);
         Fault { retry_after_s: Some(wait_s), ..fault }
     }

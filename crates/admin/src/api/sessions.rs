@@ -20,6 +20,8 @@ use tokio::sync::watch;
 /// A browser that is logged in.
 pub(crate) struct Session {
     pub(crate) token: Arc<Token>,
+    /// Epoch of the user that it is of: with a higher one it is over. Of a token: 0.
+    epoch: u64,
     /// From then on it opens nothing.
     pub(crate) ends_ms: u64,
     idle_ms_max: u64,
@@ -71,13 +73,14 @@ impl Sessions {
     pub(crate) fn begin(
         &self,
         now_ms: u64,
-        token: Arc<Token>,
+        (token, epoch): (Arc<Token>, u64),
         random: [u8; 24],
     ) -> (Arc<Session>, String) {
         let cookie = hex::encode(&random);
         let session = Arc::new(Session {
             ends_ms: now_ms.saturating_add(self.age_ms_max),
             idle_ms_max: self.idle_ms_max,
+            epoch,
             token,
             seen_ms: AtomicU64::new(now_ms),
             over: watch::Sender::new(false),
@@ -112,6 +115,28 @@ impl Sessions {
     pub(crate) fn end(&self, session: &Arc<Session>) {
         self.open().retain(|_, other| !Arc::ptr_eq(other, session));
         session.over.send_replace(true);
+    }
+
+    /// Users of the book who have sessions.
+    pub(crate) fn users(&self) -> Vec<String> {
+        let open = self.open();
+        let of_users = open.values().filter(|session| session.token.role.is_some());
+        let mut names: Vec<_> = of_users.map(|session| session.token.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Ends the sessions of a user that were begun in another epoch than this; without one all.
+    pub(crate) fn end_of_user(&self, name: &str, epoch: Option<u64>) {
+        self.open().retain(|_, session| {
+            let is_its = session.token.role.is_some() && session.token.name == name;
+            let is_over = is_its && epoch != Some(session.epoch);
+            if is_over {
+                session.over.send_replace(true);
+            }
+            !is_over
+        });
     }
 
     /// How many there are.

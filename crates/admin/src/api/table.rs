@@ -242,13 +242,15 @@ fn general() -> Vec<Route> {
 fn sessions() -> Vec<Route> {
     use Of::Free;
     use Refusal::{Forbidden, TooManyLogins, Unauthorized};
-    use Scope::{Admin, Chat, Manage, Metrics, Publish, Push, Read, Users};
-    const ANY: &[Scope] = &[Metrics, Read, Push, Publish, Manage, Users, Chat, Admin];
+    use Scope::{Admin, Chat, Manage, Metrics, Publish, Push, Read, Trace, Users, View};
+    const ANY: &[Scope] =
+        &[Metrics, Read, Push, Publish, Manage, Users, Chat, Admin, View, Trace];
     vec![
         post("/v1/session", session::begin).logs_in()
             .refuses(&[Unauthorized, Forbidden, TooManyLogins])
             .told("logIn", "Log in to the console", "Who that is; the answer sets a cookie.")
-            .more("For scripts of the console, which send a header `Holdline-Console`; a request \
+            .more("With a token, or as a user of the book who has a role ([api] viewers, operators, \
+                   admins). For scripts of the console, which send a header `Holdline-Console`; a request \
                    that a browser makes for another origin is refused. Programs show their token \
                    with each call instead."),
         get("/v1/session", session::whose)
@@ -264,7 +266,7 @@ fn sessions() -> Vec<Route> {
 fn insights() -> Vec<Route> {
     use Of::Other;
     use Refusal::Busy;
-    use Scope::{Admin, Manage, Metrics, Read};
+    use Scope::{Manage, Metrics, Read, Trace, View};
     vec![
         get("/v1/overview", overview::one).wants(&[Metrics], Other).refuses(ASKS)
             .told("overview", "Everything that says how the server is", "It, now."),
@@ -276,14 +278,15 @@ fn insights() -> Vec<Route> {
         get("/v1/log", insight::log).wants(&[Read], Other)
             .told("log", "The newest warnings and errors of the server's log",
                 "As many as are kept, oldest first."),
-        get("/v1/trace", trace::follow).wants(&[Admin], Other).watched().refuses(&[Busy])
+        get("/v1/trace", trace::follow).wants(&[Trace], Other).watched().refuses(&[Busy])
             .told("trace", "What a client, a user, an address or a topic says, live and decoded",
                 "Server-sent events: `trace` for each packet, frame or stanza, and for what the \
                  server noticed; `left_out` where some are missing; `over` at the end.")
             .more("Passwords, tokens, signatures and what SASL says are never told. A client that \
                    is not there yet is followed from its first packet. The call is kept in the \
                    audit log."),
-        get("/v1/configuration", insight::configuration).wants(&[Manage], Other).refuses(&[Busy])
+        get("/v1/configuration", insight::configuration)
+            .wants(&[Manage, View], Other).refuses(&[Busy])
             .told("configuration", "The configuration in force, with its documentation",
                 "Every key. Secrets are hidden. What a reload would change is told too."),
     ]
@@ -505,9 +508,9 @@ fn messages() -> Vec<Route> {
 fn access() -> Vec<Route> {
     use Of::Other;
     use Refusal::{Busy, NoAnswer, NotFound, Refused};
-    use Scope::{Admin, Users};
+    use Scope::{Admin, Users, View};
     vec![
-        get("/v1/users", users::list).wants(&[Users], Other).refuses(ASKS)
+        get("/v1/users", users::list).wants(&[Users, View], Other).refuses(ASKS)
             .told("listUsers", "Users of the book, page by page",
                 "A page, in an order that stays the same and is not that of names. Users of a \
                  password file are not in the book."),
@@ -518,7 +521,7 @@ fn access() -> Vec<Route> {
                  that stood there already.")
             .more("A line that says what is so changes nothing: an import that broke off is made \
                    again from its beginning. A user's rules stay."),
-        get("/v1/users/{user}", users::one).wants(&[Users], Other).refuses(FINDS)
+        get("/v1/users/{user}", users::one).wants(&[Users, View], Other).refuses(FINDS)
             .told("getUser", "One user", "Without anything of its password."),
         put("/v1/users/{user}", users::put)
             .wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
@@ -531,19 +534,20 @@ fn access() -> Vec<Route> {
             .told("kickUser", "End all sessions of a user",
                 "As it is now, with a higher epoch: whatever was begun before is over, on every \
                  shard. It may come again."),
-        get("/v1/tokens", tokens::list).wants(&[Admin], Other).refuses(&[Busy])
+        get("/v1/tokens", tokens::list).wants(&[Admin, View], Other).refuses(&[Busy])
             .told("listTokens", "Tokens of the API, page by page",
                 "A page, in the order of names. The tokens themselves are never shown again, and \
                  the file's is not among them."),
         post("/v1/tokens", tokens::make).wants(&[Admin], Other).refuses(&[Refused, Busy])
             .told("makeToken", "Make a token", "It is on stable storage, and shown this once."),
-        get("/v1/tokens/{token}", tokens::one).wants(&[Admin], Other).refuses(&[NotFound, Busy])
+        get("/v1/tokens/{token}", tokens::one)
+            .wants(&[Admin, View], Other).refuses(&[NotFound, Busy])
             .told("getToken", "One token, but for itself", "What it is good for."),
         delete("/v1/tokens/{token}", tokens::revoke)
             .wants(&[Admin], Other).refuses(&[NotFound, Busy])
             .told("revokeToken", "Revoke a token",
                 "It opens nothing any more; its event streams end."),
-        get("/v1/audit_log", audit_log::list).wants(&[Admin], Other).refuses(&[Busy])
+        get("/v1/audit_log", audit_log::list).wants(&[Admin, View], Other).refuses(&[Busy])
             .told("listAuditLog", "Who called what, and what came of it",
                 "A page, the newest first.")
             .more("Each call that changes something, and calls that were refused. An entry is on \

@@ -7,6 +7,7 @@
 
 pub(crate) mod scope;
 
+use crate::roles::Role;
 use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
@@ -37,6 +38,8 @@ pub(crate) struct Token {
     pub(crate) made_by: String,
     /// From then on it opens nothing.
     pub(crate) expires_ms: Option<u64>,
+    /// It stands for a user of the book who is logged in to the console, with this role.
+    pub(crate) role: Option<Role>,
     /// When it last opened something since the start; 0: never.
     pub(crate) used_ms: AtomicU64,
     hash: [u8; 32],
@@ -58,6 +61,8 @@ pub(crate) enum Wrong {
     Missing,
     /// Nobody has it.
     Unknown,
+    /// No user with a role has this name and this password.
+    WrongUser,
     /// Its time is over.
     Expired,
     /// The session of the console that a cookie was for is over.
@@ -101,10 +106,27 @@ impl Token {
             made_ms,
             made_by,
             expires_ms,
+            role: None,
             used_ms,
             hash,
             over,
         })
+    }
+
+    /// What stands for a user with this role. It is no token of the API: nobody can show it.
+    pub(crate) fn of_user(name: String, role: Role) -> Token {
+        Token {
+            name,
+            scopes: role.scopes(),
+            products: Vec::new(),
+            made_ms: 0,
+            made_by: String::new(),
+            expires_ms: None,
+            role: Some(role),
+            used_ms: AtomicU64::new(0),
+            hash: [0; 32],
+            over: watch::Sender::new(false),
+        }
     }
 
     fn row(&self) -> Vec<u8> {

@@ -79,23 +79,47 @@ pub(crate) async fn status(State(api): Api) -> Result<Json<answers::Status>, Fau
 
 /// `GET /metrics`
 pub(crate) async fn metrics(State(api): Api) -> Result<Page, Fault> {
-    let status = ask(&api).await?;
+    Ok(Page("text/plain; version=0.0.4", page(&api).await?))
+}
+
+/// All metrics, as they are now.
+pub(crate) async fn page(api: &Shared) -> Result<String, Fault> {
+    let status = ask(api).await?;
     let presence = prometheus::PresenceFigures {
         // Where shards cannot tell now, the figures are absent, not zero.
-        counts: presence_routes::counted(&api).await.ok(),
+        counts: presence_routes::counted(api).await.ok(),
         standing: api.settings.presence.standing(),
     };
-    let readings = readings(&api);
+    let readings = readings(api);
     let version = api.settings.version;
-    let text = prometheus::text(version, &status, &presence, &api.webhooks, &readings);
-    Ok(Page("text/plain; version=0.0.4", text))
+    Ok(prometheus::text(version, &status, &presence, &api.webhooks, &readings))
 }
 
 /// Figures beside those of the shards.
 pub(super) fn readings(api: &Shared) -> Vec<MetricReading> {
     let mut readings = (api.settings.readings)();
     readings.extend(own(api));
+    if api.settings.otlp.is_some() {
+        readings.extend(exports(api));
+    }
     readings
+}
+
+/// What became of exports of metrics.
+fn exports(api: &Shared) -> [MetricReading; 2] {
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    [
+        MetricReading {
+            name: "otlp_exports_total",
+            help: "Exports of metrics that the collector took.",
+            value: of(&api.otlp.taken),
+        },
+        MetricReading {
+            name: "otlp_failures_total",
+            help: "Exports of metrics that it did not take.",
+            value: of(&api.otlp.failed),
+        },
+    ]
 }
 
 /// The API's own figures.

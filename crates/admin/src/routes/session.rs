@@ -5,17 +5,19 @@
 //! an answer nor the audit log has the token or the cookie.
 
 use crate::answers::session::{Session, SessionEnded, WhoAsks};
-use crate::api::Api;
+use crate::api::{Api, Shared};
 use crate::describe::{Answers, Body, Operation};
 use crate::fault::Fault;
 use crate::guard::{By, Caller, Visitor};
+use crate::routes::users;
 use crate::sessions::origin;
-use crate::tokens::Wrong;
+use crate::tokens::{Token, Wrong};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, SET_COOKIE};
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use model::ports::users::UserOrder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -27,13 +29,49 @@ const TOKEN_BYTES_MAX: usize = 1_024;
 /// however its characters are escaped (RFC 8259 7), and is told so.
 pub(crate) const LOG_IN_BYTES_MAX: usize = 16 * TOKEN_BYTES_MAX;
 
-/// A log-in.
+/// A log-in: either a token, or a user of the book who has a role, with its password.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogIn {
     /// A token of the API.
     #[schemars(length(min = 1, max = TOKEN_BYTES_MAX))]
-    token: String,
+    token: Option<String>,
+    /// The name of a user.
+    #[schemars(length(min = 1, max = UserOrder::NAME_BYTES_MAX))]
+    user: Option<String>,
+    /// Its password.
+    #[schemars(length(min = 1, max = UserOrder::PASSWORD_BYTES_MAX))]
+    password: Option<String>,
+}
+
+/// Who logs in.
+enum Who {
+    Token(String),
+    User(String, String),
+}
+
+impl LogIn {
+    fn who(self) -> Result<Who, Fault> {
+        let within = |text: &str, max: usize| (1..=max).contains(&text.len());
+        match (self.token, self.user, self.password) {
+            (Some(token), None, None) if within(&token, TOKEN_BYTES_MAX) => Ok(Who::Token(token)),
+            (Some(_), None, None) => {
+                Err(Fault::bad(format!("`token` has 1 to {TOKEN_BYTES_MAX} bytes")))
+            }
+            (None, Some(user), Some(password))
+                if within(&user, UserOrder::NAME_BYTES_MAX)
+                    && within(&password, UserOrder::PASSWORD_BYTES_MAX) =>
+            {
+                Ok(Who::User(user, password))
+            }
+            (None, Some(_), Some(_)) => Err(Fault::bad(format!(
+                "`user` has 1 to {} bytes, `password` 1 to {}",
+                UserOrder::NAME_BYTES_MAX,
+                UserOrder::PASSWORD_BYTES_MAX
+            ))),
+            _ => Err(Fault::bad("either `token`, or `user` and `password`")),
+        }
+    }
 }
 
 /// An answer with a cookie, and whose it is.
@@ -74,23 +112,47 @@ pub(crate) async fn begin(
     if let Some(wait_s) = api.attempts.wait_s(now_ms, visitor.address) {
         return Err(Fault::too_many_logins(wait_s));
     }
-    let LogIn { token } = body.read()?;
-    if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
-        return Err(Fault::bad(format!("`token` has 1 to {TOKEN_BYTES_MAX} bytes")));
-    }
-    let token = api.tokens.find(Some(&token), now_ms).map_err(|wrong| {
+    let found = match body.read()?.who()? {
+        Who::Token(token) => api.tokens.find(Some(&token), now_ms).map(|token| (token, 0)),
+        Who::User(user, password) => user_of(&api, user, password).await?,
+    };
+    let token = found.map_err(|wrong| {
         api.attempts.fail(now_ms, visitor.address);
         Fault::unauthorized(wrong)
     })?;
+    let of_user = token.0.role.map(|_| token.0.name.clone());
     let mut random = [0; 24];
     (api.settings.random)(&mut random);
     let (session, cookie) = api.sessions.begin(now_ms, token, random);
+    if let Some(user) = of_user {
+        // It may have been changed while its password was looked at.
+        users::end_outdated(&api, vec![user]).await;
+    }
     let age_s = api.settings.api.console_age_s_max;
     let line = origin::set_cookie(&headers, Some((&cookie, age_s)));
     let by = Some(session.token.name.clone());
     let caller = Caller(Arc::clone(&session.token), Some(session));
     let told = WhoAsks { session: Some(Session::from(&caller)) };
     Ok(WithCookie { line, by, told })
+}
+
+/// What stands for a user who has a role and this password, with its epoch. Whoever has none costs
+/// the same.
+async fn user_of(
+    api: &Shared,
+    user: String,
+    password: String,
+) -> Result<Result<(Arc<Token>, u64), Wrong>, Fault> {
+    let _one = api.hashing.acquire().await.map_err(|_| Fault::internal())?;
+    let (name, check) = (user.clone(), Arc::clone(&api.settings.passwords));
+    let found = tokio::task::spawn_blocking(move || check(&name, &password)).await;
+    let found = found.map_err(|_| Fault::internal())?;
+    let state = found.map_err(users::fault)?.filter(|state| !state.is_disabled);
+    let role = api.settings.roles.role(&user);
+    Ok(match (state, role) {
+        (Some(state), Some(role)) => Ok((Arc::new(Token::of_user(user, role)), state.epoch)),
+        _ => Err(Wrong::WrongUser),
+    })
 }
 
 /// `GET /v1/session`: a good answer for a stranger too, so that a page can ask before anybody

@@ -44,14 +44,19 @@ pub(crate) async fn put(State(api): Api, path: Part, body: OptionalBody<UserBody
     let wish = body.read()?;
     let order = wish.order(name, &api.settings.limits.topics)?;
     let user = ask(&api, move |book| book.put(order)).await?.map_err(fault)?;
+    end_outdated(&api, vec![user.name.clone()]).await;
     Ok(Json(User::from(&user)))
 }
 
 /// `DELETE /v1/users/{user}`
 pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
     let name = users::name(part(path)?)?;
+    let removed = name.clone();
     match ask(&api, move |book| book.remove(&name)).await?.map_err(fault)? {
-        true => Ok(Json(Removed { removed: true })),
+        true => {
+            end_outdated(&api, vec![removed]).await;
+            Ok(Json(Removed { removed: true }))
+        }
         false => Err(Fault::unknown("user")),
     }
 }
@@ -60,6 +65,8 @@ pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
 pub(crate) async fn import(State(api): Api, body: Body<ImportBody>) -> Told<answers::Imported> {
     let (lines, form) = body.read()?.checked()?;
     let done = ask(&api, move |book| book.import(&lines, form)).await?.map_err(fault)?;
+    let at_console = api.sessions.users();
+    end_outdated(&api, at_console).await;
     Ok(Json(answers::Imported::from(done)))
 }
 
@@ -67,10 +74,25 @@ pub(crate) async fn import(State(api): Api, body: Body<ImportBody>) -> Told<answ
 pub(crate) async fn kick(State(api): Api, path: Part) -> Told<User> {
     let name = users::name(part(path)?)?;
     let kicked = ask(&api, move |book| book.kick(&name)).await?.map_err(fault)?;
+    end_outdated(&api, kicked.iter().map(|user| user.name.clone()).collect()).await;
     kicked.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
 }
 
-async fn ask<T: Send + 'static>(
+/// Ends the sessions at the console of these users that their account does not stand for any more:
+/// it is gone or disabled, has another password, or was kicked.
+pub(super) async fn end_outdated(api: &Shared, users: Vec<String>) {
+    for user in users {
+        let name = user.clone();
+        let epoch = match ask(api, move |book| book.user(&name)).await {
+            Ok(Ok(state)) => state.filter(|state| !state.is_disabled).map(|state| state.epoch),
+            // Who cannot be looked up has no session.
+            _ => None,
+        };
+        api.sessions.end_of_user(&user, epoch);
+    }
+}
+
+pub(super) async fn ask<T: Send + 'static>(
     api: &Shared,
     question: impl FnOnce(&dyn Users) -> T + Send + 'static,
 ) -> Result<T, Fault> {
@@ -78,7 +100,7 @@ async fn ask<T: Send + 'static>(
     tokio::task::spawn_blocking(move || question(&*book)).await.map_err(|_| Fault::internal())
 }
 
-fn fault(fault: UserFault) -> Fault {
+pub(super) fn fault(fault: UserFault) -> Fault {
     match fault {
         UserFault::Wrong(why) => Fault::bad(why),
         UserFault::Full => Fault::users_full(),

@@ -8,21 +8,22 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 /// What a script of the console sends.
-const OWN: [(&str, &str); 2] = [("Sec-Fetch-Site", "same-origin"), ("Holdline-Console", "1")];
+pub(super) const OWN: [(&str, &str); 2] =
+    [("Sec-Fetch-Site", "same-origin"), ("Holdline-Console", "1")];
 
 /// An answer: status, head, body.
-struct Told {
-    status: u16,
+pub(super) struct Told {
+    pub(super) status: u16,
     head: ureq::http::HeaderMap,
-    body: String,
+    pub(super) body: String,
 }
 
 impl Told {
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    fn code(&self) -> String {
+    pub(super) fn code(&self) -> String {
         let told = self.json();
         check_named("Error", &told);
         told["error"]["code"].as_str().expect("a code").to_owned()
@@ -33,12 +34,16 @@ impl Told {
     }
 
     /// The cookie that it sets, as a browser sends it back.
-    fn cookie(&self) -> String {
+    pub(super) fn cookie(&self) -> String {
         self.head("set-cookie").split(';').next().expect("a pair").to_owned()
     }
 }
 
-fn ask(api: &TestApi, head: &[(&str, &str)], (method, path, body): (&str, &str, &str)) -> Told {
+pub(super) fn ask(
+    api: &TestApi,
+    head: &[(&str, &str)],
+    (method, path, body): (&str, &str, &str),
+) -> Told {
     let mut request =
         ureq::http::Request::builder().method(method).uri(format!("{}{path}", api.url));
     for (name, value) in head {

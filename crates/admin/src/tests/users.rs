@@ -70,6 +70,15 @@ impl Users for Book {
     }
 }
 
+/// A password is right here when it is the name of a user of the book backwards.
+pub(super) fn backwards(book: &Arc<Book>) -> crate::PasswordCheck {
+    let book = Arc::clone(book);
+    Arc::new(move |name, password| {
+        let is_right = name.chars().rev().collect::<String>() == password;
+        Ok(book.user(name)?.filter(|state| state.has_password && is_right))
+    })
+}
+
 impl Book {
     /// A line is a name here, and one that is `wrong` is wrong.
     fn take_in(&self, lines: &[String]) -> Imported {

@@ -28,7 +28,8 @@ enum Action {
     Make {
         /// Its name: letters, digits, `-`, `_` and `.`
         name: String,
-        /// What it is good for: metrics, read, push, publish, manage, users, chat, admin
+        /// What it is good for: metrics, read, push, publish, manage, users, chat, view, trace,
+        /// admin
         #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
         /// Only for this product; with push, read and manage

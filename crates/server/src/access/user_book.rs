@@ -111,6 +111,18 @@ impl UserBook {
         rows.into_iter().zip(names).map(read).collect()
     }
 
+    /// The user with this name, if it has this password. Slow; for a name that nobody has a password
+    /// is hashed all the same.
+    pub(super) fn check(&self, name: &str, password: &str) -> Result<Option<UserState>, UserFault> {
+        let entry = self.read(name)?.filter(|_| name != EVERYBODY);
+        let Some(hash) = entry.as_ref().and_then(|entry| entry.account.kept.hash.as_ref()) else {
+            self.kept(password)?;
+            return Ok(None);
+        };
+        let is_right = hash.is_of(password.as_bytes());
+        Ok(entry.filter(|_| is_right).map(|entry| entry.state(name)))
+    }
+
     /// The same for access control.
     pub(super) fn entry(&self, name: &str) -> Result<Option<UserEntry>, NotRead> {
         self.read(name).map_err(|_| NotRead)

@@ -12,6 +12,7 @@ use base::setting::{Hidden, Kind, choice, list, text, whole};
 use base::{section, words};
 use model::id::ProductKey;
 use model::limits::ApiLimits;
+use model::ports::users::UserOrder;
 use proto_mqtt::codec::{DecodeRules, Sender, Version};
 
 /// Most shards: each has a log, and the names of logs have two digits.
@@ -74,6 +75,21 @@ section! {
 /// Certificates beside the usual one, at most.
 const CERTIFICATES_MAX: usize = 1_024;
 
+fn is_web(url: &str) -> bool {
+    let place = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let is_plain = |place: &str| {
+        !place.is_empty() && !place.starts_with('/') && !place.contains(['@', '?', '#'])
+    };
+    url.is_empty() || place.is_some_and(is_plain)
+}
+
+/// Users of a role, at most.
+const ROLES_MAX: usize = 256;
+
+fn is_user_name(name: &str) -> bool {
+    (1..=UserOrder::NAME_BYTES_MAX).contains(&name.len()) && name != "*"
+}
+
 section! {
     /// `[api]`: the HTTP API.
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,9 +105,27 @@ section! {
         /// Whether the console, a page for operators in a browser, is given at / of the API's
         /// address. Who logs in there shows a token.
         console: bool = true;
+        /// Users of the book who may log in to the console by name and password, look at everything
+        /// there and change nothing.
+        viewers: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
+        /// Those who may end, push, publish and trace there, too.
+        operators: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
+        /// Those who may do everything there. Who stands in several lists may most.
+        admins: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
         /// Whether webhooks are posted through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY
         /// names. It sees what is posted to http:// addresses.
         proxy_from_environment: bool = false;
+        /// Collector that metrics are pushed to by OTLP over HTTP, as JSON: its whole address, mostly
+        /// with /v1/metrics at the end. "": none.
+        otlp_url: String = String::new(), text(
+            "\"\", or an http:// or https:// address without user and query",
+            is_web,
+        );
+        /// Time between two exports. One that the collector does not take is not sent again: the
+        /// next one says all that it would have.
+        otlp_interval_s: u32 = 15, whole(1..=3_600, "seconds");
+        /// Time that an export may take. The next one waits for it.
+        otlp_ms_max: u32 = 5_000, whole(100..=60_000, "milliseconds");
         /// How much of everything.
         @part limits: ApiLimits;
     }

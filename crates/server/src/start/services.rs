@@ -62,6 +62,8 @@ pub(super) fn start_api(
         backlog: Some(storage.backlog.clone()),
         console: config.api.console,
         chat_domain: config.chat.domain.clone(),
+        roles: admin::Roles::of(&config.api.viewers, &config.api.operators, &config.api.admins),
+        passwords: entrance.passwords(),
         users: entrance.users(),
         presence: queries,
         dead_letters: Some(admin::DeadLetterSettings::in_folder(
@@ -91,6 +93,13 @@ pub(super) fn start_api(
         configuration: Arc::new(move || shown.show()),
         backup: Arc::new(move |to| copied.backup(to)),
         traces: Arc::new(desk),
+        otlp: Some(&config.api).filter(|api| !api.otlp_url.is_empty()).map(|api| {
+            admin::OtlpSettings {
+                url: api.otlp_url.clone(),
+                interval_ms: api.otlp_interval_s * 1_000,
+                timeout_ms: api.otlp_ms_max,
+            }
+        }),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
     let started = admin::start(settings, vec![listener], Arc::new(switchboard), feed);

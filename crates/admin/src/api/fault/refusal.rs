@@ -109,11 +109,15 @@ impl Refusal {
     pub(crate) fn faults(self) -> Vec<Fault> {
         match self {
             Refusal::Bad => vec![Fault::bad("`wait_ms` is at most 30000")],
-            Refusal::Unauthorized => {
-                [Wrong::Missing, Wrong::Unknown, Wrong::Expired, Wrong::SessionOver]
-                    .map(Fault::unauthorized)
-                    .into()
-            }
+            Refusal::Unauthorized => [
+                Wrong::Missing,
+                Wrong::Unknown,
+                Wrong::WrongUser,
+                Wrong::Expired,
+                Wrong::SessionOver,
+            ]
+            .map(Fault::unauthorized)
+            .into(),
             Refusal::Forbidden => {
                 let message = "this wants a token with `push` (or `admin`), and ci has `read`: \
                                have another one made (POST /v1/tokens)";

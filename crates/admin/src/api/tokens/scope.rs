@@ -18,15 +18,19 @@ pub(crate) enum Scope {
     Manage = 16,
     /// The book of users.
     Users = 32,
-    /// Chat: what people say, and to speak in the name of any account.
-    Chat = 128,
     /// Everything, also products with their secrets, backups, tokens and the log of calls.
     Admin = 64,
+    /// Look at configuration, users, tokens and the log of calls, secrets left out.
+    View = 128,
+    /// Follow what is said, live and decoded.
+    Trace = 256,
+    /// Chat: what people say, and to speak in the name of any account.
+    Chat = 512,
 }
 
 impl Scope {
     /// All, with their words.
-    pub(crate) const ALL: [(&str, Scope); 8] = [
+    pub(crate) const ALL: [(&str, Scope); 10] = [
         ("metrics", Scope::Metrics),
         ("read", Scope::Read),
         ("push", Scope::Push),
@@ -34,6 +38,8 @@ impl Scope {
         ("manage", Scope::Manage),
         ("users", Scope::Users),
         ("chat", Scope::Chat),
+        ("view", Scope::View),
+        ("trace", Scope::Trace),
         ("admin", Scope::Admin),
     ];
 
@@ -46,18 +52,18 @@ impl Scope {
 
 /// A set of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Scopes(u8);
+pub(crate) struct Scopes(u16);
 
 impl Scopes {
     /// Of the file's token.
-    pub(crate) const ALL: Scopes = Scopes(Scope::Admin as u8);
+    pub(crate) const ALL: Scopes = Scopes(Scope::Admin as u16);
 
     /// The set of these words; `Err` is the one that is none.
     pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Scopes, &'a str> {
         let mut scopes = Scopes::default();
         for name in names {
             let found = Scope::ALL.iter().find(|(known, _)| *known == name);
-            scopes.0 |= found.ok_or(name)?.1 as u8;
+            scopes.0 |= found.ok_or(name)?.1 as u16;
         }
         Ok(scopes)
     }
@@ -69,7 +75,7 @@ impl Scopes {
 
     /// This one is in it by its own word.
     pub(crate) fn has(self, scope: Scope) -> bool {
-        self.0 & scope as u8 != 0
+        self.0 & scope as u16 != 0
     }
 
     /// It is good for something that wants one of these.

@@ -1,0 +1,91 @@
+//! Pushes the metrics to a collector by OTLP over HTTP, for who does not scrape.
+//!
+//! One export is under way at most, within a time; while it is, or while the collector is away,
+//! nothing is kept: figures are sums, so the next export says all that a lost one would have. It
+//! knows no metric. Invariant: whatever the collector does, nobody but this waits.
+
+mod translation;
+
+use crate::api::Shared;
+use crate::api::life::{Phase, reached};
+use crate::routes::operations;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+use translation::Times;
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+
+/// Where metrics are pushed to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtlpSettings {
+    /// The whole address, mostly with `/v1/metrics` at its end.
+    pub url: String,
+    /// Time between two exports.
+    pub interval_ms: u32,
+    /// Time that one may take.
+    pub timeout_ms: u32,
+}
+
+/// What became of exports.
+#[derive(Default)]
+pub(crate) struct OtlpTally {
+    /// Those that the collector took.
+    pub(crate) taken: AtomicU64,
+    /// Those that it did not.
+    pub(crate) failed: AtomicU64,
+}
+
+/// Exports until the API finishes.
+pub(crate) async fn export(
+    api: Arc<Shared>,
+    settings: OtlpSettings,
+    phases: watch::Receiver<Phase>,
+) {
+    let within = Duration::from_millis(settings.timeout_ms.into());
+    let agent = ureq::Agent::new_with_config(
+        ureq::Agent::config_builder().timeout_global(Some(within)).max_redirects(0).build(),
+    );
+    let mut ticks = tokio::time::interval(Duration::from_millis(settings.interval_ms.into()));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_away = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = reached(phases.clone(), Phase::Finishing) => return,
+            _ = ticks.tick() => {}
+        }
+        let (agent, url) = (agent.clone(), settings.url.clone());
+        let sent = match body(&api).await {
+            None => Err("the shards did not tell their figures".to_owned()),
+            Some(body) => {
+                let sent = tokio::task::spawn_blocking(move || send(&agent, &url, &body)).await;
+                sent.unwrap_or_else(|_| Err("it was not sent".to_owned()))
+            }
+        };
+        let tally = if sent.is_ok() { &api.otlp.taken } else { &api.otlp.failed };
+        tally.fetch_add(1, Ordering::Relaxed);
+        let url = crate::shown_url(&settings.url);
+        match (&sent, is_away) {
+            (Err(why), false) => tracing::warn!(%url, why, "the collector does not take metrics"),
+            (Ok(()), true) => tracing::info!(%url, "the collector takes metrics again"),
+            _ => {}
+        }
+        is_away = sent.is_err();
+    }
+}
+
+async fn body(api: &Arc<Shared>) -> Option<String> {
+    let page = operations::page(api).await.ok()?;
+    let now = (api.settings.wall_ms)();
+    let times = Times { started: api.boot.saturating_mul(MS), now: now.saturating_mul(MS) };
+    Some(translation::request(&page, api.settings.version, times).to_string())
+}
+
+fn send(agent: &ureq::Agent, url: &str, body: &str) -> Result<(), String> {
+    let sent = agent.post(url).header("Content-Type", "application/json").send(body);
+    sent.map(|_| ()).map_err(|error| error.to_string())
+}
