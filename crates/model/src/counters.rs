@@ -235,6 +235,20 @@ counters! {
         TokensRefused "chat_fast_refused_total" "Logins by such a token that were refused.";
         ResumesRefused "chat_resumes_refused_total"
             "Resumptions refused: the id is another account's, or was never given.";
+        PushesRegistered "chat_push_registered_total" "Devices registered to be woken.";
+        PushesGone "chat_push_gone_total" "Of these, forgotten: gateway or hub said they are gone.";
+        PushWishesFailed "chat_push_wishes_failed_total" "Wishes about pushes that were refused.";
+        PushesSent "chat_push_sent_total" "Notifications handed out, a conversation each.";
+        PushBadges "chat_push_badges_total" "Of these, about the number of unread alone.";
+        PushesTaken "chat_push_taken_total" "Notifications taken on by gateway or hub.";
+        PushesRetried "chat_push_retried_total" "Times an account's push was put off, to be retried.";
+        PushesCoalesced "chat_push_coalesced_total" "Messages told of by the push of a later one.";
+        PushesAttended "chat_push_attended_total" "Messages not pushed: a device had them in time.";
+        PushesRead "chat_push_read_total" "Messages not pushed: they were read or called back.";
+        PushesMuted "chat_push_muted_total" "Messages not pushed: muted, or in quiet hours.";
+        PushesExpired "chat_push_expired_total" "Pushes given up: too old.";
+        PushesRefused "chat_push_refused_total" "Pushes given up: gateway or hub refused them.";
+        PushesUnread "chat_push_unread_total" "Accounts whose pushes waited: a log or home was busy.";
     }
 }
 

@@ -7,6 +7,7 @@
 mod api;
 mod chat;
 mod dial;
+mod notifications;
 pub mod pressure;
 mod pushes;
 mod topics;
@@ -14,6 +15,7 @@ mod topics;
 pub use api::ApiLimits;
 pub use chat::ChatLimits;
 pub use dial::DialLimits;
+pub use notifications::NotificationLimits;
 pub use pushes::PushLimits;
 pub use topics::TopicLimits;
 
@@ -92,6 +94,8 @@ section! {
         @aside topics: TopicLimits;
         /// Those of accounts and conversations, likewise.
         @aside chat: ChatLimits;
+        /// Those of what devices are told that are not connected, likewise.
+        @aside notifications: NotificationLimits;
     }
 }
 

@@ -18,6 +18,7 @@ use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::{Answer, Command, Status};
 use crate::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
+use crate::ports::notifications::{NotificationOrder, Notified};
 use crate::ports::presence_queries::PresenceStatus;
 use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::reviews::{Review, ReviewVerdict};
@@ -296,6 +297,9 @@ pub trait Service: Send + 'static {
     /// The verdict of a review.
     fn reviewed(&mut self, _: Now, _number: u64, _: ReviewVerdict, _fx: &mut Effects<Self>) {}
 
+    /// What became of an order to tell devices something that are not connected.
+    fn notified(&mut self, _now: Now, _number: u64, _what: Notified, _fx: &mut Effects<Self>) {}
+
     /// A message of the server's own is published; for whoever has topics.
     fn publish(&mut self, _now: Now, _message: &Publication, _fx: &mut Effects<Self>) {}
 
@@ -360,6 +364,9 @@ pub struct Effects<S: Service + ?Sized> {
     pub questions: Vec<(u64, Box<Question>)>,
     /// For whoever is asked about messages; the verdict comes by [`Service::reviewed`], or never.
     pub reviews: Vec<(u64, Box<Review>)>,
+    /// For whoever reaches devices that are not connected; the answer comes by
+    /// [`Service::notified`].
+    pub notifications: Vec<(u64, Box<NotificationOrder>)>,
     /// For whoever listens.
     pub events: Vec<S::Event>,
     /// Who came and went, whether or not anybody listens: for whoever keeps presence.
@@ -384,6 +391,7 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             peer_messages: Vec::new(),
             questions: Vec::new(),
             reviews: Vec::new(),
+            notifications: Vec::new(),
             events: Vec::new(),
             transitions: Vec::new(),
             publications: Vec::new(),
@@ -404,6 +412,7 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.peer_messages.is_empty()
             && self.questions.is_empty()
             && self.reviews.is_empty()
+            && self.notifications.is_empty()
             && self.events.is_empty()
             && self.transitions.is_empty()
             && self.publications.is_empty()

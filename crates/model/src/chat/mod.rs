@@ -17,6 +17,7 @@ mod fast;
 mod group;
 mod members;
 mod people;
+mod push;
 mod resumption;
 
 pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
@@ -37,6 +38,11 @@ pub use people::{
     CONTACTS_HARD_MAX, CONTACTS_PAGE_MAX, Contact, ContactChange, ContactList, ContactOrder,
     ContactWish, ContactsPage, ContactsRange, GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX,
     PeopleAsk, PeopleRequest, Presence, STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
+};
+pub use push::{
+    Loudness, Notification, NotifiedMessage, PUSH_APP_BYTES_MAX, PUSH_CODE_CHARS,
+    PUSH_NAME_BYTES_MAX, PUSH_REGISTRATIONS_HARD_MAX, PUSH_TOKEN_BYTES_MAX, PushRegistration,
+    PushRoute, PushStatus, PushWish, QuietHours,
 };
 pub use resumption::{Detaching, Keeping, Kept, Resumed, ResumptionId};
 
@@ -236,6 +242,16 @@ pub enum ChatRequest {
         session: SessionRef,
         /// The one it was.
         id: Box<ResumptionId>,
+    },
+    /// Something about how the account's devices are woken. Answered by `Done`, `PushCode`,
+    /// `PushStatus` or `Failed`.
+    Push {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// What is wanted.
+        wish: Box<PushWish>,
     },
     /// The connection ended while this session was bound to it.
     Closed {
@@ -470,6 +486,13 @@ pub enum ChatDelivery {
         /// The request's.
         number: u32,
     },
+    /// How the account's devices are woken.
+    PushStatus(Box<PushStatus>),
+    /// A code was pushed to the device that is to be woken: it is wanted with the same wish.
+    PushCode {
+        /// The request's.
+        number: u32,
+    },
     /// A contact has changed, or said something.
     Contact(Box<ContactChange>),
     /// Somebody came, went or is there otherwise.
@@ -614,6 +637,10 @@ faults! {
     Silenced "silenced" "An operator has muted the account.";
     RateLimited "rate_limited" "The account, or the group, says too much at once: ask again later.";
     Rejected "rejected" "What is said is not allowed here.";
+    PushFull "push_full" "The account may not register so many devices to be woken.";
+    NoGateway "no_gateway" "The server has no gateway for pushes.";
+    UnknownDevice "unknown_device" "There is no such device to be woken.";
+    BadCode "bad_code" "The code is not the one that was pushed to the device, or too old.";
 }
 
 #[cfg(test)]

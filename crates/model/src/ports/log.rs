@@ -281,13 +281,15 @@ pub enum Table {
     ChatTokens = 18,
     /// Until when accounts of chat may say nothing, by address.
     ChatMutes = 23,
+    /// How devices of an account of chat are woken, and what of that is owed, by its inbox.
+    ChatPushes = 21,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 20] = [
+    pub const ALL: [Table; 21] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -307,6 +309,7 @@ impl Table {
         Table::ChatOwing,
         Table::ChatTokens,
         Table::ChatMutes,
+        Table::ChatPushes,
         Table::Other,
     ];
 
@@ -346,7 +349,8 @@ impl Table {
             | Table::ChatContacts
             | Table::ChatOwing
             | Table::ChatTokens
-            | Table::ChatMutes => Some(ServiceKind::Chat),
+            | Table::ChatMutes
+            | Table::ChatPushes => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

@@ -1,0 +1,232 @@
+//! Push of those who are away: how a device wants to be woken, and what it is told then.
+//!
+//! A registration names a way to a device that is not connected: through the operator's gateway, by
+//! a token that only that understands, or through Holdline's own pushes, by product and device. A
+//! notification says what came; who carries it, and when, is not known here.
+
+use crate::account::AccountAddress;
+use crate::id::{DeviceId, ProductKey};
+use crate::timeline::Seq;
+
+/// Longest name of a registration, bytes: that of a device, or a node of XEP-0357.
+pub const PUSH_NAME_BYTES_MAX: usize = 256;
+
+/// Longest token of a gateway, bytes.
+pub const PUSH_TOKEN_BYTES_MAX: usize = 1_024;
+
+/// Longest name of an application, bytes.
+pub const PUSH_APP_BYTES_MAX: usize = 128;
+
+/// Letters of the code by which a device of MIOP is bound to an account.
+pub const PUSH_CODE_CHARS: usize = 8;
+
+/// Most registrations that any configuration may allow an account.
+pub const PUSH_REGISTRATIONS_HARD_MAX: u8 = 64;
+
+/// Way to a device that is not connected.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum PushRoute {
+    /// Through the operator's gateway.
+    Gateway {
+        /// The application, by the operator's name for it; 1 to [`PUSH_APP_BYTES_MAX`] bytes.
+        app: Box<str>,
+        /// What the gateway knows the device by; 1 to [`PUSH_TOKEN_BYTES_MAX`] bytes.
+        token: Box<str>,
+    },
+    /// Through Holdline's own pushes.
+    Miop {
+        /// The product.
+        product: ProductKey,
+        /// The device.
+        device: DeviceId,
+    },
+}
+
+impl PushRoute {
+    /// The way through the gateway, if its words are allowed.
+    pub fn gateway(app: &str, token: &str) -> Option<PushRoute> {
+        let is = |text: &str, most| {
+            (1..=most).contains(&text.len()) && !text.chars().any(char::is_control)
+        };
+        let may = is(app, PUSH_APP_BYTES_MAX) && is(token, PUSH_TOKEN_BYTES_MAX);
+        may.then(|| PushRoute::Gateway { app: app.into(), token: token.into() })
+    }
+
+    /// The way to a device of MIOP, if there may be one of these names.
+    pub fn miop(product: &str, device: &str) -> Option<PushRoute> {
+        let (product, device) = (ProductKey::parse(product).ok()?, DeviceId::parse(device).ok()?);
+        Some(PushRoute::Miop { product, device })
+    }
+}
+
+/// Registration of a device that wants to be woken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PushRegistration {
+    /// Names it within its account.
+    pub name: Box<str>,
+    /// The device of the account that made it: it is not woken while it is connected.
+    pub device: Box<str>,
+    /// The way to it.
+    pub route: PushRoute,
+}
+
+/// Hours of the day in which nothing makes a sound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuietHours {
+    /// Minute of the day at which they begin.
+    pub from_min: u16,
+    /// Minute of the day at which they end; before the beginning: on the next day.
+    pub to_min: u16,
+    /// How much later than UTC the account's clock is, minutes.
+    pub offset_min: i16,
+}
+
+/// Minutes of a day.
+const DAY_MIN: i64 = 24 * 60;
+
+/// Furthest that a clock is from UTC, minutes.
+const OFFSET_MIN_MAX: u16 = 14 * 60;
+
+impl QuietHours {
+    /// These, if there are such: within a day, not empty, and of a clock that somebody may have.
+    pub fn of(from_min: u16, to_min: u16, offset_min: i16) -> Option<QuietHours> {
+        let may = i64::from(from_min.max(to_min)) < DAY_MIN
+            && from_min != to_min
+            && offset_min.unsigned_abs() <= OFFSET_MIN_MAX;
+        may.then_some(QuietHours { from_min, to_min, offset_min })
+    }
+
+    /// Whether they hold at this Unix second.
+    pub fn hold(&self, unix_s: u32) -> bool {
+        let minute = (i64::from(unix_s) / 60 + i64::from(self.offset_min)).rem_euclid(DAY_MIN);
+        let (from, to) = (i64::from(self.from_min), i64::from(self.to_min));
+        if from < to { (from..to).contains(&minute) } else { minute >= from || minute < to }
+    }
+}
+
+/// Wish about the pushes of an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PushWish {
+    /// Wake this device so. Answered by `Done`, or, of a device of MIOP without a code, by
+    /// `PushCode`: the code is pushed to that device, and shows that both are of one person.
+    Register {
+        /// Names the registration; absent: as the device that asks is named. One of the same name
+        /// is replaced.
+        name: Option<Box<str>>,
+        /// The way to it.
+        route: PushRoute,
+        /// The code that was pushed to a device of MIOP.
+        code: Option<Box<str>>,
+    },
+    /// Wake it no longer. Answered by `Done`, also if there is no such registration.
+    Remove {
+        /// The registration; absent: that of the device that asks.
+        name: Option<Box<str>>,
+    },
+    /// What is registered. Answered by `PushStatus`.
+    Show,
+    /// Be quiet in these hours; none: in no hours. Answered by `Done`.
+    Quiet(Option<QuietHours>),
+}
+
+/// What is registered of an account, to be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PushStatus {
+    /// The request's.
+    pub number: u32,
+    /// The registrations, by name.
+    pub registrations: Vec<PushRegistration>,
+    /// When it is quiet.
+    pub quiet: Option<QuietHours>,
+}
+
+/// Loudness of a notification.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loudness {
+    /// It is to be heard.
+    High,
+    /// It is to be seen and not heard.
+    Low,
+    /// Nothing is to be shown but the number of what is unread.
+    Badge,
+}
+
+impl Loudness {
+    /// The word in requests.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Loudness::High => "high",
+            Loudness::Low => "low",
+            Loudness::Badge => "badge",
+        }
+    }
+}
+
+/// What a device that is away is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notification {
+    /// The account whose device it is.
+    pub account: AccountAddress,
+    /// How much of a noise it makes.
+    pub loudness: Loudness,
+    /// What is unread of the account.
+    pub badge: u32,
+    /// What came; none: the badge alone is another.
+    pub said: Option<NotifiedMessage>,
+}
+
+/// What came in a conversation, as far as it may be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotifiedMessage {
+    /// Whom the conversation is with: the collapse key, too.
+    pub conversation: AccountAddress,
+    /// Who said it, if that may be told.
+    pub sender: Option<AccountAddress>,
+    /// The beginning of what was said, if that may be told.
+    pub text: Option<Box<str>>,
+    /// The server's number for the message.
+    pub id: u64,
+    /// Its place in the conversation.
+    pub seq: Seq,
+    /// How many have come there that were not told of.
+    pub count: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_hours_hold_from_their_beginning_to_their_end_by_the_accounts_clock() {
+        let at = |hour: u32, minute: u32| hour * 3_600 + minute * 60 + 59;
+        let day = QuietHours::of(9 * 60, 17 * 60, 0).expect("a day");
+        let holds = [at(8, 59), at(9, 0), at(16, 59), at(17, 0)].map(|at| day.hold(at));
+        assert_eq!(holds, [false, true, true, false]);
+        let night = QuietHours::of(22 * 60, 7 * 60, 120).expect("a night");
+        let holds = [at(19, 59), at(20, 0), at(4, 59), at(5, 0)].map(|at| night.hold(at));
+        assert_eq!(holds, [false, true, true, false]);
+        let west = QuietHours::of(0, 60, -60).expect("an hour");
+        assert_eq!([at(0, 30), at(1, 30)].map(|at| west.hold(at)), [false, true]);
+    }
+
+    #[test]
+    fn hours_that_nobody_has_are_none() {
+        assert_eq!(QuietHours::of(60, 60, 0), None);
+        assert_eq!(QuietHours::of(1_440, 60, 0), None);
+        assert_eq!(QuietHours::of(0, 1_440, 0), None);
+        assert_eq!(QuietHours::of(0, 1, 841), None);
+        assert!(QuietHours::of(0, 1, -840).is_some());
+    }
+
+    #[test]
+    fn a_way_that_no_gateway_can_be_told_is_none() {
+        assert!(PushRoute::gateway("app", "token").is_some());
+        assert_eq!(PushRoute::gateway("", "token"), None);
+        assert_eq!(PushRoute::gateway("app", ""), None);
+        assert_eq!(PushRoute::gateway("app", "a\nb"), None);
+        assert_eq!(PushRoute::gateway(&"a".repeat(PUSH_APP_BYTES_MAX + 1), "t"), None);
+        assert_eq!(PushRoute::gateway("a", &"t".repeat(PUSH_TOKEN_BYTES_MAX + 1)), None);
+        assert_eq!(PushRoute::miop("shop", ""), None);
+        assert!(PushRoute::miop("shop", "phone").is_some());
+    }
+}

@@ -1,0 +1,83 @@
+//! Port of notifications: what a service wants devices to be told that are not connected.
+//!
+//! An order is handed out and answered once, later, on the same shard. Whoever carries it keeps
+//! nothing of it beyond its answer: what is to be told again is the service's to know.
+
+use crate::chat::Notification;
+use crate::id::{DeviceId, ProductKey};
+
+/// Whom a notification is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotificationTargets {
+    /// Devices of one application, by what the gateway knows them by.
+    Gateway {
+        /// The application.
+        app: Box<str>,
+        /// The devices.
+        tokens: Vec<Box<str>>,
+    },
+    /// Devices of MIOP.
+    Miop {
+        /// Their product.
+        product: ProductKey,
+        /// The devices.
+        devices: Vec<DeviceId>,
+    },
+}
+
+/// What is to be carried.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotificationWhat {
+    /// Something came.
+    Notification(Notification),
+    /// The code by which a device of MIOP is bound to an account.
+    Code(Box<str>),
+}
+
+/// Order to tell devices something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotificationOrder {
+    /// Whom.
+    pub targets: NotificationTargets,
+    /// What.
+    pub what: NotificationWhat,
+}
+
+impl NotificationOrder {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let targets = match &self.targets {
+            NotificationTargets::Gateway { app, tokens } => {
+                app.len() + tokens.iter().map(|token| token.len() + 16).sum::<usize>()
+            }
+            NotificationTargets::Miop { devices, .. } => 128 * (1 + devices.len()),
+        };
+        let what = match &self.what {
+            NotificationWhat::Code(code) => code.len(),
+            NotificationWhat::Notification(it) => {
+                let said = it.said.as_ref();
+                let text = said.and_then(|said| said.text.as_ref()).map_or(0, |text| text.len());
+                text + said.map_or(0, |said| 2 * said.conversation.as_str().len() + 64)
+            }
+        };
+        size_of::<NotificationOrder>() + targets + what
+    }
+}
+
+/// What became of an order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notified {
+    /// It was taken on. Devices that are gone for good, by token or name, are to be told nothing
+    /// any more.
+    Taken {
+        /// Those.
+        gone: Vec<Box<str>>,
+    },
+    /// It was not: try again, and through the gateway nothing before so long.
+    Later {
+        /// Milliseconds.
+        rest_ms: u32,
+    },
+    /// It was not, and will never be.
+    Refused,
+}
