@@ -43,6 +43,8 @@ pub(crate) enum Waiter {
     Conversation(Box<crate::conversations::changes::Asked>),
     /// Whoever calls back what it said to it.
     Recall(Box<crate::recalls::RecallAsked>),
+    /// A round of pushes, by its number.
+    Push(u64),
     /// Another shard, with its question's number.
     Peer(ShardId, u64),
     /// A command, by its number.
@@ -382,6 +384,7 @@ impl Chat {
             Waiter::Recall(asked) => {
                 self.recall_partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
             }
+            Waiter::Push(number) => self.push_account_found(now, number, (address, row), fx),
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));
             }

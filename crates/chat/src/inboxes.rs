@@ -26,6 +26,8 @@ pub(crate) struct Placing {
     inboxes: Arc<[TimelineId]>,
     entry: Entry,
     cargo: Cargo,
+    /// Those of them whose accounts owe it to devices that are away.
+    owed: Vec<TimelineId>,
 }
 
 /// How far the parcels of one shard have come.
@@ -124,10 +126,11 @@ impl Chat {
             Cargo::Message(message) => Entry::of_message(conversation, own, message),
             Cargo::Event(_, event) => Entry::Event(conversation, InboxEvent::clone(event)),
         };
+        let owed = self.owe(now, (&inboxes, at_s), &entry, fx);
         let (label, body) = entry.encode();
         let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
         let append = Append { message, to: inboxes.to_vec(), once: None };
-        let placing = Box::new(Placing { from, number, inboxes, entry, cargo });
+        let placing = Box::new(Placing { from, number, inboxes, entry, cargo, owed });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }
 
@@ -139,16 +142,20 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Placing { from, number, inboxes, entry, cargo } = placing;
+        let Placing { from, number, inboxes, entry, cargo, owed } = placing;
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         let Ok(Done::Appended(done)) = result else {
-            return arrivals.refused(number);
+            arrivals.refused(number);
+            return owed.into_iter().for_each(|inbox| self.owes(now, (inbox, None), fx));
         };
         arrivals.placed(number);
         fx.counters.count_by(ChatCounter::Distributed, done.seqs.len() as u64);
         for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
             self.has_entry((inbox, seq), &entry, fx);
             self.deliver(now, (inbox, seq), &cargo, fx);
+            if owed.contains(&inbox) {
+                self.owes(now, (inbox, Some(seq)), fx);
+            }
         }
         if from == self.settings.shard {
             let upto = self.inboxes.0[usize::from(from.0)].done;

@@ -46,6 +46,7 @@ mod login;
 mod mutes;
 mod outbox;
 mod people;
+mod push;
 mod rates;
 mod reads;
 mod recalls;
@@ -60,6 +61,7 @@ pub mod words;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
+pub use push::{PushDetail, PushPolicy, QuietPush};
 pub use recalls::RecallOrder;
 pub use reviews::ReviewSettings;
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
@@ -76,6 +78,7 @@ use crate::login::Logins;
 use crate::mutes::Mutes;
 use crate::outbox::Outbox;
 use crate::people::People;
+use crate::push::Pushes;
 use crate::rates::Buckets;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
@@ -110,6 +113,8 @@ pub struct Settings {
     pub home: HashKey,
     /// Who may come in.
     pub access: Arc<dyn Access>,
+    /// Who is woken, and by what.
+    pub push: PushPolicy,
     /// The domain whose accounts are users by their bare names; those of others bring theirs.
     pub domain: Arc<str>,
     /// How messages are reviewed before they are stored; absent: none is.
@@ -176,6 +181,7 @@ pub struct Chat {
     listings: Waits<Requester>,
     recalls: Recalls,
     people: People,
+    pushes: Pushes,
     outbox: Outbox,
     inboxes: Inboxes,
     log: LogCalls,
@@ -212,6 +218,7 @@ impl Chat {
             listings: Waits::default(),
             recalls: Recalls::default(),
             people: People::default(),
+            pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
             log: LogCalls::default(),

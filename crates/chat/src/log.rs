@@ -71,6 +71,14 @@ pub(crate) enum PendingCall {
     Tokens(Box<(ConnRef, FastWish)>),
     /// A token is stored.
     Given(Box<(ConnRef, SessionRef, u32)>),
+    /// The mark of what an account owes to devices that are away, by its inbox.
+    PushMark(TimelineId),
+    /// The rows of an account's pushes, for a round.
+    PushRows(u64),
+    /// A page of its inbox, likewise.
+    PushOwed(u64),
+    /// A step of a wish about an account's pushes, by its inbox.
+    PushWish(TimelineId),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -149,7 +157,7 @@ impl Chat {
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
-            PendingCall::State(inbox) => self.state_read(inbox, result, fx),
+            PendingCall::State(inbox) => self.state_read(now, inbox, result, fx),
             PendingCall::Knowledge(inbox) => self.knowledge_read(now, inbox, result, fx),
             PendingCall::Changed(inbox) => self.changed(now, inbox, result, fx),
             PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
@@ -164,6 +172,10 @@ impl Chat {
             PendingCall::Redeemed(coming) => self.tokens_read(now, *coming, result, fx),
             PendingCall::Tokens(wish) => self.gives_token(now, *wish, result, fx),
             PendingCall::Given(given) => self.token_given(*given, result, fx),
+            PendingCall::PushMark(inbox) => self.mark_written(inbox, result),
+            PendingCall::PushRows(number) => self.push_rows_read(now, number, result, fx),
+            PendingCall::PushOwed(number) => self.owed_read(now, number, result, fx),
+            PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

@@ -10,6 +10,7 @@ use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
 use model::ports::events::ChatEvent;
 use model::ports::log::{Completion, Restored, Table};
+use model::ports::notifications::Notified;
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::reviews::ReviewVerdict;
 use model::ports::trace::{TraceIdentity, TraceSubject};
@@ -38,12 +39,16 @@ impl Service for Chat {
                 self.people.restore(key, value)
             }
             Restored::Row { table: Table::ChatMutes, key, value } => self.mutes.restore(key, value),
+            Restored::Row { table: Table::ChatPushes, key, value } => {
+                self.pushes.restore(key, value)
+            }
             Restored::Timeline { timeline, .. } => timeline.space() == Space::Outbox,
             _ => false,
         }
     }
 
-    fn restored(&mut self, _: Now, fx: &mut Effects) {
+    fn restored(&mut self, now: Now, fx: &mut Effects) {
+        self.pushes_restored(now);
         self.look_for_left(fx);
     }
 
@@ -99,6 +104,9 @@ impl Service for Chat {
             ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
             ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
             ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
+            ChatRequest::Push { session, number, wish } => {
+                self.push_wish(now, from, (session, number), wish, fx);
+            }
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }
@@ -161,6 +169,10 @@ impl Service for Chat {
         self.reviewed(now, number, verdict, fx);
     }
 
+    fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
+        self.told(now, number, what, fx);
+    }
+
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
         let parts = [
@@ -176,6 +188,7 @@ impl Service for Chat {
             self.turn_following(now, fx),
             self.turn_rights(now, fx),
             self.turn_detached(now, fx),
+            self.turn_pushes(now, fx),
             self.log.turn(now, fx),
         ];
         // What came up behind its part of the turn.
@@ -202,6 +215,7 @@ impl Service for Chat {
     fn status(&self, status: &mut Status) {
         status.chat_sessions += self.sessions.len() as u64;
         status.chat_undistributed += self.outbox.len() as u64;
+        status.chat_pushes_owing += self.pushes.owing() as u64;
     }
 
     fn find(&self, _: Now, _: &Principal) -> Option<PresenceStatus> {
@@ -230,5 +244,6 @@ impl Service for Chat {
         self.conversations.audit();
         self.reviews.audit();
         self.audit_people();
+        self.pushes.audit();
     }
 }

@@ -39,9 +39,9 @@ pub(crate) struct Asked {
 
 /// What somebody wants of what an account knows.
 pub(crate) struct Task {
-    pub(super) wait: Requester,
-    pub(super) wish: Wish,
-    pub(super) what: Subject,
+    pub(crate) wait: Requester,
+    pub(crate) wish: Wish,
+    pub(crate) what: Subject,
 }
 
 /// What is wanted.
@@ -52,6 +52,8 @@ pub(crate) enum Wish {
     /// The conversation itself.
     Look,
     List(Part),
+    /// All of it, for a round of pushes, by its number.
+    Push(u64),
 }
 
 /// Part of a list of conversations.
@@ -85,6 +87,8 @@ pub(crate) struct Changing {
     route: Route,
     id: u64,
     by: AccountAddress,
+    /// The inbox, if its account owes this to devices that are away.
+    owed: Vec<TimelineId>,
 }
 
 impl Chat {
@@ -153,6 +157,9 @@ impl Chat {
     /// Its turn has come: what is known is whole.
     pub(super) fn grant_wish(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
         let Task { wait, wish, what } = task;
+        if let Wish::Push(number) = wish {
+            return self.push_known(now, number, true, fx);
+        }
         let (of, change) = match (what, &wish) {
             (Subject::All, Wish::List(part)) => {
                 return self.list_conversations(now, (inbox, wait), *part, fx);
@@ -180,7 +187,8 @@ impl Chat {
                     _ => Route { from: inbox, to: None, conversation, read: None },
                 };
                 let entry = Entry::Event(conversation, InboxEvent { with, what: change });
-                self.change(now, Changing { wait, entry, route, id: 0, by }, &wish, fx);
+                let (id, owed) = (0, Vec::new());
+                self.change(now, Changing { wait, entry, route, id, by, owed }, &wish, fx);
             }
         }
     }
@@ -202,6 +210,7 @@ impl Chat {
         if is_told {
             to.push(self.outbox.timeline());
         }
+        changing.owed = self.owe(now, (&[inbox], now.unix_s()), &changing.entry, fx);
         changing.id = self.next_id(now);
         let message = Arc::new(Message { id: changing.id, at_s: now.unix_s(), label, body });
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
@@ -222,7 +231,11 @@ impl Chat {
         let Step::Changing(changing) = std::mem::replace(&mut account.step, Step::Ready) else {
             return;
         };
-        let Changing { wait, entry, route, id, by } = *changing;
+        let Changing { wait, entry, route, id, by, owed } = *changing;
+        let place = match &result {
+            Ok(Done::Appended(done)) => done.seqs.first().copied(),
+            _ => None,
+        };
         match result {
             Ok(Done::Appended(done)) if !done.seqs.is_empty() => {
                 self.has_entry((inbox, done.seqs[0]), &entry, fx);
@@ -241,6 +254,7 @@ impl Chat {
             Ok(_) => self.change_fails(wait, ChatFault::StoreFailed, fx),
             Err(error) => self.change_fails(wait, fault_of(error), fx),
         }
+        owed.into_iter().for_each(|inbox| self.owes(now, (inbox, place), fx));
         self.advance_account(now, inbox, fx);
     }
 
@@ -254,14 +268,17 @@ impl Chat {
         self.answer_session((conn, session), delivery, fx);
     }
 
-    pub(super) fn refuse_wish(&mut self, task: Task, fault: ChatFault, fx: &mut Effects) {
+    pub(super) fn refuse_wish(&mut self, now: Now, task: Task, fault: ChatFault, fx: &mut Effects) {
+        if let Wish::Push(number) = task.wish {
+            return self.push_known(now, number, false, fx);
+        }
         self.wish_fails(task.wait, &task.wish, fault, fx);
     }
 
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
-            Wish::Look | Wish::List(_) => self.read_fails(wait, fault, fx),
+            Wish::Look | Wish::List(_) | Wish::Push(_) => self.read_fails(wait, fault, fx),
         }
     }
 

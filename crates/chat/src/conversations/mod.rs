@@ -107,6 +107,19 @@ impl Conversations {
         }
     }
 
+    /// What is unread of an account that is in memory, of all conversations that are not muted.
+    pub(crate) fn badge(&self, inbox: TimelineId) -> u32 {
+        let known = self.known.get(&inbox);
+        let rows = known.into_iter().flat_map(|account| account.knowledge.before(Seq::MAX));
+        rows.filter(|(_, row)| !row.muted).map(|(_, row)| u32::from(row.unread())).sum()
+    }
+
+    /// How far such an account has read a conversation, and whether it is muted.
+    pub(crate) fn kept(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, bool)> {
+        let row = self.known.get(&inbox)?.knowledge.row(of)?;
+        Some((row.read, row.muted))
+    }
+
     pub(crate) fn audit(&self) {
         let count: usize = self.known.values().map(|account| account.counted).sum();
         assert_eq!(count, self.count, "all of them are counted");
@@ -127,7 +140,7 @@ impl Chat {
         let is_new = !all.known.contains_key(&inbox);
         let is_full = all.known.get(&inbox).is_some_and(|it| it.line.len() >= LINE_MAX);
         if is_full || !self.log.may_ask() {
-            return self.refuse_wish(task, ChatFault::Busy, fx);
+            return self.refuse_wish(now, task, ChatFault::Busy, fx);
         }
         if is_new {
             all.make_room(most);
@@ -146,7 +159,13 @@ impl Chat {
     }
 
     /// The row of what an account knows was read.
-    pub(crate) fn state_read(&mut self, inbox: TimelineId, result: Answered, fx: &mut Effects) {
+    pub(crate) fn state_read(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         match result {
             Ok(Done::Row(row)) => {
@@ -156,8 +175,8 @@ impl Chat {
                 account.stored = account.knowledge.upto;
                 self.load(inbox, fx);
             }
-            Ok(_) => self.give_account_up(inbox, ChatFault::StoreFailed, fx),
-            Err(error) => self.give_account_up(inbox, fault_of(error), fx),
+            Ok(_) => self.give_account_up(now, inbox, ChatFault::StoreFailed, fx),
+            Err(error) => self.give_account_up(now, inbox, fault_of(error), fx),
         }
     }
 
@@ -184,8 +203,8 @@ impl Chat {
         let Step::Loading(head) = account.step else { return };
         let page = match result {
             Ok(Done::Page(page)) => page,
-            Ok(_) => return self.give_account_up(inbox, ChatFault::StoreFailed, fx),
-            Err(error) => return self.give_account_up(inbox, fault_of(error), fx),
+            Ok(_) => return self.give_account_up(now, inbox, ChatFault::StoreFailed, fx),
+            Err(error) => return self.give_account_up(now, inbox, fault_of(error), fx),
         };
         let knowledge = &mut account.knowledge;
         for placed in &page.messages {
@@ -215,10 +234,10 @@ impl Chat {
     }
 
     /// What an account knows cannot be read now: whoever waits is told why.
-    fn give_account_up(&mut self, inbox: TimelineId, fault: ChatFault, fx: &mut Effects) {
+    fn give_account_up(&mut self, now: Now, inbox: TimelineId, fault: ChatFault, fx: &mut Effects) {
         let Some(account) = self.conversations.forget(inbox) else { return };
         for task in account.line {
-            self.refuse_wish(task, fault, fx);
+            self.refuse_wish(now, task, fault, fx);
         }
     }
 

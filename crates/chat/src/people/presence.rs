@@ -12,7 +12,9 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{Availability, ChatDelivery, ContactChange, Half, Presence, SubscriptionVerb};
+use model::chat::{
+    Availability, ChatDelivery, ContactChange, Half, Presence, Show, SubscriptionVerb,
+};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, ShardId};
 use model::timeline::TimelineId;
@@ -120,6 +122,12 @@ impl Chat {
             let presence = Presence { from, device: None, availability: None };
             fx.deliveries.push((here.conn, ChatDelivery::Presence(Box::new(presence))));
         }
+    }
+
+    /// How a session says that its owner is there, if it does.
+    pub(crate) fn shown_by(&self, inbox: TimelineId, session: Key) -> Option<Show> {
+        let here = self.people.known.get(&inbox)?.sessions.get(&session)?;
+        here.present.as_ref().map(|availability| availability.show)
     }
 
     /// The home of somebody says how that is there.

@@ -72,6 +72,8 @@ pub(crate) enum Wanted {
     Inbox { after: Seq, entries: Vec<(Seq, Option<Entry>)> },
     /// The beginnings of the last messages of these conversations.
     Conversations(Listed),
+    /// The beginnings of messages that devices are to be told of, by the number of the round.
+    Push(u64),
     /// A part of a conversation.
     History,
     /// A part of the account's archive.
@@ -277,6 +279,7 @@ impl Chat {
         let Requester { conn, session, number } = reader;
         self.sessions.ends_to_read(session);
         let delivery = match what {
+            Wanted::Push(round) => return self.pushes.texts.push((round, Ok(fetched))),
             Wanted::History => {
                 let messages: Vec<_> = fetched.messages.into_iter().map(|(_, it)| it).collect();
                 fx.counters.count_by(ChatCounter::HistoryRead, messages.len() as u64);
@@ -314,7 +317,14 @@ impl Chat {
 
     fn reading_fails(&mut self, number: u64, fault: ChatFault, fx: &mut Effects) {
         if let Some(reading) = self.readings.take(number) {
-            self.read_fails(reading.reader, fault, fx);
+            self.reading_is_over(reading, fault, fx);
+        }
+    }
+
+    fn reading_is_over(&mut self, reading: Reading, fault: ChatFault, fx: &mut Effects) {
+        match reading.what {
+            Wanted::Push(round) => self.pushes.texts.push((round, Err(fault))),
+            _ => self.read_fails(reading.reader, fault, fx),
         }
     }
 
@@ -329,7 +339,7 @@ impl Chat {
         let ms_max = self.settings.limits.answer_ms_max;
         let (readings, next) = self.readings.overdue(now, ms_max);
         for reading in readings {
-            self.read_fails(reading.reader, ChatFault::Busy, fx);
+            self.reading_is_over(reading, ChatFault::Busy, fx);
         }
         // Whoever asked for these has given up by itself.
         let (_, fetchings) = self.fetchings.overdue(now, ms_max);

@@ -115,6 +115,15 @@ pub(crate) struct Requester {
     pub number: u32,
 }
 
+impl Requester {
+    /// Nobody: what is asked for is the service's own.
+    pub(crate) const NOBODY: Requester = Requester {
+        conn: ConnRef::from_bits(u64::MAX),
+        session: SessionRef::from_bits(u64::MAX),
+        number: 0,
+    };
+}
+
 /// Who asks for something: an account's device, or an errand in its name.
 #[derive(Clone)]
 pub(crate) struct Asker {
@@ -321,6 +330,7 @@ impl Chat {
         let was = (SessionRef::new(self.settings.shard, key), session.inbox);
         let wanted = self.sessions.resumables.forget(key, Some(was));
         wanted.into_iter().for_each(|whom| self.not_resumed(whom, None, fx));
+        self.pushes.leaves(session.inbox);
         if let Some(online) = self.sessions.online.get_mut(&session.inbox) {
             online.sessions.retain(|other| *other != key);
             if online.sessions.is_empty() && online.coming == 0 {

@@ -178,13 +178,16 @@ pub struct Notification {
 /// What came in a conversation, as far as it may be told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotifiedMessage {
-    /// Whom the conversation is with: the collapse key, too.
-    pub conversation: AccountAddress,
+    /// Names the conversation to devices of its account: a later notification of the same name
+    /// takes the place of this one.
+    pub collapse: Box<str>,
+    /// Whom the conversation is with, if that may be told.
+    pub conversation: Option<AccountAddress>,
     /// Who said it, if that may be told.
     pub sender: Option<AccountAddress>,
     /// The beginning of what was said, if that may be told.
     pub text: Option<Box<str>>,
-    /// The server's number for the message.
+    /// The server's number for the message; 0: not told.
     pub id: u64,
     /// Its place in the conversation.
     pub seq: Seq,

@@ -103,6 +103,8 @@ pub struct Status {
     pub chat_sessions: u64,
     /// Messages of chat that are stored and not yet in every inbox.
     pub chat_undistributed: u64,
+    /// Accounts of chat with something to tell devices that are away.
+    pub chat_pushes_owing: u64,
     /// How short memory is.
     pub pressure: Pressure,
 }
@@ -130,6 +132,7 @@ impl Status {
         self.delayed += other.delayed;
         self.chat_sessions += other.chat_sessions;
         self.chat_undistributed += other.chat_undistributed;
+        self.chat_pushes_owing += other.chat_pushes_owing;
     }
 }
 
@@ -175,6 +178,7 @@ mod tests {
                 delayed: 14 * n,
                 chat_sessions: 15 * n,
                 chat_undistributed: 16 * n,
+                chat_pushes_owing: 17 * n,
                 pressure,
             }
         };

@@ -57,7 +57,8 @@ impl NotificationOrder {
             NotificationWhat::Notification(it) => {
                 let said = it.said.as_ref();
                 let text = said.and_then(|said| said.text.as_ref()).map_or(0, |text| text.len());
-                text + said.map_or(0, |said| 2 * said.conversation.as_str().len() + 64)
+                let names = said.and_then(|said| said.conversation.as_ref());
+                text + names.map_or(0, |name| 2 * name.as_str().len()) + 128
             }
         };
         size_of::<NotificationOrder>() + targets + what

@@ -1,0 +1,318 @@
+//! What an account owes its registered devices, from the first message on until all are told.
+//!
+//! ```text
+//!                    entry placed            due                all ways have told it
+//!   (mark written) ───────────► Waiting ───────────► in a round ───────────────────────► gone
+//!                                  ▲   a device has it: gone       │ refused, more came
+//!                                  └───────────────────────────────┘
+//! ```
+//! Invariant: while something is owed its mark says so, and what is due stands in the line of that
+//! once.
+
+use super::rows::{self, Kind, Mark};
+use super::{Pushes, Way, millis};
+use crate::entry::Entry;
+use crate::log::{Answered, PendingCall};
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::chat::{InboxChange, Show};
+use model::counters::ChatCounter;
+use model::ports::log::Call;
+use model::timeline::{Seq, TimelineId};
+
+/// What an account owes.
+pub(super) struct Owing {
+    /// When the first of it came, Unix seconds.
+    pub(super) since_s: u32,
+    /// The same, for those whose devices are here.
+    pub(super) first_at: Instant,
+    /// The last place of the inbox that is known; 0 after a start.
+    pub(super) head: Seq,
+    /// Whether `told` of the ways is known; if not, a start has found it, and it is above what the
+    /// mark says, or nothing has its place yet.
+    pub(super) is_known: bool,
+    pub(super) is_restored: bool,
+    /// Entries of it that the log has not answered.
+    placing: u32,
+    pub(super) lanes: [Lane; 2],
+    /// When it is looked at, unless a round goes on.
+    pub(super) due: Option<Instant>,
+    pub(super) is_in_round: bool,
+    mark: MarkStep,
+}
+
+/// How far one way has come.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Lane {
+    /// Up to this place of the inbox nothing is to be told.
+    pub(super) told: Seq,
+    /// How often it was not taken on.
+    pub(super) tries: u32,
+    /// It is not tried before.
+    pub(super) not_before: Instant,
+}
+
+/// Where a mark is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MarkStep {
+    Refused,
+    Asked,
+    Stored,
+}
+
+/// Whether a device that is here has what came.
+enum Attended {
+    No,
+    /// Not yet, and it may until then.
+    Until(Instant),
+    Yes,
+}
+
+impl Owing {
+    fn new(now: Now, since_s: u32) -> Owing {
+        Owing {
+            since_s,
+            first_at: now.mono,
+            head: 0,
+            is_known: false,
+            is_restored: false,
+            placing: 0,
+            lanes: [Lane::default(); 2],
+            due: None,
+            is_in_round: false,
+            mark: MarkStep::Asked,
+        }
+    }
+
+    /// As a start finds it.
+    pub(super) fn restored(mark: Mark) -> Owing {
+        let lane = Lane { told: mark.told, ..Lane::default() };
+        let lanes = [lane; 2];
+        let owing = Owing::new(Now::new(Instant::default(), 0), mark.since_s);
+        Owing { lanes, is_restored: true, mark: MarkStep::Stored, ..owing }
+    }
+
+    /// Where its inbox is to be read from.
+    pub(super) fn told_by(&self, ways: &[Way]) -> Seq {
+        ways.iter().map(|way| self.lanes[*way as usize].told).min().unwrap_or(self.head)
+    }
+}
+
+impl Pushes {
+    /// An account is looked at at this time, or before if that was so already.
+    pub(super) fn arm(&mut self, inbox: TimelineId, at: Instant) {
+        let Some(owing) = self.owing.get_mut(&inbox).filter(|it| !it.is_in_round) else { return };
+        if let Some(before) = owing.due {
+            if before <= at {
+                return;
+            }
+            self.due.remove(&(before, inbox));
+        }
+        owing.due = Some(at);
+        self.due.insert((at, inbox));
+    }
+
+    pub(super) fn disarm(&mut self, inbox: TimelineId) {
+        let due = self.owing.get_mut(&inbox).and_then(|owing| owing.due.take());
+        if let Some(at) = due {
+            self.due.remove(&(at, inbox));
+        }
+    }
+
+    /// Ways by which devices of an account are registered.
+    pub(super) fn ways(&self, inbox: TimelineId) -> Vec<Way> {
+        let counts = self.accounts.get(&inbox).map_or([0; 2], |it| it.counts);
+        Way::ALL.into_iter().filter(|way| counts[*way as usize] > 0).collect()
+    }
+
+    /// Whether an entry changes what registered devices are to be told.
+    fn concerns(&self, inbox: TimelineId, entry: &Entry) -> bool {
+        let Some(registered) = self.accounts.get(&inbox) else { return false };
+        let has_badge = registered.badges != [0, 0];
+        match entry {
+            Entry::Message(pointer, _) if pointer.recalls.is_some() => has_badge,
+            Entry::Message(pointer, _) => pointer.counts && !pointer.own,
+            Entry::Event(_, event) => has_badge && matches!(event.what, InboxChange::Read(_)),
+        }
+    }
+}
+
+impl Chat {
+    /// Something is about to be handed to the log for these inboxes: what is owed then has its mark
+    /// before it. Those that owe it, until it is [placed](Self::owes).
+    pub(crate) fn owe(
+        &mut self,
+        now: Now,
+        (inboxes, at_s): (&[TimelineId], u32),
+        entry: &Entry,
+        fx: &mut Effects,
+    ) -> Vec<TimelineId> {
+        if self.pushes.accounts.is_empty() {
+            return Vec::new();
+        }
+        let concerned = inboxes.iter().filter(|inbox| self.pushes.concerns(**inbox, entry));
+        let owing: Vec<TimelineId> = concerned.copied().collect();
+        for &inbox in &owing {
+            let is_new = !self.pushes.owing.contains_key(&inbox);
+            let all = &mut self.pushes.owing;
+            all.entry(inbox).or_insert_with(|| Owing::new(now, at_s)).placing += 1;
+            if is_new {
+                self.write_mark(inbox, fx);
+            }
+        }
+        owing
+    }
+
+    /// The log has answered for one of those: it has its place, or will be asked once more.
+    pub(crate) fn owes(
+        &mut self,
+        now: Now,
+        (inbox, place): (TimelineId, Option<Seq>),
+        fx: &mut Effects,
+    ) {
+        let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
+        owing.placing = owing.placing.saturating_sub(1);
+        let Some(place) = place else {
+            let is_over = owing.placing == 0 && owing.due.is_none() && !owing.is_in_round;
+            return if is_over {
+                self.push_over(inbox, fx)
+            };
+        };
+        if !owing.is_known && !owing.is_restored {
+            owing.is_known = true;
+            owing.lanes.iter_mut().for_each(|lane| lane.told = place.saturating_sub(1));
+        }
+        owing.head = owing.head.max(place);
+        if owing.mark == MarkStep::Refused {
+            self.write_mark(inbox, fx);
+        }
+        let at = self.push_window(now);
+        self.pushes.arm(inbox, at);
+    }
+
+    /// Has the log keep what an account owes; nothing is owed and nothing shown: there is no row.
+    pub(super) fn write_mark(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        let Some(registered) = self.pushes.accounts.get(&inbox) else { return };
+        let badges = registered.badges;
+        let mark = match self.pushes.owing.get_mut(&inbox) {
+            Some(owing) => {
+                owing.mark = MarkStep::Asked;
+                let told = if owing.is_known { owing.lanes.map(|it| it.told) } else { [0; 2] };
+                let told = told.into_iter().min().unwrap_or(0);
+                Mark { since_s: owing.since_s.max(1), told, badges }
+            }
+            None => Mark { since_s: 0, told: 0, badges },
+        };
+        let name = (Kind::Mark, "");
+        let write = match mark.since_s == 0 && badges == [0, 0] {
+            true => rows::delete(inbox, name),
+            false => rows::put(inbox, name, mark.encode()),
+        };
+        self.log.ask(PendingCall::PushMark(inbox), Call::Write(write), fx);
+    }
+
+    /// A mark was written, or not.
+    pub(crate) fn mark_written(&mut self, inbox: TimelineId, result: Answered) {
+        // One that says too much has what is over looked at after a start, and nothing told.
+        let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
+        owing.mark = if result.is_ok() { MarkStep::Stored } else { MarkStep::Refused };
+    }
+
+    /// An account that owes is looked at.
+    pub(super) fn begin_push(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        let ways = self.pushes.ways(inbox);
+        let Some(owing) = self.pushes.owing.get(&inbox) else { return };
+        let age_s_max = self.settings.limits.notifications.age_s_max;
+        if now.unix_s().saturating_sub(owing.since_s) > age_s_max {
+            fx.counters.count(ChatCounter::PushesExpired);
+            return self.push_over(inbox, fx);
+        }
+        let is_attended = match self.attended(now, inbox) {
+            Attended::Until(at) => return self.pushes.arm(inbox, at),
+            Attended::Yes => true,
+            Attended::No => false,
+        };
+        let registered = self.pushes.accounts.get(&inbox).copied().unwrap_or_default();
+        if ways.is_empty() || is_attended && registered.badges == [0, 0] {
+            if is_attended {
+                fx.counters.count(ChatCounter::PushesAttended);
+            }
+            return self.push_over(inbox, fx);
+        }
+        let (ready, next): (Vec<Way>, _) = self.ready_ways(now, inbox, &ways);
+        match (ready.is_empty(), next) {
+            (true, Some(at)) => self.pushes.arm(inbox, at.max(now.mono)),
+            (true, None) => self.push_over(inbox, fx),
+            (false, _) => self.begin_round(now, (inbox, ready), is_attended, fx),
+        }
+    }
+
+    /// Ways by which something may be told now; and when the next of the others may be tried.
+    fn ready_ways(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        ways: &[Way],
+    ) -> (Vec<Way>, Option<Instant>) {
+        let Pushes { owing, gateway_rests, rng, .. } = &mut self.pushes;
+        let Some(owing) = owing.get(&inbox) else { return (Vec::new(), None) };
+        let (mut ready, mut next) = (Vec::new(), None::<Instant>);
+        for &way in ways {
+            let lane = owing.lanes[way as usize];
+            if owing.is_known && lane.told >= owing.head && lane.tries == 0 {
+                continue;
+            }
+            let is_resting = way == Way::Gateway && *gateway_rests > now.mono;
+            let not_before = match is_resting {
+                // Not all of them at once, when it is over.
+                true => lane.not_before.max(*gateway_rests + millis(rng.below(1_000) as u32)),
+                false => lane.not_before,
+            };
+            match not_before <= now.mono {
+                true => ready.push(way),
+                false => next = Some(next.map_or(not_before, |at| at.min(not_before))),
+            }
+        }
+        (ready, next)
+    }
+
+    /// All that an account owed was told, or will not be. What is on its way into its inbox is owed
+    /// on.
+    pub(super) fn push_over(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        self.pushes.disarm(inbox);
+        let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
+        let head = owing.head;
+        owing.lanes.iter_mut().for_each(|lane| *lane = Lane { told: head, ..Lane::default() });
+        if owing.placing == 0 {
+            self.pushes.owing.remove(&inbox);
+        }
+        self.write_mark(inbox, fx);
+    }
+
+    /// Whether a device that is here and whose owner is not away has what came; one that does not
+    /// acknowledge is waited for a while.
+    fn attended(&self, now: Now, inbox: TimelineId) -> Attended {
+        let Some(owing) = self.pushes.owing.get(&inbox) else { return Attended::No };
+        let online = self.sessions.online.get(&inbox).filter(|it| !it.sessions.is_empty());
+        if online.is_none() {
+            return Attended::No;
+        }
+        if owing.is_known && self.attentive_upto(inbox) >= owing.head {
+            return Attended::Yes;
+        }
+        let ends = owing.first_at + millis(self.settings.limits.notifications.attended_ms_max);
+        if now.mono < ends { Attended::Until(ends) } else { Attended::No }
+    }
+
+    /// Up to where some device of an account has its inbox whose owner is not away.
+    pub(super) fn attentive_upto(&self, inbox: TimelineId) -> Seq {
+        let Some(online) = self.sessions.online.get(&inbox) else { return 0 };
+        let is_attentive = |key: &&base::slab::Key| {
+            let show = self.shown_by(inbox, **key);
+            !matches!(show, Some(Show::Away | Show::ExtendedAway))
+        };
+        let sessions = online.sessions.iter().filter(is_attentive);
+        let acked = sessions.filter_map(|key| self.sessions.slab.at(*key)).map(|it| it.acked);
+        acked.max().unwrap_or(0)
+    }
+}

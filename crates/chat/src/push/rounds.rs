@@ -1,0 +1,365 @@
+//! A round: what an account owes by some ways is read, from its rows, its inbox and what it knows
+//! of its conversations, and then told.
+//!
+//! ```text
+//! rows ─► whose account is it? ─► (after a start: where to begin) ─► inbox ─► what is read
+//!   ─► the beginnings of the last messages ─► told (`telling.rs`) ─► the answers ─► over, or later
+//! ```
+//! Each step is one call or question, which is answered once. What cannot be read now is put off
+//! as if it had not been taken on. Invariant: an account has one round at most, and a round covers
+//! the inbox from where each way stands up to `upto`, without a gap.
+
+use super::owing::Lane;
+use super::rows::Rows;
+use super::{Pushes, Way, millis, rows};
+use crate::accounts::{AccountRow, Waiter};
+use crate::conversations::changes::{Subject, Task, Wish};
+use crate::entry::Entry;
+use crate::log::{Answered, PendingCall};
+use crate::outbox::left::CLOCK_SLACK_S;
+use crate::push::PushDetail;
+use crate::reads::Wanted;
+use crate::sessions::Requester;
+use crate::word::{Fetched, Range};
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatFault, Excerpt};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::ports::log::{Call, Done, Page, Pull, Read};
+use model::timeline::{Seq, TimelineId};
+use std::collections::{BTreeMap, HashMap};
+
+/// Entries of an inbox that are read at once.
+const ENTRIES_MAX: usize = 512;
+
+/// Their bytes.
+const ENTRIES_BYTES_MAX: usize = 128 * 1024;
+
+/// Entries of a round, about. What is beyond is the next one's.
+const ENTRIES_A_ROUND_MAX: usize = 4_096;
+
+/// What an account owes, on its way.
+pub(super) struct Round {
+    pub(super) inbox: TimelineId,
+    pub(super) ways: Vec<Way>,
+    /// A device that is here has what came: only the number of what is unread is told.
+    pub(super) is_attended: bool,
+    pub(super) rows: Rows,
+    /// Messages that are owed, by conversation.
+    pub(super) said: BTreeMap<TimelineId, Said>,
+    /// Up to this place of the inbox.
+    pub(super) upto: Seq,
+    /// The last place that was known when the inbox was asked for: what came since may be missing.
+    head: Seq,
+    /// Entries that were read.
+    entries: usize,
+    /// When it began, Unix seconds.
+    pub(super) began_s: u32,
+    pub(super) badge: u32,
+    pub(super) texts: HashMap<TimelineId, Excerpt>,
+    /// Answers that have not come, of all ways.
+    pub(super) left: u32,
+    /// What became of each way.
+    pub(super) ends: [End; 2],
+}
+
+/// What was said in a conversation and is owed.
+pub(super) struct Said {
+    pub(super) with: AccountAddress,
+    /// Places in the conversation, and in the inbox.
+    pub(super) places: Vec<(Seq, Seq)>,
+    pub(super) is_muted: bool,
+}
+
+/// What became of a way: the worst of its answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum End {
+    Told,
+    Refused,
+    Later,
+}
+
+impl Chat {
+    /// Begins: all rows of the account are read.
+    pub(super) fn begin_round(
+        &mut self,
+        now: Now,
+        (inbox, ways): (TimelineId, Vec<Way>),
+        is_attended: bool,
+        fx: &mut Effects,
+    ) {
+        let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
+        owing.is_in_round = true;
+        let head = owing.head;
+        let number = self.pushes.rounds.put(Round {
+            inbox,
+            ways,
+            is_attended,
+            rows: Rows::default(),
+            said: BTreeMap::new(),
+            upto: 0,
+            head,
+            entries: 0,
+            began_s: now.unix_s(),
+            badge: 0,
+            texts: HashMap::new(),
+            left: 0,
+            ends: [End::Told; 2],
+        });
+        self.log.ask(PendingCall::PushRows(number), Call::Read(rows::read(inbox)), fx);
+    }
+
+    /// The rows were read: whose account is it?
+    pub(crate) fn push_rows_read(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Ok(Done::Rows(all)) = result else { return self.put_off(now, number, fx) };
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        round.rows = Rows::of(&all);
+        match round.rows.address.clone() {
+            Some(address) => self.find_account(now, &address, None, Waiter::Push(number), fx),
+            None => {
+                let inbox = round.inbox;
+                self.pushes.accounts.remove(&inbox);
+                self.end_round(now, number, fx);
+            }
+        }
+    }
+
+    /// The account that goes by the name now is known, or why not.
+    pub(crate) fn push_account_found(
+        &mut self,
+        now: Now,
+        number: u64,
+        (address, row): (&AccountAddress, Result<AccountRow, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.home;
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        let inbox = round.inbox;
+        match row.map(|row| AccountId(row.id.0)) {
+            Ok(id) if address.inbox(home, id) == inbox => self.read_owed(now, number, None, fx),
+            // The name is nobody's, or somebody else's by now.
+            Ok(_) | Err(ChatFault::UnknownAccount) => {
+                self.forget_pushes(now, inbox, address, fx);
+                self.end_round(now, number, fx);
+            }
+            Err(_) => self.put_off(now, number, fx),
+        }
+    }
+
+    /// Reads what is owed; after a start, where that begins is looked for first, from the end.
+    fn read_owed(&mut self, now: Now, number: u64, back: Option<Seq>, fx: &mut Effects) {
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        let Some(owing) = self.pushes.owing.get(&round.inbox) else {
+            return self.end_round(now, number, fx);
+        };
+        let (timeline, backwards) = (round.inbox, !owing.is_known);
+        if round.is_attended && owing.is_known {
+            round.upto = round.head;
+            return self.ask_known(now, number, fx);
+        }
+        let from = match backwards {
+            true => back.unwrap_or(Seq::MAX),
+            false => owing.told_by(&round.ways).max(round.upto),
+        };
+        round.head = owing.head;
+        let (count_max, bytes_max) = (ENTRIES_MAX, ENTRIES_BYTES_MAX);
+        let pull = Pull { timeline, from, backwards, count_max, bytes_max };
+        self.log.ask(PendingCall::PushOwed(number), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// A page of the inbox.
+    pub(crate) fn owed_read(&mut self, now: Now, number: u64, result: Answered, fx: &mut Effects) {
+        let Ok(Done::Page(page)) = result else { return self.put_off(now, number, fx) };
+        let most = usize::from(self.settings.limits.notifications.conversations_at_once_max);
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        let Some(owing) = self.pushes.owing.get_mut(&round.inbox) else {
+            return self.end_round(now, number, fx);
+        };
+        if owing.is_known {
+            round.take(&page, most);
+            round.entries += page.messages.len();
+            match round.upto >= last_of(&page) {
+                true if page.more && round.entries < ENTRIES_A_ROUND_MAX => {
+                    return self.read_owed(now, number, None, fx);
+                }
+                // What stands there without a message is told of, too.
+                true if !page.more => round.upto = round.upto.max(round.head),
+                _ => {}
+            }
+            return self.ask_known(now, number, fx);
+        }
+        let since_s = owing.since_s.saturating_sub(CLOCK_SLACK_S);
+        let floor = owing.lanes[0].told;
+        owing.head = owing.head.max(page.messages.first().map_or(0, |placed| placed.seq));
+        let is_before = |placed: &&model::timeline::Placed| {
+            placed.seq <= floor || placed.message.at_s < since_s
+        };
+        let before = page.messages.iter().find(is_before).map(|placed| placed.seq);
+        let lowest = page.messages.last().map(|placed| placed.seq);
+        let lowest = lowest.into_iter().chain(page.damaged.last().copied()).min();
+        let told = match (before, page.more, lowest) {
+            (None, true, Some(lowest)) => return self.read_owed(now, number, Some(lowest), fx),
+            (before, ..) => before.unwrap_or(floor),
+        };
+        owing.is_known = true;
+        owing.lanes.iter_mut().for_each(|lane| lane.told = told);
+        self.read_owed(now, number, None, fx);
+    }
+
+    /// What the account knows of its conversations is asked for.
+    fn ask_known(&mut self, now: Now, number: u64, fx: &mut Effects) {
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        let (inbox, wish) = (round.inbox, Wish::Push(number));
+        let task = Task { wait: Requester::NOBODY, wish, what: Subject::All };
+        self.for_account(now, inbox, task, fx);
+    }
+
+    /// It is known, or cannot be now.
+    pub(crate) fn push_known(&mut self, now: Now, number: u64, is_known: bool, fx: &mut Effects) {
+        if !is_known {
+            return self.put_off(now, number, fx);
+        }
+        let Some(inbox) = self.pushes.rounds.at_mut(number).map(|round| round.inbox) else {
+            return;
+        };
+        let attentive = self.attentive_upto(inbox);
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        round.badge = self.conversations.badge(inbox);
+        let (mut read, mut attended) = (0, 0);
+        for (conversation, said) in &mut round.said {
+            let kept = self.conversations.kept(inbox, *conversation);
+            said.is_muted = kept.is_some_and(|(_, is_muted)| is_muted);
+            let upto = kept.map_or(0, |(upto, _)| upto);
+            let count = said.places.len();
+            said.places.retain(|(seq, _)| *seq > upto);
+            read += count - said.places.len();
+            let count = said.places.len();
+            said.places.retain(|(_, place)| *place > attentive);
+            attended += count - said.places.len();
+        }
+        round.said.retain(|_, said| !said.places.is_empty());
+        fx.counters.count_by(ChatCounter::PushesRead, read as u64);
+        fx.counters.count_by(ChatCounter::PushesAttended, attended as u64);
+        if self.settings.push.detail == PushDetail::Nothing || round.said.is_empty() {
+            return self.tell_round(now, number, fx);
+        }
+        let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
+        for (conversation, said) in &round.said {
+            let last = said.places.last().map_or(0, |(seq, _)| *seq);
+            let shard = self.settings.shard_at(*conversation);
+            let range = Range::excerpt(*conversation, last.saturating_sub(1));
+            by_shard.entry(shard).or_default().push(range);
+        }
+        let what = Wanted::Push(number);
+        self.read_for(now, Requester::NOBODY, what, (by_shard, None), fx);
+    }
+
+    /// The beginnings of messages were read.
+    pub(crate) fn push_texts_read(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Result<Fetched, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Ok(fetched) = result else { return self.put_off(now, number, fx) };
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        round.texts = fetched.excerpts.into_iter().collect();
+        self.tell_round(now, number, fx);
+    }
+
+    /// Something could not be read: all ways are tried again later.
+    fn put_off(&mut self, now: Now, number: u64, fx: &mut Effects) {
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return };
+        round.ends = [End::Later; 2];
+        fx.counters.count(ChatCounter::PushesUnread);
+        self.end_round(now, number, fx);
+    }
+
+    /// All answers have come.
+    pub(super) fn end_round(&mut self, now: Now, number: u64, fx: &mut Effects) {
+        let Some(round) = self.pushes.rounds.take(number) else { return };
+        let inbox = round.inbox;
+        let window = self.push_window(now);
+        let limits = self.settings.limits.clone();
+        let waits = (limits.notifications.retry_ms_min, limits.notifications.retry_ms_max);
+        let Pushes { owing, rng, accounts, .. } = &mut self.pushes;
+        let Some(owing) = owing.get_mut(&inbox) else { return };
+        owing.is_in_round = false;
+        let mut next: Option<Instant> = None;
+        for way in &round.ways {
+            let (lane, end) = (&mut owing.lanes[*way as usize], round.ends[*way as usize]);
+            if end != End::Later {
+                *lane = Lane { told: lane.told.max(round.upto), ..Lane::default() };
+                if let (End::Told, Some(account)) = (end, accounts.get_mut(&inbox)) {
+                    account.badges[*way as usize] = round.badge;
+                }
+                continue;
+            }
+            fx.counters.count(ChatCounter::PushesRetried);
+            let wait = waits.0.saturating_mul(1 << lane.tries.min(16)).min(waits.1.max(waits.0));
+            lane.tries += 1;
+            lane.not_before =
+                now.after(millis(wait / 2 + rng.below(u64::from(wait / 2) + 1) as u32));
+            next = Some(next.map_or(lane.not_before, |at| at.min(lane.not_before)));
+        }
+        let counts = accounts.get(&inbox).map_or([0; 2], |it| it.counts);
+        let ways = Way::ALL.into_iter().filter(|way| counts[*way as usize] > 0);
+        let is_done = |way: Way| {
+            let lane = owing.lanes[way as usize];
+            owing.is_known && lane.told >= owing.head && lane.tries == 0
+        };
+        let open: Vec<Way> = ways.filter(|way| !is_done(*way)).collect();
+        if open.is_empty() {
+            return self.push_over(inbox, fx);
+        }
+        let is_waiting = |way: &Way| owing.lanes[*way as usize].tries > 0;
+        if !open.iter().any(is_waiting) {
+            // What is left came since this round began.
+            owing.since_s = round.began_s;
+            owing.first_at = now.mono;
+        }
+        let at = if open.iter().all(is_waiting) { next.unwrap_or(window) } else { window };
+        self.pushes.arm(inbox, at);
+        self.write_mark(inbox, fx);
+    }
+}
+
+impl Round {
+    /// Takes what is owed of a page of the inbox, of so many conversations at most.
+    fn take(&mut self, page: &Page, most: usize) {
+        for placed in &page.messages {
+            if let Some(Entry::Message(pointer, with)) = Entry::decode(&placed.message) {
+                let is_known = self.said.contains_key(&pointer.conversation);
+                if let Some(seq) = pointer.recalls {
+                    if let Some(said) = self.said.get_mut(&pointer.conversation) {
+                        said.places.retain(|(of, _)| *of != seq);
+                    }
+                } else if pointer.counts && !pointer.own {
+                    if !is_known && self.said.len() >= most {
+                        return;
+                    }
+                    let said = self.said.entry(pointer.conversation);
+                    let new = || Said { with, places: Vec::new(), is_muted: false };
+                    said.or_insert_with(new).places.push((pointer.seq, placed.seq));
+                }
+            }
+            self.upto = placed.seq;
+        }
+        self.upto = self.upto.max(page.damaged.last().copied().unwrap_or(0));
+    }
+}
+
+/// The last place of a page forwards.
+fn last_of(page: &Page) -> Seq {
+    let last = page.messages.last().map_or(0, |placed| placed.seq);
+    last.max(page.damaged.last().copied().unwrap_or(0))
+}
