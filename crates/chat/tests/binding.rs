@@ -39,6 +39,7 @@ impl House {
             limits: Arc::default(),
             home: HashKey::new(11, 12),
             access: Arc::new(AllowAll),
+            push: chat::PushPolicy::default(),
             domain: "a.example".into(),
             reviews: None,
             words: Arc::default(),

@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
-use model::chat::{InboxChange, Show};
+use model::chat::{ConversationChange, InboxChange, Show};
 use model::counters::ChatCounter;
 use model::ports::log::Call;
 use model::timeline::{Seq, TimelineId};
@@ -132,7 +132,10 @@ impl Pushes {
         match entry {
             Entry::Message(pointer, _) if pointer.recalls.is_some() => has_badge,
             Entry::Message(pointer, _) => pointer.counts && !pointer.own,
-            Entry::Event(_, event) => has_badge && matches!(event.what, InboxChange::Read(_)),
+            Entry::Event(_, event) => {
+                let mute = matches!(event.what, InboxChange::Set(ConversationChange::Mute(_)));
+                has_badge && (mute || matches!(event.what, InboxChange::Read(_)))
+            }
         }
     }
 }

@@ -89,6 +89,7 @@ pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
         limits: Arc::new(limits(shards)),
         home: HOME,
         access: names.clone(),
+        push: chat::PushPolicy::default(),
         domain: "a.example".into(),
         reviews: None,
         words: Arc::default(),

@@ -5,4 +5,5 @@ mod groups;
 mod histories;
 mod knowledge;
 mod names;
+mod pushes;
 mod world;

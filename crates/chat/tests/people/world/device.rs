@@ -21,7 +21,7 @@ pub struct Device {
     /// All that it has ever said.
     pub said: BTreeSet<Said>,
     /// Its place, and all that it has.
-    place: Seq,
+    pub(super) place: Seq,
     pub has: BTreeMap<Seq, Arc<ChatMessage>>,
     /// What else stands in its inbox.
     pub events: BTreeMap<Seq, Arc<InboxEvent>>,
@@ -57,6 +57,8 @@ pub struct Device {
     /// All pages of members that it was ever told.
     pub pages: Vec<MembersPage>,
     pub(super) begun_anew: usize,
+    /// What it was told of how its account's devices are woken.
+    pub(super) push_answers: Vec<ChatDelivery>,
 }
 
 /// Which conversations a device wants to know of.
@@ -121,6 +123,7 @@ impl Device {
             listing: BTreeMap::new(),
             pages: Vec::new(),
             begun_anew: 0,
+            push_answers: Vec::new(),
         }
     }
 
@@ -350,11 +353,13 @@ impl Device {
             | ChatDelivery::Yield
             | ChatDelivery::Contacts(_)
             | ChatDelivery::ContactsPage(_)
-            | ChatDelivery::Done { .. }
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_) => {
                 panic!("nobody asks for it")
             }
+            ChatDelivery::Done { .. }
+            | ChatDelivery::PushStatus(_)
+            | ChatDelivery::PushCode { .. } => self.push_answers.push(delivery),
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
             ChatDelivery::Rejected(rejected) => panic!("nobody is muted: {rejected:?}"),
         }

@@ -10,6 +10,7 @@ mod groups;
 mod knowledge;
 mod members;
 mod names;
+pub mod pushes;
 mod recalls;
 mod shard;
 
@@ -60,6 +61,8 @@ pub struct World {
     /// Recalls that were answered, in that order, and how.
     recalled: Vec<(Recalled, (u64, Seq))>,
     calm: bool,
+    /// What devices that are away are told, and by whom.
+    pub carrier: pushes::Carrier,
     /// Who has which name.
     pub names: Arc<Names>,
 }
@@ -87,6 +90,7 @@ impl World {
             orders: BTreeMap::new(),
             recalled: Vec::new(),
             calm: false,
+            carrier: pushes::Carrier::default(),
             names,
         }
     }
@@ -104,7 +108,8 @@ impl World {
                 self.shards[shard].completes(self.now);
                 self.collect(shard);
             }
-            80..=91 => self.a_bag_arrives(),
+            80..=89 => self.a_bag_arrives(),
+            90..=91 => self.carries(),
             92..=97 => {
                 let shard = self.a_shard();
                 let ms = self.rng.below(200);
@@ -222,6 +227,9 @@ impl World {
     fn device_acts(&mut self) {
         let at = self.rng.below(self.devices.len() as u64) as usize;
         if self.devices[at].conn.is_none() {
+            if self.carrier.is_rarely_here(at) && !self.rng.one_in(8) {
+                return;
+            }
             return self.connect(at);
         }
         if let Some(request) = self.devices[at].owes() {
@@ -322,6 +330,7 @@ impl World {
     fn kill(&mut self) {
         self.post.clear();
         self.devices.iter_mut().for_each(Device::is_cut);
+        self.carrier.dies();
         for shard in &mut self.shards {
             shard.restart(self.now, &mut self.rng);
         }
@@ -365,6 +374,7 @@ impl World {
             self.shards[shard].turn(self.now);
             self.collect(shard);
         }
+        self.carries();
         while self.post.values().any(|bags| !bags.is_empty()) {
             self.a_bag_arrives();
         }
@@ -484,6 +494,7 @@ pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
         limits: Arc::new(shard::limits()),
         home: HOME,
         access: names.clone(),
+        push: pushes::POLICY,
         domain: "a.example".into(),
         reviews: None,
         words: Arc::default(),

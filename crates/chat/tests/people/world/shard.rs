@@ -6,8 +6,9 @@ use base::time::Now;
 use chat::{Chat, ChatWord, Effects};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
-use model::limits::{ChatLimits, Limits};
+use model::limits::{ChatLimits, Limits, NotificationLimits};
 use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
+use model::ports::notifications::{NotificationOrder, Notified};
 use model::service::Service;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct Shard {
     /// Answers of reads that come later than those of what was carried out behind them.
     late: Vec<Completion>,
     done: VecDeque<Completion>,
+    /// What devices are to be told that are away.
+    pub notifications: VecDeque<(u64, NotificationOrder)>,
 }
 
 type Deliveries = Vec<(ConnRef, ChatDelivery)>;
@@ -42,7 +45,15 @@ pub fn limits() -> Limits {
         conversations_stored_after: 3,
         ..ChatLimits::default()
     };
-    Limits { chat, ..Limits::default() }
+    let notifications = NotificationLimits {
+        registrations_an_account_max: 2,
+        conversations_at_once_max: 2,
+        window_ms: 500,
+        retry_ms_max: 20_000,
+        accounts_at_once_max: 2,
+        ..NotificationLimits::default()
+    };
+    Limits { chat, notifications, ..Limits::default() }
 }
 
 impl Shard {
@@ -58,6 +69,7 @@ impl Shard {
             reads: Vec::new(),
             late: Vec::new(),
             done: VecDeque::new(),
+            notifications: VecDeque::new(),
         }
     }
 
@@ -107,6 +119,11 @@ impl Shard {
         }
     }
 
+    /// Whoever carries notifications says what became of one.
+    pub fn notified(&mut self, now: Now, number: u64, what: Notified) {
+        Service::notified(&mut self.chat, now, number, what, &mut self.fx);
+    }
+
     /// The service hears an answer of its log.
     pub fn completes(&mut self, now: Now) {
         if let Some(completion) = self.done.pop_front() {
@@ -124,6 +141,8 @@ impl Shard {
             }
         }
         self.calls.extend(self.fx.calls.drain(..));
+        let notifications = self.fx.notifications.drain(..);
+        self.notifications.extend(notifications.map(|(number, order)| (number, *order)));
         assert!(self.fx.questions.is_empty(), "everybody is let in at once");
         (std::mem::take(&mut self.fx.deliveries), std::mem::take(&mut self.fx.peer_messages))
     }
@@ -136,6 +155,7 @@ impl Shard {
             }
         }
         (self.calls, self.done, self.reads, self.late) = Default::default();
+        self.notifications.clear();
         (self.chat, self.fx) = (service(self.id, self.shards, &self.names), Effects::default());
         self.log.restoration().each(|restored| {
             assert!(Service::restore(&mut self.chat, now, restored), "it is its own");

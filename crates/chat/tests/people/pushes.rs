@@ -1,0 +1,328 @@
+//! What devices that are away are told: step by step, and over random histories with kills.
+
+use crate::world::pushes::{notified, summary};
+use crate::world::{World, person};
+use model::chat::{
+    ChatFault, ConversationChange, GroupVerb, Loudness, PushRoute, PushWish, QuietHours,
+};
+use model::ports::access::NameOwner;
+
+/// The first devices of four people, and the second one of the second.
+const ANN: usize = 0;
+const BOB: usize = 2;
+const BOBS_OTHER: usize = 3;
+const CAROL: usize = 4;
+
+/// Ann and Carol are here; Bob has registered a device, and is not.
+fn world(shards: u16) -> World {
+    let mut world = World::new(3, shards);
+    for at in [ANN, BOB, CAROL] {
+        world.connect(at);
+        world.rest();
+        assert!(world.is_here(at));
+    }
+    world.registers(BOB, "bobs token").expect("registered");
+    world.leaves(BOB);
+    world
+}
+
+fn told(world: &mut World) -> Vec<(Loudness, u32, u32, String)> {
+    world.passes(3_000);
+    world.carrier.take().iter().map(summary).collect()
+}
+
+fn high(badge: u32, count: u32, text: &str) -> (Loudness, u32, u32, String) {
+    (Loudness::High, badge, count, text.into())
+}
+
+#[test]
+fn who_is_away_is_told_once_and_who_is_here_is_not() {
+    for shards in 1..=4 {
+        let mut world = world(shards);
+        world.says(ANN, 1, "is anybody there").expect("sent");
+        assert_eq!(told(&mut world), [high(1, 1, "is anybody there")]);
+        assert_eq!(told(&mut world), [], "once");
+        world.connect(BOB);
+        world.rest();
+        world.texts(BOB);
+        world.says(ANN, 1, "there you are").expect("sent");
+        world.texts(BOB);
+        world.acknowledges_all(BOB);
+        world.passes(60_000);
+        assert_eq!(told(&mut world), [], "he is here");
+        world.says(BOB, 0, "i said it myself").expect("sent");
+        world.leaves(BOB);
+        assert_eq!(told(&mut world), []);
+    }
+}
+
+#[test]
+fn several_of_a_conversation_are_told_together_and_those_of_another_apart() {
+    let mut world = world(2);
+    for n in 0..3 {
+        world.says(ANN, 1, &format!("text of ann {}", n + 4)).expect("sent");
+    }
+    world.says(CAROL, 1, "carol, too").expect("sent");
+    let mut all = told(&mut world);
+    all.sort_by(|a, b| a.3.cmp(&b.3));
+    assert_eq!(all, [high(4, 1, "carol, too"), high(4, 3, "text of ann 6")]);
+    world.says(ANN, 1, "it does not count: 7").expect("sent");
+    assert_eq!(told(&mut world), []);
+}
+
+#[test]
+fn what_a_device_that_is_here_does_not_acknowledge_wakes_the_others() {
+    let mut world = world(2);
+    world.connect(BOBS_OTHER);
+    world.rest();
+    world.says(ANN, 1, "you do not read").expect("sent");
+    assert_eq!(told(&mut world), [], "it may yet");
+    world.passes(20_000);
+    assert_eq!(told(&mut world), [high(1, 1, "you do not read")]);
+    world.says(ANN, 1, "and you go").expect("sent");
+    world.leaves(BOBS_OTHER);
+    assert_eq!(told(&mut world), [high(2, 1, "and you go")], "without waiting for it");
+}
+
+#[test]
+fn what_is_muted_or_comes_in_quiet_hours_makes_no_sound() {
+    let mut world = world(1);
+    world.says(ANN, 1, "loud").expect("sent");
+    assert_eq!(told(&mut world), [high(1, 1, "loud")]);
+    world.connect(BOB);
+    world.rest();
+    world.keeps(BOB, &person(0), ConversationChange::Mute(true)).expect("kept");
+    world.texts(BOB);
+    world.leaves(BOB);
+    assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())], "it is not in it");
+    world.says(ANN, 1, "muted").expect("sent");
+    assert_eq!(told(&mut world), [(Loudness::Low, 0, 1, "muted".into())]);
+    world.connect(BOB);
+    world.rest();
+    let minute = (world.now.unix_s() / 60 % 1_440) as u16;
+    world.is_quiet(BOB, minute, (minute + 30) % 1_440);
+    world.texts(BOB);
+    world.leaves(BOB);
+    world.says(CAROL, 1, "at night").expect("sent");
+    assert_eq!(told(&mut world), [(Loudness::Low, 1, 1, "at night".into())]);
+    world.pass_ms(31 * 60_000);
+    world.says(CAROL, 1, "in the morning").expect("sent");
+    assert_eq!(told(&mut world), [high(2, 1, "in the morning")]);
+}
+
+#[test]
+fn what_was_read_elsewhere_or_called_back_is_a_smaller_number_and_nothing_else() {
+    for shards in 1..=3 {
+        let (mut world, ann) = (world(shards), person(0));
+        world.says(ANN, 1, "one").expect("sent");
+        world.says(ANN, 1, "two").expect("sent");
+        assert_eq!(told(&mut world), [high(2, 2, "two")]);
+        world.recalls(ANN, &person(1), 2).expect("called back");
+        assert_eq!(told(&mut world), [(Loudness::Badge, 1, 0, String::new())]);
+        world.connect(BOBS_OTHER);
+        world.rest();
+        world.texts(BOBS_OTHER);
+        world.has_read(BOBS_OTHER, &ann, 1).expect("read");
+        world.texts(BOBS_OTHER);
+        world.leaves(BOBS_OTHER);
+        assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
+        world.says(ANN, 1, "three").expect("sent");
+        world.recalls(ANN, &person(1), 4).expect("called back");
+        assert_eq!(told(&mut world), [], "nobody had been told of it");
+    }
+}
+
+#[test]
+fn members_of_a_group_are_told_who_said_it_there() {
+    let mut world = world(3);
+    world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+    let group = world.groups()[0].clone();
+    world.passes(3_000);
+    world.carrier.take();
+    world.says_to(ANN, &group, "to all of us").expect("sent");
+    world.passes(3_000);
+    let all = world.carrier.take();
+    let said = all[0].said.as_ref().expect("something was said");
+    assert_eq!((all.len(), &said.conversation, &said.sender), (1, &Some(group), &Some(person(0))));
+}
+
+#[test]
+fn a_gateway_that_is_down_for_an_hour_is_told_when_it_is_back_and_the_other_way_at_once() {
+    let mut world = World::new(5, 2);
+    for at in [ANN, BOB] {
+        world.connect(at);
+        world.rest();
+    }
+    world.leaves(ANN);
+    world.is_rarely_here();
+    world.carrier.is_down = true;
+    world.says(BOB, 0, "the first").expect("sent");
+    let all = told(&mut world);
+    assert_eq!(all, [high(1, 1, "the first")], "by the hub");
+    for _ in 0..60 {
+        world.passes(60_000);
+    }
+    assert!((20..600).contains(&world.carrier.put_off), "{} times", world.carrier.put_off);
+    world.says(BOB, 0, "the second").expect("sent");
+    world.passes(1_000);
+    world.carrier.is_down = false;
+    world.passes(40_000);
+    let mut all: Vec<_> = world.carrier.take().iter().map(summary).collect();
+    all.sort_by_key(|it| it.2);
+    assert_eq!(all, [high(2, 1, "the second"), high(2, 2, "the second")], "each what it lacked");
+}
+
+#[test]
+fn what_is_too_old_is_given_up_and_counted() {
+    let mut world = world(1);
+    world.carrier.is_down = true;
+    world.says(ANN, 1, "nobody hears it").expect("sent");
+    world.passes(3_000);
+    for _ in 0..25 {
+        world.passes(3_600_000);
+    }
+    world.carrier.is_down = false;
+    assert_eq!(told(&mut world), []);
+    world.says(ANN, 1, "but this").expect("sent");
+    assert_eq!(told(&mut world), [high(2, 1, "but this")]);
+}
+
+#[test]
+fn what_was_owed_at_a_kill_is_told_after_it_once_or_twice() {
+    for shards in 1..=3 {
+        let mut world = world(shards);
+        world.says(ANN, 1, "long ago").expect("sent");
+        assert_eq!(told(&mut world).len(), 1);
+        world.pass_ms(600_000);
+        world.carrier.is_down = true;
+        world.says(ANN, 1, "before it").expect("sent");
+        world.passes(3_000);
+        world.dies();
+        world.rest();
+        world.carrier.is_down = false;
+        assert_eq!(told(&mut world), [high(2, 1, "before it")], "and nothing of long ago");
+        world.dies();
+        world.rest();
+        assert_eq!(told(&mut world), [], "it was told");
+    }
+}
+
+#[test]
+fn a_device_that_is_gone_is_told_nothing_any_more() {
+    let mut world = world(2);
+    world.carrier.gone.insert("bobs token".into());
+    world.says(ANN, 1, "to nobody").expect("sent");
+    assert_eq!(told(&mut world).len(), 1, "the gateway says that it is gone");
+    world.says(ANN, 1, "again").expect("sent");
+    assert_eq!(told(&mut world), []);
+    world.connect(BOB);
+    world.rest();
+    assert!(world.push_status(BOB).registrations.is_empty());
+}
+
+#[test]
+fn an_account_that_lost_its_name_is_told_nothing_any_more() {
+    let mut world = world(2);
+    world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+    let group = world.groups()[0].clone();
+    world.passes(3_000);
+    world.carrier.take();
+    world.names.give("p1", NameOwner::Account(7));
+    world.says_to(ANN, &group, "is it still you").expect("sent");
+    assert_eq!(told(&mut world), []);
+    world.says_to(ANN, &group, "or you").expect("sent");
+    assert_eq!(told(&mut world), []);
+}
+
+#[test]
+fn registrations_are_kept_replaced_counted_and_taken_back() {
+    let mut world = world(2);
+    world.connect(BOB);
+    world.rest();
+    world.registers(BOB, "another token").expect("in its place");
+    let route = PushRoute::gateway("app", "third").expect("allowed");
+    let named = |name: &str| PushWish::Register {
+        name: Some(name.into()),
+        route: route.clone(),
+        code: None,
+    };
+    world.wishes(BOB, named("tablet")).expect("registered");
+    assert_eq!(world.wishes(BOB, named("one too many")), Err(ChatFault::PushFull));
+    assert_eq!(world.wishes(BOB, named("")), Err(ChatFault::Invalid));
+    let names = |world: &mut World| {
+        let all = world.push_status(BOB).registrations;
+        all.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&mut world), ["d0", "tablet"]);
+    world.dies();
+    world.rest();
+    world.connect(BOB);
+    world.rest();
+    assert_eq!(names(&mut world), ["d0", "tablet"]);
+    let hours = QuietHours::of(60, 120, -60);
+    world.wishes(BOB, PushWish::Quiet(hours)).expect("kept");
+    assert_eq!(world.push_status(BOB).quiet, hours);
+    world.wishes(BOB, PushWish::Quiet(None)).expect("kept");
+    assert_eq!(world.push_status(BOB).quiet, None);
+    for name in [None, Some("tablet".into()), Some("tablet".into())] {
+        world.wishes(BOB, PushWish::Remove { name }).expect("also what is not there");
+    }
+    assert!(names(&mut world).is_empty());
+    world.leaves(BOB);
+    world.says(ANN, 1, "to nobody").expect("sent");
+    assert_eq!(told(&mut world), []);
+}
+
+#[test]
+fn a_device_of_miop_is_bound_by_the_code_that_was_pushed_to_it() {
+    let mut world = world(1);
+    world.connect(BOB);
+    world.rest();
+    let route = PushRoute::miop("shop", "somebodys").expect("allowed");
+    let wish = |code: &str| PushWish::Register {
+        name: None,
+        route: route.clone(),
+        code: Some(code.into()),
+    };
+    assert_eq!(world.wishes(BOB, wish("aaaaaaaa")), Err(ChatFault::BadCode));
+    assert_eq!(world.wishes(BOB, wish("")), Err(ChatFault::BadCode));
+    let asks = PushWish::Register { name: None, route: route.clone(), code: None };
+    world.wishes(BOB, asks.clone()).expect("a code is pushed");
+    assert_eq!(world.wishes(BOB, asks), Err(ChatFault::Busy), "not one after another");
+}
+
+/// People talk while shards lag, logs refuse, the process dies and the gateway fails; the first is
+/// rarely here. What counts and stays unread was told of.
+fn history(seed: u64, shards: u16, steps: u32) -> (usize, usize) {
+    println!("seed {seed}, {shards} shards");
+    let mut world = World::new(seed, shards);
+    world.is_rarely_here();
+    for _ in 0..steps {
+        world.step();
+    }
+    let had = world.tells_all();
+    let all = world.carrier.told.clone();
+    world.heal();
+    world.check();
+    let told = all.iter().filter_map(notified).filter(|it| it.said.is_some()).count();
+    (world.check_told(had, &all), told)
+}
+
+#[test]
+fn whatever_happens_what_stays_unread_was_told_of() {
+    let (mut looked, mut told) = (0, 0);
+    for seed in 0..40 {
+        let seen = history(seed, 1 + (seed % 3) as u16, 1_500);
+        (looked, told) = (looked + seen.0, told + seen.1);
+    }
+    assert!(looked > 100 && told > 100, "{looked} messages, {told} notifications");
+}
+
+#[test]
+#[ignore = "as many as one has time for: CHAT_SEEDS"]
+fn many_histories() {
+    let seeds = std::env::var("CHAT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
+    for seed in 1_000..1_000 + seeds {
+        history(seed, 1 + (seed % 4) as u16, 3_000);
+    }
+}

@@ -1,0 +1,217 @@
+//! Devices that are away and are to be told what came: how they are registered, who carries what
+//! they are told, and what of it they must have been told.
+
+use super::{Device, World, person};
+use base::prng::Prng;
+use chat::{PushDetail, PushPolicy, QuietPush};
+use model::account::AccountAddress;
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, Content, Loudness, Notification, NotifiedMessage,
+    PushRoute, PushStatus, PushWish, QuietHours,
+};
+use model::ports::notifications::{
+    NotificationOrder, NotificationTargets, NotificationWhat, Notified,
+};
+use model::timeline::Seq;
+use std::collections::BTreeSet;
+
+pub const POLICY: PushPolicy = PushPolicy {
+    gateway: true,
+    detail: PushDetail::Full,
+    muted: QuietPush::Low,
+    quiet: QuietPush::Low,
+};
+
+/// Who carries what devices are told.
+#[derive(Default)]
+pub struct Carrier {
+    /// What was taken on, in that order.
+    pub told: Vec<NotificationOrder>,
+    /// The gateway does not answer.
+    pub is_down: bool,
+    /// Tokens that it says are gone.
+    pub gone: BTreeSet<Box<str>>,
+    /// Orders that were put off, and those of which the answer was lost with the process.
+    pub put_off: usize,
+    pub lost: usize,
+    away: BTreeSet<usize>,
+}
+
+impl Carrier {
+    pub fn is_rarely_here(&self, at: usize) -> bool {
+        self.away.contains(&at)
+    }
+
+    pub fn dies(&mut self) {
+        self.lost += 1;
+    }
+
+    /// What was told of since the last time this was asked.
+    pub fn take(&mut self) -> Vec<Notification> {
+        let of = |order: NotificationOrder| match order.what {
+            NotificationWhat::Notification(it) => Some(it),
+            NotificationWhat::Code(_) => None,
+        };
+        self.told.drain(..).filter_map(of).collect()
+    }
+
+    fn carry(&mut self, rng: &mut Prng, is_calm: bool, order: &NotificationOrder) -> Notified {
+        let is_gateway = matches!(order.targets, NotificationTargets::Gateway { .. });
+        if self.is_down && is_gateway || !is_calm && rng.one_in(3) {
+            self.put_off += 1;
+            return Notified::Later { rest_ms: rng.below(3_000) as u32 };
+        }
+        self.told.push(order.clone());
+        let NotificationTargets::Gateway { tokens, .. } = &order.targets else {
+            return Notified::Taken { gone: vec![] };
+        };
+        let gone = tokens.iter().filter(|token| self.gone.contains(*token)).cloned().collect();
+        Notified::Taken { gone }
+    }
+}
+
+impl World {
+    /// Whoever carries notifications gets to those that wait, unless that takes a while.
+    pub(super) fn carries(&mut self) {
+        for shard in 0..self.shards.len() {
+            while let Some((number, order)) = self.shards[shard].notifications.pop_front() {
+                let what = self.carrier.carry(&mut self.rng, self.calm, &order);
+                if self.calm || !self.rng.one_in(6) {
+                    self.shards[shard].notified(self.now, number, what);
+                    self.collect(shard);
+                } else {
+                    self.shards[shard].notifications.push_back((number, order));
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A device wants something of pushes.
+    pub fn wishes(&mut self, at: usize, wish: PushWish) -> Result<ChatDelivery, ChatFault> {
+        let session = self.devices[at].session.expect("it is here");
+        let number = self.devices[at].number();
+        self.ask(at, ChatRequest::Push { session, number, wish: Box::new(wish) });
+        self.rest();
+        if let Some(why) = self.devices[at].failed.take() {
+            return Err(why);
+        }
+        Ok(self.devices[at].push_answers.pop().expect("it was answered"))
+    }
+
+    /// A device registers by a token.
+    pub fn registers(&mut self, at: usize, token: &str) -> Result<(), ChatFault> {
+        let route = PushRoute::gateway("app", token).expect("allowed");
+        self.wishes(at, PushWish::Register { name: None, route, code: None }).map(drop)
+    }
+
+    pub fn push_status(&mut self, at: usize) -> PushStatus {
+        match self.wishes(at, PushWish::Show).expect("it may ask") {
+            ChatDelivery::PushStatus(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn is_quiet(&mut self, at: usize, from_min: u16, to_min: u16) {
+        let hours = QuietHours::of(from_min, to_min, 0).expect("hours");
+        self.wishes(at, PushWish::Quiet(Some(hours))).expect("it may");
+    }
+
+    /// A device says that it has what it has.
+    pub fn acknowledges_all(&mut self, at: usize) {
+        let request = self.devices[at].acknowledges().expect("it is here");
+        self.ask(at, request);
+        self.rest();
+    }
+
+    pub fn leaves(&mut self, at: usize) {
+        self.disconnect(at);
+        self.rest();
+    }
+
+    /// Time goes by while everybody is at rest.
+    pub fn passes(&mut self, ms: u64) {
+        for _ in 0..20 {
+            self.pass_ms(ms / 20);
+            self.rest();
+        }
+    }
+
+    /// The first person registers one device by each way, and is rarely here from now on.
+    pub fn is_rarely_here(&mut self) {
+        self.connect(0);
+        self.rest();
+        self.registers(0, "token").expect("registered");
+        let route = PushRoute::miop("shop", "phone").expect("allowed");
+        let name: Option<Box<str>> = Some("other".into());
+        let wish = |code| PushWish::Register { name: name.clone(), route: route.clone(), code };
+        self.carrier.told.clear();
+        let asked = self.wishes(0, wish(None)).expect("a code is pushed");
+        assert!(matches!(asked, ChatDelivery::PushCode { .. }), "{asked:?}");
+        let code = self.carrier.told.pop().map(|order| order.what);
+        let Some(NotificationWhat::Code(code)) = code else { panic!("{code:?}") };
+        self.wishes(0, wish(Some(code))).expect("registered");
+        self.leaves(0);
+        self.carrier.away = [0, 1].into();
+        self.calm = false;
+    }
+
+    /// The first person's devices are away, and what is owed to them is told; where they were.
+    pub fn tells_all(&mut self) -> Seq {
+        self.calm = true;
+        for at in 0..2 {
+            if self.devices[at].conn.is_some() {
+                self.disconnect(at);
+            }
+        }
+        for _ in 0..60 {
+            self.round();
+            self.pass_ms(3_000);
+        }
+        self.devices[..2].iter().map(|device| device.place).max().unwrap_or(0)
+    }
+
+    /// What counts and nobody has read was told of by both ways, unless a device had it; how many
+    /// messages that were.
+    pub fn check_told(&mut self, had: Seq, told: &[NotificationOrder]) -> usize {
+        let whole = super::whole(&self.devices[..2].iter().collect::<Vec<&Device>>());
+        let cursors: Vec<(AccountAddress, Seq)> =
+            self.devices[..2].iter().flat_map(|device| device.cursors.clone()).collect();
+        let mut looked = 0;
+        for (place, message) in &whole {
+            let with = if message.to.is_group() { &message.to } else { &message.from };
+            let is_read = cursors.iter().any(|(of, upto)| of == with && *upto >= message.seq);
+            let counts = message.content.counts && message.content.kind != Content::RECALLED;
+            if !counts || message.from == person(0) || is_read || *place <= had {
+                continue;
+            }
+            for is_gateway in [true, false] {
+                let is_of_way = |order: &&NotificationOrder| {
+                    matches!(order.targets, NotificationTargets::Gateway { .. }) == is_gateway
+                };
+                let covers = |said: &NotifiedMessage| {
+                    said.conversation.as_ref() == Some(with) && said.seq >= message.seq
+                };
+                let all = told.iter().filter(is_of_way).filter_map(notified);
+                let has = all.filter_map(|it| it.said.as_ref()).any(covers);
+                assert!(has, "by the gateway: {is_gateway}: not told of {place}: {message:?}");
+            }
+            looked += 1;
+        }
+        looked
+    }
+}
+
+pub fn notified(order: &NotificationOrder) -> Option<&Notification> {
+    match &order.what {
+        NotificationWhat::Notification(it) => Some(it),
+        NotificationWhat::Code(_) => None,
+    }
+}
+
+/// Loudness, number of unread, how many are told of, and the text.
+pub fn summary(it: &Notification) -> (Loudness, u32, u32, String) {
+    let said = it.said.as_ref();
+    let text = said.and_then(|said| said.text.as_deref()).unwrap_or_default();
+    (it.loudness, it.badge, said.map_or(0, |said| said.count), text.into())
+}
