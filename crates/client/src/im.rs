@@ -16,6 +16,7 @@ use model::link::Protocol;
 use proto_im::client::Client;
 pub use proto_im::client::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
 pub use proto_im::codec::EndReason;
+pub use proto_im::codec::push::{RegisteredPush, RegisteredPushes};
 use rustls::ClientConfig;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -12,6 +12,7 @@ mod groups;
 mod history;
 mod listen;
 mod presence;
+mod push;
 mod send;
 
 use crate::mqtt::Tls;
@@ -62,6 +63,8 @@ enum Command {
     Contacts(contacts::Arguments),
     /// Be there until ^C, and print how others are, a line of JSON each
     Presence(presence::Arguments),
+    /// Say how devices are woken while they are away, and when it is to be quiet
+    Push(push::Arguments),
 }
 
 /// Flags of all commands: who logs in where.
@@ -129,6 +132,7 @@ pub fn im(arguments: Arguments) -> ExitCode {
         Command::Recall(recall) => conversations::recall(&recall),
         Command::Contacts(arguments) => contacts::contacts(arguments),
         Command::Presence(arguments) => presence::presence(&arguments),
+        Command::Push(arguments) => push::push(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

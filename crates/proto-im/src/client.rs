@@ -244,6 +244,8 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::History(page) => history_of(page)?,
         ServerFrame::Changed(fields) => group::changed(fields)?,
         ServerFrame::Members(fields) => group::members(fields)?,
+        ServerFrame::PushStatus(status) => ImEvent::PushStatus(Box::new(status.status())),
+        ServerFrame::PushCode(number) => ImEvent::PushCode { number: *number },
         ServerFrame::Pong => ImEvent::Pong,
     })
 }

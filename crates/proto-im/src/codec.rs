@@ -7,7 +7,7 @@
 //! [`frame`] finds where a frame ends, [`client_frame`] and [`server_frame`] read and write what is
 //! in it, [`content`] has what both have in common, [`group`] what is about groups,
 //! [`conversation`] and [`conversations`] what an account knows of its conversations, [`contact`]
-//! and [`presence`] what is about people, and [`protobuf`] is as much of the encoding of Protocol
+//! and [`presence`] what is about people, [`push`] how devices are woken, and [`protobuf`] is as much of the encoding of Protocol
 //! Buffers as the schema needs. What is read borrows from the bytes. Sizes are known before the
 //! first byte is written.
 
@@ -21,6 +21,7 @@ pub mod frame;
 pub mod group;
 pub mod presence;
 mod protobuf;
+pub mod push;
 mod reason;
 pub mod server_frame;
 

@@ -213,6 +213,11 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),
+        ChatRequest::Push { number, .. } => match rng.below(3) {
+            0 => failed(*number),
+            1 => ChatDelivery::PushCode { number: *number },
+            _ => ChatDelivery::Done { number: *number },
+        },
         ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::Archive { .. } => {
             unreachable!("IM has no frame for it")
         }

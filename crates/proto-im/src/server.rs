@@ -17,6 +17,7 @@ mod groups;
 mod login;
 mod pages;
 mod people;
+mod pushes;
 mod session;
 mod state;
 

@@ -123,10 +123,16 @@ impl StanzaFault {
             | ChatFault::UnknownMessage
             | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
             // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
-            ChatFault::Blocked | ChatFault::Rejected => StanzaFault::NotAcceptable,
+            ChatFault::Blocked | ChatFault::BadCode | ChatFault::Rejected => {
+                StanzaFault::NotAcceptable
+            }
             ChatFault::Silenced => StanzaFault::Forbidden,
+            ChatFault::NoGateway => StanzaFault::FeatureNotImplemented,
+            ChatFault::UnknownDevice => StanzaFault::ItemNotFound,
             ChatFault::Conflict => StanzaFault::Conflict,
-            ChatFault::TooLarge | ChatFault::ContactsFull => StanzaFault::PolicyViolation,
+            ChatFault::TooLarge | ChatFault::ContactsFull | ChatFault::PushFull => {
+                StanzaFault::PolicyViolation
+            }
             ChatFault::Invalid => StanzaFault::BadRequest,
             ChatFault::Busy
             | ChatFault::RateLimited

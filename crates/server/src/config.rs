@@ -14,6 +14,7 @@ pub mod mosquitto;
 mod presence_section;
 mod print;
 mod problem;
+mod push;
 mod reader;
 mod rules;
 mod sections;
@@ -43,6 +44,7 @@ pub use listeners::{
 pub use presence_section::{DirectoryAt, PresenceSection};
 pub use print::{Changes, SettingChange};
 pub use problem::{ConfigError, ConfigProblem};
+pub use push::PushSection;
 pub use sections::{
     ApiSection, FsyncSetting, LogFormat, ServerSection, StoreSection, TlsSection, WebhookSection,
 };
@@ -70,7 +72,7 @@ pub const REWRITES_MAX: usize = 256;
 pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websocket"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 14] = [
+const SECTIONS: [(&str, &str); 15] = [
     ("server", "the process."),
     (
         "listen",
@@ -83,6 +85,7 @@ const SECTIONS: [(&str, &str); 14] = [
     ("limits", "what bounds memory and work, and what happens there."),
     ("mqtt", "topics and sessions: what bounds them, and what happens there."),
     ("chat", "accounts and conversations: what bounds them, and what happens there."),
+    ("push", "what devices of accounts are told that are not connected, and by whom."),
     ("access", "who may come in over MQTT, and do what."),
     ("store", "what survives a crash."),
     ("presence", "who is online, told to others: the directory outside and events."),
@@ -114,6 +117,8 @@ pub struct Config {
     pub mqtt: MqttSection,
     /// `[chat]`.
     pub chat: ChatSection,
+    /// `[push]`.
+    pub push: PushSection,
     /// `[access]`.
     pub access: AccessSection,
     /// `[store]`.
@@ -225,6 +230,8 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let packet_bytes_max = mqtt.limits.packet_bytes_max;
     let mut topics = mqtt.limits.clone();
     let chat: ChatSection = reader.single(root, "chat");
+    let push: PushSection = reader.single(root, "push");
+    let notifications = push.limits.clone();
     // The first packet is a packet too: whoever lowers the one lowers both.
     topics.connect_bytes_max = topics.connect_bytes_max.min(topics.packet_bytes_max);
     Config {
@@ -232,9 +239,10 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         listen,
         tls,
         api,
-        limits: Limits { topics, chat: chat.limits.clone(), ..limits },
+        limits: Limits { topics, chat: chat.limits.clone(), notifications, ..limits },
         mqtt,
         chat,
+        push,
         access: access(root, reader),
         store: reader.single(root, "store"),
         presence: reader.single(root, "presence"),

@@ -4,6 +4,7 @@
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
+use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::pressure::Pressure;
 use model::service::{Event, ServiceKind};
@@ -55,6 +56,17 @@ pub trait Outside {
         _review: Box<Review>,
     ) -> Result<(), ReviewVerdict> {
         Err(ReviewVerdict::None)
+    }
+
+    /// Has devices told something that are not connected; what became of it comes by mail. An
+    /// error: it could not be taken, and there will be no mail.
+    fn notify(
+        &mut self,
+        _service: ServiceKind,
+        _number: u64,
+        _order: Box<NotificationOrder>,
+    ) -> Result<(), Notified> {
+        Err(Notified::Refused)
     }
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an

@@ -30,6 +30,7 @@ use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
 use model::ports::log::{Call, Completion, Ticket};
+use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
@@ -57,6 +58,8 @@ pub enum Mail {
     Admitted(ServiceKind, u64, Admission),
     /// The verdict of a service's message.
     Reviewed(ServiceKind, u64, ReviewVerdict),
+    /// What became of a service's order to tell devices something.
+    Notified(ServiceKind, u64, Notified),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
     /// What became of the batches that this shard's tracker handed out.
@@ -385,6 +388,15 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         self.around.outside.review(service, number, review)
     }
 
+    fn notify(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<NotificationOrder>,
+    ) -> Result<(), Notified> {
+        self.around.outside.notify(service, number, order)
+    }
+
     fn tell(&mut self, events: Vec<Event>) -> usize {
         self.around.outside.publish(events)
     }
@@ -455,6 +467,11 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Reviewed(service, number, verdict) => {
                 if let Some(service) = self.of(service) {
                     service.reviewed(now, number, verdict);
+                }
+            }
+            Mail::Notified(service, number, what) => {
+                if let Some(service) = self.of(service) {
+                    service.notified(now, number, what);
                 }
             }
             Mail::Install(products) => {

@@ -11,6 +11,7 @@ mod folder;
 mod listeners;
 mod memory;
 mod moderation;
+mod notices;
 mod periodic;
 mod presence_setup;
 mod server_outside;
@@ -60,6 +61,7 @@ use net::layer::tls::TlsServer;
 use net::mailbox::Mailbox;
 use net::shard::{Census, ShardMessage};
 use net::{descriptors, listen};
+use notices::Notices;
 use periodic::Periodic;
 use shown_config::ShownConfig;
 use std::fmt;
@@ -107,6 +109,7 @@ pub struct RunningServer {
     offer: Mutex<Option<Offer>>,
     entrance: Arc<Entrance>,
     moderation: Arc<Moderation>,
+    gateway: Arc<admin::PushGateway>,
     periodic: Periodic,
     bridges: Mutex<Bridges>,
     presence: presence_setup::Running,
@@ -192,11 +195,13 @@ pub fn start_with(
     topics.begin(&seeds, &storage, &boxes)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
-    let shared = SharedParts::new((&storage, &feed), &topics, &presence);
+    let notices = Notices::new(&config, (&boxes, storage.over.clone()))?;
+    let shared = SharedParts::new((&storage, &feed), (&topics, &notices), &presence);
     let logics = logics(&seeds, (services, Joined::new(&config, count)), &shared, &boxes);
     let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
     let (gauge, census) = (shared.gauge, shared.census);
     let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
+    notices.gateway.begin(Arc::new(switchboard.clone())).map_err(failed)?;
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let bridges = bridges::start(inside.as_ref(), &asked)?;
     let parts = services::Parts {
@@ -207,6 +212,7 @@ pub fn start_with(
         queries: queries.clone(),
         bridges: bridges.statuses(),
         stream: presence.readings(),
+        gateway: notices.gateway.clone(),
         shown: shown.clone(),
     };
     let api =
@@ -233,6 +239,7 @@ pub fn start_with(
         census,
         entrance: topics.entrance,
         moderation: topics.moderation,
+        gateway: notices.gateway,
         token_file,
         shown,
         config: asked,
@@ -383,6 +390,7 @@ impl RunningServer {
         self.periodic.stop();
         self.storage.let_couriers_go();
         self.presence.stop();
+        self.gateway.end();
         self.entrance.close();
         self.moderation.close();
         if let Some(api) = self.api.take() {
@@ -517,18 +525,19 @@ struct SharedParts<'a> {
     feed: &'a Arc<Feed>,
     entrance: &'a Arc<Entrance>,
     reviews: Option<Arc<ReviewDesk>>,
+    notices: &'a Notices,
     presence: &'a PresenceSetup,
 }
 
 impl<'a> SharedParts<'a> {
     fn new(
         (storage, feed): (&'a Arc<Storage>, &'a Arc<Feed>),
-        topics: &'a Topics,
+        (topics, notices): (&'a Topics, &'a Notices),
         presence: &'a PresenceSetup,
     ) -> SharedParts<'a> {
         let (gauge, awake, census) = Default::default();
         let (entrance, reviews) = (&topics.entrance, topics.moderation.desk.clone());
-        SharedParts { gauge, awake, census, storage, feed, entrance, reviews, presence }
+        SharedParts { gauge, awake, census, storage, feed, entrance, reviews, notices, presence }
     }
 }
 
@@ -634,6 +643,7 @@ fn chat_settings(
         limits: seeds.limits.clone(),
         home: seeds.home,
         access: topics.entrance.access(),
+        push: config.push.policy(),
         domain: config.chat.domain.as_str().into(),
         reviews: topics.moderation.settings(&config.chat),
         words: topics.moderation.words.clone(),

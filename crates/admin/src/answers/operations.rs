@@ -79,6 +79,8 @@ pub(crate) struct Status {
     chat_sessions: u64,
     /// Messages of chat that are stored and not in every inbox yet.
     chat_undistributed: u64,
+    /// Accounts of chat with something to tell devices that are away.
+    chat_pushes_owing: u64,
     /// Counted since the start, by name.
     counters: BTreeMap<&'static str, u64>,
     /// Connections ended since the start, by reason.
@@ -111,6 +113,7 @@ impl Status {
             delayed: status.delayed,
             chat_sessions: status.chat_sessions,
             chat_undistributed: status.chat_undistributed,
+            chat_pushes_owing: status.chat_pushes_owing,
             counters: Counter::ALL.iter().map(|&of| (of.name(), counters.of(of))).collect(),
             closed: CloseReason::ALL
                 .iter()

@@ -232,7 +232,7 @@ impl Chat {
             }
             PushWish::Remove { name } => {
                 let name = name.as_ref().unwrap_or(device).clone();
-                rows.without(inbox, |it| it.name == name)
+                rows.without(inbox, |it| name.is_empty() || it.name == name)
             }
             PushWish::Show => {
                 let Rows { registrations, quiet, .. } = rows;

@@ -120,7 +120,7 @@ pub enum PushWish {
     },
     /// Wake it no longer. Answered by `Done`, also if there is no such registration.
     Remove {
-        /// The registration; absent: that of the device that asks.
+        /// The registration; absent: that of the device that asks; empty: all of them.
         name: Option<Box<str>>,
     },
     /// What is registered. Answered by `PushStatus`.

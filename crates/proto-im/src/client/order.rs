@@ -5,7 +5,9 @@ use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFie
 use crate::codec::content::ContentFields;
 use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
 use crate::codec::presence::SetPresenceFields;
+use crate::codec::push::{PushFields, PushSettingsFields};
 use model::account::Addressee;
+use model::chat::PushWish;
 
 /// What an order is on the wire.
 pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
@@ -59,8 +61,16 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
         ImOrder::Present { number, how } => {
             ClientFrame::Presence(SetPresenceFields::of(*number, how.as_deref()))
         }
+        ImOrder::Push { number, wish } => push_of(*number, wish),
         ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
         ImOrder::Ping => ClientFrame::Ping,
         ImOrder::Goodbye => ClientFrame::Goodbye,
     }
+}
+
+/// One of the two frames about pushes has it.
+fn push_of(number: u32, wish: &PushWish) -> ClientFrame<'_> {
+    let settings = PushSettingsFields::of(number, wish).unwrap_or_default();
+    let push = PushFields::of(number, wish).map(ClientFrame::Push);
+    push.unwrap_or(ClientFrame::PushSettings(settings))
 }

@@ -1,12 +1,13 @@
 //! What a client machine is told, and what it says.
 
+use crate::codec::push::RegisteredPushes;
 use crate::codec::server_frame::FailedFields;
 use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     Availability, ChatFault, ChatMessage, ClientMessageId, ContactChange, ContactWish,
     ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, GroupChanged,
-    GroupOrder, InboxEvent, MembersPage, MembersRange, Presence,
+    GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
 };
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -145,6 +146,13 @@ pub enum ImOrder {
         /// Of whom, and what.
         wish: Box<ContactWish>,
     },
+    /// Something is wanted of how the account's devices are woken.
+    Push {
+        /// Given back with the answer.
+        number: u32,
+        /// What.
+        wish: Box<PushWish>,
+    },
     /// Be there so; none: be seen by nobody, and see nobody.
     Present {
         /// Given back with the answer.
@@ -258,6 +266,13 @@ pub enum ImEvent {
     Contact(Box<ContactChange>),
     /// Somebody came, went or is there otherwise.
     Presence(Box<Presence>),
+    /// How the account's devices are woken.
+    PushStatus(Box<RegisteredPushes>),
+    /// A code was pushed to the device that is to be woken.
+    PushCode {
+        /// The order's.
+        number: u32,
+    },
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.

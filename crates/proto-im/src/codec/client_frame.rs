@@ -8,6 +8,7 @@ use super::frame;
 use super::group::{GroupFields, MembersFields};
 use super::presence::SetPresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
+use super::push::{PushFields, PushSettingsFields};
 use model::timeline::Seq;
 
 /// A frame of a client.
@@ -47,6 +48,10 @@ pub enum ClientFrame<'a> {
     Contact(OrderFields<'a>),
     /// Is there so, or not (IM 12.4).
     Presence(SetPresenceFields<'a>),
+    /// Is to be woken so, or no longer (IM 15.1).
+    Push(PushFields<'a>),
+    /// Wants quiet, or to know what is registered (IM 15.2).
+    PushSettings(PushSettingsFields),
 }
 
 /// `Login`.
@@ -129,6 +134,8 @@ impl<'a> ClientFrame<'a> {
                 15 => Some(ClientFrame::Contacts(ContactsFields::read(value)?)),
                 16 => Some(ClientFrame::Contact(OrderFields::read(value)?)),
                 17 => Some(ClientFrame::Presence(SetPresenceFields::read(value)?)),
+                24 => Some(ClientFrame::Push(PushFields::read(value)?)),
+                25 => Some(ClientFrame::PushSettings(PushSettingsFields::read(value)?)),
                 _ => request,
             };
         }
@@ -161,6 +168,8 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Contacts(wish) => sink.body(15, wish),
             ClientFrame::Contact(order) => sink.body(16, order),
             ClientFrame::Presence(presence) => sink.body(17, presence),
+            ClientFrame::Push(push) => sink.body(24, push),
+            ClientFrame::PushSettings(settings) => sink.body(25, settings),
         }
     }
 }

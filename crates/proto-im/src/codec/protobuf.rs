@@ -104,6 +104,12 @@ impl<'a> Value<'a> {
         u32::try_from(self.u64()?).map_err(|_| WireFault::Range)
     }
 
+    /// A number with a sign.
+    pub(super) fn sint32(self) -> Result<i32, WireFault> {
+        let folded = self.u32()?;
+        Ok((folded >> 1) as i32 ^ -((folded & 1) as i32))
+    }
+
     pub(super) fn bool(self) -> Result<bool, WireFault> {
         Ok(self.u64()? != 0)
     }
@@ -152,6 +158,11 @@ pub(crate) trait Sink {
 
     fn u32(&mut self, field: u32, value: u32) {
         self.u64(field, u64::from(value));
+    }
+
+    /// A number with a sign, which is its lowest bit (protobuf.dev, "Signed Integers").
+    fn sint32(&mut self, field: u32, value: i32) {
+        self.u32(field, (value << 1 ^ value >> 31) as u32);
     }
 
     fn bool(&mut self, field: u32, value: bool) {

@@ -122,6 +122,10 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::Silenced => 40,
         ChatFault::RateLimited => 41,
         ChatFault::Rejected => 42,
+        ChatFault::PushFull => 43,
+        ChatFault::NoGateway => 44,
+        ChatFault::UnknownDevice => 45,
+        ChatFault::BadCode => 46,
     }
 }
 

@@ -10,6 +10,7 @@ use super::conversations::ConversationsPageFields;
 use super::group::{ChangedFields, MembersPageFields};
 use super::presence::PresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
+use super::push::PushStatusFields;
 use super::{WireFault, frame};
 use model::timeline::Seq;
 
@@ -58,6 +59,10 @@ pub enum ServerFrame<'a> {
     Contact(ContactChangedFields<'a>),
     /// Somebody came, went or is there otherwise (IM 12.4).
     Presence(PresenceFields<'a>),
+    /// How the account's devices are woken (IM 15.2).
+    PushStatus(PushStatusFields<'a>),
+    /// A code was pushed to the device that is to be woken (IM 15.1); of which request.
+    PushCode(u32),
 }
 
 /// `LoggedIn`.
@@ -180,6 +185,8 @@ impl<'a> ServerFrame<'a> {
                 19 => Some(ServerFrame::Done(one_u32(value)?)),
                 20 => Some(ServerFrame::Contact(ContactChangedFields::read(value)?)),
                 21 => Some(ServerFrame::Presence(PresenceFields::read(value)?)),
+                28 => Some(ServerFrame::PushStatus(PushStatusFields::read(value)?)),
+                29 => Some(ServerFrame::PushCode(one_u32(value)?)),
                 _ => answer,
             };
         }
@@ -216,6 +223,8 @@ impl Body for ServerFrame<'_> {
             ServerFrame::Done(number) => sink.body(19, &OneU32(*number)),
             ServerFrame::Contact(change) => sink.body(20, change),
             ServerFrame::Presence(presence) => sink.body(21, presence),
+            ServerFrame::PushStatus(status) => sink.body(28, status),
+            ServerFrame::PushCode(number) => sink.body(29, &OneU32(*number)),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
+use super::pushes::write_push_status;
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -83,6 +84,8 @@ impl Session {
             ClientFrame::Contacts(wish) => self.contacts(wish, out),
             ClientFrame::Contact(order) => self.contact(order, out),
             ClientFrame::Presence(presence) => self.presence(presence, out),
+            ClientFrame::Push(push) => self.push(push, out),
+            ClientFrame::PushSettings(settings) => self.push_settings(settings, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -182,6 +185,14 @@ impl Session {
             }
             ChatDelivery::Done { number } => {
                 ServerFrame::Done(number).write(out.bytes());
+                self.answered(out);
+            }
+            ChatDelivery::PushStatus(status) => {
+                write_push_status(&status, out);
+                self.answered(out);
+            }
+            ChatDelivery::PushCode { number } => {
+                ServerFrame::PushCode(number).write(out.bytes());
                 self.answered(out);
             }
             ChatDelivery::Contact(change) => write_contact(&change, out),

@@ -7,7 +7,7 @@
 
 use super::Out;
 use super::archive::is_asked;
-use super::features::BLOCKING;
+use super::features::{BLOCKING, PUSH};
 use super::session::Session;
 use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
@@ -30,9 +30,9 @@ const SERVER_FEATURES: [&str; 7] =
     [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING];
 
 /// What an account says that it does.
-const ACCOUNT_FEATURES: [&str; 6] = {
+const ACCOUNT_FEATURES: [&str; 7] = {
     let [mam, extended, groups] = MAM_FEATURES;
-    [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0", mam, extended, groups]
+    [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0", PUSH, mam, extended, groups]
 };
 
 /// Whom a question is for.
@@ -73,6 +73,9 @@ impl Session {
             None => Asked::Account,
         };
         if whom == Asked::Account && self.asks_people(&asked, (is_set, about), out) {
+            return;
+        }
+        if whom == Asked::Account && self.asks_pushes(&asked, (is_set, about), out) {
             return;
         }
         if whom == Asked::Account && is_asked(&asked) {

@@ -355,6 +355,10 @@ impl Session {
                 self.answered(rejected.number, Some((rejected.why, &told)), out);
             }
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
+            // The code that was pushed to the device is wanted.
+            ChatDelivery::PushCode { number } => {
+                self.people_done(number, Some(model::chat::ChatFault::BadCode), out);
+            }
             ChatDelivery::Contacts(list) => self.contacts(&list, out),
             ChatDelivery::Contact(change) => self.contact_changed(&change, out),
             ChatDelivery::Presence(presence) => self.hears_of(*presence, out),

@@ -7,6 +7,7 @@ mod inbox;
 mod inline;
 mod login;
 mod people;
+mod pushes;
 mod resumption;
 mod rooms;
 mod session;

@@ -12,6 +12,7 @@ use model::latency::Phase;
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
+use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::ports::trace::{TraceIdentity, TraceSubject};
@@ -53,6 +54,15 @@ pub trait Carrier {
         number: u64,
         review: Box<Review>,
     ) -> Result<(), ReviewVerdict>;
+
+    /// For whoever reaches devices that are not connected; an answer at once, when it cannot be
+    /// taken.
+    fn notify(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<NotificationOrder>,
+    ) -> Result<(), Notified>;
 
     /// For whoever listens; how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
@@ -102,6 +112,8 @@ pub trait AnyService: Send {
     fn admitted(&mut self, now: Now, number: u64, answer: Admission);
     /// The verdict of a review.
     fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict);
+    /// What became of an order to tell devices something.
+    fn notified(&mut self, now: Now, number: u64, what: Notified);
     /// A message of the server's own is published.
     fn publish(&mut self, now: Now, message: &Publication);
     /// Goes on with whatever goes on, if it was told anything since its last turn, or had wanted to
@@ -290,7 +302,13 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict) {
-        self.service.reviewed(now, number, verdict, &mut self.effects);
+        let (service, fx) = self.told();
+        service.reviewed(now, number, verdict, fx);
+    }
+
+    fn notified(&mut self, now: Now, number: u64, what: Notified) {
+        let (service, fx) = self.told();
+        service.notified(now, number, what, fx);
     }
 
     fn publish(&mut self, now: Now, message: &Publication) {
@@ -338,7 +356,14 @@ impl<S: Service> AnyService for RunningService<S> {
         }
         for (number, review) in std::mem::take(&mut effects.reviews) {
             if let Err(verdict) = carrier.review(S::KIND, number, review) {
+                *stirred = true;
                 service.reviewed(now, number, verdict, effects);
+            }
+        }
+        for (number, order) in std::mem::take(&mut effects.notifications) {
+            if let Err(what) = carrier.notify(S::KIND, number, order) {
+                *stirred = true;
+                service.notified(now, number, what, effects);
             }
         }
         if !effects.events.is_empty() {

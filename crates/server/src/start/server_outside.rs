@@ -6,6 +6,7 @@
 //! completion.
 
 use super::SharedParts;
+use super::notices::Notices;
 use super::presence_setup::replication::ReplicatorInbox;
 use super::storage::Storage;
 use crate::access::Entrance;
@@ -16,6 +17,7 @@ use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
+use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::pressure::{Gauge, Pressure};
 use model::service::{Event, ServiceKind};
@@ -36,6 +38,8 @@ pub struct ServerOutside {
     copies: Option<ReplicatorInbox>,
     gauge: Arc<Gauge>,
     awake: Arc<AwakeThreads>,
+    /// Who tells devices something that are not connected, and where the answers go.
+    notices: Notices,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<(ServiceKind, Ticket)>,
 }
@@ -51,6 +55,7 @@ impl ServerOutside {
             copies: parts.presence.copies(),
             gauge: parts.gauge.clone(),
             awake: parts.awake.clone(),
+            notices: parts.notices.clone(),
             reports: HashSet::new(),
         }
     }
@@ -120,6 +125,15 @@ impl Outside for ServerOutside {
             Some(desk) => desk.put((service, self.shard), number, review),
             None => Err(ReviewVerdict::None),
         }
+    }
+
+    fn notify(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<NotificationOrder>,
+    ) -> Result<(), Notified> {
+        self.notices.hand_over((service, self.shard), number, order)
     }
 
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {

@@ -33,6 +33,8 @@ pub(super) struct Parts {
     pub(super) bridges: admin::BridgeStatuses,
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
+    /// Who tells devices something that are not connected.
+    pub(super) gateway: Arc<admin::PushGateway>,
     /// For who looks at the configuration.
     pub(super) shown: ShownConfig,
 }
@@ -44,7 +46,8 @@ pub(super) fn start_api(
     webhooks: Vec<admin::Webhook>,
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
-    let Parts { switchboard, feed, storage, entrance, queries, bridges, stream, shown } = parts;
+    let Parts { switchboard, feed, storage, entrance, queries, bridges, stream, gateway, shown } =
+        parts;
     let statuses = bridges.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
@@ -82,7 +85,9 @@ pub(super) fn start_api(
             let of_bridges = bridge_readings(&statuses());
             let of_traces = trace_readings(&tally);
             let of_logs = readings(&read.sizes()).into_iter();
-            of_logs.chain(of_stream).chain(of_bridges).chain(of_traces).collect()
+            let of_push = gateway.readings();
+            let beside = of_bridges.into_iter().chain(of_traces).chain(of_push);
+            of_logs.chain(of_stream).chain(beside).collect()
         }),
         readiness: Arc::new(move || admin::Readiness {
             draining: asked.is_draining(),

@@ -125,6 +125,12 @@ impl Sink for Text<'_> {
         }
     }
 
+    fn sint32(&mut self, field: u32, value: i32) {
+        if value != 0 {
+            self.say(field, &["sint32"], value);
+        }
+    }
+
     fn bool(&mut self, field: u32, value: bool) {
         if value {
             self.say(field, &["bool"], value);

@@ -6,10 +6,12 @@
 
 mod blocking;
 mod presence;
+mod push;
 mod roster;
 
 pub(super) use blocking::BLOCKING;
 pub(super) use presence::says;
+pub(super) use push::PUSH;
 
 use super::Out;
 use super::session::Session;

@@ -1,0 +1,482 @@
+//! The operator's push gateway: what devices are told that are not connected, by one POST each.
+//!
+//! ```text
+//! offer ─► queue (bounded) ─► a thread ─► POST, signed as webhooks are ─► taken, gone, refused
+//!   │ it rests                                 └► no answer, 429, 5xx: it rests for a while
+//!   └─────────► later                               and all that waits is put off
+//! ```
+//! Nothing of an order is kept beyond its answer: whoever ordered orders it again. What is for
+//! Holdline's own devices goes to the hub as any push does, and waits for no thread. Invariant:
+//! every order that was taken is answered once, and none waits for a gateway that does not answer
+//! longer than one request does.
+
+mod body;
+
+use crate::MetricReading;
+use crate::redact;
+use crate::webhook::{Backoff, WallClock, sign};
+use body::{Answer, PushBody};
+use model::limits::NotificationLimits;
+use model::ports::control::{self, Command, Control};
+use model::ports::notifications::{
+    NotificationOrder, NotificationTargets, NotificationWhat, Notified,
+};
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
+use model::push::{Outcome, Priority, Rejection};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+
+/// Callback that takes what became of an order: called once, from any thread; must not block.
+pub type NotifiedReply = Box<dyn FnOnce(Notified) + Send>;
+
+/// Settings of the gateway.
+pub struct PushGatewaySettings {
+    /// `https://…` or `http://…`; empty: there is none, and only the hub is told.
+    pub url: String,
+    /// Key of the signature in `Holdline-Signature`. Empty: nothing is signed.
+    pub secret: Vec<u8>,
+    /// Through the proxy that the environment names.
+    pub proxied: bool,
+    /// The limits in force.
+    pub limits: NotificationLimits,
+    /// Unix milliseconds.
+    pub wall_ms: WallClock,
+    /// For waits of uneven length.
+    pub seed: u64,
+}
+
+/// The way to the gateway, and to the hub.
+pub struct PushGateway {
+    settings: PushGatewaySettings,
+    queue: Mutex<Queue>,
+    came: Condvar,
+    health: Mutex<Health>,
+    control: OnceLock<Arc<dyn Control>>,
+    answers: Arc<HubAnswers>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(Box<NotificationOrder>, NotifiedReply)>,
+    bytes: u64,
+    closed: bool,
+}
+
+/// Health of the gateway.
+struct Health {
+    /// Nothing is posted before, Unix milliseconds.
+    rests_until_ms: u64,
+    backoff: Backoff,
+    fails: bool,
+}
+
+/// Counts of what became of requests.
+#[derive(Default)]
+struct Tally {
+    posted: AtomicU64,
+    taken: AtomicU64,
+    failed: AtomicU64,
+    refused: AtomicU64,
+    put_off: AtomicU64,
+    gone: AtomicU64,
+    took_ms: AtomicU64,
+    to_hub: Arc<AtomicU64>,
+    hub_open: Arc<AtomicU64>,
+}
+
+/// Answers of the hub, on their way to those who wait: a shard that answers waits for no mailbox.
+#[derive(Default)]
+struct HubAnswers {
+    waiting: Mutex<(Vec<(NotifiedReply, Notified)>, bool)>,
+    came: Condvar,
+}
+
+impl HubAnswers {
+    fn put(&self, reply: NotifiedReply, what: Notified) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.0.push((reply, what));
+        drop(waiting);
+        self.came.notify_one();
+    }
+
+    fn run(&self) {
+        loop {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            while waiting.0.is_empty() && !waiting.1 {
+                waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+            let (all, is_over) = (std::mem::take(&mut waiting.0), waiting.1);
+            drop(waiting);
+            all.into_iter().for_each(|(reply, what)| reply(what));
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.came.notify_all();
+    }
+}
+
+/// What came of one request.
+enum Posted {
+    Taken(Vec<Box<str>>),
+    Refused(u16),
+    /// With when to come back, if it said so, milliseconds.
+    Failed(String, Option<u64>),
+}
+
+impl PushGateway {
+    /// A gateway that nothing is posted to yet.
+    pub fn new(settings: PushGatewaySettings) -> Arc<PushGateway> {
+        let limits = &settings.limits;
+        let waits = (u64::from(limits.retry_ms_min), u64::from(limits.retry_ms_max));
+        let backoff = Backoff::new((waits.0, waits.1.max(waits.0)), settings.seed);
+        Arc::new(PushGateway {
+            queue: Mutex::default(),
+            came: Condvar::new(),
+            health: Mutex::new(Health { rests_until_ms: 0, backoff, fails: false }),
+            control: OnceLock::new(),
+            answers: Arc::default(),
+            threads: Mutex::default(),
+            tally: Tally::default(),
+            settings,
+        })
+    }
+
+    /// Whether the operator has one.
+    pub fn is_there(&self) -> bool {
+        !self.settings.url.is_empty()
+    }
+
+    /// Starts: shards are there to be asked.
+    pub fn begin(self: &Arc<PushGateway>, control: Arc<dyn Control>) -> std::io::Result<()> {
+        if self.control.set(control).is_err() {
+            return Ok(());
+        }
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.clone();
+        threads.push(Builder::new().name("holdline-woken".into()).spawn(move || answers.run())?);
+        let count = if self.is_there() { self.settings.limits.requests_max } else { 0 };
+        for at in 0..count {
+            let gateway = self.clone();
+            let run = move || gateway.run();
+            threads.push(Builder::new().name(format!("holdline-push-{at}")).spawn(run)?);
+        }
+        Ok(())
+    }
+
+    /// Ends: what waits is put off, requests under way end within their time.
+    pub fn end(&self) {
+        self.queue().closed = true;
+        self.came.notify_all();
+        self.answers.end();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(|it| it.into_inner()));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the push gateway panicked");
+            }
+        }
+        self.put_all_off();
+    }
+
+    /// Takes an order; or says at once why not.
+    pub fn offer(
+        &self,
+        order: Box<NotificationOrder>,
+        reply: NotifiedReply,
+    ) -> Result<(), Notified> {
+        match order.targets {
+            NotificationTargets::Miop { .. } => self.to_hub(*order, reply),
+            NotificationTargets::Gateway { .. } if !self.is_there() => Err(Notified::Refused),
+            NotificationTargets::Gateway { .. } => self.to_gateway(order, reply),
+        }
+    }
+
+    fn to_gateway(
+        &self,
+        order: Box<NotificationOrder>,
+        reply: NotifiedReply,
+    ) -> Result<(), Notified> {
+        let later = |rest_ms| {
+            self.tally.put_off.fetch_add(1, Ordering::Relaxed);
+            Err(Notified::Later { rest_ms })
+        };
+        if let Some(rest_ms) = self.rests() {
+            return later(rest_ms);
+        }
+        let limits = &self.settings.limits;
+        let weight = order.weight() as u64;
+        let mut queue = self.queue();
+        let is_full = queue.waiting.len() >= limits.waiting_max as usize
+            || queue.bytes + weight > limits.waiting_bytes_max;
+        if is_full || queue.closed {
+            drop(queue);
+            return later(limits.retry_ms_min);
+        }
+        queue.bytes += weight;
+        queue.waiting.push_back((order, reply));
+        drop(queue);
+        self.came.notify_one();
+        Ok(())
+    }
+
+    /// How long nothing is posted, if it rests.
+    fn rests(&self) -> Option<u32> {
+        let until_ms = self.health.lock().unwrap_or_else(PoisonError::into_inner).rests_until_ms;
+        let left_ms = until_ms.saturating_sub((self.settings.wall_ms)());
+        (left_ms > 0).then(|| left_ms.min(u64::from(u32::MAX)) as u32)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let agent = self.agent();
+        while let Some((order, reply)) = self.next() {
+            let began_ms = (self.settings.wall_ms)();
+            let posted = self.post(&agent, &order);
+            let took_ms = (self.settings.wall_ms)().saturating_sub(began_ms);
+            self.tally.posted.fetch_add(1, Ordering::Relaxed);
+            self.tally.took_ms.fetch_add(took_ms, Ordering::Relaxed);
+            reply(self.judged(posted));
+        }
+    }
+
+    fn next(&self) -> Option<(Box<NotificationOrder>, NotifiedReply)> {
+        let mut queue = self.queue();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some((order, reply)) = queue.waiting.pop_front() {
+                queue.bytes = queue.bytes.saturating_sub(order.weight() as u64);
+                return Some((order, reply));
+            }
+            queue = self.came.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn agent(&self) -> ureq::Agent {
+        let proxy = if self.settings.proxied { ureq::Proxy::try_from_env() } else { None };
+        let request_ms_max = u64::from(self.settings.limits.request_ms_max);
+        ureq::Agent::config_builder()
+            .proxy(proxy)
+            .timeout_global(Some(Duration::from_millis(request_ms_max)))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .build()
+            .new_agent()
+    }
+
+    fn post(&self, agent: &ureq::Agent, order: &NotificationOrder) -> Posted {
+        let PushGatewaySettings { url, secret, wall_ms, .. } = &self.settings;
+        let body = PushBody::of(order).json();
+        let mut request = agent.post(url).header("Content-Type", "application/json");
+        if !secret.is_empty() {
+            request = request.header("Holdline-Signature", sign(secret, wall_ms() / 1_000, &body));
+        }
+        let mut answer = match request.send(body) {
+            Ok(answer) => answer,
+            Err(error) => return Posted::Failed(redact::failure(&error), None),
+        };
+        let status = answer.status().as_u16();
+        match status {
+            200..=299 => {
+                let read = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+                // Whoever says nothing, or something else, has taken it.
+                Posted::Taken(read.map_or(Vec::new(), |bytes| Answer::rejected(&bytes)))
+            }
+            410 => Posted::Taken(tokens_of(order)),
+            408 | 429 | 500..=599 => {
+                let after = answer.headers().get("Retry-After").and_then(|it| it.to_str().ok());
+                let after_s = after.and_then(|text| text.trim().parse::<u32>().ok());
+                let after_ms = after_s.map(|s| u64::from(s) * 1_000);
+                Posted::Failed(format!("it answered with status {status}"), after_ms)
+            }
+            _ => Posted::Refused(status),
+        }
+    }
+
+    /// What a request means for the order, and for the gateway's health.
+    fn judged(&self, posted: Posted) -> Notified {
+        let url = redact::url(&self.settings.url);
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let (counter, what) = match posted {
+            Posted::Failed(words, after_ms) => {
+                let wait_ms = health.backoff.wait().as_millis() as u64;
+                let most_ms = u64::from(self.settings.limits.retry_ms_max);
+                let rest_ms = after_ms.unwrap_or(0).max(wait_ms).min(most_ms);
+                health.rests_until_ms = (self.settings.wall_ms)() + rest_ms;
+                if !std::mem::replace(&mut health.fails, true) {
+                    tracing::warn!(url, words, "the push gateway does not take anything");
+                }
+                drop(health);
+                self.tally.failed.fetch_add(1, Ordering::Relaxed);
+                self.put_all_off();
+                return Notified::Later { rest_ms: rest_ms as u32 };
+            }
+            Posted::Refused(status) => {
+                tracing::debug!(url, status, "the push gateway refused a notification");
+                (&self.tally.refused, Notified::Refused)
+            }
+            Posted::Taken(gone) => {
+                self.tally.gone.fetch_add(gone.len() as u64, Ordering::Relaxed);
+                (&self.tally.taken, Notified::Taken { gone })
+            }
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        health.backoff.reset();
+        health.rests_until_ms = 0;
+        if std::mem::take(&mut health.fails) {
+            tracing::info!(url, "the push gateway answers again");
+        }
+        what
+    }
+
+    /// All that waits is put off, since the gateway rests.
+    fn put_all_off(&self) {
+        let mut queue = self.queue();
+        let waiting = std::mem::take(&mut queue.waiting);
+        queue.bytes = 0;
+        drop(queue);
+        let rest_ms = self.rests().unwrap_or(self.settings.limits.retry_ms_min);
+        self.tally.put_off.fetch_add(waiting.len() as u64, Ordering::Relaxed);
+        for (_, reply) in waiting {
+            reply(Notified::Later { rest_ms });
+        }
+    }
+
+    /// What is for devices of MIOP is a push as any other.
+    fn to_hub(&self, order: NotificationOrder, reply: NotifiedReply) -> Result<(), Notified> {
+        let limits = &self.settings.limits;
+        let later = Notified::Later { rest_ms: 0 };
+        let Some(control) = self.control.get() else { return Err(later) };
+        let open = self.tally.hub_open.clone();
+        if open.load(Ordering::Relaxed) >= u64::from(limits.waiting_max) {
+            self.tally.put_off.fetch_add(1, Ordering::Relaxed);
+            return Err(later);
+        }
+        let body = PushBody::of(&order).json().into_bytes().into();
+        let NotificationOrder { targets, what } = order;
+        let NotificationTargets::Miop { product, devices } = targets else {
+            return Err(Notified::Refused);
+        };
+        let (collapse, is_loud, time_to_live_s) = match &what {
+            NotificationWhat::Code(_) => (Some("code".into()), true, 600),
+            NotificationWhat::Notification(it) => {
+                let key = it.said.as_ref().map_or("badge".into(), |said| said.collapse.clone());
+                let is_loud = it.loudness == model::chat::Loudness::High;
+                (Some(key), is_loud, limits.miop_time_to_live_s)
+            }
+        };
+        let push = PushOrder {
+            id: control.next_id(),
+            product,
+            target: PushTarget::Devices(devices),
+            body,
+            collapse,
+            time_to_live_s,
+            priority: if is_loud { Priority::High } else { Priority::Normal },
+            silent: !is_loud,
+            wait_ms: 0,
+            receipts: false,
+            idempotency_key: None,
+        };
+        self.tally.to_hub.fetch_add(1, Ordering::Relaxed);
+        open.fetch_add(1, Ordering::Relaxed);
+        let answers = self.answers.clone();
+        let told = move |answer| {
+            let told: NotifiedReply = Box::new(move |what| {
+                open.fetch_sub(1, Ordering::Relaxed);
+                reply(what);
+            });
+            answers.put(told, of_hub(answer));
+        };
+        control.ask(Command::Push(PushCommand::Push(push)), Box::new(told));
+        Ok(())
+    }
+
+    /// How it is, for the metrics.
+    pub fn readings(&self) -> Vec<MetricReading> {
+        let reading = |name, help, value| MetricReading { name, help, value };
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let tally = &self.tally;
+        let (waiting, bytes) = {
+            let queue = self.queue();
+            (queue.waiting.len() as u64, queue.bytes)
+        };
+        vec![
+            reading(
+                "push_gateway_up",
+                "1: there is a push gateway, and it takes what is posted.",
+                u64::from(self.is_there() && self.rests().is_none()),
+            ),
+            reading("push_gateway_waiting", "Notifications that wait for the gateway.", waiting),
+            reading("push_gateway_waiting_bytes", "Their bytes.", bytes),
+            reading("push_gateway_requests_total", "Requests to the gateway.", of(&tally.posted)),
+            reading("push_gateway_taken_total", "Of these, taken.", of(&tally.taken)),
+            reading("push_gateway_failed_total", "No answer, or later.", of(&tally.failed)),
+            reading("push_gateway_refused_total", "Refused for good.", of(&tally.refused)),
+            reading(
+                "push_gateway_put_off_total",
+                "Notifications put off, for the gateway rested or too many waited.",
+                of(&tally.put_off),
+            ),
+            reading("push_gateway_gone_total", "Tokens that are gone.", of(&tally.gone)),
+            reading(
+                "push_gateway_request_seconds_total",
+                "Time that requests to the gateway took.",
+                of(&tally.took_ms) / 1_000,
+            ),
+            reading(
+                "push_hub_total",
+                "Notifications handed to Holdline's own devices.",
+                of(&tally.to_hub),
+            ),
+        ]
+    }
+}
+
+fn tokens_of(order: &NotificationOrder) -> Vec<Box<str>> {
+    match &order.targets {
+        NotificationTargets::Gateway { tokens, .. } => tokens.clone(),
+        NotificationTargets::Miop { .. } => Vec::new(),
+    }
+}
+
+/// What the hub's answer means.
+fn of_hub(answer: control::Answer) -> Notified {
+    let control::Answer::Push(answer) = answer else { return Notified::Later { rest_ms: 0 } };
+    let outcomes = match answer {
+        PushAnswer::Pushed { outcomes, .. } => outcomes,
+        PushAnswer::UnknownProduct => return Notified::Refused,
+        _ => return Notified::Later { rest_ms: 0 },
+    };
+    let of = |outcome: &Outcome| match outcome {
+        Outcome::Rejected(Rejection::Busy | Rejection::StoreFull | Rejection::StoreFailed) => 2,
+        Outcome::Rejected(Rejection::UnknownDevice) => 1,
+        _ => 0,
+    };
+    if outcomes.iter().any(|(_, outcome)| of(outcome) == 2) {
+        return Notified::Later { rest_ms: 0 };
+    }
+    let gone = outcomes.iter().filter(|(_, outcome)| of(outcome) == 1);
+    Notified::Taken { gone: gone.map(|(device, _)| device.as_str().into()).collect() }
+}
+
+#[cfg(test)]
+mod tests;

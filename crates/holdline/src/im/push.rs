@@ -1,0 +1,210 @@
+//! `holdline im push`: how an account's devices are woken while they are away (IM 15).
+
+use super::{Common, Failure, answer, goodbye};
+use base::text::escaped;
+use clap::{Args, Subcommand};
+use client::im::{ImEvent, ImOrder, RegisteredPushes};
+use model::chat::{PushRoute, PushWish, QuietHours};
+use serde_json::json;
+
+/// What to do about pushes.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Have a device woken: by the operator's gateway, or by Holdline's own pushes
+    On(On),
+    /// Have it woken no longer
+    Off(Off),
+    /// Print what is registered, and when it is quiet
+    Show(Show),
+    /// Have nothing make a sound between two times of the day
+    Quiet(Quiet),
+}
+
+#[derive(Args)]
+struct On {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the registration; that of the device, without one
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The application, as the operator's gateway knows it
+    #[arg(long, value_name = "APP", requires = "token", conflicts_with = "product")]
+    app: Option<String>,
+    /// What the gateway knows the device by
+    #[arg(long, value_name = "TOKEN", requires = "app")]
+    token: Option<String>,
+    /// The product of a device of MIOP
+    #[arg(long, value_name = "PRODUCT", requires = "miop_device", required_unless_present = "app")]
+    product: Option<String>,
+    /// Its name
+    #[arg(long, value_name = "DEVICE", requires = "product")]
+    miop_device: Option<String>,
+    /// The code that was pushed to it
+    #[arg(long, value_name = "CODE", requires = "product")]
+    code: Option<String>,
+}
+
+#[derive(Args)]
+struct Off {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the registration; that of the device, without one
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+#[derive(Args)]
+struct Show {
+    #[command(flatten)]
+    common: Common,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Quiet {
+    #[command(flatten)]
+    common: Common,
+    /// When it begins, as 22:00
+    #[arg(value_name = "FROM", required_unless_present = "never", value_parser = minutes)]
+    from: Option<u16>,
+    /// When it ends, as 07:00
+    #[arg(value_name = "TO", required_unless_present = "never", value_parser = minutes)]
+    to: Option<u16>,
+    /// How much later than UTC the account's clock is, as 02:00 or -03:30
+    #[arg(long, value_name = "OFFSET", default_value = "00:00", value_parser = offset)]
+    #[arg(allow_hyphen_values = true)]
+    offset: i16,
+    /// At no time
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    never: bool,
+}
+
+/// Does it.
+pub(super) fn push(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::On(on) => {
+            let wish = PushWish::Register {
+                name: on.name.as_deref().map(Box::from),
+                route: route(&on)?,
+                code: on.code.as_deref().map(Box::from),
+            };
+            match wished(&on.common, wish)? {
+                ImEvent::PushCode { .. } => {
+                    out!("a code was pushed to the device: give it by --code");
+                }
+                _ => out!("registered"),
+            }
+        }
+        Command::Off(off) => {
+            let name = off.name.as_deref().map(Box::from);
+            wished(&off.common, PushWish::Remove { name })?;
+        }
+        Command::Show(show) => {
+            if let ImEvent::PushStatus(status) = wished(&show.common, PushWish::Show)? {
+                print(&status, show.json);
+            }
+        }
+        Command::Quiet(quiet) => {
+            let hours = match (quiet.from, quiet.to) {
+                (Some(from), Some(to)) => {
+                    let hours = QuietHours::of(from, to, quiet.offset);
+                    Some(hours.ok_or_else(|| "these are no hours".to_owned())?)
+                }
+                _ => None,
+            };
+            wished(&quiet.common, PushWish::Quiet(hours))?;
+        }
+    }
+    Ok(())
+}
+
+fn route(on: &On) -> Result<PushRoute, Failure> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let route = match &on.app {
+        Some(app) => PushRoute::gateway(app, &text(&on.token)),
+        None => PushRoute::miop(&text(&on.product), &text(&on.miop_device)),
+    };
+    route.ok_or_else(|| Failure("no device is named so".into()))
+}
+
+/// Asks for something; the answer.
+fn wished(common: &Common, wish: PushWish) -> Result<ImEvent, Failure> {
+    let (mut session, _) = common.login("push")?;
+    session.order(ImOrder::Push { number: 1, wish: Box::new(wish) });
+    let answered = answer(&mut session, |event| match event {
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::PushStatus(status) if status.number == 1 => Some(Ok(ImEvent::PushStatus(status))),
+        event @ (ImEvent::Done { number: 1 } | ImEvent::PushCode { number: 1 }) => Some(Ok(event)),
+        _ => None,
+    })?;
+    goodbye(session);
+    Ok(answered)
+}
+
+fn print(status: &RegisteredPushes, is_json: bool) {
+    let hour = |minutes: u16| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+    let offset = |minutes: i16| {
+        let sign = if minutes < 0 { '-' } else { '+' };
+        format!("{sign}{}", hour(minutes.unsigned_abs()))
+    };
+    if is_json {
+        let one = |it: &client::im::RegisteredPush| json!({ "name": &*it.name, "device": &*it.device, "way": &*it.way });
+        let quiet = status.quiet.map(|it| {
+            let clock = offset(it.offset_min);
+            json!({ "from": hour(it.from_min), "to": hour(it.to_min), "offset": clock })
+        });
+        let all: Vec<_> = status.registrations.iter().map(one).collect();
+        return out!("{}", json!({ "registrations": all, "quiet": quiet }));
+    }
+    for it in &status.registrations {
+        out!("{}: {} (by {})", escaped(&it.name), escaped(&it.way), escaped(&it.device));
+    }
+    if let Some(it) = status.quiet {
+        let (from, to) = (hour(it.from_min), hour(it.to_min));
+        out!("quiet from {from} to {to}, UTC{}", offset(it.offset_min));
+    }
+}
+
+/// Minutes since midnight, of `22:00`.
+fn minutes(text: &str) -> Result<u16, String> {
+    let parse = || {
+        let (hours, minutes) = text.split_once(':')?;
+        let (hours, minutes) = (hours.parse::<u16>().ok()?, minutes.parse::<u16>().ok()?);
+        (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
+    };
+    parse().ok_or_else(|| "a time as 22:00".to_owned())
+}
+
+fn offset(text: &str) -> Result<i16, String> {
+    let (is_before, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let minutes = minutes(text)? as i16;
+    Ok(if is_before { -minutes } else { minutes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_day_are_read_and_others_are_not() {
+        assert_eq!((minutes("00:00"), minutes("23:59")), (Ok(0), Ok(1_439)));
+        assert_eq!(
+            (offset("-03:30"), offset("+02:00"), offset("1:0")),
+            (Ok(-210), Ok(120), Ok(60))
+        );
+        for wrong in ["24:00", "12:60", "12", "", ":", "a:b", "-1:00"] {
+            assert!(minutes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

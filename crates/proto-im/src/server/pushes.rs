@@ -1,0 +1,32 @@
+//! How an account's devices are woken, at the seam (IM 15).
+//!
+//! What makes no sense by itself is answered here, and counted. A token is said once and told to
+//! nobody.
+
+use super::Out;
+use super::session::{Session, refuse};
+use crate::codec::push::{PushFields, PushSettingsFields, PushStatusFields};
+use crate::codec::server_frame::ServerFrame;
+use model::chat::{ChatRequest, PushStatus, PushWish};
+
+impl Session {
+    /// A device is to be woken so, or no longer.
+    pub(super) fn push(&mut self, fields: &PushFields<'_>, out: &mut Out) {
+        self.push_wish(fields.number, fields.wish(), out);
+    }
+
+    /// Hours of quiet, or all that there is.
+    pub(super) fn push_settings(&mut self, fields: &PushSettingsFields, out: &mut Out) {
+        self.push_wish(fields.number, fields.wish(), out);
+    }
+
+    fn push_wish(&mut self, number: u32, wish: Option<PushWish>, out: &mut Out) {
+        let session = self.session;
+        let Some(wish) = wish.map(Box::new) else { return refuse(number, out) };
+        self.ask(ChatRequest::Push { session, number, wish }, out);
+    }
+}
+
+pub(super) fn write_push_status(status: &PushStatus, out: &mut Out) {
+    ServerFrame::PushStatus(PushStatusFields::of(status)).write(out.bytes());
+}

@@ -1,0 +1,58 @@
+//! What services want devices to be told that are not connected, on its way out, and the answers on
+//! their way back.
+//!
+//! Invariant: an order that was taken is answered by one mail to the service that gave it.
+
+use super::storage::insist;
+use super::{ServerOutside, StartError};
+use crate::clock;
+use crate::config::Config;
+use crate::shard_logic::Mail;
+use crate::switchboard::Mailboxes;
+use admin::{PushGateway, PushGatewaySettings};
+use model::id::ShardId;
+use model::ports::notifications::{NotificationOrder, Notified};
+use model::service::ServiceKind;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The way out for the shards of a server.
+#[derive(Clone)]
+pub(super) struct Notices {
+    pub(super) gateway: Arc<PushGateway>,
+    boxes: Mailboxes<ServerOutside>,
+    /// Nobody reads the mailboxes any more.
+    over: Arc<AtomicBool>,
+}
+
+impl Notices {
+    /// With the gateway of the configuration, to which nothing is posted yet.
+    pub(super) fn new(
+        config: &Config,
+        (boxes, over): (&Mailboxes<ServerOutside>, Arc<AtomicBool>),
+    ) -> Result<Notices, StartError> {
+        let gateway = PushGateway::new(PushGatewaySettings {
+            url: config.push.gateway.clone(),
+            secret: config.push.secret.reveal().as_bytes().to_vec(),
+            proxied: config.push.proxy_from_environment,
+            limits: config.limits.notifications.clone(),
+            wall_ms: Arc::new(clock::wall_ms),
+            seed: super::random_word()?,
+        });
+        Ok(Notices { gateway, boxes: boxes.clone(), over })
+    }
+
+    /// Hands an order of a service over; or says at once why not.
+    pub(super) fn hand_over(
+        &self,
+        (service, shard): (ServiceKind, ShardId),
+        number: u64,
+        order: Box<NotificationOrder>,
+    ) -> Result<(), Notified> {
+        let (boxes, over) = (self.boxes.clone(), self.over.clone());
+        let reply = move |what| {
+            insist(&boxes, shard, Mail::Notified(service, number, what), &over);
+        };
+        self.gateway.offer(order, Box::new(reply))
+    }
+}
