@@ -477,6 +477,3 @@ fn of_hub(answer: control::Answer) -> Notified {
     let gone = outcomes.iter().filter(|(_, outcome)| of(outcome) == 1);
     Notified::Taken { gone: gone.map(|(device, _)| device.as_str().into()).collect() }
 }
-
-#[cfg(test)]
-mod tests;

@@ -15,6 +15,7 @@ mod mutated;
 mod names;
 mod order;
 mod presence_api;
+mod push_gateway;
 mod roles;
 mod stream;
 mod tokens;

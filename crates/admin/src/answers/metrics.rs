@@ -144,6 +144,11 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("delayed_messages", "Publications for later.", status.delayed),
         ("chat_sessions", "Devices of accounts that are here.", status.chat_sessions),
         ("chat_undistributed", "Messages not in every inbox yet.", status.chat_undistributed),
+        (
+            "chat_pushes_owing",
+            "Accounts with something to tell devices that are away.",
+            status.chat_pushes_owing,
+        ),
     ];
     gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
 }

@@ -283,6 +283,8 @@ impl Client {
             | ServerFrame::MarkedRead(_)
             | ServerFrame::Set(_)
             | ServerFrame::Conversations(_)
+            | ServerFrame::PushStatus(_)
+            | ServerFrame::PushCode(_)
             | ServerFrame::Contacts(_)
             | ServerFrame::Done(_)
             | ServerFrame::Contact(_)

@@ -9,6 +9,7 @@ use proto_im::codec::client_frame::ClientFrame;
 use proto_im::codec::content::ContentFields;
 use proto_im::codec::conversation::{ChangeFields, EventFields, PlaceFields};
 use proto_im::codec::frame::{PREFACE, split};
+use proto_im::codec::push::PushFields;
 use proto_im::codec::server_frame::{EndFields, ServerFrame};
 
 pub(super) fn read(direction: TraceDirection, mut bytes: &[u8]) -> Vec<Decoded<'_>> {
@@ -110,6 +111,18 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::Presence(it) => {
             ("Presence", none.set("number", it.number).set("show", it.show))
         }
+        ClientFrame::Push(it) => {
+            let PushFields { number, registration, code } = it;
+            let fields = none.set("number", number).set_text("name", registration.name);
+            let fields = fields.set_text("app", registration.app);
+            let fields = fields.secret("token", registration.token.as_bytes());
+            let fields = fields.set_text("product", registration.product);
+            let fields = fields.set_text("miop_device", registration.miop_device);
+            ("Push", fields.secret("code", code.as_bytes()))
+        }
+        ClientFrame::PushSettings(it) => {
+            ("PushSettings", none.set("number", it.number).set("sets", it.sets))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -175,6 +188,11 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
         | ServerFrame::Done(_)
         | ServerFrame::Contact(_)
         | ServerFrame::Presence(_) => of_people(&frame),
+        ServerFrame::PushStatus(it) => {
+            let fields = none.set("number", it.number);
+            ("PushStatus", fields.count("registrations", it.registrations.len()))
+        }
+        ServerFrame::PushCode(number) => ("PushCode", none.set("number", number)),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
