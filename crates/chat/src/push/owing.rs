@@ -296,8 +296,10 @@ impl Chat {
     /// acknowledge is waited for a while.
     fn attended(&self, now: Now, inbox: TimelineId) -> Attended {
         let Some(owing) = self.pushes.owing.get(&inbox) else { return Attended::No };
-        let online = self.sessions.online.get(&inbox).filter(|it| !it.sessions.is_empty());
-        if online.is_none() {
+        let online = self.sessions.online.get(&inbox);
+        // A session that is kept without a connection hears nothing.
+        let is_here = |key: &base::slab::Key| !self.sessions.resumables.is_away(*key);
+        if !online.is_some_and(|it| it.sessions.iter().any(is_here)) {
             return Attended::No;
         }
         if owing.is_known && self.attentive_upto(inbox) >= owing.head {

@@ -182,6 +182,7 @@ impl Chat {
         self.store_place(key, fx);
         if let Some(session) = self.sessions.slab.at_mut(key) {
             session.step = Step::Behind;
+            self.pushes.leaves(session.inbox);
         }
         if let Some(whom) = wanted {
             self.attach(now, whom, key, fx);
