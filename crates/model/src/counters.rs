@@ -224,6 +224,16 @@ counters! {
         PresenceWords "chat_presence_words_total"
             "Words about presence between homes, a shard and so many contacts each.";
         PresenceDelivered "chat_presence_delivered_total" "Presences handed to connections.";
+        NodeChanges "chat_node_changes_total" "Changes of nodes stored.";
+        NodesAsked "chat_nodes_asked_total" "Questions and orders about nodes.";
+        NodesFailed "chat_nodes_failed_total" "Of these, refused, for whatever reason.";
+        NodesLoaded "chat_nodes_loaded_total" "Accounts whose nodes were read into memory.";
+        NodeWords "chat_node_words_total"
+            "Words about nodes between homes, a shard and so many contacts each.";
+        NodeNews "chat_node_news_total" "Notifications of nodes handed to connections.";
+        NodeNewsLost "chat_node_news_lost_total"
+            "Changes and last items of nodes that are not told, for there were too many.";
+        ProfilesAsked "chat_profiles_asked_total" "Devices asked what they are interested in.";
         BlockedSends "chat_blocked_sends_total" "Messages refused, for one has blocked the other.";
         Detached "chat_detached_total" "Sessions kept when their connection ended.";
         DetachedOver "chat_detached_over_total" "Of these, ended when their time was over.";

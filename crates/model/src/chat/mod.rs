@@ -16,6 +16,7 @@ mod conversation;
 mod fast;
 mod group;
 mod members;
+mod nodes;
 mod people;
 mod push;
 mod resumption;
@@ -32,6 +33,13 @@ pub use group::{
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
+};
+pub use nodes::{
+    BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
+    NODE_GROUPS_MAX, NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX, NODES_ASKED_MAX,
+    NodeAccess, NodeChange, NodeConfig, NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews,
+    NodeOptions, NodeSpace, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
+    PROFILE_BYTES_MAX, ProfileRequest, ProfileSaid, SendLast,
 };
 pub use people::{
     Availability, CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX,
@@ -253,6 +261,10 @@ pub enum ChatRequest {
         /// What is wanted.
         wish: Box<PushWish>,
     },
+    /// Something about nodes. Answered by [`ChatDelivery::Nodes`].
+    Nodes(Box<NodesRequest>),
+    /// Which nodes a device is interested in. Not answered.
+    Profile(Box<ProfileRequest>),
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -511,6 +523,15 @@ pub enum ChatDelivery {
     },
     /// The session goes on over another connection: say so, `Detach` it and go.
     Yield,
+    /// What was asked about nodes.
+    Nodes(Box<NodesAnswer>),
+    /// Something happened to a node.
+    NodeNews(Box<NodeNews>),
+    /// The device is to say what its profile is.
+    ProfileWanted {
+        /// The name of the profile.
+        profile: Box<str>,
+    },
     /// The server ends the session: say so and go.
     End(Box<SessionEnd>),
 }

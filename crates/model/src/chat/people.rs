@@ -266,12 +266,16 @@ pub struct Availability {
     pub priority: i8,
     /// Opaque bytes beside it, at most [`PRESENCE_EXTRA_BYTES_MAX`].
     pub extra: Box<[u8]>,
+    /// What the account shows of itself, as its nodes have it, if the session wants that to be
+    /// said: it says nothing of it, the service puts it in. Empty: nothing is shown.
+    pub badge: Option<Box<str>>,
 }
 
 impl Availability {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
-        size_of::<Availability>() + self.status.len() + self.extra.len()
+        let badge = self.badge.as_ref().map_or(0, |badge| badge.len());
+        size_of::<Availability>() + self.status.len() + self.extra.len() + badge
     }
 }
 

@@ -77,6 +77,29 @@ section! {
         presence_changes_a_minute_max: u16 = 10, whole(1..=65_535, "changes");
         /// Pause between what is told of an account whose presence changes too often.
         presence_pause_ms: u32 = 10_000, whole(100..=600_000, "milliseconds");
+        /// Nodes of an account: what it publishes, and what its clients keep. One more is not made.
+        nodes_an_account_max: u32 = 128, whole(1..=4_096, "nodes");
+        /// Items of a node, whatever its configuration says. With one more the oldest goes.
+        node_items_max: u32 = 1_000, whole(1..=8_192, "items");
+        /// Bytes of an item. A larger one is refused.
+        node_item_bytes_max: u32 = 128 * 1024, whole(1_024..=1 << 24, "bytes");
+        /// Bytes of all items of an account. An item that would be too much is refused.
+        node_bytes_an_account_max: u32 = 4 * 1024 * 1024, whole(1_024..=1 << 30, "bytes");
+        /// Accounts that subscribed to a node, and as many that are its members. One more is
+        /// refused.
+        node_subscribers_max: u32 = 256, whole(0..=4_096, "accounts");
+        /// Nodes and items of which it is remembered that they are there, a shard. Those of
+        /// accounts that nobody asks for are read when they are wanted.
+        nodes_known_max: u32 = 65_536, whole(256..=1 << 30, "nodes and items");
+        /// Changes of nodes of one account that are to be told to its contacts. With one more the
+        /// oldest is not told.
+        node_changes_untold_max: u16 = 64, whole(1..=4_096, "changes");
+        /// Accounts whose last items are to be told to somebody who came, a shard. One more is not
+        /// told.
+        last_items_wanted_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
+        /// Profiles of devices that are known, a shard: devices that are alike are asked once. With
+        /// one more those that were not wanted lately are forgotten.
+        profiles_known_max: u32 = 1_024, whole(16..=1 << 20, "profiles");
         /// Bytes of messages on their way to one shard from the others, and of those that are
         /// stored and not yet in every inbox, or wait for their receiver's number. Beyond, sending
         /// is answered as busy.

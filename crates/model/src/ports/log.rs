@@ -283,13 +283,17 @@ pub enum Table {
     ChatMutes = 23,
     /// How devices of an account of chat are woken, and what of that is owed, by its inbox.
     ChatPushes = 21,
+    /// Nodes of accounts of chat, by inbox and name: how they are, and what items they have.
+    ChatNodes = 19,
+    /// Items of these, by inbox, node and number.
+    ChatItems = 20,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 21] = [
+    pub const ALL: [Table; 23] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -310,6 +314,8 @@ impl Table {
         Table::ChatTokens,
         Table::ChatMutes,
         Table::ChatPushes,
+        Table::ChatNodes,
+        Table::ChatItems,
         Table::Other,
     ];
 
@@ -329,6 +335,8 @@ impl Table {
                 | Table::ChatRecalled
                 | Table::ChatContacts
                 | Table::ChatTokens
+                | Table::ChatNodes
+                | Table::ChatItems
         )
     }
 
@@ -350,7 +358,9 @@ impl Table {
             | Table::ChatOwing
             | Table::ChatTokens
             | Table::ChatMutes
-            | Table::ChatPushes => Some(ServiceKind::Chat),
+            | Table::ChatPushes
+            | Table::ChatNodes
+            | Table::ChatItems => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

@@ -1,0 +1,437 @@
+//! Nodes: what an account publishes about itself, and what its clients keep with the server.
+//!
+//! A **node** has a name and **items**, each an id and bytes that nobody here looks into, in the
+//! order in which they were published. Who may read one, how many items it keeps and what is told
+//! of it is its configuration. Nodes stand at the home of their account; whoever asks for those of
+//! another is answered by that home, as far as its account lets it.
+
+use crate::account::{AccountAddress, Addressee};
+use crate::id::SessionRef;
+use std::sync::Arc;
+
+/// Longest name of a node, bytes.
+pub const NODE_NAME_BYTES_MAX: usize = 256;
+
+/// Longest id of an item, bytes.
+pub const ITEM_ID_BYTES_MAX: usize = 256;
+
+/// Most items in one answer.
+pub const NODE_PAGE_MAX: usize = 256;
+
+/// Bytes of items in one answer; one item is in it whatever it has.
+pub const NODE_PAGE_BYTES_MAX: usize = 512 * 1024;
+
+/// Nodes that one question may ask for items.
+pub const NODES_ASKED_MAX: usize = 8;
+
+/// Items that one request may publish or retract.
+pub const NODE_CHANGE_MAX: usize = 1_024;
+
+/// Groups of contacts that a node may name.
+pub const NODE_GROUPS_MAX: usize = 16;
+
+/// Longest badge, bytes.
+pub const BADGE_BYTES_MAX: usize = 64;
+
+/// Longest name of a profile, bytes.
+pub const PROFILE_BYTES_MAX: usize = 256;
+
+/// Nodes that a device may be interested in.
+pub const INTERESTS_MAX: usize = 64;
+
+/// Names that are no others': those that are published, and those that only the account sees
+/// listed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum NodeSpace {
+    /// Listed, and told of.
+    Published,
+    /// What a client keeps with the server: neither listed nor told of.
+    Kept,
+}
+
+/// Who may read a node beside its account.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum NodeAccess {
+    /// Whoever is not blocked.
+    Open,
+    /// Those who may see the account's presence.
+    #[default]
+    Presence,
+    /// Of these, those who are in one of the groups of the node.
+    Groups,
+    /// Members of the node.
+    Members,
+}
+
+/// When somebody is told of a node's last item without asking.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum SendLast {
+    /// Never.
+    Never,
+    /// When it subscribes.
+    Subscribed,
+    /// Likewise, and when it comes.
+    #[default]
+    Present,
+}
+
+/// How a node is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeConfig {
+    /// Who may read it.
+    pub access: NodeAccess,
+    /// Groups of contacts, each once, if they say who may read it.
+    pub groups: Box<[Box<str>]>,
+    /// Items are kept; else they are told, and nothing is left of them.
+    pub persists: bool,
+    /// Items that are kept, at least one: with one more the oldest goes. [`u32::MAX`]: as many as
+    /// there may be.
+    pub items_max: u32,
+    /// When the last item is told.
+    pub send_last: SendLast,
+    /// It is told that the node was deleted, or purged.
+    pub tells_deletes: bool,
+    /// It is told that an item was retracted.
+    pub tells_retracts: bool,
+    /// Items are told whole; else their ids.
+    pub tells_payloads: bool,
+}
+
+impl Default for NodeConfig {
+    /// XEP-0163 3: one item, for those who are subscribed to the account's presence.
+    fn default() -> Self {
+        NodeConfig {
+            access: NodeAccess::Presence,
+            groups: Box::default(),
+            persists: true,
+            items_max: 1,
+            send_last: SendLast::Present,
+            tells_deletes: true,
+            tells_retracts: true,
+            tells_payloads: true,
+        }
+    }
+}
+
+/// What of a configuration is wanted.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NodeOptions {
+    /// See [`NodeConfig::access`].
+    pub access: Option<NodeAccess>,
+    /// See [`NodeConfig::groups`].
+    pub groups: Option<Box<[Box<str>]>>,
+    /// See [`NodeConfig::persists`].
+    pub persists: Option<bool>,
+    /// See [`NodeConfig::items_max`].
+    pub items_max: Option<u32>,
+    /// See [`NodeConfig::send_last`].
+    pub send_last: Option<SendLast>,
+    /// See [`NodeConfig::tells_deletes`].
+    pub tells_deletes: Option<bool>,
+    /// See [`NodeConfig::tells_retracts`].
+    pub tells_retracts: Option<bool>,
+    /// See [`NodeConfig::tells_payloads`].
+    pub tells_payloads: Option<bool>,
+}
+
+impl NodeOptions {
+    /// A configuration as these want it, and otherwise as it was.
+    pub fn over(&self, config: &NodeConfig) -> NodeConfig {
+        NodeConfig {
+            access: self.access.unwrap_or(config.access),
+            groups: self.groups.clone().unwrap_or_else(|| config.groups.clone()),
+            persists: self.persists.unwrap_or(config.persists),
+            items_max: self.items_max.unwrap_or(config.items_max),
+            send_last: self.send_last.unwrap_or(config.send_last),
+            tells_deletes: self.tells_deletes.unwrap_or(config.tells_deletes),
+            tells_retracts: self.tells_retracts.unwrap_or(config.tells_retracts),
+            tells_payloads: self.tells_payloads.unwrap_or(config.tells_payloads),
+        }
+    }
+}
+
+/// An item of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeItem {
+    /// Its id, at most [`ITEM_ID_BYTES_MAX`]; no other of the node has it.
+    pub id: Box<str>,
+    /// Opaque bytes.
+    pub payload: Box<[u8]>,
+}
+
+/// Something about a node, as it is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NodeEvent {
+    /// An item was published; or is the last, for whoever has come.
+    Published(Arc<NodeItem>),
+    /// One was, and its id is all that is told.
+    Named(Box<str>),
+    /// An item was retracted.
+    Retracted(Box<str>),
+    /// All items are gone.
+    Purged,
+    /// The node is.
+    Deleted,
+}
+
+/// A session is told of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeNews {
+    /// Whose node it is.
+    pub from: AccountAddress,
+    /// The node.
+    pub node: Box<str>,
+    /// What happened, in order.
+    pub events: Arc<[NodeEvent]>,
+}
+
+impl NodeEvent {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let beside = match self {
+            NodeEvent::Published(item) => item.weight(),
+            NodeEvent::Named(id) | NodeEvent::Retracted(id) => id.len(),
+            NodeEvent::Purged | NodeEvent::Deleted => 0,
+        };
+        size_of::<NodeEvent>() + beside
+    }
+}
+
+impl NodeItem {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<NodeItem>() + self.id.len() + self.payload.len()
+    }
+}
+
+/// Items of a node that are wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ItemsWanted {
+    /// Of which names.
+    pub space: NodeSpace,
+    /// The node.
+    pub node: Box<str>,
+    /// Which of its items.
+    pub which: ItemsChosen,
+}
+
+/// Which items of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ItemsChosen {
+    /// Those with these ids, as far as they are there.
+    Ids(Box<[Box<str>]>),
+    /// The last that were published, so many.
+    Last(u32),
+    /// So many behind one of them, or from the first on.
+    After(Option<Box<str>>, u32),
+    /// So many before one of them.
+    Before(Box<str>, u32),
+}
+
+/// A change of a node's items.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeChange {
+    /// Among which names.
+    pub space: NodeSpace,
+    /// The node. It is made if it is not there and something is published.
+    pub node: Box<str>,
+    /// What is published, in order; an id that is there already is replaced, and comes last.
+    pub publish: Vec<NodeItem>,
+    /// Ids that are retracted before that.
+    pub retract: Vec<Box<str>>,
+    /// Of the ids to be retracted, one that is not there is a fault.
+    pub must_be_there: bool,
+    /// What is retracted is told, whatever the node's configuration says.
+    pub tells: bool,
+    /// How the node must be, and is made.
+    pub options: Option<Box<NodeOptions>>,
+    /// What the account shows of itself with its presence from now on, at most
+    /// [`BADGE_BYTES_MAX`]; empty: nothing.
+    pub badge: Option<Box<str>>,
+}
+
+/// Question or order about nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NodesAsk {
+    /// Items of nodes. Answered by [`NodesFound::Items`].
+    Items(Box<[ItemsWanted]>),
+    /// Items are published or retracted, of one node after the other, up to the first change that
+    /// is refused. Answered by [`NodesFound::Done`], of the last.
+    Change(Vec<NodeChange>),
+    /// A node is made. It must not be there.
+    Create(Box<str>, Box<NodeOptions>),
+    /// A node is configured. It must be there.
+    Configure(Box<str>, Box<NodeOptions>),
+    /// A node goes.
+    Delete(Box<str>),
+    /// All items of a node go.
+    Purge(Box<str>),
+    /// Which nodes there are that whoever asks may read. Answered by [`NodesFound::Names`].
+    Names,
+    /// How a node is. Answered by [`NodesFound::Node`].
+    Node(Box<str>),
+    /// Whoever asks wants to be told of a node.
+    Subscribe(Box<str>),
+    /// It wants that no longer.
+    Unsubscribe(Box<str>),
+    /// To which nodes is whoever asks subscribed? Answered by [`NodesFound::Names`].
+    Subscriptions,
+    /// Who is subscribed to a node, or a member of it? Answered by [`NodesFound::Accounts`].
+    Accounts(Box<str>),
+    /// These are members of a node, or are not.
+    Members(Box<str>, Box<[(AccountAddress, bool)]>),
+}
+
+/// Request of a session about nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodesRequest {
+    /// Session that asks.
+    pub session: SessionRef,
+    /// For the answer.
+    pub number: u32,
+    /// Whose nodes; absent: the session's own account's.
+    pub of: Option<Addressee>,
+    /// What it asks.
+    pub ask: NodesAsk,
+}
+
+/// Items of a node, in the order in which they were published.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NodeItems {
+    /// The items.
+    pub items: Vec<Arc<NodeItem>>,
+    /// Items of the node that come before the first of these.
+    pub index: u32,
+    /// All items of the node.
+    pub total: u32,
+}
+
+/// How a node is, and what it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeFound {
+    /// Its configuration.
+    pub config: NodeConfig,
+    /// Its items, counted.
+    pub items: u32,
+}
+
+/// What was found, or done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NodesFound {
+    /// It is done; ids of what was published.
+    Done(Box<[Box<str>]>),
+    /// Items of each node that was asked for.
+    Items(Box<[Result<NodeItems, NodesFault>]>),
+    /// Names of nodes.
+    Names(Box<[Box<str>]>),
+    /// A node.
+    Node(Box<NodeFound>),
+    /// Who is subscribed to a node, and who is a member.
+    Accounts {
+        /// Subscribed.
+        subscribers: Box<[AccountAddress]>,
+        /// Members.
+        members: Box<[AccountAddress]>,
+    },
+}
+
+/// Answer to a request about nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodesAnswer {
+    /// The request's.
+    pub number: u32,
+    /// What came of it.
+    pub result: Result<NodesFound, NodesFault>,
+}
+
+/// What a session says of the nodes that its device is interested in: devices that are alike have
+/// one **profile**, of which one of them tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProfileRequest {
+    /// Session that says it.
+    pub session: SessionRef,
+    /// What it says.
+    pub said: ProfileSaid,
+}
+
+/// What is said of a profile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProfileSaid {
+    /// The device has the one of this name, at most [`PROFILE_BYTES_MAX`]. If it is not known, the
+    /// device or one like it is asked.
+    Has(Box<str>),
+    /// A profile is this.
+    Is {
+        /// Its name.
+        profile: Box<str>,
+        /// Nodes that a device of it is interested in, at most [`INTERESTS_MAX`]; none: the device
+        /// does not tell.
+        interests: Option<Box<[Box<str>]>>,
+        /// The name follows from what was told, so it is true of every device of this profile.
+        is_proved: bool,
+    },
+}
+
+/// Declares the faults once: variant, word, meaning.
+macro_rules! faults {
+    ($($variant:ident $name:literal $meaning:literal;)+) => {
+        /// Why something about nodes was not done.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum NodesFault { $(#[doc = $meaning] $variant,)+ }
+
+        impl NodesFault {
+            /// All of them.
+            pub const ALL: &'static [NodesFault] = &[$(NodesFault::$variant,)+];
+
+            /// The word for it.
+            pub const fn name(self) -> &'static str {
+                match self { $(NodesFault::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+faults! {
+    UnknownAccount "unknown_account" "There is no such account, or not for whoever asks.";
+    UnknownNode "unknown_node" "There is no such node.";
+    UnknownItem "unknown_item" "There is no such item.";
+    Exists "exists" "There is such a node already.";
+    Forbidden "forbidden" "Only the account itself may do that.";
+    NotSubscribed "not_subscribed" "It is for those who see the account's presence.";
+    NotInGroup "not_in_group" "It is for some groups of the account's contacts.";
+    NotMember "not_member" "It is for the node's members.";
+    OtherConfig "other_config" "The node is configured otherwise.";
+    NotSupported "not_supported" "A node cannot be so.";
+    Invalid "invalid" "It makes no sense.";
+    TooLarge "too_large" "An item, an id or a name is larger than allowed.";
+    NodesFull "nodes_full" "The account may not have so many nodes.";
+    BytesFull "bytes_full" "The account may not keep so much.";
+    SubscribersFull "subscribers_full" "The node may not have so many subscribers or members.";
+    NoSubscription "no_subscription" "Whoever asks is not subscribed.";
+    Blocked "blocked" "Whoever asks has blocked the account.";
+    Busy "busy" "Too much at once, or no answer in time: ask again.";
+    StoreFull "store_full" "The log has no room.";
+    StoreFailed "store_failed" "The log takes nothing until a restart.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_have_words_of_their_own() {
+        let mut names: Vec<_> = NodesFault::ALL.iter().map(|fault| fault.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NodesFault::ALL.len());
+    }
+
+    #[test]
+    fn what_is_not_wanted_otherwise_stays_as_it_was() {
+        let before = NodeConfig { items_max: 7, ..NodeConfig::default() };
+        assert_eq!(NodeOptions::default().over(&before), before);
+        let options = NodeOptions { access: Some(NodeAccess::Open), ..NodeOptions::default() };
+        let after = options.over(&before);
+        assert_eq!((after.access, after.items_max), (NodeAccess::Open, 7));
+    }
+}
