@@ -41,6 +41,8 @@ pub(crate) enum Waiter {
     History(Box<crate::reads::PartnerAsked>),
     /// Whoever asks something of the conversation with it.
     Conversation(Box<crate::conversations::changes::Asked>),
+    /// Whoever wants something of its nodes.
+    Nodes(Box<crate::nodes::NodesWanted>),
     /// Whoever calls back what it said to it.
     Recall(Box<crate::recalls::RecallAsked>),
     /// A round of pushes, by its number.
@@ -175,6 +177,7 @@ impl Waiter {
         let beside = match self {
             Waiter::Send(sending) => sending.weight(),
             Waiter::Contact(wanting) => wanting.weight(),
+            Waiter::Nodes(wanted) => wanted.weight(),
             _ => 256,
         };
         (size_of::<Waiter>() + beside) as u64
@@ -385,6 +388,9 @@ impl Chat {
                 self.recall_partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Push(number) => self.push_account_found(now, number, (address, row), fx),
+            Waiter::Nodes(wanted) => {
+                self.nodes_owner_found(now, *wanted, (address, row.map(|row| row.id)), fx);
+            }
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));
             }

@@ -44,6 +44,7 @@ mod label;
 mod log;
 mod login;
 mod mutes;
+mod nodes;
 mod outbox;
 mod people;
 mod push;
@@ -60,6 +61,7 @@ pub mod words;
 
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
+pub use nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
 pub use push::{PushDetail, PushPolicy, QuietPush};
 pub use recalls::RecallOrder;
@@ -76,6 +78,7 @@ use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::login::Logins;
 use crate::mutes::Mutes;
+use crate::nodes::Nodes;
 use crate::outbox::Outbox;
 use crate::people::People;
 use crate::push::Pushes;
@@ -182,6 +185,7 @@ pub struct Chat {
     recalls: Recalls,
     people: People,
     pushes: Pushes,
+    nodes: Nodes,
     outbox: Outbox,
     inboxes: Inboxes,
     log: LogCalls,
@@ -219,6 +223,7 @@ impl Chat {
             recalls: Recalls::default(),
             people: People::default(),
             pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),
+            nodes: Nodes::default(),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
             log: LogCalls::default(),

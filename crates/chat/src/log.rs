@@ -79,6 +79,10 @@ pub(crate) enum PendingCall {
     PushOwed(u64),
     /// A step of a wish about an account's pushes, by its inbox.
     PushWish(TimelineId),
+    /// What nodes of an account of this shard wait for, but for items that are read.
+    Nodes(TimelineId),
+    /// The row of an item, by its place among what is read.
+    NodeItem(TimelineId, u32),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -176,6 +180,8 @@ impl Chat {
             PendingCall::PushRows(number) => self.push_rows_read(now, number, result, fx),
             PendingCall::PushOwed(number) => self.owed_read(now, number, result, fx),
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
+            PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
+            PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

@@ -107,6 +107,8 @@ impl Service for Chat {
             ChatRequest::Push { session, number, wish } => {
                 self.push_wish(now, from, (session, number), wish, fx);
             }
+            ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
+            ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }
@@ -158,6 +160,10 @@ impl Service for Chat {
             ChatWord::PresenceHeard { number } => self.walk_heard(number),
             ChatWord::Probe(asked) => self.probe(now, from, &asked, fx),
             ChatWord::Probed(probed) => self.probed(now, &probed, fx),
+            ChatWord::Nodes(number, asked) => self.nodes_asked(now, from, (number, asked), fx),
+            ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
+            ChatWord::NodesTold(told) => self.nodes_told(now, from, &told, fx),
+            ChatWord::LastAsked(asked) => self.last_asked(from, *asked, fx),
         }
     }
 
@@ -184,6 +190,7 @@ impl Service for Chat {
             self.turn_listings(now, fx),
             self.turn_reads(now, fx),
             self.turn_people(now, fx),
+            self.turn_nodes(now, fx),
             self.turn_outbox(now, fx),
             self.turn_following(now, fx),
             self.turn_rights(now, fx),
@@ -245,5 +252,6 @@ impl Service for Chat {
         self.reviews.audit();
         self.audit_people();
         self.pushes.audit();
+        self.audit_nodes();
     }
 }

@@ -7,6 +7,7 @@ use crate::accounts::AccountRow;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::Route;
+use crate::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::outbox::left::Sought;
 use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
 use crate::recalls::RecallOrder;
@@ -103,6 +104,15 @@ pub enum ChatWord {
     Probe(Box<ProbeAsked>),
     /// Like this.
     Probed(Box<Probed>),
+    /// Something is wanted of the nodes of an account. Answered by `NodesAnswered`, by the number.
+    Nodes(u64, Box<NodesAsked>),
+    /// This came of it.
+    NodesAnswered(Box<NodesAnswered>),
+    /// What happened to nodes of an account. Answered by `PresenceHeard`, if it has a number.
+    NodesTold(Box<NodesTold>),
+    /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
+    /// for each that has any.
+    LastAsked(Box<LastAsked>),
 }
 
 /// A message to be stored.
@@ -219,6 +229,10 @@ impl Weigh for ChatWord {
                 let of = probed.found.iter().map(|(_, _, states)| 128 + weight_of(states));
                 size_of::<Probed>() + of.sum::<usize>()
             }
+            ChatWord::Nodes(_, asked) => asked.weight(),
+            ChatWord::NodesAnswered(answered) => answered.weight(),
+            ChatWord::NodesTold(told) => told.weight(),
+            ChatWord::LastAsked(asked) => asked.weight(),
             _ => 0,
         };
         size_of::<ChatWord>() + beside

@@ -22,10 +22,13 @@ mod walks;
 mod words;
 
 pub(crate) use orders::Wanting;
+pub(crate) use store::key_of;
+pub(crate) use tie::Tie;
 pub use tie::{TieVerb, TieWord};
 pub(crate) use words::weight_of;
 pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
 
+use crate::nodes::UntoldNode;
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
@@ -39,7 +42,6 @@ use model::timeline::TimelineId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use store::Step;
-use tie::Tie;
 use walks::Walks;
 
 /// What may wait for one account. One more is answered as busy; what homes say is said again.
@@ -127,6 +129,8 @@ pub(crate) enum Task {
     Word(ShardId, Box<TieTold>),
     /// Another's home has taken something.
     Receipt(Box<TieReceipt>),
+    /// Its contacts are to be told of a node of it.
+    NodeNews(Box<UntoldNode>),
     /// It owed something at the start.
     Settle,
 }
@@ -161,6 +165,26 @@ impl Person {
 
     fn weight(&self) -> usize {
         self.ties.len() + BESIDE_CONTACTS
+    }
+}
+
+impl People {
+    /// What an account has of another, if it is in memory.
+    pub(crate) fn tie(&self, inbox: TimelineId, contact: &AccountAddress) -> Option<&Tie> {
+        self.known.get(&inbox)?.ties.get(contact)
+    }
+
+    /// Sessions of an account that have said that they are there.
+    pub(crate) fn present(&self, inbox: TimelineId) -> impl Iterator<Item = (Key, ConnRef)> {
+        let here = self.known.get(&inbox).into_iter().flat_map(|person| &person.sessions);
+        here.filter(|(_, here)| here.present.is_some()).map(|(key, here)| (*key, here.conn))
+    }
+
+    /// Whether a session has said so.
+    pub(crate) fn is_present(&self, inbox: TimelineId, session: Key) -> bool {
+        let person = self.known.get(&inbox);
+        let here = person.and_then(|person| person.sessions.get(&session));
+        here.is_some_and(|here| here.present.is_some())
     }
 }
 
@@ -225,6 +249,7 @@ impl Chat {
                 }
                 Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
                 Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
+                Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
                 Task::Settle => {}
             }
         }
@@ -243,6 +268,9 @@ impl Chat {
             }
             // They are said again.
             Task::Word(..) | Task::Receipt(_) => {}
+            Task::NodeNews(news) => {
+                fx.counters.count_by(ChatCounter::NodeNewsLost, news.events.len() as u64);
+            }
             // Whoever is here has said what it owes.
             Task::Settle => {}
         }
@@ -306,7 +334,9 @@ impl Chat {
 
     /// A session of an account ends.
     pub(crate) fn leaves_people(&mut self, key: Key, inbox: TimelineId, fx: &mut Effects) {
+        self.leaves_nodes(key, fx);
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        person.walks.forget(key);
         if let Some(Here { device, present: Some(_), .. }) = person.sessions.remove(&key) {
             self.device_changed(inbox, device, None, fx);
         }

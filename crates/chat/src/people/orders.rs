@@ -56,7 +56,7 @@ impl Chat {
             }
             PeopleAsk::Present(availability) => {
                 let availability = availability.map(|it| Arc::from(*it));
-                self.for_person(now, person, Task::Present(wait, availability), fx);
+                self.present_with_badge(now, person, (wait, availability), fx);
             }
             PeopleAsk::Wish(wish) => {
                 let contact = wish.contact.within(asker.address.domain());

@@ -60,6 +60,9 @@ impl Chat {
         if comes {
             self.tell_who_waits(inbox, (conn, &device), fx);
             self.look_for_contacts(inbox, None, Some(key));
+            if let Some(interests) = self.interests_at(key) {
+                self.look_for_nodes(inbox, key, interests);
+            }
         }
         if goes && let Some(person) = self.people.known.get_mut(&inbox) {
             person.walks.forget(key);
@@ -105,6 +108,22 @@ impl Chat {
         }
         if person.walks.device_changed(device) {
             self.people.ready.push_back(inbox);
+        }
+    }
+
+    /// What an account shows of itself is something else: so it is on each device that says it.
+    pub(crate) fn badge_changed(&mut self, inbox: TimelineId, badge: Box<str>, fx: &mut Effects) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let mut changed = Vec::new();
+        for here in person.sessions.values_mut() {
+            let Some(present) = &mut here.present else { continue };
+            if present.badge.as_ref().is_some_and(|before| *before != badge) {
+                Arc::make_mut(present).badge = Some(badge.clone());
+                changed.push((here.device.clone(), here.present.clone()));
+            }
+        }
+        for (device, availability) in changed {
+            self.device_changed(inbox, device, availability, fx);
         }
     }
 

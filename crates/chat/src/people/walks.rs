@@ -11,11 +11,13 @@
 
 use super::Person;
 use super::words::{PresenceTold, ProbeAsked};
+use crate::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
+use model::chat::NodeEvent;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::timeline::TimelineId;
@@ -38,6 +40,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) struct Walks {
     /// Devices that are there otherwise than was told.
     changed: BTreeSet<Box<str>>,
+    /// Changes of its nodes that are not told.
+    untold: Untold,
     /// What is to be asked next.
     asks: VecDeque<Question>,
     going: Option<Walk>,
@@ -49,13 +53,15 @@ pub(super) struct Walks {
     last: Instant,
 }
 
-/// How are contacts there?
+/// How are contacts there? Or, what are the last items of their nodes?
 #[derive(Clone, PartialEq, Eq)]
 struct Question {
     /// All of them, or this one.
     contact: Option<AccountAddress>,
     /// Who wants to know: a session, or all.
     session: Option<Key>,
+    /// Of which nodes last items are wanted; none: it is about presence.
+    interests: Option<Interests>,
 }
 
 /// A walk over an account's contacts.
@@ -72,11 +78,37 @@ enum What {
     /// How these devices are there is told.
     Tell(Arc<[Box<str>]>),
     Ask(Question),
+    /// What happened to nodes is told.
+    News(Arc<[(UntoldNode, Arc<[NodeEvent]>)]>),
 }
 
 impl Walks {
     pub(super) fn is_idle(&self) -> bool {
-        self.changed.is_empty() && self.asks.is_empty() && self.going.is_none() && !self.is_queued
+        let is_told = self.changed.is_empty() && self.untold.is_empty();
+        is_told && self.asks.is_empty() && self.going.is_none() && !self.is_queued
+    }
+
+    /// Whether another walk is due.
+    fn is_more(&self) -> bool {
+        !self.changed.is_empty() || !self.untold.is_empty() || !self.asks.is_empty()
+    }
+
+    /// Something happened to a node. Whether the account is ready to tell, and was not; and how
+    /// much is not told any more.
+    pub(super) fn node_changed(&mut self, news: UntoldNode, most: usize) -> (bool, u64) {
+        let lost = self.untold.put(news, most);
+        (self.queue(), lost)
+    }
+
+    /// Something is to be asked, in place of what the same session would have asked likewise.
+    fn ask(&mut self, question: Question) -> bool {
+        let is_same = |other: &Question| {
+            let is_alike = other.interests.is_some() == question.interests.is_some();
+            is_alike && (&other.contact, other.session) == (&question.contact, question.session)
+        };
+        self.asks.retain(|other| !is_same(other));
+        self.asks.push_back(question);
+        self.queue()
     }
 
     /// A device is there otherwise. Whether the account is ready to tell, and was not.
@@ -97,10 +129,11 @@ impl Walks {
     /// The next walk, if it may begin; else when it may.
     fn next(&mut self, now: Now, most: u16, pause: Duration) -> Result<Option<Walk>, Instant> {
         let walk = |what| Some(Walk { what, after: None, open: Vec::new() });
-        if let Some(question) = self.asks.pop_front() {
+        let about_presence = self.asks.iter().position(|asks| asks.interests.is_none());
+        if let Some(question) = about_presence.and_then(|at| self.asks.remove(at)) {
             return Ok(walk(What::Ask(question)));
         }
-        if self.changed.is_empty() {
+        if !self.is_more() {
             return Ok(None);
         }
         if now.mono >= self.since + MINUTE {
@@ -111,7 +144,18 @@ impl Walks {
         }
         self.told = self.told.saturating_add(1);
         self.last = now.mono;
-        Ok(walk(What::Tell(std::mem::take(&mut self.changed).into_iter().collect())))
+        if !self.changed.is_empty() {
+            let changed = std::mem::take(&mut self.changed);
+            return Ok(walk(What::Tell(changed.into_iter().collect())));
+        }
+        if !self.untold.is_empty() {
+            let whole = |mut news: UntoldNode| {
+                let events = std::mem::take(&mut news.events);
+                (news, events.into())
+            };
+            return Ok(walk(What::News(self.untold.take().into_iter().map(whole).collect())));
+        }
+        Ok(self.asks.pop_front().and_then(|question| walk(What::Ask(question))))
     }
 }
 
@@ -127,11 +171,38 @@ impl Chat {
         if session.is_none() && person.sessions.values().all(|here| here.present.is_none()) {
             return;
         }
-        let question = Question { contact: contact.cloned(), session };
-        if !person.walks.asks.contains(&question) {
-            person.walks.asks.push_back(question);
+        let question = Question { contact: contact.cloned(), session, interests: None };
+        let mut is_ready = person.walks.ask(question);
+        let interests = self.interests_of(inbox);
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        if session.is_none() && !interests.is_empty() {
+            let interests = Some(interests);
+            is_ready |= person.walks.ask(Question { contact: contact.cloned(), session, interests });
         }
-        if person.walks.queue() {
+        if is_ready {
+            self.people.ready.push_back(inbox);
+        }
+    }
+
+    /// Last items of nodes are asked for, of all contacts and of the account itself.
+    pub(crate) fn look_for_nodes(&mut self, inbox: TimelineId, session: Key, nodes: Interests) {
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        let (session, interests) = (Some(session), Some(nodes));
+        if person.walks.ask(Question { contact: None, session, interests }) {
+            self.people.ready.push_back(inbox);
+        }
+    }
+
+    /// Contacts of an account are to be told of a node.
+    pub(super) fn node_changed(&mut self, inbox: TimelineId, news: UntoldNode, fx: &mut Effects) {
+        let most = usize::from(self.settings.limits.chat.node_changes_untold_max);
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
+        if !person.ties.values().any(|tie| tie.is_seen() && news.has(tie)) {
+            return;
+        }
+        let (is_ready, lost) = person.walks.node_changed(news, most);
+        fx.counters.count_by(ChatCounter::NodeNewsLost, lost);
+        if is_ready {
             self.people.ready.push_back(inbox);
         }
     }
@@ -165,6 +236,7 @@ impl Chat {
         let pause = Duration::from_millis(limits.presence_pause_ms.into());
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         person.walks.is_queued = false;
+        let is_new = person.walks.going.is_none();
         let mut walk = match person.walks.going.take() {
             Some(walk) => walk,
             None => match person.walks.next(now, most, pause) {
@@ -178,15 +250,16 @@ impl Chat {
                 }
             },
         };
-        let slice = person.slice(&walk);
-        let Some((last, _)) = slice.last() else {
-            // The walk is over.
-            let is_more = !person.walks.changed.is_empty() || !person.walks.asks.is_empty();
-            if is_more && person.walks.queue() {
-                self.people.ready.push_back(inbox);
-            }
-            return;
-        };
+        let (slice, own) = (person.slice(&walk), person.address.clone());
+        if slice.is_empty() && person.walks.is_more() && person.walks.queue() {
+            self.people.ready.push_back(inbox); // the walk is over, and there is another
+        }
+        if let What::Ask(Question { contact: None, session, interests: Some(interests) }) = &walk.what
+            && is_new
+        {
+            self.want_own_last((inbox, &own), (interests.clone(), *session), fx);
+        }
+        let Some((last, _)) = slice.last() else { return };
         walk.after = Some(last.clone());
         let mut shards = BTreeMap::<ShardId, Vec<AccountAddress>>::new();
         for (contact, peer) in slice {
@@ -197,6 +270,7 @@ impl Chat {
             walk.open.push((number, shard, contacts));
         }
         let numbers: Vec<u64> = walk.open.iter().map(|(number, ..)| *number).collect();
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
         person.walks.going = Some(walk);
         numbers.into_iter().for_each(|number| self.say_slice(now, inbox, number, fx));
     }
@@ -209,8 +283,13 @@ impl Chat {
         let Some((_, shard, contacts)) = open else { return };
         let (shard, from, by) = (*shard, person.address.clone(), inbox);
         let ties = contacts.iter().filter_map(|contact| person.ties.get(contact));
-        fx.counters.count(ChatCounter::PresenceWords);
         let is_here = shard == self.settings.shard;
+        fx.counters.count(match &walk.what {
+            What::Tell(_) | What::Ask(Question { interests: None, .. }) => {
+                ChatCounter::PresenceWords
+            }
+            What::News(_) | What::Ask(_) => ChatCounter::NodeWords,
+        });
         match &walk.what {
             What::Tell(devices) => {
                 let states = devices.iter().map(|device| (device.clone(), person.state_of(device)));
@@ -220,6 +299,29 @@ impl Chat {
                 match is_here {
                     true => self.presence_told(shard, &told, fx),
                     false => fx.peer_messages.push((shard, ChatWord::Presence(Box::new(told)))),
+                }
+            }
+            What::News(news) => {
+                let ties: Vec<_> = ties.filter(|tie| tie.is_seen()).collect();
+                let parts = news.iter().map(|(news, events)| {
+                    let to = ties.iter().filter(|tie| news.has(tie)).filter_map(|tie| tie.peer);
+                    (news.node.clone(), events.clone(), to.collect())
+                });
+                let (parts, number) = (parts.collect(), Some(number));
+                let told = NodesTold { number, from, by, parts, only: None, is_subscribed: false };
+                match is_here {
+                    true => self.nodes_told(now, shard, &told, fx),
+                    false => fx.peer_messages.push((shard, ChatWord::NodesTold(Box::new(told)))),
+                }
+            }
+            What::Ask(Question { interests: Some(interests), session, .. }) => {
+                let of = ties.filter(|tie| tie.sees());
+                let of = of.filter_map(|tie| Some((tie.contact.address.clone(), tie.peer?)));
+                let (of, interests, only) = (of.collect(), interests.clone(), *session);
+                let asked = Box::new(LastAsked { number, from, by, of, interests, only });
+                match is_here {
+                    true => self.last_asked(shard, *asked, fx),
+                    false => fx.peer_messages.push((shard, ChatWord::LastAsked(asked))),
                 }
             }
             What::Ask(_) => {
@@ -248,7 +350,7 @@ impl Chat {
         let (inbox, _) = *self.people.walking.at_mut(number)?;
         match &self.people.known.get(&inbox)?.walks.going.as_ref()?.what {
             What::Ask(question) => Some((inbox, question.session)),
-            What::Tell(_) => None,
+            What::Tell(_) | What::News(_) => None,
         }
     }
 
@@ -276,7 +378,7 @@ impl Person {
             (Some(only), None) => Bound::Included(only),
             (None, None) => Bound::Unbounded,
         };
-        let is_told = matches!(walk.what, What::Tell(_));
+        let is_told = matches!(walk.what, What::Tell(_) | What::News(_));
         let ties = self.ties.range((from, Bound::Unbounded));
         let ties = ties.take_while(|(contact, _)| only.is_none_or(|only| only == *contact));
         let ties = ties.filter(|(_, tie)| if is_told { tie.is_seen() } else { tie.sees() });

@@ -1,0 +1,141 @@
+//! Who may have what of a node: by what the account has of whoever asks.
+//!
+//! What an account has of one other is read as one row, also when it is in memory: a row that is
+//! read is behind every write before it. Invariant: who is blocked is answered as if there were no
+//! such account.
+
+use super::node::Node;
+use super::{NodeName, Step, Task, nodes_fault};
+use crate::log::{Answered, PendingCall};
+use crate::people::{self, Tie};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{NodeAccess, NodesFault};
+use model::ports::log::{Call, Done, Read, Table};
+use model::timeline::TimelineId;
+
+/// What whoever asks is to an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Standing {
+    Owner,
+    Other {
+        address: AccountAddress,
+        /// It sees the account's presence.
+        sees: bool,
+        groups: Box<[Box<str>]>,
+    },
+    Blocked,
+}
+
+impl Standing {
+    /// What somebody is who goes by this tie.
+    pub(super) fn of(address: &AccountAddress, by: TimelineId, tie: Option<&Tie>) -> Standing {
+        let Some(tie) = tie else {
+            return Standing::Other {
+                address: address.clone(),
+                sees: false,
+                groups: Box::default(),
+            };
+        };
+        if tie.contact.is_blocked {
+            return Standing::Blocked;
+        }
+        let is_it = tie.peer == Some(by);
+        Standing::Other {
+            address: address.clone(),
+            sees: is_it && tie.is_seen(),
+            groups: if is_it { tie.contact.groups.clone() } else { Box::default() },
+        }
+    }
+
+    /// Whether it may read a node.
+    pub(super) fn may_read(&self, node: &Node) -> Result<(), NodesFault> {
+        let Standing::Other { address, sees, groups } = self else {
+            let is_owner = *self == Standing::Owner;
+            return is_owner.then_some(()).ok_or(NodesFault::UnknownAccount);
+        };
+        let (may, fault) = match node.config.access {
+            NodeAccess::Open => return Ok(()),
+            NodeAccess::Presence => (*sees, NodesFault::NotSubscribed),
+            NodeAccess::Groups => {
+                let is_in = |group: &Box<str>| node.config.groups.contains(group);
+                (*sees && groups.iter().any(is_in), NodesFault::NotInGroup)
+            }
+            NodeAccess::Members => (node.is_member(address), NodesFault::NotMember),
+        };
+        may.then_some(()).ok_or(fault)
+    }
+}
+
+impl Chat {
+    /// What an account has of whoever asks is read.
+    pub(super) fn read_standing(&mut self, inbox: TimelineId, task: Task, fx: &mut Effects) {
+        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some((who, _)) = task.asker() else { return };
+        let key = people::key_of(inbox, who.as_str());
+        of.step = Step::Tie(Box::new(task));
+        let read = Read::Row { table: Table::ChatContacts, key };
+        self.log.ask(PendingCall::Nodes(inbox), Call::Read(read), fx);
+    }
+
+    /// It was.
+    pub(super) fn standing_read(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        task: Task,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some((who, by)) = task.asker().map(|(who, by)| (who.clone(), by)) else { return };
+        let tie = match result {
+            Ok(Done::Row(None)) => Ok(None),
+            Ok(Done::Row(Some(row))) => {
+                Tie::decode(who.clone(), &row).map(Some).ok_or(NodesFault::StoreFailed)
+            }
+            Ok(_) => Err(NodesFault::StoreFailed),
+            Err(error) => Err(nodes_fault(error)),
+        };
+        let standing = tie.map(|tie| Standing::of(&who, by, tie.as_ref()));
+        match (task, standing) {
+            (Task::Ask(asked, reply), Ok(standing)) => {
+                self.answer_asked(now, inbox, (*asked, reply), &standing, fx);
+            }
+            (Task::Last(wanted), Ok(standing)) => {
+                self.read_last_items(now, inbox, *wanted, &standing, fx);
+            }
+            (task, Err(fault)) => {
+                let address = self.nodes.known.get(&inbox).map(|of| of.address.clone());
+                if let Some(address) = address {
+                    self.refuse_nodes(now, (inbox, &address), task, fault, fx);
+                }
+            }
+            (Task::Present(..), Ok(_)) => {}
+        }
+    }
+}
+
+impl Task {
+    /// Who asks, unless it is the account itself.
+    fn asker(&self) -> Option<(&AccountAddress, TimelineId)> {
+        match self {
+            Task::Ask(asked, _) => Some((&asked.from, asked.by)),
+            Task::Last(wanted) => Some((&wanted.from, wanted.by)),
+            Task::Present(..) => None,
+        }
+    }
+}
+
+/// The node of a name, if whoever asks may read it.
+pub(super) fn readable<'a>(
+    of: &'a super::NodesOf,
+    name: &NodeName,
+    standing: &Standing,
+) -> Result<&'a Node, NodesFault> {
+    if *standing == Standing::Blocked {
+        return Err(NodesFault::UnknownAccount);
+    }
+    let node = of.node(name).ok_or(NodesFault::UnknownNode)?;
+    standing.may_read(node).map(|()| node)
+}

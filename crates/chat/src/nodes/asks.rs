@@ -1,0 +1,341 @@
+//! Questions and orders of sessions about nodes, of their own account or of another, and how they
+//! get to the home of that.
+//!
+//! Invariant: each is answered once, by what its account's home says or by why not.
+
+use super::access::{Standing, readable};
+use super::items::Whose;
+use super::{NodeName, Task};
+use crate::accounts::Waiter;
+use crate::sessions::Requester;
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::{AccountAddress, AccountId};
+use model::chat::*;
+use model::counters::ChatCounter;
+use model::id::{ConnRef, ShardId};
+use model::pressure::Pressure;
+use model::timeline::TimelineId;
+
+/// Something that is wanted of the nodes of an account, on its way to their home.
+#[derive(Debug)]
+pub struct NodesAsked {
+    /// Who wants it.
+    pub(crate) from: AccountAddress,
+    pub(crate) by: TimelineId,
+    /// Of whose nodes.
+    pub(crate) of: AccountAddress,
+    pub(crate) inbox: TimelineId,
+    pub(crate) ask: NodesAsk,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct NodesAnswered {
+    /// The question's.
+    pub(crate) number: u64,
+    pub(crate) result: Result<NodesFound, NodesFault>,
+}
+
+/// Something that is wanted of nodes whose account is being found.
+pub(crate) struct NodesWanted {
+    wait: Requester,
+    from: AccountAddress,
+    by: TimelineId,
+    ask: NodesAsk,
+}
+
+/// Who waits for an answer.
+pub(super) enum Reply {
+    Session(Requester),
+    /// Another shard, with its question's number.
+    Shard(ShardId, u64),
+}
+
+impl NodesWanted {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<NodesWanted>() + weight_of(&self.ask)
+    }
+}
+
+impl NodesAsked {
+    /// What it costs in memory beside itself, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<NodesAsked>() + weight_of(&self.ask)
+    }
+}
+
+impl NodesAnswered {
+    /// What it costs in memory beside itself, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let items = match &self.result {
+            Ok(NodesFound::Items(parts)) => {
+                let parts = parts.iter().flatten().flat_map(|part| &part.items);
+                parts.map(|item| item.weight()).sum()
+            }
+            Ok(NodesFound::Names(names)) => names.iter().map(|name| 16 + name.len()).sum(),
+            _ => 0,
+        };
+        size_of::<NodesAnswered>() + items
+    }
+}
+
+impl Chat {
+    /// A session asks about nodes.
+    pub(crate) fn ask_nodes(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        asked: NodesRequest,
+        fx: &mut Effects,
+    ) {
+        let NodesRequest { session, number, of, ask } = asked;
+        let Some(asker) = self.asker(from, session) else { return };
+        fx.counters.count(ChatCounter::NodesAsked);
+        let wait = Requester { conn: from, session, number };
+        let (by, address) = (asker.inbox, asker.address);
+        if changes(&ask) && self.pressure >= Pressure::Stores {
+            return self.reply_nodes(Reply::Session(wait), Err(NodesFault::Busy), fx);
+        }
+        if let NodesAsk::Items(wanted) = &ask
+            && wanted.len() > NODES_ASKED_MAX
+        {
+            return self.reply_nodes(Reply::Session(wait), Err(NodesFault::TooLarge), fx);
+        }
+        let whose = of.map(|of| of.within(address.domain()));
+        match whose.filter(|of| *of != address) {
+            None => {
+                let (inbox, of) = (by, address.clone());
+                let asked = Box::new(NodesAsked { from: address.clone(), by, of, inbox, ask });
+                let task = Task::Ask(asked, Reply::Session(wait));
+                self.for_nodes(now, (inbox, &address), task, fx);
+            }
+            Some(of) if of.is_group() => {
+                self.reply_nodes(Reply::Session(wait), Err(NodesFault::UnknownAccount), fx);
+            }
+            Some(_) if !may_ask(&ask) => {
+                self.reply_nodes(Reply::Session(wait), Err(NodesFault::Forbidden), fx);
+            }
+            Some(of) => {
+                let wanted = Box::new(NodesWanted { wait, from: address, by, ask });
+                self.find_account(now, &of, None, Waiter::Nodes(wanted), fx);
+            }
+        }
+    }
+
+    /// The account whose nodes are wanted is found, or not.
+    pub(crate) fn nodes_owner_found(
+        &mut self,
+        now: Now,
+        wanted: NodesWanted,
+        (of, id): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let NodesWanted { wait, from, by, ask } = wanted;
+        let fault = |fault| match fault {
+            ChatFault::UnknownAccount => NodesFault::UnknownAccount,
+            ChatFault::StoreFull => NodesFault::StoreFull,
+            ChatFault::Busy => NodesFault::Busy,
+            _ => NodesFault::StoreFailed,
+        };
+        let inbox = match id {
+            Ok(id) => of.inbox(self.settings.home, id),
+            Err(why) => return self.reply_nodes(Reply::Session(wait), Err(fault(why)), fx),
+        };
+        let is_blocked = self.people.tie(by, of).is_some_and(|tie| tie.contact.is_blocked);
+        if is_blocked {
+            return self.reply_nodes(Reply::Session(wait), Err(NodesFault::Blocked), fx);
+        }
+        let home = self.settings.shard_at(inbox);
+        let asked = Box::new(NodesAsked { from, by, of: of.clone(), inbox, ask });
+        if home == self.settings.shard {
+            let task = Task::Ask(asked, Reply::Session(wait));
+            return self.for_nodes(now, (inbox, of), task, fx);
+        }
+        let number = self.nodes.asking.put(wait);
+        fx.peer_messages.push((home, ChatWord::Nodes(number, asked)));
+    }
+
+    /// Another shard asks about nodes of an account of this one.
+    pub(crate) fn nodes_asked(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        (number, asked): (u64, Box<NodesAsked>),
+        fx: &mut Effects,
+    ) {
+        let (inbox, of) = (asked.inbox, asked.of.clone());
+        self.for_nodes(now, (inbox, &of), Task::Ask(asked, Reply::Shard(from, number)), fx);
+    }
+
+    /// Another shard has answered.
+    pub(crate) fn nodes_answered(&mut self, answered: NodesAnswered, fx: &mut Effects) {
+        if let Some(wait) = self.nodes.asking.take(answered.number) {
+            self.reply_nodes(Reply::Session(wait), answered.result, fx);
+        }
+    }
+
+    pub(super) fn reply_nodes(
+        &mut self,
+        reply: Reply,
+        result: Result<NodesFound, NodesFault>,
+        fx: &mut Effects,
+    ) {
+        match reply {
+            Reply::Session(Requester { conn, session, number }) => {
+                if result.is_err() {
+                    fx.counters.count(ChatCounter::NodesFailed);
+                }
+                let answer = ChatDelivery::Nodes(Box::new(NodesAnswer { number, result }));
+                self.answer_session((conn, session), answer, fx);
+            }
+            Reply::Shard(shard, number) => {
+                let answered = Box::new(NodesAnswered { number, result });
+                fx.peer_messages.push((shard, ChatWord::NodesAnswered(answered)));
+            }
+        }
+    }
+
+    /// Whoever asks may be answered.
+    pub(super) fn answer_asked(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        (asked, reply): (NodesAsked, Reply),
+        standing: &Standing,
+        fx: &mut Effects,
+    ) {
+        let NodesAsked { from, by, ask, .. } = asked;
+        if *standing == Standing::Blocked || (*standing != Standing::Owner && !may_ask(&ask)) {
+            return self.reply_nodes(reply, Err(NodesFault::UnknownAccount), fx);
+        }
+        match ask {
+            NodesAsk::Items(wanted) => {
+                let whose = Whose::Asked(reply);
+                self.read_items(now, inbox, (&wanted, whose), standing, fx);
+            }
+            NodesAsk::Change(changes) => {
+                self.change_items(now, inbox, (changes.into(), reply), fx);
+            }
+            NodesAsk::Subscribe(node) => {
+                let may = self.look_at_node(inbox, &node, standing).map(|_| ());
+                match may {
+                    Ok(()) => {
+                        let who = (from, by, true);
+                        self.change_subscriber(now, inbox, (node, who, reply), fx);
+                    }
+                    Err(fault) => self.reply_nodes(reply, Err(fault), fx),
+                }
+            }
+            NodesAsk::Unsubscribe(node) => {
+                self.change_subscriber(now, inbox, (node, (from, by, false), reply), fx);
+            }
+            NodesAsk::Names => {
+                let names = self.names(inbox, |_, node| standing.may_read(node).is_ok());
+                let sees = !matches!(standing, Standing::Other { sees: false, .. });
+                // Who may not see the account is told of nothing that it might have.
+                let names = (sees || !names.is_empty()).then_some(NodesFound::Names(names));
+                self.reply_nodes(reply, names.ok_or(NodesFault::UnknownAccount), fx);
+            }
+            NodesAsk::Subscriptions => {
+                let is_it = |(other, inbox): &(AccountAddress, TimelineId)| {
+                    *other == from && *inbox == by
+                };
+                let names = self.names(inbox, |_, node| node.subscribers.iter().any(is_it));
+                self.reply_nodes(reply, Ok(NodesFound::Names(names)), fx);
+            }
+            NodesAsk::Node(node) => {
+                let found = self.look_at_node(inbox, &node, standing);
+                let found = found.map(|node| NodesFound::Node(Box::new(node)));
+                self.reply_nodes(reply, found, fx);
+            }
+            NodesAsk::Accounts(node) => {
+                let accounts = self.accounts_of(inbox, node);
+                self.reply_nodes(reply, accounts, fx);
+            }
+            ask => self.change_node(now, inbox, (ask, reply), fx),
+        }
+    }
+
+    fn names(
+        &self,
+        inbox: TimelineId,
+        is_so: impl Fn(&NodeName, &super::node::Node) -> bool,
+    ) -> Box<[Box<str>]> {
+        let of = self.nodes.known.get(&inbox);
+        let nodes = of.iter().flat_map(|of| &of.nodes);
+        let is_listed = |(name, node): &(&NodeName, &super::node::Node)| {
+            name.0 == NodeSpace::Published && !node.is_gone && is_so(name, node)
+        };
+        nodes.filter(is_listed).map(|(name, _)| name.1.clone()).collect()
+    }
+
+    fn look_at_node(
+        &self,
+        inbox: TimelineId,
+        node: &str,
+        standing: &Standing,
+    ) -> Result<NodeFound, NodesFault> {
+        let name = (NodeSpace::Published, node.into());
+        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let node = readable(of, &name, standing)?;
+        Ok(NodeFound { config: node.config.clone(), items: node.items.len() as u32 })
+    }
+
+    fn accounts_of(&self, inbox: TimelineId, node: Box<str>) -> Result<NodesFound, NodesFault> {
+        let name = (NodeSpace::Published, node);
+        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let node = of.node(&name).ok_or(NodesFault::UnknownNode)?;
+        let subscribers = node.subscribers.iter().map(|(address, _)| address.clone()).collect();
+        Ok(NodesFound::Accounts { subscribers, members: node.members.clone().into() })
+    }
+}
+
+/// Whether others than the account itself may ask that.
+fn may_ask(ask: &NodesAsk) -> bool {
+    matches!(
+        ask,
+        NodesAsk::Items(_)
+            | NodesAsk::Names
+            | NodesAsk::Node(_)
+            | NodesAsk::Subscribe(_)
+            | NodesAsk::Unsubscribe(_)
+            | NodesAsk::Subscriptions
+    )
+}
+
+/// Whether it writes what may be much.
+fn changes(ask: &NodesAsk) -> bool {
+    matches!(
+        ask,
+        NodesAsk::Change(_)
+            | NodesAsk::Create(..)
+            | NodesAsk::Configure(..)
+            | NodesAsk::Subscribe(_)
+            | NodesAsk::Members(..)
+    )
+}
+
+/// What a question or an order costs in memory beside itself, bytes, roughly.
+fn weight_of(ask: &NodesAsk) -> usize {
+    let wanted = |wanted: &ItemsWanted| {
+        let ids = match &wanted.which {
+            ItemsChosen::Ids(ids) => ids.iter().map(|id| 16 + id.len()).sum(),
+            _ => ITEM_ID_BYTES_MAX,
+        };
+        size_of::<ItemsWanted>() + wanted.node.len() + ids
+    };
+    match ask {
+        NodesAsk::Items(parts) => parts.iter().map(wanted).sum(),
+        NodesAsk::Change(changes) => {
+            let of = |change: &NodeChange| -> usize {
+                let items: usize = change.publish.iter().map(NodeItem::weight).sum();
+                items + change.retract.iter().map(|id| 16 + id.len()).sum::<usize>()
+            };
+            changes.iter().map(of).sum()
+        }
+        _ => NODE_NAME_BYTES_MAX,
+    }
+}

@@ -1,0 +1,429 @@
+//! Nodes: what accounts of this shard publish about themselves, and keep with the server.
+//!
+//! ```text
+//!                           ┌ not here: its rows are read
+//! question, order ─► line ──┤
+//!                           └ one at a time ─► may it? ─┬─► items are read ─────────► answered
+//!                                                       └─► items, then the node's row
+//!                                                           are written ─► answered, told
+//!                                                                       └► litter goes
+//! ```
+//! An account's nodes stand at its home, without their items: those are read when they are wanted.
+//! What is here is a cache: accounts that nobody asks for are forgotten when there are too many.
+//! Invariants: an order is answered when it is on stable storage; an item that a node names is
+//! there; nobody gets what the account does not let it have.
+
+mod access;
+mod asks;
+mod change;
+mod items;
+mod last;
+mod node;
+mod notify;
+mod profiles;
+mod row;
+mod told;
+
+pub use asks::{NodesAnswered, NodesAsked};
+pub use last::LastAsked;
+pub(crate) use asks::NodesWanted;
+pub(crate) use notify::{Untold, UntoldNode};
+pub(crate) use profiles::Interests;
+pub use told::NodesTold;
+
+use crate::accounts::fault_of;
+use crate::log::{Answered, PendingCall};
+use crate::sessions::Requester;
+use crate::waits::Waits;
+use crate::{Chat, Effects};
+use access::Standing;
+use asks::Reply;
+use base::time::{Instant, Now};
+use change::Writing;
+use items::Reading;
+use last::{LastWanted, Lasts};
+use model::account::AccountAddress;
+use model::chat::{Availability, ChatFault, NodeSpace, NodesFault};
+use model::counters::ChatCounter;
+use model::ports::log::{Call, Done, ROWS_MAX, Read, Row, Table, Write};
+use model::timeline::TimelineId;
+use node::Node;
+use profiles::Profiles;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// What may wait for the nodes of one account. One more is answered as busy.
+const LINE_MAX: usize = 1_024;
+
+/// What an account costs as if it were nodes.
+const BESIDE_NODES: usize = 4;
+
+/// Rows that are taken out of the log at once.
+const SWEPT_AT_ONCE_MAX: usize = 256;
+
+/// A node of an account.
+pub(crate) type NodeName = (NodeSpace, Box<str>);
+
+/// Nodes of accounts of this shard that somebody asks for, by inbox.
+#[derive(Default)]
+pub(crate) struct Nodes {
+    known: HashMap<TimelineId, NodesOf>,
+    /// Nodes and items of all of them, and a few for each account itself.
+    weight: usize,
+    /// Sessions that wait for another shard.
+    asking: Waits<Requester>,
+    profiles: Profiles,
+    lasts: Lasts,
+}
+
+/// The nodes of an account.
+struct NodesOf {
+    address: AccountAddress,
+    step: Step,
+    line: VecDeque<Task>,
+    nodes: BTreeMap<NodeName, Node>,
+    /// The log may have more of it than is needed.
+    is_untidy: bool,
+}
+
+/// What an account's nodes wait for.
+#[derive(Default)]
+enum Step {
+    /// Their rows are being read.
+    #[default]
+    Unread,
+    Ready,
+    /// What the account has of whoever asks is being read.
+    Tie(Box<Task>),
+    /// Items are being read.
+    Reading(Box<Reading>),
+    /// Items are being written, so many.
+    Writing(Box<Writing>, usize),
+    /// The node's row is being written.
+    Settling(Box<Writing>),
+    /// Litter is being taken out: so many rows, and whether all went so far.
+    Sweeping(NodeName, Vec<u64>, usize, bool),
+    /// The row of a node that is gone is.
+    Dropping(NodeName),
+}
+
+/// What somebody wants of the nodes of an account that is at home here.
+enum Task {
+    /// A question or an order.
+    Ask(Box<NodesAsked>, Reply),
+    /// A session is there like this, with what the nodes have the account show.
+    Present(Requester, Option<Arc<Availability>>),
+    /// Somebody has come, and is told the last items.
+    Last(Box<LastWanted>),
+}
+
+impl NodesOf {
+    fn new(address: AccountAddress) -> NodesOf {
+        NodesOf {
+            address,
+            step: Step::default(),
+            line: VecDeque::new(),
+            nodes: BTreeMap::new(),
+            is_untidy: false,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        BESIDE_NODES + self.nodes.values().map(Node::weight).sum::<usize>()
+    }
+
+    /// The node of this name, unless it is gone.
+    fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.nodes.get(name).filter(|node| !node.is_gone)
+    }
+
+    /// What the account shows of itself.
+    fn badge(&self) -> Option<&str> {
+        self.nodes.values().find_map(|node| node.badge.as_deref())
+    }
+}
+
+impl Chat {
+    /// Something is wanted of the nodes of an account of this shard.
+    fn for_nodes(
+        &mut self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        task: Task,
+        fx: &mut Effects,
+    ) {
+        let known = self.nodes.known.get(&inbox);
+        let is_new = known.is_none();
+        let is_full = known.is_some_and(|it| it.line.len() >= LINE_MAX);
+        if is_full || !self.log.may_ask() {
+            return self.refuse_nodes(now, (inbox, address), task, NodesFault::Busy, fx);
+        }
+        if is_new {
+            self.forget_idle_nodes();
+            self.nodes.weight += BESIDE_NODES;
+            fx.counters.count(ChatCounter::NodesLoaded);
+        }
+        let new = || NodesOf::new(address.clone());
+        self.nodes.known.entry(inbox).or_insert_with(new).line.push_back(task);
+        if is_new {
+            return self.read_nodes(inbox, None, fx);
+        }
+        self.advance_nodes(now, inbox, fx);
+    }
+
+    /// With too many nodes and items in memory, those of accounts that nobody asks for are
+    /// forgotten.
+    fn forget_idle_nodes(&mut self) {
+        if self.nodes.weight >= self.settings.limits.chat.nodes_known_max as usize {
+            let is_idle = |of: &NodesOf| of.line.is_empty() && matches!(of.step, Step::Ready);
+            self.nodes.known.retain(|_, of| !is_idle(of));
+            self.nodes.weight = self.nodes.known.values().map(NodesOf::weight).sum();
+        }
+    }
+
+    fn read_nodes(&mut self, inbox: TimelineId, after: Option<Box<[u8]>>, fx: &mut Effects) {
+        let (table, prefix) = (Table::ChatNodes, row::prefix(inbox));
+        let read = Read::Rows { table, prefix, after, count: ROWS_MAX };
+        self.log.ask(PendingCall::Nodes(inbox), Call::Read(read), fx);
+    }
+
+    /// Does what waits for an account's nodes, until the log has to answer.
+    fn advance_nodes(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        while let Some(of) = self.nodes.known.get_mut(&inbox)
+            && matches!(of.step, Step::Ready)
+        {
+            let Some(task) = of.line.pop_front() else {
+                if !self.tidy_nodes(inbox, fx) {
+                    return;
+                }
+                continue;
+            };
+            match task {
+                Task::Ask(asked, reply) if asked.by == inbox => {
+                    self.answer_asked(now, inbox, (*asked, reply), &Standing::Owner, fx);
+                }
+                Task::Last(wanted) if wanted.by == inbox => {
+                    self.read_last_items(now, inbox, *wanted, &Standing::Owner, fx);
+                }
+                Task::Last(wanted) if !of.has_last(&wanted) => self.last_over(),
+                Task::Ask(..) | Task::Last(_) => self.read_standing(inbox, task, fx),
+                Task::Present(wait, how) => self.present_shown(now, inbox, wait, how, fx),
+            }
+        }
+    }
+
+    /// What is wanted cannot be done now.
+    fn refuse_nodes(
+        &mut self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        task: Task,
+        fault: NodesFault,
+        fx: &mut Effects,
+    ) {
+        match task {
+            Task::Ask(_, reply) => self.reply_nodes(reply, Err(fault), fx),
+            // Nobody is kept from being there by what it would show.
+            Task::Present(wait, how) => {
+                let task = crate::people::Task::Present(wait, how);
+                self.for_person(now, (inbox, address), task, fx);
+            }
+            Task::Last(_) => {
+                self.last_over();
+                fx.counters.count(ChatCounter::NodeNewsLost);
+            }
+        }
+    }
+
+    /// The log has answered what an account's nodes waited for.
+    pub(crate) fn nodes_done(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        match (std::mem::replace(&mut of.step, Step::Ready), result) {
+            (Step::Unread, Ok(Done::Rows(rows))) => {
+                return self.nodes_read(now, inbox, &rows, fx);
+            }
+            (Step::Unread, result) => {
+                let fault = result.map_or_else(nodes_fault, |_| NodesFault::StoreFailed);
+                return self.give_nodes_up(now, inbox, fault, fx);
+            }
+            (Step::Tie(task), result) => self.standing_read(now, inbox, *task, result, fx),
+            (Step::Writing(writing, left), result) => {
+                self.item_written(now, inbox, (writing, left), result, fx);
+            }
+            (Step::Settling(writing), Ok(_)) => self.node_written(now, inbox, *writing, fx),
+            (Step::Settling(writing), Err(error)) => {
+                self.reply_nodes(writing.reply, Err(nodes_fault(error)), fx);
+            }
+            (Step::Sweeping(name, numbers, left, is_whole), result) => {
+                self.swept(inbox, name, (numbers, left, is_whole && result.is_ok()));
+            }
+            (Step::Dropping(name), Ok(_)) => {
+                let gone = of.nodes.remove(&name).map_or(0, |node| node.weight());
+                self.nodes.weight -= gone;
+            }
+            // It stays until something changes.
+            (Step::Dropping(_), Err(_)) => of.is_untidy = false,
+            (step @ (Step::Ready | Step::Reading(_)), _) => of.step = step,
+        }
+        self.advance_nodes(now, inbox, fx);
+    }
+
+    /// Some of an account's nodes are read.
+    fn nodes_read(&mut self, now: Now, inbox: TimelineId, rows: &[Row], fx: &mut Effects) {
+        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        for (key, value) in rows {
+            let read = row::name_of(inbox, key).zip(Node::decode(value));
+            let Some((name, node)) = read else {
+                return self.give_nodes_up(now, inbox, NodesFault::StoreFailed, fx);
+            };
+            of.is_untidy |= node.is_gone;
+            self.nodes.weight += node.weight();
+            of.nodes.insert(name, node);
+        }
+        if let Some((last, _)) = rows.last().filter(|_| rows.len() >= ROWS_MAX) {
+            of.step = Step::Unread;
+            return self.read_nodes(inbox, Some(last.clone()), fx);
+        }
+        self.advance_nodes(now, inbox, fx);
+    }
+
+    /// An account's nodes cannot be read now: whoever waits is told why.
+    fn give_nodes_up(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        fault: NodesFault,
+        fx: &mut Effects,
+    ) {
+        let Some(of) = self.nodes.known.remove(&inbox) else { return };
+        self.nodes.weight -= of.weight();
+        for task in of.line {
+            self.refuse_nodes(now, (inbox, &of.address), task, fault, fx);
+        }
+    }
+
+    /// Takes out of the log what an account's nodes need no longer, one node at a time. False:
+    /// there is nothing.
+    fn tidy_nodes(&mut self, inbox: TimelineId, fx: &mut Effects) -> bool {
+        let Some(of) = self.nodes.known.get_mut(&inbox).filter(|of| of.is_untidy) else {
+            return false;
+        };
+        let untidy = |node: &Node| node.is_gone || !node.litter.is_empty();
+        let Some((name, node)) = of.nodes.iter().find(|(_, node)| untidy(node)) else {
+            of.is_untidy = false;
+            return false;
+        };
+        let (name, numbers) = (name.clone(), &node.litter);
+        let most = numbers.len().min(SWEPT_AT_ONCE_MAX);
+        let numbers = numbers[..most].to_vec();
+        let keys: Vec<_> = match numbers.is_empty() {
+            true => vec![(Table::ChatNodes, row::node_key(inbox, &name))],
+            false => {
+                let key = |number: &u64| (Table::ChatItems, row::item_key(inbox, &name, *number));
+                numbers.iter().map(key).collect()
+            }
+        };
+        of.step = match numbers.is_empty() {
+            true => Step::Dropping(name),
+            false => Step::Sweeping(name, numbers, keys.len(), true),
+        };
+        for (table, key) in keys {
+            self.log.ask(PendingCall::Nodes(inbox), Call::Write(Write::Delete { table, key }), fx);
+        }
+        true
+    }
+
+    /// A row of litter has gone, or not.
+    fn swept(
+        &mut self,
+        inbox: TimelineId,
+        name: NodeName,
+        (numbers, left, is_whole): (Vec<u64>, usize, bool),
+    ) {
+        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        if left > 1 {
+            of.step = Step::Sweeping(name, numbers, left - 1, is_whole);
+            return;
+        }
+        of.is_untidy &= is_whole;
+        if let Some(node) = of.nodes.get_mut(&name).filter(|_| is_whole) {
+            node.litter.retain(|number| !numbers.contains(number));
+            self.nodes.weight -= numbers.len();
+        }
+    }
+
+    /// A session is there like this. What its account shows of itself goes along, if it wants that.
+    pub(crate) fn present_with_badge(
+        &mut self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        (wait, how): (Requester, Option<Arc<Availability>>),
+        fx: &mut Effects,
+    ) {
+        let wants = how.as_ref().is_some_and(|how| how.badge.is_some());
+        let is_behind = self.nodes.known.get(&inbox).is_some_and(|of| !of.line.is_empty());
+        if wants || is_behind {
+            return self.for_nodes(now, (inbox, address), Task::Present(wait, how), fx);
+        }
+        let task = crate::people::Task::Present(wait, how);
+        self.for_person(now, (inbox, address), task, fx);
+    }
+
+    /// What it shows is known.
+    fn present_shown(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        wait: Requester,
+        mut how: Option<Arc<Availability>>,
+        fx: &mut Effects,
+    ) {
+        let Some(of) = self.nodes.known.get(&inbox) else { return };
+        if let Some(how) = how.as_mut().filter(|how| how.badge.is_some()) {
+            Arc::make_mut(how).badge = Some(of.badge().unwrap_or_default().into());
+        }
+        let (address, task) = (of.address.clone(), crate::people::Task::Present(wait, how));
+        self.for_person(now, (inbox, &address), task, fx);
+    }
+
+    /// Gives up what waits for other shards, asks devices for their profiles, and goes on with last
+    /// items; when to come back.
+    pub(crate) fn turn_nodes(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let (over, waits) = self.nodes.asking.overdue(now, self.settings.limits.answer_ms_max);
+        for wait in over {
+            self.reply_nodes(Reply::Session(wait), Err(NodesFault::Busy), fx);
+        }
+        let profiles = self.turn_profiles(now, fx);
+        let lasts = self.turn_lasts(now, fx);
+        [waits, profiles, lasts].into_iter().flatten().min()
+    }
+
+    pub(crate) fn audit_nodes(&self) {
+        let sum: usize = self.nodes.known.values().map(NodesOf::weight).sum();
+        assert_eq!(sum, self.nodes.weight, "all nodes are counted");
+        for of in self.nodes.known.values() {
+            for node in of.nodes.values() {
+                let counts = |number: &u64| node.items.iter().any(|item| item.number == *number);
+                assert!(!node.litter.iter().any(counts), "no litter counts");
+                assert!(node.items.iter().all(|item| item.number < node.next));
+            }
+        }
+        self.nodes.profiles.audit();
+    }
+}
+
+/// What the log's refusal is for whoever waits.
+fn nodes_fault(error: model::ports::log::StoreError) -> NodesFault {
+    match fault_of(error) {
+        ChatFault::StoreFull => NodesFault::StoreFull,
+        ChatFault::Busy => NodesFault::Busy,
+        ChatFault::TooLarge => NodesFault::TooLarge,
+        _ => NodesFault::StoreFailed,
+    }
+}

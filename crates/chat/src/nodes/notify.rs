@@ -1,0 +1,204 @@
+//! Who is told of a change of a node, and how.
+//!
+//! ```text
+//! change ─► sessions of the account: at once, all of it
+//!        ─► subscribers: a word a shard, at once
+//!        ─► contacts: what is untold of a node ─► a walk ─► a word a shard and slice
+//! ```
+//! While an account's walk goes, or may not begin yet, what changes is put together: of an item the
+//! newest state alone. So work follows from contacts and time, not from the number of changes.
+
+use super::node::Node;
+use super::profiles::Interests;
+use super::told::NodesTold;
+use crate::people::{Task, Tie};
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{NodeAccess, NodeEvent};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::timeline::TimelineId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Changes of nodes that contacts are to be told of, by node.
+#[derive(Default)]
+pub(crate) struct Untold {
+    nodes: VecDeque<UntoldNode>,
+}
+
+/// What is to be told of one node, and to whom.
+pub(crate) struct UntoldNode {
+    pub node: Box<str>,
+    audience: Audience,
+    pub events: Vec<NodeEvent>,
+}
+
+/// Which contacts may be told of a node.
+#[derive(Clone)]
+pub(crate) struct Audience {
+    access: NodeAccess,
+    groups: Box<[Box<str>]>,
+    members: Box<[AccountAddress]>,
+    /// They are told in any case.
+    subscribers: Box<[AccountAddress]>,
+    /// The newest item is all that counts.
+    is_single: bool,
+}
+
+impl Audience {
+    fn of(node: &Node) -> Audience {
+        Audience {
+            access: node.config.access,
+            groups: node.config.groups.clone(),
+            members: node.members.clone().into(),
+            subscribers: node.subscribers.iter().map(|(address, _)| address.clone()).collect(),
+            is_single: node.config.items_max == 1,
+        }
+    }
+
+    /// Whether a contact is told who sees the account.
+    pub(crate) fn has(&self, tie: &Tie) -> bool {
+        let contact = &tie.contact;
+        let may = match self.access {
+            NodeAccess::Open | NodeAccess::Presence => true,
+            NodeAccess::Groups => contact.groups.iter().any(|group| self.groups.contains(group)),
+            NodeAccess::Members => self.members.binary_search(&contact.address).is_ok(),
+        };
+        may && self.subscribers.binary_search(&contact.address).is_err()
+    }
+}
+
+impl UntoldNode {
+    pub(crate) fn has(&self, tie: &Tie) -> bool {
+        self.audience.has(tie)
+    }
+}
+
+impl Untold {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<UntoldNode> {
+        std::mem::take(&mut self.nodes).into()
+    }
+
+    fn len(&self) -> usize {
+        self.nodes.iter().map(|node| node.events.len()).sum()
+    }
+
+    /// Something more is to be told. How much is not told any more, for there is too much.
+    pub(crate) fn put(&mut self, news: UntoldNode, most: usize) -> u64 {
+        match self.nodes.iter_mut().find(|it| it.node == news.node) {
+            Some(untold) => {
+                untold.audience = news.audience;
+                news.events.into_iter().for_each(|event| untold.adds(event));
+            }
+            None => {
+                let mut untold = UntoldNode { events: Vec::new(), ..news };
+                news.events.into_iter().for_each(|event| untold.adds(event));
+                self.nodes.push_back(untold);
+            }
+        }
+        let mut lost = 0;
+        while self.len() > most
+            && let Some(first) = self.nodes.front_mut()
+        {
+            first.events.remove(0);
+            lost += 1;
+            if first.events.is_empty() {
+                self.nodes.pop_front();
+            }
+        }
+        lost
+    }
+}
+
+impl UntoldNode {
+    fn adds(&mut self, event: NodeEvent) {
+        let is_news = |event: &NodeEvent| {
+            matches!(event, NodeEvent::Published(_) | NodeEvent::Named(_))
+        };
+        match item_of(&event) {
+            None => self.events.clear(),
+            Some(id) => {
+                let is_over = |other: &NodeEvent| {
+                    item_of(other) == Some(id)
+                        || self.audience.is_single && is_news(&event) && is_news(other)
+                };
+                let left = self.events.iter().filter(|other| !is_over(other)).cloned();
+                self.events = left.collect();
+            }
+        }
+        self.events.push(event);
+    }
+}
+
+/// The item that something happened to.
+fn item_of(event: &NodeEvent) -> Option<&str> {
+    match event {
+        NodeEvent::Published(item) => Some(&item.id),
+        NodeEvent::Named(id) | NodeEvent::Retracted(id) => Some(id),
+        NodeEvent::Purged | NodeEvent::Deleted => None,
+    }
+}
+
+impl Chat {
+    /// Something happened to a node: whoever may know and wants to is told.
+    pub(super) fn tell_node(
+        &mut self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        (name, node): (&str, &Node),
+        events: &Arc<[NodeEvent]>,
+        fx: &mut Effects,
+    ) {
+        let mut shards = BTreeMap::<ShardId, Vec<TimelineId>>::new();
+        for (_, subscriber) in node.subscribers.iter().filter(|(other, _)| other != address) {
+            shards.entry(self.settings.shard_at(*subscriber)).or_default().push(*subscriber);
+        }
+        let told = |to: Box<[TimelineId]>, is_subscribed| {
+            let parts = [(name.into(), events.clone(), to)].into();
+            let (from, by) = (address.clone(), inbox);
+            NodesTold { number: None, from, by, parts, only: None, is_subscribed }
+        };
+        let is_own = node.subscribers.iter().any(|(other, _)| other == address);
+        let here = self.settings.shard;
+        self.nodes_told(now, here, &told([inbox].into(), is_own), fx);
+        for (shard, to) in shards {
+            fx.counters.count(ChatCounter::NodeWords);
+            let told = told(to.into(), true);
+            match shard == here {
+                true => self.nodes_told(now, here, &told, fx),
+                false => fx.peer_messages.push((shard, ChatWord::NodesTold(Box::new(told)))),
+            }
+        }
+        if node.config.access == NodeAccess::Members && node.members.is_empty() {
+            return; // it is nobody else's
+        }
+        let (audience, events) = (Audience::of(node), events.to_vec());
+        let news = Box::new(UntoldNode { node: name.into(), audience, events });
+        self.for_person(now, (inbox, address), Task::NodeNews(news), fx);
+    }
+
+    /// What sessions of an account are interested in that are there, all together.
+    pub(crate) fn interests_of(&self, inbox: TimelineId) -> Interests {
+        let here = self.people.present(inbox);
+        let mut all: Vec<Box<str>> = here
+            .filter_map(|(key, _)| self.nodes.profiles.of(key))
+            .flat_map(|interests| interests.iter().cloned())
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all.truncate(model::chat::INTERESTS_MAX);
+        all.into()
+    }
+
+    /// What a session is interested in, if that is known.
+    pub(crate) fn interests_at(&self, session: base::slab::Key) -> Option<Interests> {
+        self.nodes.profiles.of(session).cloned()
+    }
+}

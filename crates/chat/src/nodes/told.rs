@@ -1,0 +1,94 @@
+//! What a home says of an account's nodes to those who are to be told, and how sessions get it.
+//!
+//! Invariant: a session is told what its account sees, and of that what it is interested in.
+
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{ChatDelivery, NodeEvent, NodeNews};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, ShardId};
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+/// What happened to one node, and inboxes of those who are told.
+pub(super) type ToldPart = (Box<str>, Arc<[NodeEvent]>, Box<[TimelineId]>);
+
+/// What happened to an account's nodes, for accounts of a shard.
+#[derive(Clone, Debug)]
+pub struct NodesTold {
+    /// For the receipt, if one is wanted.
+    pub(crate) number: Option<u64>,
+    pub(crate) from: AccountAddress,
+    pub(crate) by: TimelineId,
+    pub(crate) parts: Box<[ToldPart]>,
+    /// The session that is told; none: all that are interested.
+    pub(crate) only: Option<Key>,
+    /// They have asked to be told, and are whether they see the account or not.
+    pub(crate) is_subscribed: bool,
+}
+
+impl NodesTold {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let part = |(node, events, to): &ToldPart| {
+            let events: usize = events.iter().map(NodeEvent::weight).sum();
+            64 + node.len() + events + size_of_val(&**to)
+        };
+        size_of::<NodesTold>() + self.parts.iter().map(part).sum::<usize>()
+    }
+}
+
+impl Chat {
+    /// The home of somebody says what happened to that one's nodes.
+    pub(crate) fn nodes_told(
+        &mut self,
+        _: Now,
+        from: ShardId,
+        told: &NodesTold,
+        fx: &mut Effects,
+    ) {
+        for (node, events, to) in &told.parts {
+            for &inbox in to {
+                self.show_node(inbox, told, (node, events), fx);
+            }
+        }
+        let Some(number) = told.number else { return };
+        if from == self.settings.shard {
+            self.walk_heard(number);
+        } else {
+            fx.peer_messages.push((from, ChatWord::PresenceHeard { number }));
+        }
+    }
+
+    /// Sessions of an account are told what happened to a node.
+    fn show_node(
+        &mut self,
+        inbox: TimelineId,
+        told: &NodesTold,
+        (node, events): (&str, &Arc<[NodeEvent]>),
+        fx: &mut Effects,
+    ) {
+        let is_own = told.by == inbox;
+        let tie = self.people.tie(inbox, &told.from);
+        let may = match told.is_subscribed {
+            true => tie.is_none_or(|tie| !tie.contact.is_blocked),
+            false => tie.is_some_and(|tie| tie.sees() && tie.peer == Some(told.by)),
+        };
+        if !is_own && !may {
+            return;
+        }
+        let here: Vec<(Key, ConnRef)> = self.people.present(inbox).collect();
+        for (key, conn) in here {
+            let is_meant = told.only.is_none_or(|only| only == key);
+            if is_meant && (told.is_subscribed || self.nodes.is_interested(key, node)) {
+                fx.counters.count(ChatCounter::NodeNews);
+                let (from, node, events) = (told.from.clone(), node.into(), events.clone());
+                let news = Box::new(NodeNews { from, node, events });
+                fx.deliveries.push((conn, ChatDelivery::NodeNews(news)));
+            }
+        }
+    }
+}
