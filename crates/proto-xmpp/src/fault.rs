@@ -97,6 +97,7 @@ stanza_faults! {
     Forbidden "forbidden" "auth" "Whoever asks may not do that.";
     ItemNotFound "item-not-found" "cancel" "There is no such thing.";
     NotAcceptable "not-acceptable" "modify" "It does not meet what is required of it.";
+    NotAuthorized "not-authorized" "auth" "It is for those who are let see more.";
     NotAllowed "not-allowed" "cancel" "Nobody may do that.";
     JidMalformed "jid-malformed" "modify" "An address that is none here.";
     PolicyViolation "policy-violation" "modify" "It is larger than allowed.";

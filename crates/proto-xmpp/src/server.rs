@@ -21,6 +21,7 @@ mod inline;
 mod iq;
 mod login;
 mod messages;
+mod nodes;
 mod opening;
 mod quiet;
 mod resumption;

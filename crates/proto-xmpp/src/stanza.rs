@@ -51,13 +51,25 @@ impl StanzaReply<'_> {
         self.error_about("", fault, told, out);
     }
 
+    /// Writes an error with a condition of its own, by name and namespace; none, if that has no
+    /// name (RFC 6120 8.3.4).
+    pub fn error_with(&self, fault: StanzaFault, own: (&str, &str), out: &mut Vec<u8>) {
+        self.open("error", out);
+        put_condition(fault, out);
+        if let (name, namespace) = own
+            && !name.is_empty()
+        {
+            out.extend_from_slice(format!("<{name} xmlns='{namespace}'/>").as_bytes());
+        }
+        out.extend_from_slice(b"</error>");
+        self.close(out);
+    }
+
     /// Writes an error with this before it, which is XML: what the error is about.
     pub fn error_about(&self, inner: &str, fault: StanzaFault, told: &str, out: &mut Vec<u8>) {
         self.open("error", out);
         out.extend_from_slice(inner.as_bytes());
-        let (kind, condition) = (fault.kind(), fault.name());
-        let head = format!("<error type='{kind}'><{condition} xmlns='{STANZA_ERRORS}'/>");
-        out.extend_from_slice(head.as_bytes());
+        put_condition(fault, out);
         if !told.is_empty() {
             let head = format!("<text xmlns='{STANZA_ERRORS}' xml:lang='en'>");
             out.extend_from_slice(head.as_bytes());
@@ -67,6 +79,13 @@ impl StanzaReply<'_> {
         out.extend_from_slice(b"</error>");
         self.close(out);
     }
+}
+
+/// Begins an error and says its condition.
+fn put_condition(fault: StanzaFault, out: &mut Vec<u8>) {
+    let (kind, condition) = (fault.kind(), fault.name());
+    let head = format!("<error type='{kind}'><{condition} xmlns='{STANZA_ERRORS}'/>");
+    out.extend_from_slice(head.as_bytes());
 }
 
 /// Writes an attribute, if it has a value.

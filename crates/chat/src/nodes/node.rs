@@ -134,7 +134,7 @@ impl Node {
 
     /// The node without items.
     pub(crate) fn purged(&self) -> Outcome {
-        let mut node = self.clone();
+        let mut node = Node { badge: None, ..self.clone() };
         node.empties();
         let tells = node.config.tells_deletes;
         Outcome::of(node, tells.then_some(NodeEvent::Purged).into_iter().collect())
@@ -208,6 +208,9 @@ impl Node {
         puts.retain(|(number, _)| node.items.iter().any(|item| item.number == *number));
         if has + node.bytes() > u64::from(limits.node_bytes_an_account_max) {
             return Err(NodesFault::BytesFull);
+        }
+        if node.items.is_empty() && node.config.persists {
+            node.badge = None;
         }
         if let Some(badge) = &change.badge {
             node.badge = Some(badge.clone()).filter(|badge| !badge.is_empty());

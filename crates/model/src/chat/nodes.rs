@@ -16,7 +16,7 @@ pub const NODE_NAME_BYTES_MAX: usize = 256;
 pub const ITEM_ID_BYTES_MAX: usize = 256;
 
 /// Most items in one answer.
-pub const NODE_PAGE_MAX: usize = 256;
+pub const NODE_PAGE_MAX: usize = 1_024;
 
 /// Bytes of items in one answer; one item is in it whatever it has.
 pub const NODE_PAGE_BYTES_MAX: usize = 512 * 1024;

@@ -7,6 +7,7 @@ use super::acks::reaches;
 use super::archive::ArchiveAsking;
 use super::features::Asking;
 use super::messages::Sending;
+use super::nodes::NodesAsking;
 use super::rooms::Rooms;
 use crate::framer::Framer;
 use model::chat::Presence;
@@ -21,6 +22,8 @@ pub(super) struct Busy {
     pub(super) sends: Vec<Sending>,
     /// Questions of people that are with the service.
     pub(super) asks: Vec<Asking>,
+    /// Questions of nodes that are with the service.
+    pub(super) nodes: Vec<NodesAsking>,
     /// Questions about the archive that are not answered, in their order.
     pub(super) archive: VecDeque<ArchiveAsking>,
     /// The last number that one of them was given, below that of the first.
@@ -39,7 +42,7 @@ impl Busy {
     /// What is not answered.
     pub(super) fn waiting(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
-        self.sends.len() + self.asks.len() + self.archive.len() + rooms
+        self.sends.len() + self.asks.len() + self.nodes.len() + self.archive.len() + rooms
     }
 
     /// The place of the first stanza of the client that is not answered, of those that are heard
@@ -59,6 +62,7 @@ impl Busy {
         quiet
             + size_of::<Sending>() * self.sends.len()
             + size_of::<Asking>() * self.asks.len()
+            + size_of::<NodesAsking>() * self.nodes.len()
             + rooms
     }
 }

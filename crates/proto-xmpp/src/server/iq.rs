@@ -8,6 +8,7 @@
 use super::Out;
 use super::archive::is_asked;
 use super::features::{BLOCKING, PUSH};
+use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
 use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
@@ -47,7 +48,7 @@ impl Session {
     pub(super) fn iq(&mut self, now: Now, iq: &Element<'_, '_>, out: &mut Out) {
         let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
         if matches!(&*kind, "result" | "error") {
-            return; // to what the server has asked: that it was heard is all
+            return self.hears_answer(iq, *kind == *"result", out);
         }
         let id = id.as_deref().filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
         let about = (id, to.as_deref());
@@ -67,6 +68,12 @@ impl Session {
                 (Asked::Another, _) if is_asked(&asked) && self.is_neighbour(&jid) => {
                     return self.refuse("iq", about, StanzaFault::Forbidden, out);
                 }
+                (Asked::Another, _)
+                    if is_of_nodes(&asked) && self.is_neighbour(&jid) && jid.resource.is_none() =>
+                {
+                    let of = jid.account.as_ref().map(|account| account.as_str());
+                    return self.asks_of_nodes(now, (of, &asked), (is_set, about), out);
+                }
                 (Asked::Another, fault) => return self.refuse("iq", about, fault, out),
                 (whom, _) => whom,
             },
@@ -80,6 +87,9 @@ impl Session {
         }
         if whom == Asked::Account && is_asked(&asked) {
             return self.asks_archive(&asked, (is_set, about), out);
+        }
+        if whom == Asked::Account && is_of_nodes(&asked) {
+            return self.asks_of_nodes(now, (None, &asked), (is_set, about), out);
         }
         match self.answer(now, &asked, (is_set, whom)) {
             Ok(inner) => self.answers(about, &inner, out),
@@ -169,13 +179,22 @@ fn items(whom: Asked, domain: &str) -> String {
 
 /// Who somebody is, and what it does (XEP-0030 3.1).
 fn info(whom: Asked) -> String {
-    let (identity, features) = match whom {
-        Asked::Server => {
-            ("<identity category='server' type='im' name='Holdline'/>", &SERVER_FEATURES[..])
-        }
-        _ => ("<identity category='account' type='registered'/>", &ACCOUNT_FEATURES[..]),
-    };
-    let features: String =
-        features.iter().map(|feature| format!("<feature var='{feature}'/>")).collect();
+    if whom != Asked::Server {
+        return account_info();
+    }
+    let identity = "<identity category='server' type='im' name='Holdline'/>";
+    query(identity, SERVER_FEATURES.iter())
+}
+
+/// Who an account is, and what it does (XEP-0030 3.1, XEP-0163 6.1).
+pub(super) fn account_info() -> String {
+    let identities = "<identity category='account' type='registered'/>\
+        <identity category='pubsub' type='pep'/>";
+    let features = ACCOUNT_FEATURES.iter().chain([&PUBSUB]).chain(&ACCOUNT_NODE_FEATURES);
+    query(identities, features.chain(&KEPT_FEATURES))
+}
+
+fn query<'a>(identity: &str, features: impl Iterator<Item = &'a &'a str>) -> String {
+    let features: String = features.map(|feature| format!("<feature var='{feature}'/>")).collect();
     format!("<query xmlns='{DISCO_INFO}'>{identity}{features}</query>")
 }

@@ -328,6 +328,7 @@ impl Session {
             self.leaves_rooms(out); // nothing of its inbox comes any more
         }
         self.says_presence(presence, true, out);
+        self.says_profile(presence, out);
         if wants && !was {
             self.read_inbox(out);
         }
@@ -362,6 +363,9 @@ impl Session {
             ChatDelivery::Contacts(list) => self.contacts(&list, out),
             ChatDelivery::Contact(change) => self.contact_changed(&change, out),
             ChatDelivery::Presence(presence) => self.hears_of(*presence, out),
+            ChatDelivery::Nodes(answer) => self.nodes_told(*answer, out),
+            ChatDelivery::NodeNews(news) => self.node_news(&news, out),
+            ChatDelivery::ProfileWanted { profile } => self.asks_profile(&profile, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(now, &page, out),
             ChatDelivery::Archive(page) => self.archive_page(*page, out),

@@ -5,6 +5,7 @@ use super::{What, contact_of, wish};
 use crate::fault::StanzaFault;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::server::Out;
+use crate::server::nodes::{badge_of, put_badge, shows_avatar};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, kind};
 use crate::text;
@@ -108,6 +109,9 @@ impl Session {
             put("priority", &how.priority.to_string(), out.bytes());
         }
         out.bytes().extend_from_slice(&how.extra);
+        if let Some(badge) = &how.badge {
+            put_badge(badge, out.bytes());
+        }
         head.close(out.bytes());
         self.counts_sent(out);
     }
@@ -124,7 +128,7 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
     let mut extra = Vec::new();
     for child in presence.children() {
         let is_ours = ["show", "status", "priority"].iter().any(|name| child.is(name, CLIENT));
-        if !is_ours && Scan::element(child.whole().as_bytes()).is_ok() {
+        if !is_ours && !shows_avatar(&child) && Scan::element(child.whole().as_bytes()).is_ok() {
             extra.extend_from_slice(child.whole().as_bytes());
         }
     }
@@ -133,6 +137,7 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
         status: text("status").unwrap_or_default().into(),
         priority: priority.unwrap_or(0),
         extra: extra.into(),
+        badge: badge_of(),
     }
 }
 

@@ -1,0 +1,104 @@
+//! Avatars: which one an account shows, as its metadata says (XEP-0084 4.2), and how presence says
+//! it (XEP-0153, XEP-0398 3.2).
+
+use crate::scan::{Element, Scan};
+use crate::text::escaped;
+use model::chat::{NodeChange, NodeItem, NodeSpace};
+
+pub(super) const METADATA: &str = "urn:xmpp:avatar:metadata";
+pub(super) const DATA: &str = "urn:xmpp:avatar:data";
+const UPDATE: &str = "vcard-temp:x:update";
+
+/// What an avatar is, as its metadata says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Metadata {
+    /// The SHA-1 of its bytes, in hexadecimal.
+    pub id: String,
+    pub kind: String,
+}
+
+/// The avatar that metadata is of; none: that there is none.
+pub(super) fn metadata(payload: &[u8]) -> Option<Metadata> {
+    let scan = Scan::element(payload).ok()?;
+    let root = scan.root();
+    let infos = root.children().filter(|it| it.is("info", METADATA));
+    // 4.2.1: others are elsewhere, and this one is in the data node.
+    let mut infos = infos.filter(|info| info.attribute("url").is_none());
+    let info = infos.next().filter(|_| root.is("metadata", METADATA))?;
+    let id = info.attribute("id")?.to_ascii_lowercase();
+    let is_hash = id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let kind = info.attribute("type").unwrap_or_default().into_owned();
+    is_hash.then_some(Metadata { id, kind })
+}
+
+/// What an account shows of itself from an item on, if that says so.
+pub(super) fn badge(node: &str, item: &NodeItem) -> Option<Box<str>> {
+    let says = node == METADATA;
+    says.then(|| metadata(&item.payload).map(|it| it.id).unwrap_or_default().into())
+}
+
+/// A change that has the account show this.
+pub(super) fn change(node: &str, id: &str, payload: String, badge: Option<&str>) -> NodeChange {
+    NodeChange {
+        space: NodeSpace::Published,
+        node: node.into(),
+        publish: vec![NodeItem { id: id.into(), payload: payload.into_bytes().into() }],
+        retract: Vec::new(),
+        must_be_there: false,
+        tells: false,
+        options: None,
+        badge: badge.map(Box::from),
+    }
+}
+
+/// An avatar's metadata.
+pub(super) fn metadata_of(id: &str, bytes: usize, kind: &str) -> String {
+    let kind = escaped(kind);
+    format!(
+        "<metadata xmlns='{METADATA}'><info id='{id}' bytes='{bytes}' type='{kind}'/></metadata>"
+    )
+}
+
+/// Whether a part of presence says which avatar there is: that is the server's to say.
+pub(in crate::server) fn shows_avatar(child: &Element<'_, '_>) -> bool {
+    child.is("x", UPDATE)
+}
+
+/// What a session wants to be said of its account.
+pub(in crate::server) fn badge_of() -> Option<Box<str>> {
+    Some(Box::default())
+}
+
+/// Writes which avatar there is, or that there is none.
+pub(in crate::server) fn put_badge(badge: &str, out: &mut Vec<u8>) {
+    let photo = match badge {
+        "" => "<photo/>".to_owned(),
+        badge => format!("<photo>{}</photo>", escaped(badge)),
+    };
+    out.extend_from_slice(format!("<x xmlns='{UPDATE}'>{photo}</x>").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_says_which_avatar_there_is_or_that_there_is_none() {
+        let id = "a".repeat(40);
+        let of = |text: String| metadata(text.as_bytes());
+        let kind = "image/png".to_owned();
+        let some = Some(Metadata { id: id.clone(), kind });
+        assert_eq!(of(metadata_of(&id, 7, "image/png")), some);
+        assert_eq!(of(metadata_of(&id.to_uppercase(), 7, "image/png")), some);
+        for text in [
+            format!("<metadata xmlns='{METADATA}'/>"),
+            metadata_of("0a", 7, ""),
+            metadata_of(&"g".repeat(40), 7, ""),
+            metadata_of(&id, 7, "").replace(METADATA, "other"),
+            format!("<metadata xmlns='{METADATA}'><info id='{id}' url='http://x'/></metadata>"),
+            "<metadata".to_owned(),
+        ] {
+            assert_eq!(of(text.clone()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What accounts publish of themselves and keep with the server, by XMPP: PubSub of accounts
+//! (XEP-0060, 0163), vCards (0054), private storage (0049), and what is converted between them
+//! (0398, 0402).
+//!
+//! What is asked of the service is remembered until it answers, by number: how that is said. Whom a
+//! question is about does not matter here: the service answers for each account as that lets it.
+//! Invariant: each question is answered once, with its id; what an item has is XML, and stands for
+//! the same wherever it is written.
+
+mod avatar;
+mod bookmarks;
+mod forms;
+mod interests;
+mod owner;
+mod private;
+mod pubsub;
+mod render;
+mod vcard;
+
+pub(super) use avatar::{badge_of, put_badge, shows_avatar};
+
+use super::Out;
+use super::iq::{DISCO_INFO, DISCO_ITEMS};
+use super::session::Session;
+use crate::fault::StanzaFault;
+use crate::scan::{Element, Scan};
+use crate::stanza::StanzaReply;
+use base::time::Now;
+use bookmarks::Storing;
+use model::account::Addressee;
+use model::chat::{
+    ChatRequest, NodeChange, NodesAnswer, NodesAsk, NodesFault, NodesRequest,
+};
+
+/// PubSub (XEP-0060), for whoever may read.
+pub(super) const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
+/// PubSub, for a node's owner.
+const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
+const ERRORS: &str = "http://jabber.org/protocol/pubsub#errors";
+
+/// What an account's nodes can be asked for (XEP-0060 10, XEP-0163 6).
+pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [
+    "http://jabber.org/protocol/pubsub#access-open",
+    "http://jabber.org/protocol/pubsub#access-presence",
+    "http://jabber.org/protocol/pubsub#access-roster",
+    "http://jabber.org/protocol/pubsub#access-whitelist",
+    "http://jabber.org/protocol/pubsub#auto-create",
+    "http://jabber.org/protocol/pubsub#auto-subscribe",
+    "http://jabber.org/protocol/pubsub#config-node",
+    "http://jabber.org/protocol/pubsub#config-node-max",
+    "http://jabber.org/protocol/pubsub#create-and-configure",
+    "http://jabber.org/protocol/pubsub#create-nodes",
+    "http://jabber.org/protocol/pubsub#delete-items",
+    "http://jabber.org/protocol/pubsub#delete-nodes",
+    "http://jabber.org/protocol/pubsub#filtered-notifications",
+    "http://jabber.org/protocol/pubsub#item-ids",
+    "http://jabber.org/protocol/pubsub#last-published",
+    "http://jabber.org/protocol/pubsub#modify-affiliations",
+    "http://jabber.org/protocol/pubsub#multi-items",
+    "http://jabber.org/protocol/pubsub#persistent-items",
+    "http://jabber.org/protocol/pubsub#publish",
+    "http://jabber.org/protocol/pubsub#publish-options",
+    "http://jabber.org/protocol/pubsub#purge-nodes",
+    "http://jabber.org/protocol/pubsub#retract-items",
+    "http://jabber.org/protocol/pubsub#retrieve-items",
+    "http://jabber.org/protocol/pubsub#rsm",
+    "http://jabber.org/protocol/pubsub#subscribe",
+    "urn:xmpp:pep-vcard-conversion:0",
+];
+
+/// What else goes with them.
+pub(super) const KEPT_FEATURES: [&str; 3] =
+    ["urn:xmpp:bookmarks:1#compat", "vcard-temp", "jabber:iq:private"];
+
+/// A question about nodes that is with the service.
+pub(super) struct NodesAsking {
+    number: u32,
+    id: Option<Box<str>>,
+    to: Option<Box<str>>,
+    want: Want,
+}
+
+/// How it is answered.
+enum Want {
+    /// By "done".
+    Order,
+    /// By the id of what was published.
+    Published(Box<str>),
+    /// By items; whether they are a part of what was asked for is said if it was asked, or is so.
+    Items(Box<str>, bool),
+    /// By what there is (XEP-0030).
+    Names,
+    /// By what an account does.
+    Account,
+    /// By how a node is.
+    Node(Box<str>),
+    /// By its form.
+    Configuration(Box<str>),
+    /// By whether one is subscribed.
+    Subscribed(Box<str>, bool),
+    Subscriptions,
+    /// By who is a member, or subscribed.
+    Members(Box<str>),
+    Subscribers(Box<str>),
+    /// By a vCard; whether it is the own.
+    VCard(bool),
+    /// A vCard is stored when it is known whether there is an avatar that goes.
+    VCardSet(Vec<NodeChange>),
+    /// By what a client keeps.
+    Private(Box<str>),
+    /// By bookmarks, as they were before XEP-0402.
+    Bookmarks,
+    /// Bookmarks are stored when it is known which there are.
+    BookmarksSet(Box<Storing>),
+}
+
+/// What a stanza wants, and how it is answered.
+type Wanted = Result<(Want, NodesAsk), NodesFault>;
+
+/// Whether this is about what an account publishes or keeps.
+pub(super) fn is_of_nodes(asked: &Element<'_, '_>) -> bool {
+    matches!(
+        (asked.name(), asked.namespace()),
+        ("pubsub", PUBSUB | OWNER)
+            | ("vCard", vcard::VCARD)
+            | ("query", private::PRIVATE | DISCO_INFO | DISCO_ITEMS)
+    )
+}
+
+impl Session {
+    /// Something is wanted of the nodes of an account; absent: the own.
+    pub(super) fn asks_of_nodes(
+        &mut self,
+        now: Now,
+        (of, asked): (Option<&str>, &Element<'_, '_>),
+        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        out: &mut Out,
+    ) {
+        let is_own = of.is_none();
+        let node = || asked.attribute("node").map(Box::<str>::from);
+        let wanted = match (asked.namespace(), is_set) {
+            (PUBSUB, false) => pubsub::gets(asked),
+            (PUBSUB, true) => self.sets_of_nodes(now, asked),
+            (OWNER, _) => owner::asks(asked, is_set),
+            (vcard::VCARD, false) => Ok(vcard::gets(is_own)),
+            (vcard::VCARD, true) if is_own => vcard::sets(asked),
+            (private::PRIVATE, _) if is_own => private::asks(asked, is_set),
+            (DISCO_INFO, false) => Ok(match node() {
+                Some(node) => (Want::Node(node.clone()), NodesAsk::Node(node)),
+                None => (Want::Account, NodesAsk::Names),
+            }),
+            (DISCO_ITEMS, false) => Ok(match node() {
+                Some(node) => pubsub::all_of(node),
+                None => (Want::Names, NodesAsk::Names),
+            }),
+            _ => Err(NodesFault::Forbidden),
+        };
+        match wanted {
+            Ok((want, ask)) => self.ask_nodes((want, of), ask, about, out),
+            Err(fault) => self.refuse_nodes(about, (fault, false), out),
+        }
+    }
+
+    fn ask_nodes(
+        &mut self,
+        (want, of): (Want, Option<&str>),
+        ask: NodesAsk,
+        (id, to): (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) {
+        let number = self.numbers(1);
+        let [id, to] = [id, to].map(|text| text.map(Box::from));
+        self.busy().nodes.push(NodesAsking { number, id, to, want });
+        let of = of.and_then(|of| Addressee::parse(of).ok());
+        let session = self.session;
+        out.say(ChatRequest::Nodes(Box::new(NodesRequest { session, number, of, ask })));
+    }
+
+    /// The service has answered.
+    pub(super) fn nodes_told(&mut self, answer: NodesAnswer, out: &mut Out) {
+        let asks = &mut self.busy().nodes;
+        let Some(at) = asks.iter().position(|it| it.number == answer.number) else { return };
+        let NodesAsking { id, to, want, .. } = asks.remove(at);
+        let about = (id.as_deref(), to.as_deref());
+        match (want, answer.result) {
+            (Want::Bookmarks, Err(NodesFault::UnknownNode)) => {
+                self.answers(about, &bookmarks::storage(&[]), out);
+            }
+            (Want::VCardSet(changes), Ok(found)) => {
+                let ask = NodesAsk::Change(vcard::changes(changes, found));
+                self.ask_nodes((Want::Order, None), ask, about, out);
+            }
+            (Want::BookmarksSet(storing), Ok(found)) => match storing.changes(found) {
+                Ok(changes) => {
+                    let ask = NodesAsk::Change(changes);
+                    self.ask_nodes((Want::Order, None), ask, about, out);
+                }
+                Err(fault) => self.refuse_nodes(about, (fault, false), out),
+            },
+            (want, Ok(found)) => match render::answer(&want, found, (self.account(), about.1)) {
+                Ok(inner) => self.answers(about, &inner, out),
+                Err(fault) => self.refuse_nodes(about, (fault, false), out),
+            },
+            (want, Err(fault)) => {
+                let is_disco = matches!(want, Want::Account | Want::Names);
+                self.refuse_nodes(about, (fault, is_disco), out);
+            }
+        }
+        self.releases(out);
+    }
+
+    /// A question about nodes is answered by an error; whether it was about an account as such.
+    fn refuse_nodes(
+        &mut self,
+        (id, to): (Option<&str>, Option<&str>),
+        (fault, is_disco): (NodesFault, bool),
+        out: &mut Out,
+    ) {
+        let (fault, condition) = match fault {
+            // XEP-0030 8: who may not know whether somebody is there is told nothing.
+            NodesFault::UnknownAccount if is_disco => (StanzaFault::ServiceUnavailable, ""),
+            fault => stanza_fault(fault),
+        };
+        let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
+        reply.error_with(fault, (condition, ERRORS), out.bytes());
+        self.counts_sent();
+    }
+}
+
+/// A fault as the stanza's, and the condition of PubSub that goes with it, if any.
+fn stanza_fault(fault: NodesFault) -> (StanzaFault, &'static str) {
+    match fault {
+        NodesFault::UnknownAccount | NodesFault::UnknownNode | NodesFault::UnknownItem => {
+            (StanzaFault::ItemNotFound, "")
+        }
+        NodesFault::Exists => (StanzaFault::Conflict, ""),
+        NodesFault::Forbidden => (StanzaFault::Forbidden, ""),
+        NodesFault::NotSubscribed => {
+            (StanzaFault::NotAuthorized, "presence-subscription-required")
+        }
+        NodesFault::NotInGroup => (StanzaFault::NotAuthorized, "not-in-roster-group"),
+        NodesFault::NotMember => (StanzaFault::NotAllowed, "closed-node"),
+        NodesFault::OtherConfig => (StanzaFault::Conflict, "precondition-not-met"),
+        NodesFault::NotSupported => (StanzaFault::NotAcceptable, ""),
+        NodesFault::Invalid => (StanzaFault::BadRequest, ""),
+        NodesFault::TooLarge => (StanzaFault::NotAcceptable, "payload-too-big"),
+        NodesFault::NodesFull | NodesFault::BytesFull => (StanzaFault::PolicyViolation, ""),
+        NodesFault::SubscribersFull => (StanzaFault::PolicyViolation, "too-many-subscriptions"),
+        NodesFault::NoSubscription => (StanzaFault::UnexpectedRequest, "not-subscribed"),
+        NodesFault::Blocked => (StanzaFault::NotAcceptable, ""),
+        NodesFault::Busy | NodesFault::StoreFull | NodesFault::StoreFailed => {
+            (StanzaFault::ResourceConstraint, "")
+        }
+    }
+}
+
+/// What is stored of an element: all of it, if it stands for the same wherever it is written.
+fn payload(element: &Element<'_, '_>) -> Result<Box<[u8]>, NodesFault> {
+    let whole = element.whole();
+    let scan = Scan::element(whole.as_bytes()).map_err(|_| NodesFault::Invalid)?;
+    let is_same = scan.root().is(element.name(), element.namespace());
+    is_same.then(|| whole.as_bytes().into()).ok_or(NodesFault::Invalid)
+}
