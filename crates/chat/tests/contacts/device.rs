@@ -36,6 +36,12 @@ pub struct Device {
     pub presences: usize,
     /// Messages that it was sent.
     pub messages: usize,
+    /// What it was told of nodes.
+    pub news: Vec<(AccountAddress, Box<str>, NodeEvent)>,
+    /// What came of questions about nodes.
+    pub answers: BTreeMap<u32, Result<NodesFound, NodesFault>>,
+    /// Profiles that it was asked for.
+    pub profiles: Vec<Box<str>>,
     /// Why its last request was not carried out.
     pub failed: Option<ChatFault>,
     /// What it has said of itself and was not answered.
@@ -74,6 +80,9 @@ impl Device {
             told: Vec::new(),
             presences: 0,
             messages: 0,
+            news: Vec::new(),
+            answers: BTreeMap::new(),
+            profiles: Vec::new(),
             failed: None,
             presenting: BTreeMap::new(),
             confirmed: None,
@@ -199,6 +208,25 @@ impl Device {
         Some(ChatRequest::People(Box::new(PeopleRequest { session, number, ask })))
     }
 
+    /// Something about nodes; its number.
+    pub fn asks_nodes(
+        &mut self,
+        of: Option<AccountAddress>,
+        ask: NodesAsk,
+    ) -> Option<(u32, ChatRequest)> {
+        let session = self.session?;
+        self.numbers += 1;
+        let (number, of) = (self.numbers, of.map(Into::into));
+        let request = Box::new(NodesRequest { session, number, of, ask });
+        Some((number, ChatRequest::Nodes(request)))
+    }
+
+    /// Something about its profile.
+    pub fn says_profile(&mut self, said: ProfileSaid) -> Option<ChatRequest> {
+        let session = self.session?;
+        Some(ChatRequest::Profile(Box::new(ProfileRequest { session, said })))
+    }
+
     pub fn sends(&mut self, to: AccountAddress) -> Option<ChatRequest> {
         let session = self.session?;
         self.numbers += 1;
@@ -261,6 +289,17 @@ impl Device {
                 (self.conn, self.session) = (conn, session);
                 self.not_resumed.push(handled);
             }
+            ChatDelivery::Nodes(answer) => {
+                let before = self.answers.insert(answer.number, answer.result);
+                assert!(before.is_none(), "answered once");
+            }
+            ChatDelivery::NodeNews(news) => {
+                assert!(self.says.is_some() || !self.presenting.is_empty(), "it is away");
+                for event in &*news.events {
+                    self.news.push((news.from.clone(), news.node.clone(), event.clone()));
+                }
+            }
+            ChatDelivery::ProfileWanted { profile } => self.profiles.push(profile),
             _ => {}
         }
     }

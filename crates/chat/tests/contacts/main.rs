@@ -3,5 +3,7 @@
 mod detached;
 mod directed;
 mod histories;
+mod nodes;
+mod nodes_histories;
 mod storm;
 mod world;

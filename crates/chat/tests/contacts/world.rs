@@ -21,6 +21,7 @@ use model::chat::*;
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::access::{Access, NameOwner};
+use model::ports::log::Table;
 pub use names::Names;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,6 +54,8 @@ pub struct World {
     pub names: Arc<Names>,
     /// Words between shards that were last collected.
     pub words: usize,
+    /// Times that it died.
+    pub kills: u32,
 }
 
 pub fn person(n: u32) -> AccountAddress {
@@ -73,6 +76,14 @@ fn limits(shards: u16) -> Limits {
         presence_changes_a_minute_max: 3,
         presence_pause_ms: 1_000,
         resume_stanzas_max: 64,
+        nodes_an_account_max: 6,
+        node_items_max: 5,
+        node_item_bytes_max: 1_024,
+        node_bytes_an_account_max: 4_096,
+        node_subscribers_max: 2,
+        nodes_known_max: 24,
+        node_changes_untold_max: 4,
+        profiles_known_max: 16,
         accounts_known_max: 1 << 16,
         redistribute_ms: 5_000,
         ..shard::limits().chat
@@ -116,6 +127,7 @@ impl World {
             blocked: BTreeSet::new(),
             names,
             words: 0,
+            kills: 0,
         }
     }
 
@@ -143,6 +155,38 @@ impl World {
             99 if self.rng.one_in(12) => self.kill(),
             _ => {}
         }
+    }
+
+    /// Something happens, but devices do nothing of themselves.
+    pub fn step_quietly(&mut self) {
+        match self.rng.below(100) {
+            0..=49 => {
+                let shard = self.a_shard();
+                self.shards[shard].log_works(&mut self.rng);
+            }
+            50..=79 => {
+                let shard = self.a_shard();
+                self.shards[shard].completes(self.now);
+                self.collect(shard);
+            }
+            80..=89 => self.a_bag_arrives(),
+            90..=97 => {
+                let shard = self.a_shard();
+                self.pass_ms(50);
+                self.turn(shard);
+            }
+            98 if self.rng.one_in(2) => {
+                let at = self.rng.below(self.devices.len() as u64) as usize;
+                self.disconnect(at);
+            }
+            99 if self.rng.one_in(4) => self.kill(),
+            _ => {}
+        }
+    }
+
+    /// Logs refuse and mailboxes are full again, now and then.
+    pub fn is_noisy(&mut self) {
+        self.calm = false;
     }
 
     fn a_shard(&mut self) -> usize {
@@ -326,6 +370,37 @@ impl World {
         }
     }
 
+    /// A device asks about nodes; the number of the question.
+    pub fn asks_nodes(&mut self, at: usize, of: Option<u32>, ask: NodesAsk) -> Option<u32> {
+        let (number, request) = self.devices[at].asks_nodes(of.map(person), ask)?;
+        self.ask(at, request);
+        Some(number)
+    }
+
+    /// A device asks about nodes; the answer, when everything is at rest.
+    pub fn nodes(
+        &mut self,
+        at: usize,
+        of: Option<u32>,
+        ask: NodesAsk,
+    ) -> Result<NodesFound, NodesFault> {
+        let number = self.asks_nodes(at, of, ask).expect("it is here");
+        self.rest();
+        self.devices[at].answers.remove(&number).expect("it is answered")
+    }
+
+    /// A device says something of its profile.
+    pub fn says_profile(&mut self, at: usize, said: ProfileSaid) {
+        if let Some(request) = self.devices[at].says_profile(said) {
+            self.ask(at, request);
+        }
+    }
+
+    /// Rows of a table in all logs.
+    pub fn rows(&mut self, table: Table) -> usize {
+        self.shards.iter_mut().map(|shard| shard.rows(table)).sum()
+    }
+
     /// A device is there like this.
     pub fn presents(&mut self, at: usize, priority: Option<i8>) {
         if !self.devices[at].is_here() {
@@ -398,6 +473,7 @@ impl World {
 
     /// The process dies, and starts again from its logs.
     pub fn kill(&mut self) {
+        self.kills += 1;
         self.post.clear();
         self.forgotten.clear();
         self.devices.iter_mut().for_each(Device::is_cut);

@@ -211,6 +211,9 @@ impl Session {
             | ChatDelivery::Standing { .. }
             | ChatDelivery::Archive(_)
             | ChatDelivery::Contacts(_)
+            | ChatDelivery::Nodes(_)
+            | ChatDelivery::NodeNews(_)
+            | ChatDelivery::ProfileWanted { .. }
             | ChatDelivery::Token { .. }
             | ChatDelivery::Resumed(_)
             | ChatDelivery::NotResumed { .. }

@@ -7,7 +7,7 @@ use chat::{Chat, ChatWord, Effects};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits, NotificationLimits};
-use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
+use model::ports::log::{Call, Completion, Done, ROWS_MAX, Read, StoreError, Table, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::service::Service;
 use std::collections::VecDeque;
@@ -162,6 +162,16 @@ impl Shard {
             true
         });
         Service::restored(&mut self.chat, now, &mut self.fx);
+    }
+
+    /// Rows of a table in the log.
+    pub fn rows(&mut self, table: Table) -> usize {
+        let prefix = Box::default();
+        let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
+        match self.log.answer(&Call::Read(read)).expect("it reads") {
+            Done::Rows(rows) => rows.len(),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub fn audit(&self) {
