@@ -14,7 +14,9 @@ use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
     ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, Detaching,
     GroupChange, GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange,
-    InboxEvent, LoginRefused, MemberStatus, MembersPage, PAGE_MESSAGES_MAX, PeopleAsk, Resumed,
+    InboxEvent, LoginRefused, MemberStatus, MembersPage, NodeConfig, NodeFound, NodeItem, NodeItems,
+    NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest, PAGE_MESSAGES_MAX, PeopleAsk,
+    Resumed,
     SessionEnd,
 };
 use model::close::CloseReason;
@@ -58,7 +60,8 @@ fn corpus() -> Vec<Vec<u8>> {
         "<iq type='set' id='3'><unblock xmlns='urn:xmpp:blocking'/></iq>".to_owned(),
         "<presence type='subscribe' to='bob@a.example'><status>hi</status></presence>".to_owned(),
     ];
-    let steps = steps.into_iter().chain(ARCHIVE.map(str::to_owned)).chain(FAST.map(str::to_owned));
+    let more = ARCHIVE.iter().chain(&FAST).chain(&NODES).map(|it| (*it).to_owned());
+    let steps = steps.into_iter().chain(more);
     stanzas.chain(steps).map(String::into_bytes).collect()
 }
 
@@ -94,6 +97,27 @@ const FAST: [&str; 9] = [
     "<a xmlns='urn:xmpp:sm:3' h='1'/>",
     "<inactive xmlns='urn:xmpp:csi:0'/>",
     "<active xmlns='urn:xmpp:csi:0'/>",
+];
+
+/// Questions about nodes, and an answer to one of the server's.
+const NODES: [&str; 8] = [
+    "<iq type='set' id='8'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'>\
+     <item id='i'><x xmlns='urn:x'/></item></publish><publish-options><x xmlns='jabber:x:data' \
+     type='submit'><field var='pubsub#max_items'><value>max</value></field></x></publish-options>\
+     </pubsub></iq>",
+    "<iq type='get' id='9' to='bob@a.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
+     <items node='n' max_items='2'/></pubsub></iq>",
+    "<iq type='set' id='10'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><affiliations \
+     node='n'><affiliation jid='bob@a.example' affiliation='member'/></affiliations></pubsub></iq>",
+    "<iq type='get' id='11'><vCard xmlns='vcard-temp'/></iq>",
+    "<iq type='set' id='12'><vCard xmlns='vcard-temp'><FN>&amp;</FN></vCard></iq>",
+    "<iq type='set' id='13'><query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'>\
+     <conference jid='r@x.example' autojoin='1'><nick>n</nick></conference><url url='x'/></storage>\
+     </query></iq>",
+    "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='x' ver='y'/></presence>",
+    "<iq type='result' id='caps:x#y'><query xmlns='http://jabber.org/protocol/disco#info'><feature \
+     var='n+notify'/><x xmlns='jabber:x:data'><field var='FORM_TYPE'><value>f</value></field></x>\
+     </query></iq>",
 ];
 
 /// What a service might say to a request.
@@ -166,9 +190,37 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         ChatRequest::Resume { .. } => ChatDelivery::NotResumed { handled: None },
         ChatRequest::Keep(_) if rng.one_in(8) => ChatDelivery::Yield,
         ChatRequest::Keep(_) | ChatRequest::Detach(_) => return None,
-        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+        ChatRequest::Gone | ChatRequest::Closed { .. } | ChatRequest::Profile(_) => return None,
+        ChatRequest::Nodes(asked) => whim_of_nodes(rng, asked),
         other => whim_of_what_was_said(rng, other),
     })
+}
+
+/// What it might say to a request about nodes.
+fn whim_of_nodes(rng: &mut Prng, asked: &NodesRequest) -> ChatDelivery {
+    let item = |payload: &str| NodeItem { id: "<i>".into(), payload: payload.as_bytes().into() };
+    let part = || NodeItems { items: vec![item("<x xmlns='urn:x'/>").into()], index: 3, total: 9 };
+    let fault = NodesFault::ALL[rng.below(NodesFault::ALL.len() as u64) as usize];
+    let result = match (&asked.ask, rng.below(4)) {
+        (_, 0) => Err(fault),
+        (NodesAsk::Items(wanted), is_there) => {
+            let of = |_| if is_there == 1 { Err(fault) } else { Ok(part()) };
+            Ok(NodesFound::Items(wanted.iter().map(of).collect()))
+        }
+        (NodesAsk::Names | NodesAsk::Subscriptions, _) => {
+            Ok(NodesFound::Names(["<n>".into()].into()))
+        }
+        (NodesAsk::Node(_), _) => {
+            let found = NodeFound { config: NodeConfig::default(), items: 1 };
+            Ok(NodesFound::Node(Box::new(found)))
+        }
+        (NodesAsk::Accounts(_), _) => {
+            let accounts = || [address("bob")].into();
+            Ok(NodesFound::Accounts { subscribers: accounts(), members: accounts() })
+        }
+        _ => Ok(NodesFound::Done(["<i>".into()].into())),
+    };
+    ChatDelivery::Nodes(Box::new(NodesAnswer { number: asked.number, result }))
 }
 
 /// What it might say to a request for an archive or a room.

@@ -2,7 +2,7 @@
 //!
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
 //! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
-//! goes to `features`, of the own archive to `archive`, of rooms to `rooms`. Whatever else is
+//! goes to `features`, of nodes to `nodes`, of the own archive to `archive`, of rooms to `rooms`. Whatever else is
 //! asked, of whomever, is answered `service-unavailable`: nobody is told who exists or is there.
 
 use super::Out;
@@ -88,7 +88,8 @@ impl Session {
         if whom == Asked::Account && is_asked(&asked) {
             return self.asks_archive(&asked, (is_set, about), out);
         }
-        if whom == Asked::Account && is_of_nodes(&asked) {
+        let is_self = asked.is("query", DISCO_INFO) && asked.attribute("node").is_none();
+        if whom == Asked::Account && is_of_nodes(&asked) && !is_self {
             return self.asks_of_nodes(now, (None, &asked), (is_set, about), out);
         }
         match self.answer(now, &asked, (is_set, whom)) {

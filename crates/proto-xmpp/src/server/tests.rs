@@ -6,6 +6,7 @@ pub(crate) mod harness;
 mod inbox;
 mod inline;
 mod login;
+mod nodes;
 mod people;
 mod pushes;
 mod resumption;
