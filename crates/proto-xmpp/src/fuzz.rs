@@ -28,7 +28,7 @@ use testkit::vector::{self, bent};
 const FILES: [&str; 2] =
     [include_str!("../vectors/1-faults.txt"), include_str!("../vectors/2-stanzas.txt")];
 const ROOM: &str = "x@conference.a.example";
-const ROUNDS: u64 = 20_000;
+const ROUNDS: u64 = 24_000;
 const STATES: [&str; 10] = [
     "plain",
     "startable",
@@ -380,8 +380,9 @@ fn the_server_answers_waits_or_ends() {
         .map(|vector| vector.need("in").to_owned().into_bytes())
         .chain(ARCHIVE.map(|question| question.as_bytes().to_vec()))
         .chain(FAST[3..].iter().map(|element| element.as_bytes().to_vec()))
+        .chain(NODES.map(|question| question.as_bytes().to_vec()))
         .collect();
-    let (mut ended, mut sends, mut pages, mut went_on) = (0, 0, 0, 0);
+    let (mut ended, mut sends, mut pages, mut went_on, mut nodes) = (0, 0, 0, 0, 0);
     for round in 0..ROUNDS {
         let mut side = in_state(STATES[round as usize % STATES.len()]);
         side.take_words();
@@ -396,6 +397,7 @@ fn the_server_answers_waits_or_ends() {
         ended += u64::from(side.ended.is_some());
         sends += asked;
         pages += String::from_utf8_lossy(&sent).matches("</fin>").count();
+        nodes += String::from_utf8_lossy(&sent).matches("</pubsub>").count();
         side.close(now(), CloseReason::PeerReset);
         let mut last = words(&mut side);
         last.retain(|word| {
@@ -411,6 +413,7 @@ fn the_server_answers_waits_or_ends() {
     assert!(ended > ROUNDS / 8 && ended < ROUNDS, "{ended} of {ROUNDS} ended");
     assert!(sends > 400, "{sends}");
     assert!(pages > 100, "{pages}");
+    assert!(nodes > 50, "{nodes}");
     assert!(went_on > 400, "{went_on}");
 }
 

@@ -240,9 +240,8 @@ impl Chat {
                 self.reply_nodes(reply, names.ok_or(NodesFault::UnknownAccount), fx);
             }
             NodesAsk::Subscriptions => {
-                let is_it = |(other, inbox): &(AccountAddress, TimelineId)| {
-                    *other == from && *inbox == by
-                };
+                let is_it =
+                    |(other, inbox): &(AccountAddress, TimelineId)| *other == from && *inbox == by;
                 let names = self.names(inbox, |_, node| node.subscribers.iter().any(is_it));
                 self.reply_nodes(reply, Ok(NodesFound::Names(names)), fx);
             }

@@ -81,12 +81,7 @@ impl NodesOf {
 
 impl Chat {
     /// The home of somebody who has come asks for last items of accounts of this shard.
-    pub(crate) fn last_asked(
-        &mut self,
-        from: ShardId,
-        asked: LastAsked,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn last_asked(&mut self, from: ShardId, asked: LastAsked, fx: &mut Effects) {
         let LastAsked { number, from: who, by, of, interests, only } = asked;
         for (of, inbox) in of {
             let (from, interests) = (who.clone(), interests.clone());
@@ -112,8 +107,7 @@ impl Chat {
 
     fn want_last(&mut self, wanted: LastWanted, fx: &mut Effects) {
         let most = self.settings.limits.chat.last_items_wanted_max as usize;
-        let shards = usize::from(self.settings.shards.max(1));
-        if self.nodes.lasts.line.len() >= (most / shards).max(1) {
+        if self.nodes.lasts.line.len() >= most {
             return fx.counters.count(ChatCounter::NodeNewsLost);
         }
         self.nodes.lasts.line.push_back(wanted);

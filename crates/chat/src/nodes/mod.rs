@@ -24,9 +24,9 @@ mod profiles;
 mod row;
 mod told;
 
+pub(crate) use asks::NodesWanted;
 pub use asks::{NodesAnswered, NodesAsked};
 pub use last::LastAsked;
-pub(crate) use asks::NodesWanted;
 pub(crate) use notify::{Untold, UntoldNode};
 pub(crate) use profiles::Interests;
 pub use told::NodesTold;
@@ -70,6 +70,8 @@ pub(crate) struct Nodes {
     known: HashMap<TimelineId, NodesOf>,
     /// Nodes and items of all of them, and a few for each account itself.
     weight: usize,
+    /// What waits in lines, bytes.
+    waiting: u64,
     /// Sessions that wait for another shard.
     asking: Waits<Requester>,
     profiles: Profiles,
@@ -117,6 +119,17 @@ enum Task {
     Last(Box<LastWanted>),
 }
 
+impl Task {
+    /// What it costs in memory, bytes, roughly.
+    fn bytes(&self) -> u64 {
+        let beside = match self {
+            Task::Ask(asked, _) => asked.weight(),
+            Task::Present(..) | Task::Last(_) => 256,
+        };
+        (size_of::<Task>() + beside) as u64
+    }
+}
+
 impl NodesOf {
     fn new(address: AccountAddress) -> NodesOf {
         NodesOf {
@@ -154,7 +167,9 @@ impl Chat {
     ) {
         let known = self.nodes.known.get(&inbox);
         let is_new = known.is_none();
-        let is_full = known.is_some_and(|it| it.line.len() >= LINE_MAX);
+        let bytes = self.nodes.waiting + task.bytes();
+        let is_full = known.is_some_and(|it| it.line.len() >= LINE_MAX)
+            || bytes > self.settings.undistributed_max();
         if is_full || !self.log.may_ask() {
             return self.refuse_nodes(now, (inbox, address), task, NodesFault::Busy, fx);
         }
@@ -163,6 +178,7 @@ impl Chat {
             self.nodes.weight += BESIDE_NODES;
             fx.counters.count(ChatCounter::NodesLoaded);
         }
+        self.nodes.waiting = bytes;
         let new = || NodesOf::new(address.clone());
         self.nodes.known.entry(inbox).or_insert_with(new).line.push_back(task);
         if is_new {
@@ -198,6 +214,7 @@ impl Chat {
                 }
                 continue;
             };
+            self.nodes.waiting -= task.bytes();
             match task {
                 Task::Ask(asked, reply) if asked.by == inbox => {
                     self.answer_asked(now, inbox, (*asked, reply), &Standing::Owner, fx);
@@ -294,16 +311,11 @@ impl Chat {
     }
 
     /// An account's nodes cannot be read now: whoever waits is told why.
-    fn give_nodes_up(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        fault: NodesFault,
-        fx: &mut Effects,
-    ) {
+    fn give_nodes_up(&mut self, now: Now, inbox: TimelineId, fault: NodesFault, fx: &mut Effects) {
         let Some(of) = self.nodes.known.remove(&inbox) else { return };
         self.nodes.weight -= of.weight();
         for task in of.line {
+            self.nodes.waiting -= task.bytes();
             self.refuse_nodes(now, (inbox, &of.address), task, fault, fx);
         }
     }
@@ -407,6 +419,8 @@ impl Chat {
     pub(crate) fn audit_nodes(&self) {
         let sum: usize = self.nodes.known.values().map(NodesOf::weight).sum();
         assert_eq!(sum, self.nodes.weight, "all nodes are counted");
+        let waiting = self.nodes.known.values().flat_map(|of| &of.line).map(Task::bytes);
+        assert_eq!(waiting.sum::<u64>(), self.nodes.waiting, "all that waits is counted");
         for of in self.nodes.known.values() {
             for node in of.nodes.values() {
                 let counts = |number: &u64| node.items.iter().any(|item| item.number == *number);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! change ─► sessions of the account: at once, all of it
-//!        ─► subscribers: a word a shard, at once
+//!        ─► the account's ties ─► subscribers that still may know: a word a shard, at once
 //!        ─► contacts: what is untold of a node ─► a walk ─► a word a shard and slice
 //! ```
 //! While an account's walk goes, or may not begin yet, what changes is put together: of an item the
@@ -42,8 +42,8 @@ pub(crate) struct Audience {
     access: NodeAccess,
     groups: Box<[Box<str>]>,
     members: Box<[AccountAddress]>,
-    /// They are told in any case.
-    subscribers: Box<[AccountAddress]>,
+    /// They have asked to be told, and are at once.
+    subscribers: Box<[(AccountAddress, TimelineId)]>,
     /// The newest item is all that counts.
     is_single: bool,
 }
@@ -54,7 +54,7 @@ impl Audience {
             access: node.config.access,
             groups: node.config.groups.clone(),
             members: node.members.clone().into(),
-            subscribers: node.subscribers.iter().map(|(address, _)| address.clone()).collect(),
+            subscribers: node.subscribers.clone().into(),
             is_single: node.config.items_max == 1,
         }
     }
@@ -67,13 +67,37 @@ impl Audience {
             NodeAccess::Groups => contact.groups.iter().any(|group| self.groups.contains(group)),
             NodeAccess::Members => self.members.binary_search(&contact.address).is_ok(),
         };
-        may && self.subscribers.binary_search(&contact.address).is_err()
+        may && !self.subscribers.iter().any(|(address, _)| *address == contact.address)
+    }
+
+    /// Whether somebody who subscribed still may know, by what the account has of it.
+    fn may_know(&self, (address, inbox): &(AccountAddress, TimelineId), tie: Option<&Tie>) -> bool {
+        let is_it = tie.filter(|tie| tie.peer == Some(*inbox));
+        let groups = || is_it.map_or(&[][..], |tie| &*tie.contact.groups);
+        let sees = is_it.is_some_and(Tie::is_seen);
+        !tie.is_some_and(|tie| tie.contact.is_blocked)
+            && match self.access {
+                NodeAccess::Open => true,
+                NodeAccess::Presence => sees,
+                NodeAccess::Groups => sees && groups().iter().any(|it| self.groups.contains(it)),
+                NodeAccess::Members => self.members.binary_search(address).is_ok(),
+            }
     }
 }
 
 impl UntoldNode {
     pub(crate) fn has(&self, tie: &Tie) -> bool {
         self.audience.has(tie)
+    }
+
+    /// Whoever subscribed and still may know, by what the account has of each.
+    pub(crate) fn subscribers<'a>(
+        &'a self,
+        tie: impl Fn(&AccountAddress) -> Option<&'a Tie> + 'a,
+    ) -> impl Iterator<Item = TimelineId> + 'a {
+        let all = self.audience.subscribers.iter();
+        let may = move |it: &&(AccountAddress, TimelineId)| self.audience.may_know(it, tie(&it.0));
+        all.filter(may).map(|(_, inbox)| *inbox)
     }
 }
 
@@ -119,9 +143,8 @@ impl Untold {
 
 impl UntoldNode {
     fn adds(&mut self, event: NodeEvent) {
-        let is_news = |event: &NodeEvent| {
-            matches!(event, NodeEvent::Published(_) | NodeEvent::Named(_))
-        };
+        let is_news =
+            |event: &NodeEvent| matches!(event, NodeEvent::Published(_) | NodeEvent::Named(_));
         match item_of(&event) {
             None => self.events.clear(),
             Some(id) => {
@@ -156,32 +179,43 @@ impl Chat {
         events: &Arc<[NodeEvent]>,
         fx: &mut Effects,
     ) {
-        let mut shards = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for (_, subscriber) in node.subscribers.iter().filter(|(other, _)| other != address) {
-            shards.entry(self.settings.shard_at(*subscriber)).or_default().push(*subscriber);
-        }
-        let told = |to: Box<[TimelineId]>, is_subscribed| {
-            let parts = [(name.into(), events.clone(), to)].into();
-            let (from, by) = (address.clone(), inbox);
-            NodesTold { number: None, from, by, parts, only: None, is_subscribed }
-        };
-        let is_own = node.subscribers.iter().any(|(other, _)| other == address);
-        let here = self.settings.shard;
-        self.nodes_told(now, here, &told([inbox].into(), is_own), fx);
-        for (shard, to) in shards {
-            fx.counters.count(ChatCounter::NodeWords);
-            let told = told(to.into(), true);
-            match shard == here {
-                true => self.nodes_told(now, here, &told, fx),
-                false => fx.peer_messages.push((shard, ChatWord::NodesTold(Box::new(told)))),
-            }
-        }
+        let is_subscribed = node.subscribers.iter().any(|(other, _)| other == address);
+        let parts = [(name.into(), events.clone(), [inbox].into())].into();
+        let (from, by) = (address.clone(), inbox);
+        let told = NodesTold { number: None, from, by, parts, only: None, is_subscribed };
+        self.nodes_told(now, self.settings.shard, &told, fx);
         if node.config.access == NodeAccess::Members && node.members.is_empty() {
             return; // it is nobody else's
         }
         let (audience, events) = (Audience::of(node), events.to_vec());
         let news = Box::new(UntoldNode { node: name.into(), audience, events });
         self.for_person(now, (inbox, address), Task::NodeNews(news), fx);
+    }
+
+    /// Whoever subscribed to a node is told, whether a contact or not.
+    pub(crate) fn tell_subscribers(
+        &mut self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        news: &UntoldNode,
+        to: Vec<TimelineId>,
+        fx: &mut Effects,
+    ) {
+        let mut shards = BTreeMap::<ShardId, Vec<TimelineId>>::new();
+        for subscriber in to.into_iter().filter(|subscriber| *subscriber != inbox) {
+            shards.entry(self.settings.shard_at(subscriber)).or_default().push(subscriber);
+        }
+        let events: Arc<[NodeEvent]> = news.events.clone().into();
+        for (shard, to) in shards {
+            fx.counters.count(ChatCounter::NodeWords);
+            let parts = [(news.node.clone(), events.clone(), to.into())].into();
+            let (from, by, is_subscribed) = (address.clone(), inbox, true);
+            let told = NodesTold { number: None, from, by, parts, only: None, is_subscribed };
+            match shard == self.settings.shard {
+                true => self.nodes_told(now, shard, &told, fx),
+                false => fx.peer_messages.push((shard, ChatWord::NodesTold(Box::new(told)))),
+            }
+        }
     }
 
     /// What sessions of an account are interested in that are there, all together.

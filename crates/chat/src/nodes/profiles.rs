@@ -188,7 +188,8 @@ impl Chat {
             Some(interests) if is_proved => {
                 profiles.remember(profile.clone(), interests.clone(), most);
                 let asked = profiles.asked.remove(&profile);
-                let waiting = asked.into_iter().flat_map(|it| it.waiting.into_iter().chain([it.who]));
+                let waiting =
+                    asked.into_iter().flat_map(|it| it.waiting.into_iter().chain([it.who]));
                 for key in waiting.collect::<Vec<_>>() {
                     self.nodes.profiles.unknown.remove(&key);
                     self.interested(key, interests.clone());

@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn keys_of_items_are_in_the_order_of_their_numbers_and_apart_from_other_nodes() {
         let inbox = whole().subscribers[0].1;
-        let (short, long) = ((NodeSpace::Published, "n".into()), (NodeSpace::Published, "nn".into()));
+        let (short, long) =
+            ((NodeSpace::Published, "n".into()), (NodeSpace::Published, "nn".into()));
         let keys = [0, 1, 255, 256, u64::MAX].map(|number| item_key(inbox, &short, number));
         assert!(keys.is_sorted());
         assert!(keys.iter().all(|key| *key < item_key(inbox, &long, 0)));

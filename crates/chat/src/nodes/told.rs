@@ -43,13 +43,7 @@ impl NodesTold {
 
 impl Chat {
     /// The home of somebody says what happened to that one's nodes.
-    pub(crate) fn nodes_told(
-        &mut self,
-        _: Now,
-        from: ShardId,
-        told: &NodesTold,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn nodes_told(&mut self, _: Now, from: ShardId, told: &NodesTold, fx: &mut Effects) {
         for (node, events, to) in &told.parts {
             for &inbox in to {
                 self.show_node(inbox, told, (node, events), fx);

@@ -177,7 +177,8 @@ impl Chat {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         if session.is_none() && !interests.is_empty() {
             let interests = Some(interests);
-            is_ready |= person.walks.ask(Question { contact: contact.cloned(), session, interests });
+            is_ready |=
+                person.walks.ask(Question { contact: contact.cloned(), session, interests });
         }
         if is_ready {
             self.people.ready.push_back(inbox);
@@ -194,8 +195,20 @@ impl Chat {
     }
 
     /// Contacts of an account are to be told of a node.
-    pub(super) fn node_changed(&mut self, inbox: TimelineId, news: UntoldNode, fx: &mut Effects) {
+    pub(super) fn node_changed(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        news: UntoldNode,
+        fx: &mut Effects,
+    ) {
         let most = usize::from(self.settings.limits.chat.node_changes_untold_max);
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let subscribers: Vec<_> = news.subscribers(|address| person.ties.get(address)).collect();
+        if !subscribers.is_empty() {
+            let address = person.address.clone();
+            self.tell_subscribers(now, (inbox, &address), &news, subscribers, fx);
+        }
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         if !person.ties.values().any(|tie| tie.is_seen() && news.has(tie)) {
             return;
@@ -254,7 +267,8 @@ impl Chat {
         if slice.is_empty() && person.walks.is_more() && person.walks.queue() {
             self.people.ready.push_back(inbox); // the walk is over, and there is another
         }
-        if let What::Ask(Question { contact: None, session, interests: Some(interests) }) = &walk.what
+        if let What::Ask(Question { contact: None, session, interests: Some(interests) }) =
+            &walk.what
             && is_new
         {
             self.want_own_last((inbox, &own), (interests.clone(), *session), fx);

@@ -325,6 +325,20 @@ fn who_subscribed_is_told_without_being_a_contact_and_may_leave() {
         done(world.nodes(ANN, None, NodesAsk::Change(vec![publish("blog", "2", "y")])))
             .expect("done");
         assert_eq!(news(&mut world, CARL), ["p0 blog 2=y"]);
+        // Who may not read it any more is not told, though it is subscribed.
+        let mut says = |world: &mut World, n: &str| {
+            let ask = NodesAsk::Change(vec![publish("blog", n, "y")]);
+            done(world.nodes(ANN, None, ask)).expect("done");
+            news(world, CARL).len()
+        };
+        let shut = |it| NodesAsk::Configure("blog".into(), Box::new(access(it)));
+        done(world.nodes(ANN, None, shut(NodeAccess::Presence))).expect("done");
+        assert_eq!(says(&mut world, "a"), 0);
+        done(world.nodes(ANN, None, shut(NodeAccess::Open))).expect("done");
+        assert_eq!(says(&mut world, "b"), 1);
+        world.orders(ANN, 2, ContactOrder::Block).expect("done");
+        assert_eq!(says(&mut world, "c"), 0);
+        world.orders(ANN, 2, ContactOrder::Unblock).expect("done");
         done(world.nodes(CARL, Some(0), NodesAsk::Unsubscribe("blog".into()))).expect("done");
         let again = world.nodes(CARL, Some(0), NodesAsk::Unsubscribe("blog".into()));
         assert_eq!(done(again), Err(NodesFault::NoSubscription));

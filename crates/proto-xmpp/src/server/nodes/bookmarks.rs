@@ -39,7 +39,8 @@ pub(super) fn gets() -> (Want, NodesAsk) {
 }
 
 fn wanted() -> Box<[ItemsWanted]> {
-    let all = |space, node: Box<str>| ItemsWanted { space, node, which: ItemsChosen::Last(u32::MAX) };
+    let all =
+        |space, node: Box<str>| ItemsWanted { space, node, which: ItemsChosen::Last(u32::MAX) };
     let pages = private::node_of("storage", STORAGE);
     [all(NodeSpace::Published, BOOKMARKS.into()), all(NodeSpace::Kept, pages)].into()
 }
@@ -160,7 +161,8 @@ impl Storing {
         for bookmark in &self.bookmarks {
             let item = before.iter().find(|item| item.id == bookmark.jid);
             kept.push(&bookmark.jid);
-            let is_same = item.and_then(|item| Bookmark::published(item)).as_ref() == Some(bookmark);
+            let is_same =
+                item.and_then(|item| Bookmark::published(item)).as_ref() == Some(bookmark);
             if !is_same {
                 publish.push(bookmark.item(item.map(|item| &**item)));
             }

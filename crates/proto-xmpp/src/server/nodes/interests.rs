@@ -177,7 +177,10 @@ mod tests {
 
     #[test]
     fn what_is_said_twice_or_looks_like_more_proves_nothing() {
-        assert_eq!(version(&format!("{EXODUS}<feature var='http://jabber.org/protocol/muc'/>")), None);
+        assert_eq!(
+            version(&format!("{EXODUS}<feature var='http://jabber.org/protocol/muc'/>")),
+            None
+        );
         assert_eq!(version(&format!("{EXODUS}<feature var='a&lt;b'/>")), None);
         let form = "<x xmlns='jabber:x:data'><field var='FORM_TYPE'><value>a</value></field></x>";
         assert_eq!(version(&format!("{EXODUS}{form}{form}")), None);

@@ -28,9 +28,7 @@ use crate::stanza::StanzaReply;
 use base::time::Now;
 use bookmarks::Storing;
 use model::account::Addressee;
-use model::chat::{
-    ChatRequest, NodeChange, NodesAnswer, NodesAsk, NodesFault, NodesRequest,
-};
+use model::chat::{ChatRequest, NodeChange, NodesAnswer, NodesAsk, NodesFault, NodesRequest};
 
 /// PubSub (XEP-0060), for whoever may read.
 pub(super) const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
@@ -235,9 +233,7 @@ fn stanza_fault(fault: NodesFault) -> (StanzaFault, &'static str) {
         }
         NodesFault::Exists => (StanzaFault::Conflict, ""),
         NodesFault::Forbidden => (StanzaFault::Forbidden, ""),
-        NodesFault::NotSubscribed => {
-            (StanzaFault::NotAuthorized, "presence-subscription-required")
-        }
+        NodesFault::NotSubscribed => (StanzaFault::NotAuthorized, "presence-subscription-required"),
         NodesFault::NotInGroup => (StanzaFault::NotAuthorized, "not-in-roster-group"),
         NodesFault::NotMember => (StanzaFault::NotAllowed, "closed-node"),
         NodesFault::OtherConfig => (StanzaFault::Conflict, "precondition-not-met"),

@@ -41,7 +41,8 @@ pub(super) fn answer(
         }
         (Want::Names, NodesFound::Items(parts)) => {
             let part = first(parts)?;
-            let item = |item: &NodeItem| format!("<item jid='{owner}' name='{}'/>", escaped(&item.id));
+            let item =
+                |item: &NodeItem| format!("<item jid='{owner}' name='{}'/>", escaped(&item.id));
             let items: String = part.items.iter().map(|it| item(it)).collect();
             format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
         }
@@ -59,9 +60,7 @@ pub(super) fn answer(
     })
 }
 
-pub(super) fn first(
-    parts: Box<[Result<NodeItems, NodesFault>]>,
-) -> Result<NodeItems, NodesFault> {
+pub(super) fn first(parts: Box<[Result<NodeItems, NodesFault>]>) -> Result<NodeItems, NodesFault> {
     parts.into_vec().into_iter().next().unwrap_or(Err(NodesFault::Invalid))
 }
 
@@ -135,7 +134,8 @@ impl Session {
             let (from, id) = (Some(news.from.as_str()), Some(&*id));
             let head = StanzaReply { name: "message", from, to: self.jid(), id };
             head.open("headline", out.bytes());
-            out.bytes().extend_from_slice(format!("<event xmlns='{EVENT}'>{inner}</event>").as_bytes());
+            out.bytes()
+                .extend_from_slice(format!("<event xmlns='{EVENT}'>{inner}</event>").as_bytes());
             head.close(out.bytes());
             self.counts_sent();
         }

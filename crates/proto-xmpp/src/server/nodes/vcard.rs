@@ -19,11 +19,8 @@ const CURRENT: &str = "current";
 
 /// A vCard is wanted.
 pub(super) fn gets(is_own: bool) -> (Want, NodesAsk) {
-    let last = |space, node: &str| ItemsWanted {
-        space,
-        node: node.into(),
-        which: ItemsChosen::Last(1),
-    };
+    let last =
+        |space, node: &str| ItemsWanted { space, node: node.into(), which: ItemsChosen::Last(1) };
     let vcard = last(NodeSpace::Kept, VCARD);
     let avatar = [METADATA, DATA].map(|node| last(NodeSpace::Published, node));
     let [metadata, data] = avatar;

@@ -89,7 +89,7 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
         (get("<items node='n' max_items='many'/>"), "bad-request"),
         (get("<items node='n'><item/></items>"), "bad-request"),
         (get("<affiliations/>"), "not-acceptable"),
-        (get("<x/>").replace(PUBSUB, OWNER), "bad-request"),
+        (get("<x/>").replace(PUBSUB, OWNER), "not-acceptable"),
         ("<iq type='set' id='1'><query xmlns='jabber:iq:private'><x/></query></iq>".into(),
             "not-acceptable"),
         ("<iq type='set' id='1'><vCard xmlns='vcard-temp'><PHOTO><BINVAL>?</BINVAL></PHOTO></vCard>\
@@ -200,8 +200,10 @@ fn bookmarks_are_the_same_in_both_forms() {
         "<conference xmlns='urn:xmpp:bookmarks:1' name='New' autojoin='true'><nick>N</nick>\
         <extensions><e xmlns='urn:e'/></extensions></conference>"
     );
-    assert!(answers(&mut side, second.number, Ok(NodesFound::Done(Box::default())))
-        .contains("type='result'"));
+    assert!(
+        answers(&mut side, second.number, Ok(NodesFound::Done(Box::default())))
+            .contains("type='result'")
+    );
     let asked = asks(&mut side, &old("").replace("'set'", "'get'"));
     let found = [items(&[("a@r.example", stay)]), Err(NodesFault::UnknownNode)];
     let answer = answers(&mut side, asked.number, Ok(NodesFound::Items(found.into())));
@@ -263,7 +265,8 @@ fn a_device_is_asked_what_it_is_and_its_hash_is_held_against_that() {
     let present = present.expect("it is there");
     assert!(!String::from_utf8_lossy(&present.extra).contains("forged"));
     assert_eq!(present.badge.as_deref(), Some(""));
-    let question = told(&mut side, ChatDelivery::ProfileWanted { profile: profile.as_str().into() });
+    let question =
+        told(&mut side, ChatDelivery::ProfileWanted { profile: profile.as_str().into() });
     assert!(question.contains(&format!("node='{profile}'")), "{question}");
     let answer = |features: &str| {
         format!(

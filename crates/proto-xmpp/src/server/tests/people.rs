@@ -175,7 +175,8 @@ fn presence_goes_out_whole_and_comes_in_from_whom_it_is() {
         said,
         "<presence from='bob@a.example/phone' to='ann@a.example/desk'><show>dnd</show>\
          <status>busy</status><priority>-3</priority>\
-         <c xmlns='http://jabber.org/protocol/caps' node='n'/></presence>"
+         <c xmlns='http://jabber.org/protocol/caps' node='n'/>\
+         <x xmlns='vcard-temp:x:update'><photo/></x></presence>"
     );
     let gone = told(&mut side, presence(Some("phone"), None));
     assert!(gone.starts_with("<presence type='unavailable' from='bob@a.example/phone'"));
