@@ -37,7 +37,6 @@ mod conversations;
 mod entry;
 mod envelope;
 mod errands;
-mod fast;
 mod groups;
 mod inboxes;
 mod label;

@@ -66,7 +66,7 @@ pub(crate) enum PendingCall {
     /// What an account of this shard waits for, of its contacts.
     Person(TimelineId),
     /// The tokens of a device that comes back by one.
-    Redeemed(Box<crate::fast::Coming>),
+    Redeemed(Box<crate::sessions::fast::Coming>),
     /// Tokens of an account, before another is given.
     Tokens(Box<(ConnRef, FastWish)>),
     /// A token is stored.

@@ -218,10 +218,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             1 => ChatDelivery::PushCode { number: *number },
             _ => ChatDelivery::Done { number: *number },
         },
-        ChatRequest::Bind { .. } | ChatRequest::Standing { .. } | ChatRequest::Archive { .. } => {
-            unreachable!("IM has no frame for it")
-        }
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+        other => unreachable!("IM has no frame for it: {other:?}"),
     })
 }
 

@@ -92,7 +92,8 @@ const FAST: [&str; 9] = [
      previd='000000000000000500000000000000000000000000000000'/></authenticate>",
     "<response xmlns='urn:xmpp:sasl:2'>Yz1iaXdz</response>",
     "<enable xmlns='urn:xmpp:sm:3' resume='1'/>",
-    "<resume xmlns='urn:xmpp:sm:3' h='1' previd='000000000000000500000000000000000000000000000000'/>",
+    "<resume xmlns='urn:xmpp:sm:3' h='1' \
+     previd='000000000000000500000000000000000000000000000000'/>",
     "<r xmlns='urn:xmpp:sm:3'/>",
     "<a xmlns='urn:xmpp:sm:3' h='1'/>",
     "<inactive xmlns='urn:xmpp:csi:0'/>",
@@ -186,9 +187,6 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
             _ => return None,
         },
-        ChatRequest::Token(_) => ChatDelivery::Token { until_s: rng.below(2) as u32 },
-        ChatRequest::Resume { .. } => ChatDelivery::NotResumed { handled: None },
-        ChatRequest::Keep(_) if rng.one_in(8) => ChatDelivery::Yield,
         ChatRequest::Keep(_) | ChatRequest::Detach(_) => return None,
         ChatRequest::Gone | ChatRequest::Closed { .. } | ChatRequest::Profile(_) => return None,
         ChatRequest::Nodes(asked) => whim_of_nodes(rng, asked),
@@ -223,10 +221,12 @@ fn whim_of_nodes(rng: &mut Prng, asked: &NodesRequest) -> ChatDelivery {
     ChatDelivery::Nodes(Box::new(NodesAnswer { number: asked.number, result }))
 }
 
-/// What it might say to a request for an archive or a room.
+/// What it might say to a request for an archive, a room, a token or a session that was.
 fn whim_of_what_was_said(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery {
     let failed = |number, why| ChatDelivery::Failed { number, why };
     match request {
+        ChatRequest::Token(_) => ChatDelivery::Token { until_s: rng.below(2) as u32 },
+        ChatRequest::Resume { .. } => ChatDelivery::NotResumed { handled: None },
         ChatRequest::Archive { number, range, .. } => match rng.below(4) {
             0 => failed(*number, ChatFault::Busy),
             goes_on => {

@@ -18,8 +18,8 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::chat::{
-    ChatDelivery, ChatMessage, Contact, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping, Kept,
-    MemberStatus, Presence, Resumed, ResumptionId,
+    ChatDelivery, ChatMessage, Contact, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping,
+    KeptSession, MemberStatus, Presence, Resumed, ResumptionId,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -57,7 +57,7 @@ struct Resumable {
 /// A session without a connection.
 struct Away {
     until: Instant,
-    kept: Kept,
+    kept: KeptSession,
     handled: u32,
     waiting: VecDeque<ChatDelivery>,
     /// What is kept of it.

@@ -4,6 +4,7 @@
 
 mod binding;
 mod detached;
+pub(crate) mod fast;
 mod following;
 mod rights;
 

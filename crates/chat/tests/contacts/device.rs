@@ -124,7 +124,7 @@ impl Device {
     pub fn is_parted(&mut self) -> Option<ChatRequest> {
         let session = self.kept?.session;
         (self.conn, self.session, self.is_away) = (None, None, true);
-        let kept = Kept::new(self.name.clone());
+        let kept = KeptSession::new(self.name.clone());
         let reason = CloseReason::PeerReset;
         let detaching = Detaching { session, kept, bytes: 100, handled: 7, reason };
         Some(ChatRequest::Detach(Box::new(detaching)))

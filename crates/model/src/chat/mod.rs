@@ -52,7 +52,7 @@ pub use push::{
     PUSH_NAME_BYTES_MAX, PUSH_REGISTRATIONS_HARD_MAX, PUSH_TOKEN_BYTES_MAX, PushRegistration,
     PushRoute, PushStatus, PushWish, QuietHours,
 };
-pub use resumption::{Detaching, Keeping, Kept, Resumed, ResumptionId};
+pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;

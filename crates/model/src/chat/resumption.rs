@@ -19,12 +19,12 @@ use std::sync::Arc;
 /// What a machine leaves with the service while its session has no connection; given back whole, to
 /// one that resumes it.
 #[derive(Clone)]
-pub struct Kept(Arc<dyn Any + Send + Sync>);
+pub struct KeptSession(Arc<dyn Any + Send + Sync>);
 
-impl Kept {
+impl KeptSession {
     /// Leaves this.
-    pub fn new<T: Any + Send + Sync>(what: T) -> Kept {
-        Kept(Arc::new(what))
+    pub fn new<T: Any + Send + Sync>(what: T) -> KeptSession {
+        KeptSession(Arc::new(what))
     }
 
     /// Takes it back, if it is of this type and nobody else has it.
@@ -33,17 +33,17 @@ impl Kept {
     }
 }
 
-impl PartialEq for Kept {
-    fn eq(&self, other: &Kept) -> bool {
+impl PartialEq for KeptSession {
+    fn eq(&self, other: &KeptSession) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Kept {}
+impl Eq for KeptSession {}
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for KeptSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Kept")
+        f.write_str("KeptSession")
     }
 }
 
@@ -71,7 +71,7 @@ pub struct Detaching {
     /// The session.
     pub session: SessionRef,
     /// What its machine needs to go on.
-    pub kept: Kept,
+    pub kept: KeptSession,
     /// What that weighs, bytes.
     pub bytes: usize,
     /// Stanzas of the client that are handled: it is told so if the session cannot be resumed.
@@ -86,7 +86,7 @@ pub struct Resumed {
     /// The session that goes on; the one that asked is no more.
     pub session: SessionRef,
     /// What its machine kept.
-    pub kept: Kept,
+    pub kept: KeptSession,
     /// What it would have been told meanwhile, in order.
     pub waiting: Vec<ChatDelivery>,
     /// The last place of its inbox.
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_given_back_once_and_as_what_it_was() {
-        let kept = Kept::new(7_u64);
+        let kept = KeptSession::new(7_u64);
         assert_eq!(kept.clone().take::<u32>(), None, "it is something else");
         let other = kept.clone();
         assert_eq!(kept, other);
         assert_eq!(kept.take::<u64>(), None, "somebody else has it");
         assert_eq!(other.take::<u64>(), Some(7));
-        assert_ne!(Kept::new(7_u64), Kept::new(7_u64));
+        assert_ne!(KeptSession::new(7_u64), KeptSession::new(7_u64));
     }
 }

@@ -207,19 +207,8 @@ impl Session {
             ChatDelivery::LoggedIn(_) | ChatDelivery::Challenge(_) | ChatDelivery::Refused(_) => {
                 return Err(unexpected("an answer to a login within a session"));
             }
-            ChatDelivery::Bound { .. }
-            | ChatDelivery::Standing { .. }
-            | ChatDelivery::Archive(_)
-            | ChatDelivery::Contacts(_)
-            | ChatDelivery::Nodes(_)
-            | ChatDelivery::NodeNews(_)
-            | ChatDelivery::ProfileWanted { .. }
-            | ChatDelivery::Token { .. }
-            | ChatDelivery::Resumed(_)
-            | ChatDelivery::NotResumed { .. }
-            | ChatDelivery::Yield => {
-                return Err(unexpected("an answer to what a device of IM does not ask"));
-            }
+            // What a device of IM does not ask has no answer.
+            _ => return Err(unexpected("an answer to what a device of IM does not ask")),
         }
         Ok(())
     }

@@ -256,6 +256,7 @@ pub(super) fn write_failed(condition: &str, handled: Option<u32>, out: &mut Out)
 pub(super) fn failed(condition: &str, handled: Option<u32>) -> String {
     let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
     format!(
-        "<failed xmlns='{SM}'{h}><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>"
+        "<failed xmlns='{SM}'{h}><{condition} \
+         xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>"
     )
 }

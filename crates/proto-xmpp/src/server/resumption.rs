@@ -21,7 +21,9 @@ use crate::fault::StreamFault;
 use crate::scan::Element;
 use crate::stream::SM;
 use base::time::{Instant, Now};
-use model::chat::{ChatDelivery, ChatRequest, Detaching, Keeping, Kept, Resumed, ResumptionId};
+use model::chat::{
+    ChatDelivery, ChatRequest, Detaching, Keeping, KeptSession, Resumed, ResumptionId,
+};
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::ChatLimits;
@@ -302,7 +304,7 @@ impl Session {
         let handled = self.handled();
         self.stops_hearing();
         let bytes = self.weight();
-        let kept = Kept::new(self);
+        let kept = KeptSession::new(self);
         let detaching = Detaching { session, kept, bytes, handled, reason };
         out.say(ChatRequest::Detach(Box::new(detaching)));
     }
