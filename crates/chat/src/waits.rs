@@ -47,7 +47,7 @@ impl<T> Waits<T> {
 
     /// What waits under a number.
     pub(crate) fn at(&self, number: u64) -> Option<&T> {
-        self.open.get(&number).map(|(_, waits)| waits)
+        self.open.get(&number).map(|wait| &wait.waits)
     }
 
     /// The same, to change it.

@@ -14,10 +14,9 @@ use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
     ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, Detaching,
     GroupChange, GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange,
-    InboxEvent, LoginRefused, MemberStatus, MembersPage, NodeConfig, NodeFound, NodeItem, NodeItems,
-    NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest, PAGE_MESSAGES_MAX, PeopleAsk,
-    Resumed,
-    SessionEnd,
+    InboxEvent, LoginRefused, MemberStatus, MembersPage, NodeConfig, NodeFound, NodeItem,
+    NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest, PAGE_MESSAGES_MAX,
+    PeopleAsk, Resumed, SessionEnd,
 };
 use model::close::CloseReason;
 use model::session::Denial;

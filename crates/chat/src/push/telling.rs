@@ -5,7 +5,7 @@
 //! answered once, and a way has told when all of its are taken on.
 
 use super::rounds::{End, Round, Said};
-use super::wishes::Errand;
+use super::wishes::PushChore;
 use super::{PushDetail, QuietPush, Way, millis};
 use crate::{Chat, Effects};
 use base::hex;
@@ -157,7 +157,7 @@ impl Chat {
         let address = round.rows.address.clone();
         if let (Notified::Taken { gone }, Some(address)) = (what, address) {
             for name in gone {
-                self.run_errand(now, (inbox, &address), Errand::Gone(way, name), fx);
+                self.run_chore(now, (inbox, &address), PushChore::Gone(way, name), fx);
             }
         }
         if is_over {

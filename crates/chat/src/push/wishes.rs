@@ -46,7 +46,7 @@ const CODES_MAX: usize = 4_096;
 /// What waits for the rows of an account.
 #[derive(Default)]
 pub(crate) struct Line {
-    waiting: VecDeque<(AccountAddress, Errand)>,
+    waiting: VecDeque<(AccountAddress, PushChore)>,
     /// The first of them, whose answer is awaited.
     step: Step,
 }
@@ -62,7 +62,7 @@ enum Step {
 }
 
 /// What is to be done with the registrations of an account.
-pub(crate) enum Errand {
+pub(crate) enum PushChore {
     /// A device wants it.
     Wish(Requester, Box<str>, Box<PushWish>),
     /// What is registered so, by its token or name, is gone for good.
@@ -91,27 +91,27 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        let errand = Errand::Wish(wait, asker.device, wish);
-        self.run_errand(now, (asker.inbox, &asker.address), errand, fx);
+        let chore = PushChore::Wish(wait, asker.device, wish);
+        self.run_chore(now, (asker.inbox, &asker.address), chore, fx);
     }
 
     /// Something is to be done with the registrations of an account.
-    pub(super) fn run_errand(
+    pub(super) fn run_chore(
         &mut self,
         now: Now,
         (inbox, address): (TimelineId, &AccountAddress),
-        errand: Errand,
+        chore: PushChore,
         fx: &mut Effects,
     ) {
         let line = self.pushes.lines.get(&inbox);
         if line.is_some_and(|line| line.waiting.len() >= LINE_MAX) || !self.log.may_ask() {
-            return self.errand_fails(&errand, ChatFault::Busy, fx);
+            return self.chore_fails(&chore, ChatFault::Busy, fx);
         }
         let is_first = line.is_none();
         let line = self.pushes.lines.entry(inbox).or_default();
-        line.waiting.push_back((address.clone(), errand));
+        line.waiting.push_back((address.clone(), chore));
         if is_first {
-            self.next_errand(now, inbox, fx);
+            self.next_chore(now, inbox, fx);
         }
     }
 
@@ -123,10 +123,10 @@ impl Chat {
         address: &AccountAddress,
         fx: &mut Effects,
     ) {
-        self.run_errand(now, (inbox, address), Errand::Clear, fx);
+        self.run_chore(now, (inbox, address), PushChore::Clear, fx);
     }
 
-    fn next_errand(&mut self, _: Now, inbox: TimelineId, fx: &mut Effects) {
+    fn next_chore(&mut self, _: Now, inbox: TimelineId, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         if line.waiting.is_empty() {
             self.pushes.lines.remove(&inbox);
@@ -147,27 +147,27 @@ impl Chat {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         match (&mut line.step, result) {
             (Step::Reading, Ok(Done::Rows(all))) => {
-                self.errand_judged(now, inbox, Rows::of(&all), fx)
+                self.chore_judged(now, inbox, Rows::of(&all), fx)
             }
             (Step::Writing(_, left, has_failed), result) => {
                 *left -= 1;
                 *has_failed |= result.is_err();
                 if *left == 0 {
-                    self.errand_written(now, inbox, fx);
+                    self.chore_written(now, inbox, fx);
                 }
             }
             (Step::Reading | Step::Coding, _) => {
-                self.errand_over(now, inbox, Err(ChatFault::Busy), fx)
+                self.chore_over(now, inbox, Err(ChatFault::Busy), fx)
             }
         }
     }
 
-    fn errand_judged(&mut self, now: Now, inbox: TimelineId, rows: Rows, fx: &mut Effects) {
+    fn chore_judged(&mut self, now: Now, inbox: TimelineId, rows: Rows, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get(&inbox) else { return };
-        let Some((address, errand)) = line.waiting.front() else { return };
-        match self.judge_errand(now, (inbox, address), errand, rows) {
+        let Some((address, chore)) = line.waiting.front() else { return };
+        match self.judge_chore(now, (inbox, address), chore, rows) {
             Verdict::Is(_, writes) if writes.is_empty() => {
-                self.errand_over(now, inbox, Ok(None), fx);
+                self.chore_over(now, inbox, Ok(None), fx);
             }
             Verdict::Is(rows, writes) => {
                 let step = Step::Writing(Box::new(rows), writes.len() as u32, false);
@@ -178,25 +178,25 @@ impl Chat {
                     self.log.ask(PendingCall::PushWish(inbox), Call::Write(write), fx);
                 }
             }
-            Verdict::Told(delivery) => self.errand_over(now, inbox, Ok(Some(delivery)), fx),
-            Verdict::Not(fault) => self.errand_over(now, inbox, Err(fault), fx),
+            Verdict::Told(delivery) => self.chore_over(now, inbox, Ok(Some(delivery)), fx),
+            Verdict::Not(fault) => self.chore_over(now, inbox, Err(fault), fx),
             Verdict::Code(route) => self.push_code(now, inbox, route, fx),
         }
     }
 
-    fn judge_errand(
+    fn judge_chore(
         &self,
         now: Now,
         (inbox, address): (TimelineId, &AccountAddress),
-        errand: &Errand,
+        chore: &PushChore,
         mut rows: Rows,
     ) -> Verdict {
-        let (wait, device, wish) = match errand {
-            Errand::Wish(wait, device, wish) => (wait, device, &**wish),
-            Errand::Gone(way, name) => {
+        let (wait, device, wish) = match chore {
+            PushChore::Wish(wait, device, wish) => (wait, device, &**wish),
+            PushChore::Gone(way, name) => {
                 return rows.without(inbox, |it| Way::of(&it.route) == *way && names(it, name));
             }
-            Errand::Clear => {
+            PushChore::Clear => {
                 let Verdict::Is(rows, mut writes) = rows.without(inbox, |_| true) else {
                     return Verdict::Not(ChatFault::Invalid);
                 };
@@ -277,17 +277,19 @@ impl Chat {
     }
 
     /// What the first of a line wanted stands in the log, or not.
-    fn errand_written(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+    fn chore_written(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         let Step::Writing(rows, _, has_failed) = std::mem::take(&mut line.step) else { return };
         if has_failed {
-            return self.errand_over(now, inbox, Err(ChatFault::Busy), fx);
+            return self.chore_over(now, inbox, Err(ChatFault::Busy), fx);
         }
-        match line.waiting.front().map(|(_, errand)| errand) {
-            Some(Errand::Wish(_, _, wish)) if matches!(**wish, PushWish::Register { .. }) => {
+        match line.waiting.front().map(|(_, chore)| chore) {
+            Some(PushChore::Wish(_, _, wish)) if matches!(**wish, PushWish::Register { .. }) => {
                 fx.counters.count(ChatCounter::PushesRegistered);
             }
-            Some(Errand::Gone(..) | Errand::Clear) => fx.counters.count(ChatCounter::PushesGone),
+            Some(PushChore::Gone(..) | PushChore::Clear) => {
+                fx.counters.count(ChatCounter::PushesGone)
+            }
             _ => {}
         }
         let count = |way| rows.registrations.iter().filter(|it| Way::of(&it.route) == way).count();
@@ -299,11 +301,11 @@ impl Chat {
             self.pushes.owing.remove(&inbox);
             self.log.write(rows::delete(inbox, (Kind::Mark, "")), fx);
         }
-        self.errand_over(now, inbox, Ok(None), fx);
+        self.chore_over(now, inbox, Ok(None), fx);
     }
 
     /// The first of a line is over, and the next begins.
-    fn errand_over(
+    fn chore_over(
         &mut self,
         now: Now,
         inbox: TimelineId,
@@ -311,22 +313,22 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let line = self.pushes.lines.get_mut(&inbox);
-        let Some((_, errand)) = line.and_then(|line| line.waiting.pop_front()) else { return };
-        match (result, &errand) {
-            (Err(fault), _) => self.errand_fails(&errand, fault, fx),
-            (Ok(delivery), Errand::Wish(wait, ..)) => {
+        let Some((_, chore)) = line.and_then(|line| line.waiting.pop_front()) else { return };
+        match (result, &chore) {
+            (Err(fault), _) => self.chore_fails(&chore, fault, fx),
+            (Ok(delivery), PushChore::Wish(wait, ..)) => {
                 let number = wait.number;
                 let delivery = delivery.unwrap_or(ChatDelivery::Done { number });
                 self.answer_session((wait.conn, wait.session), delivery, fx);
             }
-            (Ok(_), Errand::Gone(..) | Errand::Clear) => {}
+            (Ok(_), PushChore::Gone(..) | PushChore::Clear) => {}
         }
-        self.next_errand(now, inbox, fx);
+        self.next_chore(now, inbox, fx);
     }
 
-    fn errand_fails(&mut self, errand: &Errand, why: ChatFault, fx: &mut Effects) {
+    fn chore_fails(&mut self, chore: &PushChore, why: ChatFault, fx: &mut Effects) {
         // What nobody wants any more is found again by the next push.
-        let Errand::Wish(wait, ..) = errand else { return };
+        let PushChore::Wish(wait, ..) = chore else { return };
         fx.counters.count(ChatCounter::PushWishesFailed);
         let failed = ChatDelivery::Failed { number: wait.number, why };
         self.answer_session((wait.conn, wait.session), failed, fx);
@@ -341,7 +343,7 @@ impl Chat {
         let is_early = codes.get(&inbox).is_some_and(|at| *at + CODE_PAUSE > now.mono);
         let PushRoute::Miop { product, device } = &route else { return };
         if is_early || codes.len() >= CODES_MAX {
-            return self.errand_over(now, inbox, Err(ChatFault::Busy), fx);
+            return self.chore_over(now, inbox, Err(ChatFault::Busy), fx);
         }
         codes.insert(inbox, now.mono);
         let code = self.code_of((inbox, &route), now.unix_s().into());
@@ -365,7 +367,9 @@ impl Chat {
     ) {
         let Some(line) = self.pushes.lines.get(&inbox) else { return };
         let number = match line.waiting.front() {
-            Some((_, Errand::Wish(wait, ..))) if matches!(line.step, Step::Coding) => wait.number,
+            Some((_, PushChore::Wish(wait, ..))) if matches!(line.step, Step::Coding) => {
+                wait.number
+            }
             _ => return,
         };
         let result = match what {
@@ -375,7 +379,7 @@ impl Chat {
             Notified::Later { .. } => Err(ChatFault::Busy),
             Notified::Taken { .. } | Notified::Refused => Err(ChatFault::UnknownDevice),
         };
-        self.errand_over(now, inbox, result, fx);
+        self.chore_over(now, inbox, result, fx);
     }
 
     fn is_code(&self, now: Now, inbox: TimelineId, route: &PushRoute, code: &str) -> bool {

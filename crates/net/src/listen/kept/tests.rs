@@ -203,10 +203,7 @@ fn copies_are_all_sockets_each_once_and_another_server_is_served_at_them() {
 #[test]
 fn what_is_missing_is_opened_before_and_found_among_those_that_are_kept() {
     let (socket, address) = listener();
-    let doors = [
-        door("mqtt", ListenEndpoint::Tcp(address)),
-        door("new", tcp("127.0.0.1:0")),
-    ];
+    let doors = [door("mqtt", ListenEndpoint::Tcp(address)), door("new", tcp("127.0.0.1:0"))];
     let mut kept = vec![kept("mqtt.0", socket)];
     let files = complete(&doors, 2, 1_000, &mut kept).expect("free");
     let names: Vec<_> = kept.iter().map(|it| it.name.as_str()).collect();

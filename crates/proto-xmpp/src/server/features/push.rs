@@ -60,7 +60,8 @@ impl Session {
     fn ask_push(&mut self, (id, to): (Option<&str>, Option<&str>), wish: PushWish, out: &mut Out) {
         let first = self.numbers(1);
         let [id, to] = [id, to].map(|text| text.map(Box::from));
-        let asking = Asking { first, count: 1, left: 1, what: What::Order, id, to, fault: None };
+        let (what, place, fault) = (What::Order, None, None);
+        let asking = Asking { first, count: 1, left: 1, what, id, to, place, fault };
         self.busy().asks.push(asking);
         let (session, wish) = (self.session, Box::new(wish));
         out.say(ChatRequest::Push { session, number: first, wish });

@@ -55,7 +55,7 @@ impl Session {
         let query = format!("<query xmlns='{DISCO_INFO}' node='{}'/>", escaped(profile));
         out.bytes().extend_from_slice(query.as_bytes());
         head.close(out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 
     /// The device has answered a question of the server.

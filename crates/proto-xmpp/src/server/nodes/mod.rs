@@ -221,7 +221,7 @@ impl Session {
         };
         let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
         reply.error_with(fault, (condition, ERRORS), out.bytes());
-        self.counts_sent();
+        self.counts_sent(out);
     }
 }
 

@@ -137,7 +137,7 @@ impl Session {
             out.bytes()
                 .extend_from_slice(format!("<event xmlns='{EVENT}'>{inner}</event>").as_bytes());
             head.close(out.bytes());
-            self.counts_sent();
+            self.counts_sent(out);
         }
     }
 }
