@@ -42,7 +42,7 @@ pub(crate) enum Waiter {
     /// Whoever asks something of the conversation with it.
     Conversation(Box<crate::conversations::changes::Asked>),
     /// Whoever wants something of its nodes.
-    Nodes(Box<crate::nodes::NodesWanted>),
+    Nodes(Box<crate::people::nodes::NodesWanted>),
     /// Whoever calls back what it said to it.
     Recall(Box<crate::recalls::RecallAsked>),
     /// A round of pushes, by its number.

@@ -114,7 +114,8 @@ const NODES: [&str; 8] = [
     "<iq type='set' id='13'><query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'>\
      <conference jid='r@x.example' autojoin='1'><nick>n</nick></conference><url url='x'/></storage>\
      </query></iq>",
-    "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='x' ver='y'/></presence>",
+    "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='x' \
+     ver='y'/></presence>",
     "<iq type='result' id='caps:x#y'><query xmlns='http://jabber.org/protocol/disco#info'><feature \
      var='n+notify'/><x xmlns='jabber:x:data'><field var='FORM_TYPE'><value>f</value></field></x>\
      </query></iq>",

@@ -13,6 +13,7 @@
 //! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
 
 mod lists;
+pub(crate) mod nodes;
 mod orders;
 mod presence;
 mod store;
@@ -28,7 +29,7 @@ pub use tie::{TieVerb, TieWord};
 pub(crate) use words::weight_of;
 pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
 
-use crate::nodes::UntoldNode;
+use crate::people::nodes::UntoldNode;
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};

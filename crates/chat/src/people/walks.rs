@@ -11,7 +11,7 @@
 
 use super::Person;
 use super::words::{PresenceTold, ProbeAsked};
-use crate::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
+use crate::people::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;

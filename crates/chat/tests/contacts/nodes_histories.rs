@@ -1,6 +1,6 @@
-//! Random histories of what accounts publish, against a plain model, with shards that lag, logs that
-//! refuse and kills: what was answered is there, what was refused is not, and what was under way is
-//! there whole or not at all.
+//! Random histories of what accounts publish, against a plain model, with shards that lag, logs
+//! that refuse and kills: what was answered is there, what was refused is not, and what was under
+//! way is there whole or not at all.
 
 use crate::world::World;
 use base::prng::Prng;

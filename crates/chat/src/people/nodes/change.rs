@@ -1,7 +1,7 @@
 //! Changes of nodes: first the rows of new items, then the node's own, which makes them count.
 //!
-//! A kill in between leaves items that nothing names, under numbers that are given again. Invariant:
-//! what an order changes of one node is there whole, or not at all.
+//! A kill in between leaves items that nothing names, under numbers that are given again.
+//! Invariant: what an order changes of one node is there whole, or not at all.
 
 use super::asks::Reply;
 use super::node::{Node, Outcome};
