@@ -240,8 +240,11 @@ impl Chat {
     ) {
         match task {
             Task::Ask(_, reply) => self.reply_nodes(reply, Err(fault), fx),
-            // Nobody is kept from being there by what it would show.
-            Task::Present(wait, how) => {
+            // Nobody is kept from being there by what it would show: then it says nothing of that.
+            Task::Present(wait, mut how) => {
+                if let Some(how) = &mut how {
+                    Arc::make_mut(how).badge = None;
+                }
                 let task = crate::people::Task::Present(wait, how);
                 self.for_person(now, (inbox, address), task, fx);
             }
