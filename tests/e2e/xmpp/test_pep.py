@@ -28,11 +28,8 @@ class Publishing(Friends):
     def friend(self, name, resource=""):
         friend = super().friend(name, resource)
         client = friend.client
-        for plugin in ("0004", "0060", "0115", "0163", "0084", "0054", "0153", "0049", "0048",
-                       "0402"):
+        for plugin in ("0004", "0060", "0115", "0163", "0084", "0054", "0049", "0402"):
             client.register_plugin(f"xep_{plugin}")
-        # It answers by itself what it sees in presence; here the test asks.
-        client.plugin["xep_0153"].plugin_end()
         friend.queues["news"] = asyncio.Queue()
         client.add_event_handler("avatar_metadata_publish", friend.queues["news"].put_nowait)
         return friend
@@ -65,7 +62,8 @@ class Publishing(Friends):
             item = news["pubsub_event"]["items"]["item"]
             if news["from"].bare == jid and item["id"] == digest(data):
                 break
-        self.assertEqual(item["avatar_metadata"]["items"][0]["type"], "image/png")
+        info = item.xml.find(f".//{{{METADATA}}}info")
+        self.assertEqual(info.get("type"), "image/png")
         await self.is_fetched(friend, jid, data)
 
     async def is_fetched(self, friend, jid, data):
