@@ -13,7 +13,7 @@ class Gateway:
     """Listens on a port of its own; `answers` says with which status each request is answered, and
     then 200, with the tokens that are gone."""
 
-    SECRET = "secret of the push gateway"
+    SECRET = "secret-of-the-push-gateway"
 
     def __init__(self):
         self.bodies, self.answers, self.gone, self.forged = [], [], [], []

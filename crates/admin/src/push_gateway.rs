@@ -11,18 +11,20 @@
 //! longer than one request does.
 
 mod body;
+mod hub;
 
 use crate::MetricReading;
 use crate::redact;
 use crate::webhook::{Backoff, WallClock, sign};
 use body::{Answer, PushBody};
+use hub::{HubAnswers, of_hub};
 use model::limits::NotificationLimits;
-use model::ports::control::{self, Command, Control};
+use model::ports::control::{Command, Control};
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
-use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
-use model::push::{Outcome, Priority, Rejection};
+use model::ports::pushes::{PushCommand, PushOrder, PushTarget};
+use model::push::Priority;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -90,42 +92,6 @@ struct Tally {
     took_ms: AtomicU64,
     to_hub: Arc<AtomicU64>,
     hub_open: Arc<AtomicU64>,
-}
-
-/// Answers of the hub, on their way to those who wait: a shard that answers waits for no mailbox.
-#[derive(Default)]
-struct HubAnswers {
-    waiting: Mutex<(Vec<(NotifiedReply, Notified)>, bool)>,
-    came: Condvar,
-}
-
-impl HubAnswers {
-    fn put(&self, reply: NotifiedReply, what: Notified) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.0.push((reply, what));
-        drop(waiting);
-        self.came.notify_one();
-    }
-
-    fn run(&self) {
-        loop {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            while waiting.0.is_empty() && !waiting.1 {
-                waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-            }
-            let (all, is_over) = (std::mem::take(&mut waiting.0), waiting.1);
-            drop(waiting);
-            all.into_iter().for_each(|(reply, what)| reply(what));
-            if is_over {
-                return;
-            }
-        }
-    }
-
-    fn end(&self) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
-        self.came.notify_all();
-    }
 }
 
 /// What came of one request.
@@ -456,24 +422,4 @@ fn tokens_of(order: &NotificationOrder) -> Vec<Box<str>> {
         NotificationTargets::Gateway { tokens, .. } => tokens.clone(),
         NotificationTargets::Miop { .. } => Vec::new(),
     }
-}
-
-/// What the hub's answer means.
-fn of_hub(answer: control::Answer) -> Notified {
-    let control::Answer::Push(answer) = answer else { return Notified::Later { rest_ms: 0 } };
-    let outcomes = match answer {
-        PushAnswer::Pushed { outcomes, .. } => outcomes,
-        PushAnswer::UnknownProduct => return Notified::Refused,
-        _ => return Notified::Later { rest_ms: 0 },
-    };
-    let of = |outcome: &Outcome| match outcome {
-        Outcome::Rejected(Rejection::Busy | Rejection::StoreFull | Rejection::StoreFailed) => 2,
-        Outcome::Rejected(Rejection::UnknownDevice) => 1,
-        _ => 0,
-    };
-    if outcomes.iter().any(|(_, outcome)| of(outcome) == 2) {
-        return Notified::Later { rest_ms: 0 };
-    }
-    let gone = outcomes.iter().filter(|(_, outcome)| of(outcome) == 1);
-    Notified::Taken { gone: gone.map(|(device, _)| device.as_str().into()).collect() }
 }

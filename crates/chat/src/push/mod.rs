@@ -29,7 +29,7 @@ use model::timeline::TimelineId;
 use owing::Owing;
 use rounds::Round;
 use rows::{Kind, Mark};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use telling::Post;
 use wishes::Line;
 
@@ -121,6 +121,9 @@ pub(crate) struct Pushes {
     codes: HashMap<TimelineId, Instant>,
     /// Nothing goes to the gateway before.
     gateway_rests: Instant,
+    /// Rounds that go on by way of the gateway, and accounts that wait for one.
+    gateway_rounds: usize,
+    gateway_line: VecDeque<TimelineId>,
     rng: Prng,
 }
 
@@ -138,6 +141,8 @@ impl Pushes {
             lines: HashMap::new(),
             codes: HashMap::new(),
             gateway_rests: Instant::default(),
+            gateway_rounds: 0,
+            gateway_line: VecDeque::new(),
             rng: Prng::new(seed),
         }
     }
@@ -162,6 +167,17 @@ impl Pushes {
             Kind::Quiet => {}
         }
         true
+    }
+
+    /// As many accounts go on as there is room for by way of the gateway.
+    fn next_in_line(&mut self, now: Now, most: usize) {
+        for _ in self.gateway_rounds..most {
+            let Some(inbox) = self.gateway_line.pop_front() else { return };
+            if let Some(owing) = self.owing.get_mut(&inbox).filter(|owing| owing.is_in_line) {
+                owing.is_in_line = false;
+                self.arm(inbox, now.mono);
+            }
+        }
     }
 
     /// A device of an account has left.
@@ -214,11 +230,13 @@ impl Chat {
             self.pushes.arm(inbox, at);
         }
         let most = self.settings.limits.notifications.accounts_at_once_max;
+        self.pushes.next_in_line(now, most as usize);
         while let Some(&(at, inbox)) = self.pushes.due.first() {
             if at > now.mono {
                 return Some(at);
             }
-            if self.pushes.rounds.len() >= most as usize || !self.log.may_ask() {
+            // As many again as by way of the gateway, which may be slow.
+            if self.pushes.rounds.len() >= 2 * most as usize || !self.log.may_ask() {
                 return None; // whatever ends makes a turn
             }
             self.pushes.disarm(inbox);

@@ -38,6 +38,8 @@ pub(super) struct Owing {
     /// When it is looked at, unless a round goes on.
     pub(super) due: Option<Instant>,
     pub(super) is_in_round: bool,
+    /// It waits for a round by way of the gateway.
+    pub(super) is_in_line: bool,
     mark: MarkStep,
 }
 
@@ -80,6 +82,7 @@ impl Owing {
             lanes: [Lane::default(); 2],
             due: None,
             is_in_round: false,
+            is_in_line: false,
             mark: MarkStep::Asked,
         }
     }
@@ -197,11 +200,11 @@ impl Chat {
     pub(super) fn write_mark(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(registered) = self.pushes.accounts.get(&inbox) else { return };
         let badges = registered.badges;
+        let ways = self.pushes.ways(inbox);
         let mark = match self.pushes.owing.get_mut(&inbox) {
             Some(owing) => {
                 owing.mark = MarkStep::Asked;
-                let told = if owing.is_known { owing.lanes.map(|it| it.told) } else { [0; 2] };
-                let told = told.into_iter().min().unwrap_or(0);
+                let told = owing.told_by(&ways);
                 Mark { since_s: owing.since_s.max(1), told, badges }
             }
             None => Mark { since_s: 0, told: 0, badges },
@@ -242,12 +245,31 @@ impl Chat {
             }
             return self.push_over(inbox, fx);
         }
-        let (ready, next): (Vec<Way>, _) = self.ready_ways(now, inbox, &ways);
+        let (mut ready, next) = self.ready_ways(now, inbox, &ways);
+        if ready.len() > 1 {
+            ready.retain(|way| *way == Way::Miop); // it waits for nobody
+        }
+        if ready == [Way::Gateway] && self.waits_in_line(inbox) {
+            return;
+        }
         match (ready.is_empty(), next) {
             (true, Some(at)) => self.pushes.arm(inbox, at.max(now.mono)),
             (true, None) => self.push_over(inbox, fx),
             (false, _) => self.begin_round(now, (inbox, ready), is_attended, fx),
         }
+    }
+
+    /// Whether an account has to wait for its round by way of the gateway.
+    fn waits_in_line(&mut self, inbox: TimelineId) -> bool {
+        let most = self.settings.limits.notifications.accounts_at_once_max as usize;
+        let Pushes { owing, gateway_rounds, gateway_line, .. } = &mut self.pushes;
+        let Some(owing) = owing.get_mut(&inbox).filter(|_| *gateway_rounds >= most) else {
+            return false;
+        };
+        if !std::mem::replace(&mut owing.is_in_line, true) {
+            gateway_line.push_back(inbox);
+        }
+        true
     }
 
     /// Ways by which something may be told now; and when the next of the others may be tried.

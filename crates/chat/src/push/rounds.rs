@@ -93,6 +93,7 @@ impl Chat {
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
         owing.is_in_round = true;
         let head = owing.head;
+        self.pushes.gateway_rounds += usize::from(ways.contains(&Way::Gateway));
         let number = self.pushes.rounds.put(Round {
             inbox,
             ways,
@@ -288,6 +289,9 @@ impl Chat {
     pub(super) fn end_round(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.take(number) else { return };
         let inbox = round.inbox;
+        if round.ways.contains(&Way::Gateway) {
+            self.pushes.gateway_rounds -= 1;
+        }
         let window = self.push_window(now);
         let limits = self.settings.limits.clone();
         let waits = (limits.notifications.retry_ms_min, limits.notifications.retry_ms_max);
@@ -321,13 +325,20 @@ impl Chat {
         if open.is_empty() {
             return self.push_over(inbox, fx);
         }
-        let is_waiting = |way: &Way| owing.lanes[*way as usize].tries > 0;
-        if !open.iter().any(is_waiting) {
+        let lanes = owing.lanes;
+        let lane = |way: &Way| lanes[*way as usize];
+        let has_all = |way: &Way| lane(way).tries == 0 && lane(way).told >= round.upto;
+        if round.upto > 0 && open.iter().all(has_all) {
             // What is left came since this round began.
             owing.since_s = round.began_s;
             owing.first_at = now.mono;
         }
-        let at = if open.iter().all(is_waiting) { next.unwrap_or(window) } else { window };
+        let is_next = |way: &Way| lane(way).tries == 0 && !round.ways.contains(way);
+        let at = match open.iter().all(|way| lane(way).tries > 0) {
+            true => next.unwrap_or(window),
+            false if open.iter().any(is_next) => now.mono,
+            false => window,
+        };
         self.pushes.arm(inbox, at);
         self.write_mark(inbox, fx);
     }
