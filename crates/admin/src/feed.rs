@@ -1,8 +1,8 @@
 //! The feed: what happened, on its way from the shards to whoever listens.
 //!
 //! Three [lanes](lane): events of devices and clients, numbered together so that a stream can go on
-//! where it was; events of chat, likewise, which have messages in them and are bounded in bytes; and
-//! published messages, of which only those are kept that some reader's filters match, so that a
+//! where it was; events of chat, likewise, which have messages in them and are bounded in bytes;
+//! and published messages, of which only those are kept that some reader's filters match, so that a
 //! flood of them pushes no event out and costs nothing while nobody wants any. Shards publish and
 //! never wait. It knows no HTTP. Invariant: what one lane loses, the others do not notice.
 
@@ -19,8 +19,8 @@ use model::service::{Event, ServiceKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of published messages that wait for readers, and as many of events of chat. Beyond, the oldest are dropped, and the
-/// readers that have not taken them are told.
+/// Bytes of published messages that wait for readers, and as many of events of chat. Beyond, the
+/// oldest are dropped, and the readers that have not taken them are told.
 pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Entry of the feed: an event, or what happened to a client.

@@ -10,7 +10,6 @@
 
 mod answers;
 mod api;
-mod broadcasts;
 mod console;
 mod events;
 mod feed;

@@ -4,10 +4,10 @@
 //! write that nobody waits for and that was refused is asked for again after a pause.
 
 use crate::accounts::AccountRow;
-use crate::commands::Look;
 use crate::inboxes::Placing;
 use crate::login::LetIn;
-use crate::mutes::Muting;
+use crate::operators::Look;
+use crate::operators::mutes::Muting;
 use crate::outbox::Storing;
 use crate::outbox::left::Sought;
 use crate::{Chat, Effects};

@@ -8,8 +8,8 @@
 //! meanwhile is forgotten, and what comes for it finds nobody. Invariant: one login a connection.
 
 use crate::accounts::{AccountRow, Owner, Waiter, fault_of};
-use crate::errands;
 use crate::log::{Answered, PendingCall};
+use crate::operators::errands;
 use crate::sessions::Arrival;
 use crate::{Chat, Effects};
 use base::pace::AdmissionPace;

@@ -14,7 +14,6 @@ pub mod config;
 pub mod log;
 pub mod machines;
 pub mod outside;
-pub mod reviews;
 pub mod shard_logic;
 pub mod signals;
 pub mod start;

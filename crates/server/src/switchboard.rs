@@ -7,6 +7,7 @@
 
 mod presence_questions;
 mod pushes;
+pub mod reviews;
 mod topics;
 
 use crate::clock;

@@ -1,9 +1,10 @@
 //! Broadcasts: begin one, look how far it is, and cancel it.
 
+pub(crate) mod job;
+
 use super::{Part, part};
 use crate::answers::chat::{Broadcast, Broadcasts};
 use crate::api::{Api, Shared};
-use crate::broadcasts::{self, BroadcastOrder, Job};
 use crate::describe::Body;
 use crate::fault::Fault;
 use crate::orders::chat::{self as orders, BroadcastBody};
@@ -11,6 +12,7 @@ use crate::routes::chat::made_up;
 use crate::table::About;
 use axum::extract::State;
 use axum::{Extension, Json};
+use job::{BroadcastOrder, Job};
 use std::sync::Arc;
 
 /// `POST /v1/chat/broadcasts`
@@ -29,7 +31,7 @@ pub(crate) async fn begin(
     let whom =
         order.to.as_ref().map_or_else(|| "all".into(), |to| format!("{} accounts", to.len()));
     let from = order.by.to_string();
-    let told = broadcasts::Broadcasts::begin(&api, order)?.told();
+    let told = job::Broadcasts::begin(&api, order)?.told();
     let about = About(format!("{from} to {whom} broadcast {}", told.id));
     Ok((Extension(about), Json(told)))
 }
@@ -42,17 +44,17 @@ pub(crate) async fn list(State(api): Api) -> Json<Broadcasts> {
 
 /// `GET /v1/chat/broadcasts/{broadcast}`
 pub(crate) async fn one(State(api): Api, path: Part) -> Result<Json<Broadcast>, Fault> {
-    Ok(Json(job(&api, path)?.told()))
+    Ok(Json(named(&api, path)?.told()))
 }
 
 /// `DELETE /v1/chat/broadcasts/{broadcast}`: no further slice is begun.
 pub(crate) async fn cancel(State(api): Api, path: Part) -> Result<Json<Broadcast>, Fault> {
-    let job = job(&api, path)?;
+    let job = named(&api, path)?;
     job.cancel();
     Ok(Json(job.told()))
 }
 
-fn job(api: &Shared, path: Part) -> Result<Arc<Job>, Fault> {
+fn named(api: &Shared, path: Part) -> Result<Arc<Job>, Fault> {
     let id = part(path)?.parse().map_err(|_| Fault::bad("a broadcast's number has digits only"))?;
     api.broadcasts.one(id).ok_or(Fault::unknown("broadcast"))
 }

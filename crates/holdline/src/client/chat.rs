@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn a_history_is_shown_from_the_first_to_the_last() {
         let told = json!({ "messages": [
-            { "seq": 2, "from": "bob@a", "text": "two" }, { "seq": 1, "from": "ann@a", "text": "one" },
+            { "seq": 2, "from": "bob@a", "text": "two" },
+            { "seq": 1, "from": "ann@a", "text": "one" },
         ] });
         let action = Action::History { of: "ann".into(), with: Some("bob".into()), limit: 2 };
         assert_eq!(shown(&action, &told), "     1  ann@a  one\n     2  bob@a  two\n");

@@ -124,8 +124,8 @@ section! {
         /// Accounts, and as many groups, whose rates are remembered, a shard. With more who are
         /// not at rest all begin anew.
         rates_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
-        /// Messages that may wait for a hook's verdict, a shard, of one sender a quarter. One more is
-        /// answered as busy.
+        /// Messages that may wait for a hook's verdict, a shard; of one sender a quarter. One more
+        /// is answered as busy.
         reviewed_messages_max: u32 = 4_096, whole(1..=1 << 20, "messages");
         /// Their bytes. Beyond, likewise.
         reviewed_bytes_max: u64 = 16 * 1024 * 1024, whole(1 << 18..=1 << 40, "bytes");

@@ -127,6 +127,15 @@ impl Session {
         self.ask(ChatRequest::History { session, number, range }, out);
     }
 
+    /// A message was not taken, and more is known of it than why (IM 8.2).
+    fn rejected(&mut self, rejected: &SendRejected, out: &mut Out) {
+        let SendRejected { number, why, reason, retry_after_ms } = rejected;
+        let (number, fault, word) = (*number, fault_number(*why), why.name());
+        let failed = FailedFields { number, fault, word, reason, retry_after_ms: *retry_after_ms };
+        ServerFrame::Failed(failed).write(out.bytes());
+        self.answered(out);
+    }
+
     /// The service has something for the device.
     pub(super) fn tell(&mut self, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
         match word {
@@ -139,18 +148,7 @@ impl Session {
                 write_failed(number, why, out);
                 self.answered(out);
             }
-            ChatDelivery::Rejected(rejected) => {
-                let SendRejected { number, why, reason, retry_after_ms } = &*rejected;
-                let failed = FailedFields {
-                    number: *number,
-                    fault: fault_number(*why),
-                    word: why.name(),
-                    reason,
-                    retry_after_ms: *retry_after_ms,
-                };
-                ServerFrame::Failed(failed).write(out.bytes());
-                self.answered(out);
-            }
+            ChatDelivery::Rejected(rejected) => self.rejected(&rejected, out),
             ChatDelivery::Page(page) => {
                 write_page(&page, out);
                 self.answered(out);

@@ -620,7 +620,7 @@ fn every_key_holds_its_default_and_its_range() {
 
 #[test]
 fn webhooks_choose_among_the_events_of_the_model() {
-    use model::ports::events::{ClientWhat, DeviceWhat};
+    use model::ports::events::{ChatWhat, ClientWhat, DeviceWhat};
     use model::{close::CloseReason, id::MessageId, push::Outcome};
     let all = [
         DeviceWhat::Online { protocol: "miop7", resumed: false },
@@ -644,7 +644,28 @@ fn webhooks_choose_among_the_events_of_the_model() {
         ClientWhat::Published(std::sync::Arc::new(message)),
         ClientWhat::Dropped { why, count },
     ];
+    let account = model::account::AccountAddress::parse("ann", "a.example").expect("right");
+    let client_id = model::chat::ClientMessageId([0; 16]);
+    let said = std::sync::Arc::new(model::chat::ChatMessage {
+        id: 1,
+        seq: 1,
+        at_ms: 0,
+        from: account.clone(),
+        device: "".into(),
+        to: account.clone(),
+        client_id,
+        content: model::chat::Content::text("hello"),
+    });
+    let (from, to) = (account.clone(), account.clone());
+    let chat = [
+        ChatWhat::Stored(said.clone()),
+        ChatWhat::Recalled(said.clone()),
+        ChatWhat::GroupChanged(said),
+        ChatWhat::AccountMade { account, id: model::account::AccountId(1) },
+        ChatWhat::Flagged { from, to, client_id },
+    ];
     let names = all.iter().map(DeviceWhat::name).chain(clients.iter().map(ClientWhat::name));
+    let names = names.chain(chat.iter().map(ChatWhat::name));
     assert_eq!(names.collect::<Vec<_>>(), admin::EVENT_TYPES);
 }
 

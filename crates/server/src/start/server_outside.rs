@@ -11,7 +11,7 @@ use super::presence_setup::replication::ReplicatorInbox;
 use super::storage::Storage;
 use crate::access::Entrance;
 use crate::outside::Outside;
-use crate::reviews::ReviewDesk;
+use crate::switchboard::reviews::ReviewDesk;
 use admin::Feed;
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};

@@ -1,5 +1,7 @@
 //! Each crate's own start: configuration's words become the crate's.
 
+pub(super) mod moderation;
+
 use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::storage::backlog;

@@ -1,9 +1,9 @@
 //! What is about topics, sessions and access: configuration's words become the crates'.
 //!
-//! One of each a process: the summary of subscriptions, the entrance, moderation. Invariant: doors of access
-//! and listeners of `net` have the same numbers.
+//! One of each a process: the summary of subscriptions, the entrance, moderation. Invariant: doors
+//! of access and listeners of `net` have the same numbers.
 
-use super::moderation::Moderation;
+use super::services::moderation::Moderation;
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
 use crate::access::{Entrance, LogWay, Outbound, Settings};

@@ -1,11 +1,11 @@
 //! Moderation of chat: configuration's words become the desk that asks the hook, and the words of
 //! the file.
 
-use super::{ServerOutside, StartError, failed};
+use super::super::{ServerOutside, StartError, failed};
 use crate::config::{ChatSection, Config};
-use crate::reviews::{ReviewDesk, ReviewHook};
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
+use crate::switchboard::reviews::{ReviewDesk, ReviewHook};
 use chat::ReviewSettings;
 use chat::words::{WORDS_FILE_BYTES_MAX, WordList, WordShelf};
 use model::ports::reviews::Reviewed;
@@ -16,14 +16,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What all shards have in common of it.
-pub(super) struct Moderation {
-    pub(super) desk: Option<Arc<ReviewDesk>>,
-    pub(super) words: Arc<WordShelf>,
+pub(in crate::start) struct Moderation {
+    pub(in crate::start) desk: Option<Arc<ReviewDesk>>,
+    pub(in crate::start) words: Arc<WordShelf>,
 }
 
 impl Moderation {
     /// Reads the file of words.
-    pub(super) fn new(config: &Config) -> Result<Moderation, StartError> {
+    pub(in crate::start) fn new(config: &Config) -> Result<Moderation, StartError> {
         let words = Arc::new(WordShelf::default());
         words.put(words_of(&config.chat).map_err(StartError)?);
         let section = &config.chat;
@@ -41,7 +41,7 @@ impl Moderation {
     }
 
     /// How the service of a shard reviews messages.
-    pub(super) fn settings(&self, section: &ChatSection) -> Option<ReviewSettings> {
+    pub(in crate::start) fn settings(&self, section: &ChatSection) -> Option<ReviewSettings> {
         self.desk.as_ref()?;
         let named = |kind: &Reviewed| section.before_send_kinds.iter().any(|it| it == kind.name());
         let kinds: Vec<Reviewed> = Reviewed::ALL.iter().copied().filter(named).collect();
@@ -50,7 +50,10 @@ impl Moderation {
     }
 
     /// Mailboxes are there: messages may be asked about.
-    pub(super) fn begin(&self, boxes: &Mailboxes<ServerOutside>) -> Result<(), StartError> {
+    pub(in crate::start) fn begin(
+        &self,
+        boxes: &Mailboxes<ServerOutside>,
+    ) -> Result<(), StartError> {
         let Some(desk) = &self.desk else { return Ok(()) };
         let boxes = boxes.clone();
         let tell = move |(service, shard): (_, model::id::ShardId), number, verdict| {
@@ -63,7 +66,7 @@ impl Moderation {
     }
 
     /// Reads the file of words again.
-    pub(super) fn reload(&self, section: &ChatSection) -> Result<usize, String> {
+    pub(in crate::start) fn reload(&self, section: &ChatSection) -> Result<usize, String> {
         let list = words_of(section)?;
         let count = list.len();
         self.words.put(list);
@@ -71,7 +74,7 @@ impl Moderation {
     }
 
     /// Nobody is asked any more.
-    pub(super) fn close(&self) {
+    pub(in crate::start) fn close(&self) {
         if let Some(desk) = &self.desk {
             desk.close();
         }
@@ -79,7 +82,7 @@ impl Moderation {
 }
 
 /// What of the file of words cannot be used.
-pub(super) fn unusable(config: &Config) -> Option<String> {
+pub(in crate::start) fn unusable(config: &Config) -> Option<String> {
     words_of(&config.chat).err()
 }
 

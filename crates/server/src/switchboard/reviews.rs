@@ -2,9 +2,8 @@
 //! are no shard's.
 //!
 //! ```text
-//! POST before_send_url    {"from", "device", "to", "group", "client_id", "kind", "text",
-//!                          "extra_base64", "at_ms"}
-//! 200                     {"action": "allow" | "change" | "refuse", "text", "extra_base64", "reason"}
+//! POST     {"from", "device", "to", "group", "client_id", "kind", "text", "extra_base64", "at_ms"}
+//! 200      {"action": "allow" | "change" | "refuse", "text", "extra_base64", "reason"}
 //! ```
 //! What is not understood, too large, late or no 200 is no verdict. The service keeps the time of
 //! each message; here only so many calls go on, and what nobody waits for any more is not called

@@ -1,5 +1,15 @@
-//! What operators want of an account: look at it, make it, end its sessions, mute it, and do
-//! something in its name.
+//! What operators want: to look at an account, make it, end its sessions, mute it, and do something
+//! in its name; and what they have looked at before a message is stored.
+//!
+//! Here are the commands of the API; [`errands`] are in the names of accounts. [`mutes`], [`rates`]
+//! and [`words`] are looked at where a message comes in, then [`reviews`] asks whoever is to be
+//! asked. Invariant: a command is answered once.
+
+pub(crate) mod errands;
+pub(crate) mod mutes;
+pub(crate) mod rates;
+pub(crate) mod reviews;
+pub mod words;
 
 use crate::accounts::{AccountRow, Owner, Waiter};
 use crate::log::{Answered, PendingCall};
