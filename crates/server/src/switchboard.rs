@@ -5,6 +5,7 @@
 //! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
 //! shard that has ended) answers busy as it is dropped.
 
+pub mod moderation;
 mod presence_questions;
 mod pushes;
 pub mod reviews;

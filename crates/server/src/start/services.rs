@@ -1,7 +1,5 @@
 //! Each crate's own start: configuration's words become the crate's.
 
-pub(super) mod moderation;
-
 use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::storage::backlog;

@@ -3,13 +3,13 @@
 //! One of each a process: the summary of subscriptions, the entrance, moderation. Invariant: doors
 //! of access and listeners of `net` have the same numbers.
 
-use super::services::moderation::Moderation;
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
 use crate::access::{Entrance, LogWay, Outbound, Settings};
 use crate::config::{self, Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
+use crate::switchboard::moderation::Moderation;
 use broker::rewrite::{AutoSubscribes, Rewrites};
 use broker::{Broker, Exclusives, routes::RouteSummary};
 use guard::ListenerPolicy;
@@ -44,7 +44,7 @@ impl Topics {
             exclusives: Arc::new(Exclusives::default()),
             rewrites: rewrites.map_err(StartError)?.map(Arc::new),
             auto_subscribes: subscribes.map_err(StartError)?.map(Arc::new),
-            moderation: Arc::new(Moderation::new(config)?),
+            moderation: Arc::new(Moderation::new(config).map_err(StartError)?),
         })
     }
 
@@ -73,7 +73,7 @@ impl Topics {
         storage: &Arc<Storage>,
         boxes: &Mailboxes<ServerOutside>,
     ) -> Result<(), StartError> {
-        self.moderation.begin(boxes)?;
+        self.moderation.begin::<ServerOutside>(boxes).map_err(StartError)?;
         let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
         let outbound = Outbound {
             logs: LogWay {

@@ -1,11 +1,11 @@
 //! Moderation of chat: configuration's words become the desk that asks the hook, and the words of
 //! the file.
 
-use super::super::{ServerOutside, StartError, failed};
+use super::Mailboxes;
+use super::reviews::{ReviewDesk, ReviewHook};
 use crate::config::{ChatSection, Config};
+use crate::outside::Outside;
 use crate::shard_logic::Mail;
-use crate::switchboard::Mailboxes;
-use crate::switchboard::reviews::{ReviewDesk, ReviewHook};
 use chat::ReviewSettings;
 use chat::words::{WORDS_FILE_BYTES_MAX, WordList, WordShelf};
 use model::ports::reviews::Reviewed;
@@ -16,16 +16,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What all shards have in common of it.
-pub(in crate::start) struct Moderation {
-    pub(in crate::start) desk: Option<Arc<ReviewDesk>>,
-    pub(in crate::start) words: Arc<WordShelf>,
+pub struct Moderation {
+    /// Who asks the hook, where there is one.
+    pub desk: Option<Arc<ReviewDesk>>,
+    /// The words in force.
+    pub words: Arc<WordShelf>,
 }
 
 impl Moderation {
     /// Reads the file of words.
-    pub(in crate::start) fn new(config: &Config) -> Result<Moderation, StartError> {
+    pub fn new(config: &Config) -> Result<Moderation, String> {
         let words = Arc::new(WordShelf::default());
-        words.put(words_of(&config.chat).map_err(StartError)?);
+        words.put(words_of(&config.chat)?);
         let section = &config.chat;
         let limits = &section.limits;
         let desk = (!section.before_send_url.is_empty()).then(|| {
@@ -41,7 +43,7 @@ impl Moderation {
     }
 
     /// How the service of a shard reviews messages.
-    pub(in crate::start) fn settings(&self, section: &ChatSection) -> Option<ReviewSettings> {
+    pub fn settings(&self, section: &ChatSection) -> Option<ReviewSettings> {
         self.desk.as_ref()?;
         let named = |kind: &Reviewed| section.before_send_kinds.iter().any(|it| it == kind.name());
         let kinds: Vec<Reviewed> = Reviewed::ALL.iter().copied().filter(named).collect();
@@ -50,10 +52,7 @@ impl Moderation {
     }
 
     /// Mailboxes are there: messages may be asked about.
-    pub(in crate::start) fn begin(
-        &self,
-        boxes: &Mailboxes<ServerOutside>,
-    ) -> Result<(), StartError> {
+    pub fn begin<O: Outside + Send + 'static>(&self, boxes: &Mailboxes<O>) -> Result<(), String> {
         let Some(desk) = &self.desk else { return Ok(()) };
         let boxes = boxes.clone();
         let tell = move |(service, shard): (_, model::id::ShardId), number, verdict| {
@@ -62,11 +61,11 @@ impl Moderation {
             drop(mailbox.put(ShardMessage::Mail(Mail::Reviewed(service, number, verdict))));
             mailbox.ring();
         };
-        desk.start(Box::new(tell)).map_err(failed)
+        desk.start(Box::new(tell)).map_err(|error| format!("no thread for the hook: {error}"))
     }
 
     /// Reads the file of words again.
-    pub(in crate::start) fn reload(&self, section: &ChatSection) -> Result<usize, String> {
+    pub fn reload(&self, section: &ChatSection) -> Result<usize, String> {
         let list = words_of(section)?;
         let count = list.len();
         self.words.put(list);
@@ -74,7 +73,7 @@ impl Moderation {
     }
 
     /// Nobody is asked any more.
-    pub(in crate::start) fn close(&self) {
+    pub fn close(&self) {
         if let Some(desk) = &self.desk {
             desk.close();
         }
@@ -82,7 +81,7 @@ impl Moderation {
 }
 
 /// What of the file of words cannot be used.
-pub(in crate::start) fn unusable(config: &Config) -> Option<String> {
+pub fn unusable(config: &Config) -> Option<String> {
     words_of(&config.chat).err()
 }
 
