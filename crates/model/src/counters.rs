@@ -259,6 +259,13 @@ counters! {
         PushesExpired "chat_push_expired_total" "Pushes given up: too old.";
         PushesRefused "chat_push_refused_total" "Pushes given up: gateway or hub refused them.";
         PushesUnread "chat_push_unread_total" "Accounts whose pushes waited: a log or home was busy.";
+        UploadsGranted "media_uploads_granted_total" "Leaves to upload a file that were given.";
+        UploadsOff "media_uploads_off_total" "Files refused, for there is no storage.";
+        UploadsInvalid "media_uploads_invalid_total" "Files refused, for name or type are none.";
+        UploadsTooLarge "media_uploads_too_large_total" "Files refused for their size.";
+        UploadsOfType "media_uploads_type_total" "Files refused for their type.";
+        UploadsOverQuota "media_uploads_quota_total" "Files refused: enough for the day.";
+        UploadsBusy "media_uploads_busy_total" "Files refused, for the log did not take them.";
     }
 }
 

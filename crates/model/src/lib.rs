@@ -16,6 +16,7 @@ pub mod latency;
 pub mod limits;
 pub mod link;
 pub mod machine;
+pub mod media;
 pub mod ports;
 pub mod presence;
 pub mod product;

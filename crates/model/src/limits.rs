@@ -7,6 +7,7 @@
 mod api;
 mod chat;
 mod dial;
+mod media;
 mod notifications;
 pub mod pressure;
 mod pushes;
@@ -15,6 +16,7 @@ mod topics;
 pub use api::ApiLimits;
 pub use chat::ChatLimits;
 pub use dial::DialLimits;
+pub use media::MediaLimits;
 pub use notifications::NotificationLimits;
 pub use pushes::PushLimits;
 pub use topics::TopicLimits;
@@ -96,6 +98,8 @@ section! {
         @aside chat: ChatLimits;
         /// Those of what devices are told that are not connected, likewise.
         @aside notifications: NotificationLimits;
+        /// Those of files that people send, likewise.
+        @aside media: MediaLimits;
     }
 }
 

@@ -8,6 +8,7 @@
 //! [`directory`] is a copy of presence outside, [`presence_queries`] what is asked about it.
 //! [`names`] is who looks up where a host or a service is; [`notifications`] who tells devices
 //! something that are not connected.
+//! [`media`] makes addresses of a storage of files.
 //! [`trace`] is what operators see of connections.
 //! [`reviews`] is who is asked about a message before it is stored.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API.
@@ -21,6 +22,7 @@ pub mod directory;
 pub mod events;
 pub mod files;
 pub mod log;
+pub mod media;
 pub mod names;
 pub mod notifications;
 pub mod presence_queries;

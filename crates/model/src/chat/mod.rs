@@ -58,6 +58,7 @@ use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::link::ChannelBindings;
+use crate::media::{UploadSlot, UploadWish};
 use crate::session::Denial;
 use crate::timeline::Seq;
 use std::net::SocketAddr;
@@ -225,6 +226,15 @@ pub enum ChatRequest {
         /// The message's place there.
         seq: Seq,
     },
+    /// Leave to upload a file. Answered by `Upload` or `Failed`.
+    Upload {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// The file.
+        wish: Box<UploadWish>,
+    },
     /// The device has everything in the inbox up to this place. It never goes back.
     Acknowledge {
         /// Session that asks.
@@ -354,6 +364,10 @@ impl Content {
     /// The kind that a message has which was called back: it says nothing any more.
     pub const RECALLED: u16 = 5;
 
+    /// The kind of a file or picture: `extra` is a [`FileNote`](crate::media::FileNote), `text` what
+    /// is shown where the file is not, and searched.
+    pub const FILE: u16 = 20;
+
     /// Whether only the service itself says such.
     pub const fn is_reserved(&self) -> bool {
         matches!(self.kind, Content::GROUP | Content::RECALL | Content::RECALLED)
@@ -478,6 +492,13 @@ pub enum ChatDelivery {
     },
     /// Conversations of the account.
     Conversations(Box<ConversationsPage>),
+    /// A file may be uploaded.
+    Upload {
+        /// The request's.
+        number: u32,
+        /// Where, and until when.
+        slot: Box<UploadSlot>,
+    },
     /// There is more in the inbox, up to this place: to be pulled.
     Notify {
         /// The last place.
@@ -662,6 +683,9 @@ faults! {
     NoGateway "no_gateway" "The server has no gateway for pushes.";
     UnknownDevice "unknown_device" "There is no such device to be woken.";
     BadCode "bad_code" "The code is not the one that was pushed to the device, or too old.";
+    MediaOff "media_off" "This server has no storage for files.";
+    TypeRefused "type_refused" "Files of this type are not taken.";
+    UploadQuota "upload_quota" "The account may upload no more today.";
 }
 
 #[cfg(test)]

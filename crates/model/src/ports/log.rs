@@ -279,21 +279,23 @@ pub enum Table {
     ChatOwing = 17,
     /// Tokens by which devices of an account come back (FAST), by its address and theirs.
     ChatTokens = 18,
-    /// Until when accounts of chat may say nothing, by address.
-    ChatMutes = 23,
-    /// How devices of an account of chat are woken, and what of that is owed, by its inbox.
-    ChatPushes = 21,
     /// Nodes of accounts of chat, by inbox and name: how they are, and what items they have.
     ChatNodes = 19,
     /// Items of these, by inbox, node and number.
     ChatItems = 20,
+    /// How devices of an account of chat are woken, and what of that is owed, by its inbox.
+    ChatPushes = 21,
+    /// What accounts were given leave to upload on their last day, by their inboxes.
+    MediaUse = 22,
+    /// Until when accounts of chat may say nothing, by address.
+    ChatMutes = 23,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 23] = [
+    pub const ALL: [Table; 24] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -312,10 +314,11 @@ impl Table {
         Table::ChatContacts,
         Table::ChatOwing,
         Table::ChatTokens,
-        Table::ChatMutes,
-        Table::ChatPushes,
         Table::ChatNodes,
         Table::ChatItems,
+        Table::ChatPushes,
+        Table::MediaUse,
+        Table::ChatMutes,
         Table::Other,
     ];
 
@@ -337,6 +340,7 @@ impl Table {
                 | Table::ChatTokens
                 | Table::ChatNodes
                 | Table::ChatItems
+                | Table::MediaUse
         )
     }
 
@@ -360,7 +364,8 @@ impl Table {
             | Table::ChatMutes
             | Table::ChatPushes
             | Table::ChatNodes
-            | Table::ChatItems => Some(ServiceKind::Chat),
+            | Table::ChatItems
+            | Table::MediaUse => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
             Table::Users | Table::ApiTokens | Table::Rosters => None,
         }

@@ -1,0 +1,239 @@
+//! Files that people send: leave to upload one, and the note about it that a message carries.
+//!
+//! Bytes of files are nowhere here: a device is given addresses of a storage, and says in a message
+//! where the file is. Invariant: a note that was written is read as it was; a name or a type in one
+//! has no line end.
+
+use std::fmt::Write as _;
+
+/// Longest name of a file, bytes.
+pub const FILE_NAME_BYTES_MAX: usize = 255;
+/// Longest type of a file, bytes.
+pub const MEDIA_TYPE_BYTES_MAX: usize = 127;
+/// Longest address of a file in a note, bytes.
+pub const FILE_URL_BYTES_MAX: usize = 4_096;
+/// Headers that an upload must have, at most.
+pub const UPLOAD_HEADERS_MAX: usize = 4;
+
+/// A file that somebody wants to upload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UploadWish {
+    /// Its name, 1 to [`FILE_NAME_BYTES_MAX`] bytes.
+    pub name: Box<str>,
+    /// Its type, as `type/subtype`; empty: not told.
+    pub media_type: Box<str>,
+    /// Its size, at least 1.
+    pub bytes: u64,
+}
+
+impl UploadWish {
+    /// The type by which it is taken and kept.
+    pub fn media_type(&self) -> &str {
+        if self.media_type.is_empty() { UNKNOWN_TYPE } else { &self.media_type }
+    }
+
+    /// The headers with which it is put: its type, if it was told.
+    pub fn headers(&self) -> Vec<(Box<str>, Box<str>)> {
+        let told = Some(&self.media_type).filter(|told| !told.is_empty());
+        told.map(|told| ("Content-Type".into(), told.clone())).into_iter().collect()
+    }
+
+    /// Whether it makes sense, whatever the limits are.
+    pub fn is_sound(&self) -> bool {
+        is_file_name(&self.name) && is_media_type(self.media_type()) && self.bytes > 0
+    }
+}
+
+/// Leave to upload a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UploadSlot {
+    /// Where it is put (HTTP PUT).
+    pub put_url: Box<str>,
+    /// Headers that the request must have, by name and value; at most [`UPLOAD_HEADERS_MAX`].
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// Where it is got, by whoever is told.
+    pub get_url: Box<str>,
+    /// Until when it may be put there, Unix seconds.
+    pub put_until_s: u64,
+    /// Until when it is there, Unix seconds.
+    pub get_until_s: u64,
+}
+
+/// The type of what nothing is known of.
+pub const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// Whether a file may be called so: a name, and no path; nothing that cannot be seen.
+pub fn is_file_name(name: &str) -> bool {
+    let dots = name.chars().all(|c| c == '.');
+    (1..=FILE_NAME_BYTES_MAX).contains(&name.len())
+        && !dots
+        && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}
+
+/// Whether a text is a media type without parameters (RFC 6838 4.2).
+pub fn is_media_type(text: &str) -> bool {
+    let named = |part: &str| {
+        let first = part.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+        let rest = |b: u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b);
+        first && part.bytes().all(rest)
+    };
+    text.len() <= MEDIA_TYPE_BYTES_MAX
+        && text.split_once('/').is_some_and(|(kind, rest)| named(kind) && named(rest))
+}
+
+/// Whether a text stands for media types: one of them, `image/*`, or `*/*`.
+pub fn is_type_pattern(text: &str) -> bool {
+    text == "*/*" || is_media_type(text) || {
+        text.strip_suffix("/*").is_some_and(|kind| is_media_type(&format!("{kind}/x")))
+    }
+}
+
+/// Whether a type is one that a pattern stands for; capitals say nothing.
+pub fn is_type_of(media_type: &str, pattern: &str) -> bool {
+    match pattern.strip_suffix("/*") {
+        Some("*") => true,
+        Some(kind) => {
+            let of = media_type.split('/').next().unwrap_or_default();
+            of.eq_ignore_ascii_case(kind)
+        }
+        None => media_type.eq_ignore_ascii_case(pattern),
+    }
+}
+
+/// Whether a file of this type may be shown by a browser by itself: pictures that run nothing.
+pub fn is_picture(media_type: &str) -> bool {
+    let pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
+    pictures.iter().any(|known| known.eq_ignore_ascii_case(media_type))
+}
+
+/// The type that a file of this name has by custom.
+pub fn type_by_name(name: &str) -> &'static str {
+    let known = [
+        ("png", "image/png"),
+        ("jpg", "image/jpeg"),
+        ("jpeg", "image/jpeg"),
+        ("gif", "image/gif"),
+        ("webp", "image/webp"),
+        ("avif", "image/avif"),
+        ("mp4", "video/mp4"),
+        ("webm", "video/webm"),
+        ("mp3", "audio/mpeg"),
+        ("m4a", "audio/mp4"),
+        ("ogg", "audio/ogg"),
+        ("opus", "audio/ogg"),
+        ("pdf", "application/pdf"),
+        ("zip", "application/zip"),
+        ("txt", "text/plain"),
+    ];
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
+    let found = known.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+    found.map_or(UNKNOWN_TYPE, |(_, media_type)| media_type)
+}
+
+/// What a message says of the file that it is about: lines of `key: value`, and perhaps, behind an
+/// empty line, a stanza of XMPP that it came with.
+///
+/// ```text
+/// url: https://chat.example.org/media/…/cat.png
+/// name: cat.png
+/// type: image/png
+/// bytes: 48213
+/// size: 800x600
+/// blurhash: LEHV6nWB2yk8pyo0adR*.7kCMdnj
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FileNote<'a> {
+    /// Where the file is: http or https.
+    pub url: &'a str,
+    /// Its name; empty: not told.
+    pub name: &'a str,
+    /// Its type; empty: not told.
+    pub media_type: &'a str,
+    /// Its size; 0: not told.
+    pub bytes: u64,
+    /// Width and height of a picture, in points; zeros: not told.
+    pub size: (u32, u32),
+    /// What a picture looks like from afar (BlurHash); empty: not told.
+    pub blurhash: &'a str,
+    /// A stanza of XMPP, without addresses and body; empty: none.
+    pub stanza: &'a str,
+}
+
+impl<'a> FileNote<'a> {
+    /// The note in a message's `extra`; `None`: there is none. Lines that are not known are skipped.
+    pub fn parse(extra: &'a [u8]) -> Option<FileNote<'a>> {
+        let text = std::str::from_utf8(extra).ok()?;
+        let (lines, stanza) = text.split_once("\n\n").unwrap_or((text, ""));
+        let mut note = FileNote { stanza, ..FileNote::default() };
+        for line in lines.lines() {
+            let Some((key, value)) = line.split_once(": ") else { continue };
+            match key {
+                "url" => note.url = value,
+                "name" => note.name = value,
+                "type" => note.media_type = value,
+                "bytes" => note.bytes = value.parse().unwrap_or_default(),
+                "size" => note.size = size_of(value).unwrap_or_default(),
+                "blurhash" => note.blurhash = value,
+                _ => {}
+            }
+        }
+        is_file_url(note.url).then_some(note)
+    }
+
+    /// The note as it stands in a message.
+    pub fn write(&self) -> Box<[u8]> {
+        let mut text = format!("url: {}\n", self.url);
+        let lines = [("name", self.name), ("type", self.media_type), ("blurhash", self.blurhash)];
+        for (key, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+            let plain: String = value.chars().filter(|c| !c.is_control()).collect();
+            let _ = writeln!(text, "{key}: {plain}");
+        }
+        if self.bytes > 0 {
+            let _ = writeln!(text, "bytes: {}", self.bytes);
+        }
+        if self.size != (0, 0) {
+            let _ = writeln!(text, "size: {}x{}", self.size.0, self.size.1);
+        }
+        if !self.stanza.is_empty() {
+            let _ = write!(text, "\n{}", self.stanza);
+        }
+        text.into_bytes().into()
+    }
+
+    /// The note of which only the address is known.
+    pub fn of_url(url: &'a str) -> Option<FileNote<'a>> {
+        is_file_url(url).then(|| FileNote { url, ..FileNote::default() })
+    }
+}
+
+/// The file's name as its address has it, with what is escaped there put right; empty: none.
+pub fn name_in_url(url: &str) -> String {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let last = path.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    let last = last.and_then(|(_, path)| path.rsplit('/').next()).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(last.len());
+    let mut rest = last.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let digits = rest.get(1..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = digits.filter(|_| byte == b'%');
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &rest[3..] } else { behind };
+    }
+    String::from_utf8(bytes).ok().filter(|name| is_file_name(name)).unwrap_or_default()
+}
+
+/// Whether a text may be the address of a file.
+pub fn is_file_url(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let visible = url.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'<' && b != b'>');
+    url.len() <= FILE_URL_BYTES_MAX && visible && rest.is_some_and(|rest| !rest.is_empty())
+}
+
+fn size_of(text: &str) -> Option<(u32, u32)> {
+    let (width, height) = text.split_once('x')?;
+    Some((width.parse().ok()?, height.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;
