@@ -1,0 +1,284 @@
+//! HTTP of the folder: a file is put once, and given to whoever has its address.
+//!
+//! A file is written and read piece by piece, on threads that may wait for the disk. What is given
+//! runs nothing in a browser: only pictures are shown, everything else is kept by it. Invariant:
+//! every request has one answer and is counted once.
+
+use crate::folder::{Folder, Unwritten, Written};
+use crate::keyed::escaped;
+use crate::permit::{May, Permit};
+use crate::range::{self, Part};
+use crate::tally::{MediaTally, Outcome};
+use crate::uploads::{Refused, Uploads};
+use axum::body::{Body, BodyDataStream};
+use axum::http::header;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use base::hex;
+use futures_util::{StreamExt, stream};
+use model::media::{UNKNOWN_TYPE, is_picture};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+
+/// Bytes that are written, and read, at once.
+const PIECE: usize = 128 * 1024;
+
+/// A browser that shows what is here runs nothing of it.
+const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
+
+/// The folder with what serves it.
+pub(crate) struct Desk {
+    pub(crate) folder: Folder,
+    pub(crate) key: Vec<u8>,
+    pub(crate) uploads: Arc<Uploads>,
+    pub(crate) tally: Arc<MediaTally>,
+    /// Unix seconds.
+    pub(crate) now_s: fn() -> u64,
+}
+
+/// What is said instead of a file.
+type Answer = (Outcome, StatusCode, &'static str);
+
+impl Desk {
+    /// Answers a request.
+    pub(crate) async fn answer(self: Arc<Desk>, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let answered = match head.method {
+            Method::OPTIONS => Ok(self.options()),
+            Method::GET | Method::HEAD => self.clone().give(&head).await,
+            Method::PUT => self.clone().take(&head, body).await,
+            _ => Err((Outcome::Method, StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT")),
+        };
+        let mut response = answered.unwrap_or_else(|(outcome, status, why)| {
+            self.tally.count(outcome);
+            let mut response = Response::new(Body::from(format!("{why}\n")));
+            *response.status_mut() = status;
+            put(response.headers_mut(), header::CONTENT_TYPE, "text/plain; charset=utf-8");
+            if matches!(outcome, Outcome::Busy | Outcome::Account) {
+                put(response.headers_mut(), header::RETRY_AFTER, "5");
+            }
+            response
+        });
+        let headers = response.headers_mut();
+        put(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+        put(headers, header::CONTENT_SECURITY_POLICY, POLICY);
+        put(headers, header::REFERRER_POLICY, "no-referrer");
+        put(headers, HeaderName::from_static("cross-origin-resource-policy"), "cross-origin");
+        // Whoever has an address may use it, from wherever: it is the proof, and no cookie is.
+        put(headers, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+        put(headers, header::ALLOW, "GET, HEAD, PUT, OPTIONS");
+        // What this connection asks next may be for a shard.
+        put(headers, header::CONNECTION, "close");
+        response
+    }
+
+    fn options(&self) -> Response<Body> {
+        self.tally.count(Outcome::Asked);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let headers = response.headers_mut();
+        put(headers, header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, PUT, OPTIONS");
+        put(headers, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type, Range");
+        put(headers, header::ACCESS_CONTROL_MAX_AGE, "7200");
+        response
+    }
+
+    /// What an address allows, if it is for that and holds.
+    fn permit(&self, head: &Parts, may: May) -> Result<Permit, Answer> {
+        let permit = Permit::of_path(head.uri.path(), &self.key);
+        let Some(permit) = permit.filter(|permit| permit.may == may) else {
+            return Err((Outcome::Forbidden, StatusCode::FORBIDDEN, "not an address for that"));
+        };
+        if permit.until_s < (self.now_s)() {
+            return Err((Outcome::Expired, StatusCode::GONE, "this address holds no longer"));
+        }
+        Ok(permit)
+    }
+
+    async fn give(self: Arc<Desk>, request: &Parts) -> Result<Response<Body>, Answer> {
+        let permit = self.permit(request, May::Get)?;
+        let tag = format!("\"{}\"", hex::encode(&permit.id));
+        if text(&request.headers, header::IF_NONE_MATCH).is_some_and(|known| known.contains(&tag)) {
+            self.tally.count(Outcome::Asked);
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            put(response.headers_mut(), header::ETAG, &tag);
+            return Ok(response);
+        }
+        let desk = self.clone();
+        let (id, kept_until_s) = (permit.id, permit.kept_until_s);
+        let opened = spawn_blocking(move || desk.folder.open_file(&id, kept_until_s)).await;
+        let (file, size) = match opened.map_err(io::Error::other).flatten() {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err((Outcome::Missing, StatusCode::NOT_FOUND, "there is no such file"));
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        // A part of what is something else now is no part: then all of it is given.
+        let same = text(&request.headers, header::IF_RANGE).is_none_or(|known| known == tag);
+        let wanted = text(&request.headers, header::RANGE).filter(|_| same);
+        let (status, from, count) = match range::of(wanted, size) {
+            Part::Whole => (StatusCode::OK, 0, size),
+            Part::Bytes(from, count) => (StatusCode::PARTIAL_CONTENT, from, count),
+            Part::Beyond => {
+                self.tally.count(Outcome::Range);
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+                put(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
+                return Ok(response);
+            }
+        };
+        let is_head = request.method == Method::HEAD;
+        self.tally.count(if is_head { Outcome::Asked } else { Outcome::Given });
+        let body = if is_head { Body::empty() } else { pieces(file, from, count) };
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        if status == StatusCode::PARTIAL_CONTENT {
+            let range = format!("bytes {from}-{}/{size}", from + count - 1);
+            put(headers, header::CONTENT_RANGE, &range);
+        }
+        put(headers, header::CONTENT_LENGTH, &count.to_string());
+        put(headers, header::ACCEPT_RANGES, "bytes");
+        put(headers, header::CONTENT_TYPE, &permit.media_type);
+        put(headers, header::CONTENT_DISPOSITION, &disposition(&permit));
+        put(headers, header::ETAG, &tag);
+        put(headers, header::CACHE_CONTROL, "private, max-age=86400, immutable");
+        put(headers, header::ACCESS_CONTROL_EXPOSE_HEADERS, "Content-Range, ETag");
+        Ok(response)
+    }
+
+    async fn take(self: Arc<Desk>, request: &Parts, body: Body) -> Result<Response<Body>, Answer> {
+        let permit = self.permit(request, May::Put)?;
+        self.agreed(&request.headers, &permit)?;
+        let seat = self.uploads.take(permit.account).map_err(|refused| match refused {
+            Refused::All => (Outcome::Busy, StatusCode::SERVICE_UNAVAILABLE, "too many at once"),
+            Refused::Account => {
+                (Outcome::Account, StatusCode::TOO_MANY_REQUESTS, "too many of yours at once")
+            }
+        })?;
+        let (desk, bytes) = (self.clone(), permit.bytes);
+        let created =
+            spawn_blocking(move || desk.folder.create(&permit.id, permit.kept_until_s, bytes));
+        let written = created.await.map_err(lost).and_then(|made| made.map_err(unwritten))?;
+        let written = fill(written, body.into_data_stream(), bytes).await?;
+        let finished = spawn_blocking(move || written.finish());
+        finished.await.map_err(lost).and_then(|made| made.map_err(unwritten))?;
+        drop(seat);
+        self.tally.count(Outcome::Stored);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::CREATED;
+        Ok(response)
+    }
+
+    /// Whether what comes is what was agreed.
+    fn agreed(&self, headers: &HeaderMap, permit: &Permit) -> Result<(), Answer> {
+        let length = text(headers, header::CONTENT_LENGTH).and_then(|it| it.parse::<u64>().ok());
+        match length {
+            None => {
+                let why = "the length must be said";
+                return Err((Outcome::Length, StatusCode::LENGTH_REQUIRED, why));
+            }
+            Some(length) if length > permit.bytes => {
+                let why = "larger than was agreed";
+                return Err((Outcome::Length, StatusCode::PAYLOAD_TOO_LARGE, why));
+            }
+            Some(length) if length < permit.bytes => {
+                return Err((Outcome::Length, StatusCode::BAD_REQUEST, "smaller than was agreed"));
+            }
+            Some(_) => {}
+        }
+        let said = text(headers, header::CONTENT_TYPE).unwrap_or(&permit.media_type);
+        let said = said.split(';').next().unwrap_or_default().trim();
+        // Where none was agreed any will do: it is given as one that nothing is known of.
+        if permit.media_type == UNKNOWN_TYPE || said.eq_ignore_ascii_case(&permit.media_type) {
+            return Ok(());
+        }
+        let why = "another type than was agreed";
+        Err((Outcome::MediaType, StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+    }
+}
+
+/// Writes what comes, to its end.
+async fn fill(
+    mut written: Written,
+    mut body: BodyDataStream,
+    bytes: u64,
+) -> Result<Written, Answer> {
+    let torn = (Outcome::Torn, StatusCode::BAD_REQUEST, "it ended before it was whole");
+    let (mut left, mut piece) = (bytes, Vec::with_capacity(PIECE));
+    loop {
+        let next = body.next().await;
+        let is_over = next.is_none();
+        if let Some(chunk) = next {
+            let chunk = chunk.map_err(|_| torn)?;
+            left = left.checked_sub(chunk.len() as u64).ok_or(torn)?;
+            piece.extend_from_slice(&chunk);
+        }
+        if piece.len() >= PIECE || is_over && !piece.is_empty() {
+            let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE));
+            let wrote = spawn_blocking(move || written.write(&full).map(|()| written));
+            written = wrote.await.map_err(lost)?.map_err(unwritten)?;
+        }
+        if is_over {
+            return if left == 0 { Ok(written) } else { Err(torn) };
+        }
+    }
+}
+
+/// A part of a file, piece by piece.
+fn pieces(file: File, from: u64, count: u64) -> Body {
+    Body::from_stream(stream::try_unfold(
+        (file, from, count),
+        |(mut file, from, left)| async move {
+            if left == 0 {
+                return Ok(None);
+            }
+            let read = spawn_blocking(move || {
+                let mut piece = vec![0; left.min(PIECE as u64) as usize];
+                file.seek(SeekFrom::Start(from))?;
+                file.read_exact(&mut piece)?;
+                Ok::<_, io::Error>((piece, file))
+            });
+            let (piece, file) = read.await.map_err(io::Error::other)??;
+            let count = piece.len() as u64;
+            Ok::<_, io::Error>(Some((piece, (file, from + count, left - count))))
+        },
+    ))
+}
+
+/// How a browser is to take a file: pictures it shows, everything else it keeps under its name.
+fn disposition(permit: &Permit) -> String {
+    let how = if is_picture(&permit.media_type) { "inline" } else { "attachment" };
+    format!("{how}; filename*=UTF-8''{}", escaped(&permit.name))
+}
+
+fn unwritten(why: Unwritten) -> Answer {
+    match why {
+        Unwritten::Taken => (Outcome::Taken, StatusCode::CONFLICT, "it is there already"),
+        Unwritten::Full => (Outcome::Full, StatusCode::INSUFFICIENT_STORAGE, "there is no room"),
+        Unwritten::Failed(error) => failed(&error),
+    }
+}
+
+fn lost(error: tokio::task::JoinError) -> Answer {
+    failed(&io::Error::other(error))
+}
+
+fn failed(error: &io::Error) -> Answer {
+    tracing::warn!(%error, "a file of the media folder");
+    (Outcome::Failed, StatusCode::INTERNAL_SERVER_ERROR, "the storage failed")
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,171 @@
+//! The thread that serves the folder: connections come from listeners of others, and end here.
+//!
+//! It has a runtime of its own, so that neither a disk nor a slow peer is ever in the way of a
+//! shard. Invariant: there are never more connections than may be; one more is not taken.
+
+use crate::answer::Desk;
+use crate::folder::Folder;
+use crate::storage::{FolderSettings, folder_key};
+use crate::stream::{Handed, Incoming};
+use crate::tally::MediaTally;
+use crate::uploads::Uploads;
+use axum::Router;
+use axum::extract::{Request, State};
+use model::limits::MediaLimits;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// Threads that may wait for the disk.
+const DISK_THREADS: usize = 4;
+/// How often the folder is looked through for what is over.
+const SWEEP: Duration = Duration::from_secs(600);
+
+/// The way in, for listeners.
+#[derive(Clone)]
+pub struct MediaDoor {
+    to: mpsc::Sender<Incoming>,
+    open: Arc<AtomicUsize>,
+    most: usize,
+    tally: Arc<MediaTally>,
+    desk: Arc<Desk>,
+}
+
+impl MediaDoor {
+    /// Opens the folder, and starts the thread. `now_s` tells Unix seconds.
+    pub fn open(
+        settings: &FolderSettings,
+        limits: &MediaLimits,
+        now_s: fn() -> u64,
+    ) -> io::Result<MediaDoor> {
+        let folder = Folder::open(&settings.folder, settings.folder_bytes_max)?;
+        let (tally, open) = (Arc::new(MediaTally::default()), Arc::new(AtomicUsize::new(0)));
+        let most = limits.transfers_max as usize;
+        let (to, from) = mpsc::channel(most);
+        let uploads =
+            Uploads::new(limits.uploads_max as usize, limits.uploads_an_account_max.into());
+        let key = folder_key(&settings.secret);
+        let desk = Arc::new(Desk { folder, key, uploads, tally: tally.clone(), now_s });
+        let times = (
+            Duration::from_millis(limits.silence_ms_max.into()),
+            Duration::from_secs(limits.transfer_s_max.into()),
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(DISK_THREADS)
+            .build()?;
+        let (listener, serving) = (Listener { from, times }, desk.clone());
+        thread::Builder::new().name("media".into()).spawn(move || {
+            runtime.block_on(serve(listener, serving));
+        })?;
+        Ok(MediaDoor { to, open, most, tally, desk })
+    }
+
+    /// Whether one more would be taken.
+    pub fn has_room(&self) -> bool {
+        self.open.load(Ordering::Relaxed) < self.most
+    }
+
+    /// Takes a connection, or lets it go where there are too many.
+    pub fn take(&self, incoming: Incoming) -> bool {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let seat = Seat { open: self.open.clone(), _under: incoming.seat };
+        self.to.try_send(Incoming { seat: Box::new(seat), ..incoming }).is_ok()
+    }
+
+    /// What became of requests.
+    pub fn tally(&self) -> &MediaTally {
+        &self.tally
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.desk.folder.bytes()
+    }
+}
+
+/// A connection that is counted here, until it is dropped.
+struct Seat {
+    open: Arc<AtomicUsize>,
+    _under: Box<dyn Send>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn serve(listener: Listener, desk: Arc<Desk>) {
+    tokio::spawn(sweep(desk.clone()));
+    let router = Router::new().fallback(answer).with_state(desk);
+    if let Err(error) = axum::serve(listener, router).await {
+        tracing::error!(%error, "media is served no longer");
+    }
+}
+
+async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> axum::response::Response {
+    desk.answer(request).await
+}
+
+/// Removes what is over, now and then.
+async fn sweep(desk: Arc<Desk>) {
+    let mut failing = false;
+    loop {
+        let swept = desk.clone();
+        let done = spawn_blocking(move || swept.folder.sweep((swept.now_s)())).await;
+        match done.map_err(io::Error::other).flatten() {
+            Ok(0) => failing = false,
+            Ok(files) => {
+                failing = false;
+                tracing::info!(files, "files of the media folder are over, and removed");
+            }
+            Err(error) if !failing => {
+                failing = true;
+                tracing::warn!(%error, "files of the media folder cannot be removed");
+            }
+            Err(_) => {}
+        }
+        sleep(SWEEP).await;
+    }
+}
+
+/// Connections that others hand over.
+struct Listener {
+    from: mpsc::Receiver<Incoming>,
+    times: (Duration, Duration),
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Handed<TcpStream>;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (Handed<TcpStream>, ()) {
+        loop {
+            match self.from.recv().await {
+                Some(incoming) => match Handed::new(incoming, self.times.0, self.times.1) {
+                    Ok(handed) => return (handed, ()),
+                    Err(error) => tracing::debug!(%error, "a connection for media is none"),
+                },
+                // Nobody can hand anything over any more: the process ends.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;
