@@ -9,6 +9,7 @@ mod aside;
 mod binding;
 mod certificates;
 pub mod files;
+pub mod handing;
 pub mod identity;
 mod opening;
 pub mod proxy;
@@ -18,6 +19,7 @@ pub mod tls;
 pub mod websocket;
 
 use crate::detail::Detail;
+use crate::layer::handing::StreamTaker;
 use base::time::Instant;
 use model::close::CloseReason;
 use model::link::{Link, Protocol, WireProfile};
@@ -82,6 +84,8 @@ enum Stage {
     Upgrade,
     /// A file was given: whatever else it says is passed over until it closes.
     Answered,
+    /// It asks for what somebody beside the shards answers: it leaves.
+    Leaves,
     /// In a WebSocket whose subprotocol does not say what is inside.
     Wrapped,
     Open,
@@ -285,7 +289,10 @@ impl Layers {
         self.tls.is_some()
             || self.handshake.as_ref().is_some_and(|handshake| {
                 !handshake.pending.is_empty()
-                    || matches!(handshake.stage, Stage::Upgrade | Stage::Answered | Stage::Wrapped)
+                    || matches!(
+                        handshake.stage,
+                        Stage::Upgrade | Stage::Answered | Stage::Leaves | Stage::Wrapped
+                    )
             })
     }
 
@@ -303,6 +310,21 @@ impl Layers {
         let framing = self.web_socket.as_ref().is_some_and(WebSocket::is_inside);
         let head = self.handshake.as_ref().is_some_and(|handshake| !handshake.pending.is_empty());
         framing || head || self.tls.as_ref().is_some_and(|tls| tls.is_truncated())
+    }
+
+    /// Whoever answers what it asks for, if it leaves.
+    pub(crate) fn leaves_for(&self) -> Option<Arc<dyn StreamTaker>> {
+        let handshake = self.handshake.as_ref().filter(|it| it.stage == Stage::Leaves)?;
+        match &handshake.side {
+            Side::Accepted(door, _) => door.handed.as_ref().map(|handed| handed.taker.clone()),
+            Side::Dialled(_) | Side::Started(_) => None,
+        }
+    }
+
+    /// It leaves: what it said, whom it is connected to, and its TLS.
+    pub(crate) fn leave(self) -> Option<(Vec<u8>, SocketAddr, Option<Box<TlsSession>>)> {
+        let Handshake { pending, link, .. } = *self.handshake?;
+        Some((pending, link.peer, self.tls))
     }
 
     /// What is known of the connection, while it opens. What TLS knows more than its protocol asks

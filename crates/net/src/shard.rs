@@ -12,6 +12,7 @@
 
 mod accept;
 mod census;
+mod handing;
 mod notices;
 pub mod outqueue;
 mod partial;

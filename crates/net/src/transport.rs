@@ -7,6 +7,7 @@ use model::close::CloseReason;
 use model::id::ShardId;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// A network as one shard sees it.
@@ -52,6 +53,13 @@ pub trait Net {
 
     /// Ends it: with a farewell, or (`abort`) with a reset.
     fn close(&mut self, socket: Self::Socket, abort: bool);
+
+    /// Gives a socket that is not watched any more to somebody beside the shards; `None`: it was
+    /// closed, for this network has none that others could use.
+    fn give_away(&mut self, socket: Self::Socket) -> Option<OwnedFd> {
+        self.close(socket, true);
+        None
+    }
 
     /// Whom the socket is connected to, as far as this is known.
     fn peer(&self, _socket: &Self::Socket) -> Option<SocketAddr> {

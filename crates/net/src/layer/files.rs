@@ -14,8 +14,8 @@ pub const FILE_BYTES_MAX: usize = 56 * 1024;
 
 /// What a page may do: run, show and reach what comes from where it came from, and nothing else
 /// (Content Security Policy 3).
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-                      connect-src 'self'; base-uri 'none'; form-action 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+                      img-src 'self'{also}; connect-src 'self'{also}; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 
@@ -27,6 +27,8 @@ pub struct StaticFile {
     body: &'static [u8],
     /// Its validator, in quotes (RFC 9110 8.8.3).
     tag: String,
+    /// Scheme and host of others that it may show pictures of and reach, a blank before each.
+    also: Box<str>,
 }
 
 impl StaticFile {
@@ -34,7 +36,13 @@ impl StaticFile {
     pub fn new(path: &'static str, media_type: &'static str, body: &'static [u8]) -> StaticFile {
         assert!(body.len() <= FILE_BYTES_MAX, "{path} is too large to be given at once");
         let tag = format!("\"{}\"", STANDARD.encode(&Sha1::digest(body)[..12]));
-        StaticFile { path, media_type, body, tag }
+        StaticFile { path, media_type, body, tag, also: Box::default() }
+    }
+
+    /// The same, which may show pictures of these origins and reach them, too.
+    pub fn reaching(self, origins: &[String]) -> StaticFile {
+        let also: String = origins.iter().map(|origin| format!(" {origin}")).collect();
+        StaticFile { also: also.into(), ..self }
     }
 
     /// The path at which it is.
@@ -67,8 +75,9 @@ impl StaticFile {
                 body.len()
             ),
         };
+        let policy = POLICY.replace("{also}", &self.also);
         let head = format!(
-            "HTTP/1.1 {status}\r\n{about}Content-Security-Policy: {POLICY}\r\n\
+            "HTTP/1.1 {status}\r\n{about}Content-Security-Policy: {policy}\r\n\
              X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
              Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n"
         );
@@ -118,6 +127,17 @@ mod tests {
         assert!(head.contains("\r\nContent-Security-Policy: default-src 'none'; "), "{head}");
         assert_eq!(body, "<p>one");
         assert_eq!(answered("GET", "/page/a.js", "").expect("it is there").1, "let a;");
+    }
+
+    #[test]
+    fn what_a_file_may_reach_beside_its_own_is_said() {
+        let policy = |file: StaticFile| String::from_utf8(file.answer("HEAD", "")).expect("text");
+        let [page, _] = files();
+        assert!(policy(page.clone()).contains("img-src 'self'; connect-src 'self'; "));
+        let told = policy(page.reaching(&["https://a.example".into(), "http://b:1".into()]));
+        let also = "img-src 'self' https://a.example http://b:1; \
+                    connect-src 'self' https://a.example http://b:1; base-uri";
+        assert!(told.contains(also), "{told}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! PROXY header, first bytes, TLS, WebSocket, each as far as the bytes allow that have come. TLS
 //! that a machine has ordered has one stage, its handshake.
 
-use super::{Handshake, Layers, Side, Stage, proxy, sniff, websocket};
+use super::{Handshake, Layers, Side, Stage, handing, proxy, sniff, websocket};
 use crate::layer::setup::ClientLayers;
 use crate::layer::tls::TlsSession;
 use crate::layer::websocket::WebSocket;
@@ -27,7 +27,7 @@ impl Layers {
                     handshake.pending = Vec::new();
                     None
                 }
-                Stage::Wrapped | Stage::Open => None,
+                Stage::Leaves | Stage::Wrapped | Stage::Open => None,
             };
             let Some(next) = next else { break };
             self.handshake.as_mut().expect("a stage does not end the opening").stage = next;
@@ -100,6 +100,7 @@ impl Layers {
                     origins: &door.origins,
                     wires: &served.collect::<Vec<_>>(),
                     files: &door.files,
+                    handed: door.handed.as_ref().map_or("", |handed| handed.prefix),
                 };
                 match websocket::answer(&handshake.pending, &offer) {
                     websocket::Upgrade::More if handshake.pending.len() > HEAD_BYTES_MAX => {
@@ -118,6 +119,13 @@ impl Layers {
                     websocket::Upgrade::File(answer) => {
                         self.encrypt(&answer, outer)?;
                         return Ok(Some(Stage::Answered));
+                    }
+                    websocket::Upgrade::Handed => {
+                        if door.handed.as_ref().is_some_and(|handed| handed.taker.has_room()) {
+                            return Ok(Some(Stage::Leaves));
+                        }
+                        self.encrypt(handing::NO_ROOM.as_bytes(), outer)?;
+                        return Err(CloseReason::Busy);
                     }
                     websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
                         handshake.link.near &= !renamed;

@@ -3,6 +3,7 @@
 //! It is shared by all connections of a listener or of a fleet; nothing of one connection is here.
 
 use crate::layer::files::StaticFile;
+use crate::layer::handing::HandedPaths;
 use crate::layer::tls::{ClientTls, TlsServer};
 use crate::layer::websocket::UpgradeTarget;
 use crate::network::IpNetwork;
@@ -37,6 +38,8 @@ pub struct ListenerSetup {
     pub origins: Vec<String>,
     /// Files for browsers, beside the WebSockets.
     pub files: Arc<[StaticFile]>,
+    /// Paths that somebody beside the shards answers.
+    pub handed: Option<HandedPaths>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
     /// Who may send one. At a socket file, whoever may open it.
@@ -61,6 +64,7 @@ impl ListenerSetup {
             paths: Vec::new(),
             origins: Vec::new(),
             files: Arc::default(),
+            handed: None,
             proxy: false,
             proxies: Vec::new(),
             backlog: BACKLOG,

@@ -47,6 +47,8 @@ pub enum Upgrade {
     Foreign(String),
     /// It asks for a file of the listener's, and for no upgrade: this is the answer.
     File(Vec<u8>),
+    /// It asks, without an upgrade, for what somebody beside the shards answers.
+    Handed,
     /// An upgrade.
     Accept {
         /// Bytes of the head.
@@ -306,6 +308,8 @@ pub struct UpgradeOffer<'a> {
     pub wires: &'a [&'static WireProfile],
     /// What is given to whoever asks for no upgrade.
     pub files: &'a [StaticFile],
+    /// How paths begin that somebody beside the shards answers; empty: there are none.
+    pub handed: &'a str,
 }
 
 /// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
@@ -327,6 +331,9 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     let (method, known) = (request.method.unwrap_or(""), header("if-none-match"));
     if !upgrades && let Some(file) = files::answer(offer.files, asked, method, known) {
         return Upgrade::File(file);
+    }
+    if !upgrades && !offer.handed.is_empty() && asked.starts_with(offer.handed) {
+        return Upgrade::Handed;
     }
     if !offer.paths.iter().any(|path| path == asked || path == "*") {
         let at = offer.paths.join(" and ");
@@ -691,6 +698,7 @@ mod tests {
             origins: &[],
             wires: &[&WIRES[0], &WIRES[1]],
             files: &[],
+            handed: "",
         };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
         let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
@@ -725,7 +733,13 @@ mod tests {
     fn the_first_subprotocol_that_is_served_is_chosen() {
         let good = request("h", "/mqtt", Protocol::Mqtt);
         let paths = ["/mqtt".to_owned()];
-        let offer = UpgradeOffer { paths: &paths, origins: &[], wires: &[&WIRES[1]], files: &[] };
+        let offer = UpgradeOffer {
+            paths: &paths,
+            origins: &[],
+            wires: &[&WIRES[1]],
+            files: &[],
+            handed: "",
+        };
         let chosen = |names: &str| {
             let request = good.replace("Protocol: mqtt", &format!("Protocol: {names}"));
             match answer(request.as_bytes(), &offer) {
@@ -749,6 +763,28 @@ mod tests {
     }
 
     #[test]
+    fn what_others_answer_is_handed_to_them_once_its_head_is_whole_and_no_upgrade_is() {
+        let paths = ["/mqtt".to_owned(), "/media/x".to_owned()];
+        let offer = UpgradeOffer {
+            paths: &paths,
+            origins: &[],
+            wires: &[&WIRES[1]],
+            files: &[],
+            handed: "/media/",
+        };
+        let of = |request: &str| answer(request.as_bytes(), &offer);
+        assert!(matches!(of("PUT /media/x HTTP/1.1\r\n\r\nbody"), Upgrade::Handed));
+        assert!(matches!(of("GET /media/?q HTTP/1.1\r\nHost: h\r\n\r\n"), Upgrade::Handed));
+        assert!(matches!(of("GET /media/x HTTP/1.1\r\nHost: h\r\n"), Upgrade::More));
+        assert!(matches!(of("GET /medial HTTP/1.1\r\n\r\n"), Upgrade::Refuse(_)));
+        let upgrade = request("h", "/media/x", Protocol::Mqtt);
+        assert!(matches!(of(&upgrade), Upgrade::Accept { .. }));
+        let none = UpgradeOffer { handed: "", ..offer };
+        let asked = answer(b"GET /media/x HTTP/1.1\r\n\r\n", &none);
+        assert!(matches!(asked, Upgrade::Refuse(_)));
+    }
+
+    #[test]
     fn a_browser_comes_from_an_origin_that_is_known() {
         let (paths, origins) = (["*".to_owned()], ["https://app.example".to_owned()]);
         let offer = UpgradeOffer {
@@ -756,6 +792,7 @@ mod tests {
             origins: &origins,
             wires: &[&WIRES[0], &WIRES[1]],
             files: &[],
+            handed: "",
         };
         let request = request("h", "/any/where", Protocol::Mqtt);
         let from = |origin: &str| {
@@ -776,6 +813,7 @@ mod tests {
             origins: &origins,
             wires: &[&WIRES[0], &WIRES[1]],
             files: &[],
+            handed: "",
         };
         let line = format!("Host: {host}\r\nOrigin: {origin}\r\n");
         let request = request("h", "/mqtt", Protocol::Mqtt).replace("Host: h\r\n", &line);

@@ -192,11 +192,15 @@ where
             _ => None,
         };
         let detail = layers.detail();
+        let taker = layers.leaves_for();
         self.put_layers(key, layers);
         let queued = self.queue_answers(key, &outer);
         if let Err(reason) = queued.and(flow) {
             self.end_knowing(key, reason, detail);
             return self.settle();
+        }
+        if let Some(taker) = taker {
+            return self.hand_over(key, &taker);
         }
         if let Some(link) = link {
             self.opened(key, &link);

@@ -1,0 +1,73 @@
+//! Paths of a listener that somebody beside the shards answers.
+//!
+//! As soon as the head of a request for one of them has come, its connection leaves the shard, with
+//! what was read of it, what is still to be written, and its TLS. What is behind such a path is not
+//! known here. Invariant: a connection that was handed over has its place among all connections
+//! until whoever took it lets it go.
+
+use crate::layer::tls::TlsSession;
+use crate::shard::Census;
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What a request hears for whom there is no room.
+pub(super) const NO_ROOM: &str = "HTTP/1.1 503 Service Unavailable\r\n\
+    Content-Type: text/plain\r\nContent-Length: 17\r\nRetry-After: 5\r\n\
+    Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\ntoo many at once\n";
+
+/// Paths that somebody else answers.
+#[derive(Clone)]
+pub struct HandedPaths {
+    /// How they begin.
+    pub prefix: &'static str,
+    /// Who that is.
+    pub taker: Arc<dyn StreamTaker>,
+}
+
+/// Whoever answers them.
+pub trait StreamTaker: Send + Sync {
+    /// Whether one more would be taken.
+    fn has_room(&self) -> bool;
+
+    /// Takes a connection; false: it was let go.
+    fn take(&self, stream: HandedStream) -> bool;
+}
+
+/// A connection that leaves its shard.
+pub struct HandedStream {
+    /// Its socket, which does not block.
+    pub socket: OwnedFd,
+    /// Its TLS, whose handshake is over.
+    pub tls: Option<Box<TlsSession>>,
+    /// What it said, from the head of its request on.
+    pub said: Vec<u8>,
+    /// What was to be written to it.
+    pub unsent: Vec<u8>,
+    /// Whom it is connected to.
+    pub peer: SocketAddr,
+    /// Its place among the connections.
+    pub place: CensusPlace,
+}
+
+/// A place among all connections, and among those of a listener, until it is dropped.
+pub struct CensusPlace {
+    pub(crate) all: Arc<Census>,
+    pub(crate) door: Arc<Census>,
+    pub(crate) bucket: u16,
+}
+
+impl Drop for CensusPlace {
+    fn drop(&mut self) {
+        self.all.leave();
+        self.all.leave_source(self.bucket);
+        self.door.leave();
+    }
+}
+
+impl fmt::Debug for HandedPaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandedPaths").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
