@@ -23,7 +23,7 @@
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, `conversations` what
 //! an account knows of its own, [`recalls`] take back; `people` says who knows and sees whom;
-//! `login` and `accounts` say who is here.
+//! `login` and `accounts` say who is here; `uploads` who may upload files.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -49,6 +49,7 @@ mod recalls;
 mod send;
 mod service;
 mod sessions;
+mod uploads;
 mod waits;
 mod word;
 
@@ -84,6 +85,7 @@ use crate::reads::fetching::Fetching;
 use crate::recalls::Recalls;
 use crate::send::StoreWait;
 use crate::sessions::{Requester, Sessions};
+use crate::uploads::Uploads;
 use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use base::time::Now;
@@ -91,6 +93,7 @@ use model::account::AccountAddress;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
+use model::ports::media::MediaStorage;
 use model::pressure::Pressure;
 use model::timeline::{ReaderId, TimelineId};
 use std::sync::Arc;
@@ -118,6 +121,8 @@ pub struct Settings {
     pub reviews: Option<ReviewSettings>,
     /// Words that may not be said.
     pub words: Arc<WordShelf>,
+    /// The storage of files; none: nobody may upload any.
+    pub media: Option<Arc<dyn MediaStorage>>,
 }
 
 impl Settings {
@@ -177,6 +182,7 @@ pub struct Chat {
     orders: Orders,
     listings: Waits<Requester>,
     recalls: Recalls,
+    uploads: Uploads,
     people: People,
     pushes: Pushes,
     nodes: Nodes,
@@ -215,6 +221,7 @@ impl Chat {
             orders: Orders::default(),
             listings: Waits::default(),
             recalls: Recalls::default(),
+            uploads: Uploads::default(),
             people: People::default(),
             pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),
             nodes: Nodes::default(),

@@ -83,6 +83,8 @@ pub(crate) enum PendingCall {
     Nodes(TimelineId),
     /// The row of an item, by its place among what is read.
     NodeItem(TimelineId, u32),
+    /// What an account was given leave to upload, by its inbox.
+    UploadUse(TimelineId),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -182,6 +184,7 @@ impl Chat {
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
+            PendingCall::UploadUse(inbox) => self.upload_goes_on(now, inbox, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

@@ -95,6 +95,9 @@ impl Service for Chat {
             ChatRequest::Recall { session, number, with, seq } => {
                 self.recall(now, from, (session, number), (&with, seq), fx);
             }
+            ChatRequest::Upload { session, number, wish } => {
+                self.upload(from, (session, number), *wish, fx);
+            }
             ChatRequest::Acknowledge { session, upto } => {
                 self.acknowledge(now, from, session, upto);
             }

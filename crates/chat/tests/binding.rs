@@ -43,6 +43,7 @@ impl House {
             domain: "a.example".into(),
             reviews: None,
             words: Arc::default(),
+            media: None,
         });
         let log = MemoryLog::new(LogOptions::default());
         let now = Now::new(Instant::default(), 1_700_000_000_000);

@@ -354,6 +354,7 @@ impl Device {
             | ChatDelivery::Contacts(_)
             | ChatDelivery::ContactsPage(_)
             | ChatDelivery::Contact(_)
+            | ChatDelivery::Upload { .. }
             | ChatDelivery::Presence(_) => {
                 panic!("nobody asks for it")
             }

@@ -498,5 +498,6 @@ pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
         domain: "a.example".into(),
         reviews: None,
         words: Arc::default(),
+        media: None,
     })
 }
