@@ -239,6 +239,9 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::Done(number) => ImEvent::Done { number: *number },
         ServerFrame::Contact(change) => people::changed(change)?,
         ServerFrame::Presence(presence) => people::presence(presence)?,
+        ServerFrame::Upload(fields) => {
+            ImEvent::Upload { number: fields.number, slot: Box::new(fields.slot()) }
+        }
         ServerFrame::Notify(head) => ImEvent::Notify(*head),
         ServerFrame::Page(page) => page_of(page)?,
         ServerFrame::History(page) => history_of(page)?,
@@ -262,6 +265,7 @@ fn welcome(fields: &LoggedInFields<'_>) -> Result<Welcome, WireFault> {
         text_bytes_max: fields.text_bytes_max,
         extra_bytes_max: fields.extra_bytes_max,
         requests_max: fields.requests_max,
+        file_bytes_max: fields.file_bytes_max,
     })
 }
 

@@ -7,7 +7,8 @@
 //! [`frame`] finds where a frame ends, [`client_frame`] and [`server_frame`] read and write what is
 //! in it, [`content`] has what both have in common, [`group`] what is about groups,
 //! [`conversation`] and [`conversations`] what an account knows of its conversations, [`contact`]
-//! and [`presence`] what is about people, [`push`] how devices are woken, and [`protobuf`] is as much of the encoding of Protocol
+//! and [`presence`] what is about people, [`push`] how devices are woken, [`upload`] what is about
+//! files, and [`protobuf`] is as much of the encoding of Protocol
 //! Buffers as the schema needs. What is read borrows from the bytes. Sizes are known before the
 //! first byte is written.
 
@@ -24,6 +25,7 @@ mod protobuf;
 pub mod push;
 mod reason;
 pub mod server_frame;
+pub mod upload;
 
 pub use fault::WireFault;
 pub use reason::{EndReason, fault_number, fault_of};

@@ -17,6 +17,7 @@ use model::chat::{
 };
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
+use model::media::UploadSlot;
 use model::session::Denial;
 use std::sync::Arc;
 use testkit::pair::PairSide;
@@ -84,6 +85,16 @@ fn members(number: u32) -> MembersPage {
     let GroupChanged { group, .. } = changed(number);
     let title = "x".into();
     MembersPage { number, group, version: 1, title, closed: false, total: 1, from: 0, members }
+}
+
+fn slot() -> UploadSlot {
+    UploadSlot {
+        put_url: "https://a.example/put".into(),
+        headers: vec![("Content-Type".into(), "image/png".into())],
+        get_url: "https://a.example/get".into(),
+        put_until_s: 1,
+        get_until_s: 2,
+    }
 }
 
 fn event() -> Arc<InboxEvent> {
@@ -196,6 +207,10 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 _ => ChatDelivery::Changed(Box::new(changed(*number))),
             }
         }
+        ChatRequest::Upload { number, .. } => match rng.below(2) {
+            0 => failed(*number),
+            _ => ChatDelivery::Upload { number: *number, slot: Box::new(slot()) },
+        },
         ChatRequest::Members { number, .. } => ChatDelivery::Members(Box::new(members(*number))),
         ChatRequest::Read { number, upto, .. } => {
             assert!(*upto > 0, "a cursor of nothing is refused");

@@ -20,6 +20,7 @@ mod people;
 mod pushes;
 mod session;
 mod state;
+mod uploads;
 
 use crate::codec::server_frame::{EndFields, ServerFrame};
 use crate::codec::{EndReason, WireFault};

@@ -11,6 +11,7 @@ use model::chat::{
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::link::{Link, Protocol};
+use model::media::{UploadSlot, UploadWish};
 use model::session::Denial;
 use model::timeline::Seq;
 use proto_im::client::{Client, ImEvent, ImOrder, Profile};
@@ -106,6 +107,12 @@ impl Diary {
                 panic!("a device of IM does not ask it")
             }
             Up::People(_) => panic!("nobody asks it here"),
+            Up::Upload { number, wish, .. } if wish.bytes > 100 => {
+                vec![Down::Failed { number, why: ChatFault::UploadQuota }]
+            }
+            Up::Upload { number, wish, .. } => {
+                vec![Down::Upload { number, slot: Box::new(slot(&wish)) }]
+            }
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]
@@ -423,6 +430,37 @@ fn cursors_settings_lists_and_recalls_arrive_and_events_are_told_live_and_in_pag
             list(8, vec![known(8), known(7)], true),
             list(9, vec![known(2), known(1)], false),
             list(10, vec![alone], false),
+        ];
+        assert_eq!(pair.a.take_words(), expected);
+    }
+}
+
+fn slot(wish: &UploadWish) -> UploadSlot {
+    UploadSlot {
+        put_url: format!("https://a.example/put/{}", wish.name).into(),
+        headers: wish.headers(),
+        get_url: "https://a.example/get".into(),
+        put_until_s: 1_700_000_300,
+        get_until_s: 1_800_000_000,
+    }
+}
+
+#[test]
+fn leave_to_upload_is_asked_for_and_told_or_refused() {
+    for seed in 0..SEEDS {
+        let mut diary = Diary::default();
+        let mut pair = logged_in(&mut diary, seed);
+        let wish = |bytes| {
+            let (name, media_type) = ("a cat.png".into(), "image/png".into());
+            Box::new(UploadWish { name, media_type, bytes })
+        };
+        pair.tell_a(ImOrder::Upload { number: 3, wish: wish(100) });
+        pair.tell_a(ImOrder::Upload { number: 4, wish: wish(101) });
+        settle(&mut pair, &mut diary);
+        let (why, word) = (Some(ChatFault::UploadQuota), "upload_quota".into());
+        let expected = [
+            ImEvent::Upload { number: 3, slot: Box::new(slot(&wish(100))) },
+            ImEvent::Failed { number: 4, why, word },
         ];
         assert_eq!(pair.a.take_words(), expected);
     }

@@ -6,6 +6,7 @@ use crate::codec::content::ContentFields;
 use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
 use crate::codec::presence::SetPresenceFields;
 use crate::codec::push::{PushFields, PushSettingsFields};
+use crate::codec::upload::UploadFields;
 use model::account::Addressee;
 use model::chat::PushWish;
 
@@ -62,6 +63,7 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
             ClientFrame::Presence(SetPresenceFields::of(*number, how.as_deref()))
         }
         ImOrder::Push { number, wish } => push_of(*number, wish),
+        ImOrder::Upload { number, wish } => ClientFrame::Upload(UploadFields::of(*number, wish)),
         ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
         ImOrder::Ping => ClientFrame::Ping,
         ImOrder::Goodbye => ClientFrame::Goodbye,

@@ -9,6 +9,7 @@ use model::chat::{
     ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, GroupChanged,
     GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
 };
+use model::media::{UploadSlot, UploadWish};
 use model::timeline::Seq;
 use std::sync::Arc;
 
@@ -160,6 +161,13 @@ pub enum ImOrder {
         /// How.
         how: Option<Box<Availability>>,
     },
+    /// Ask for leave to upload a file.
+    Upload {
+        /// Given back with the answer.
+        number: u32,
+        /// The file.
+        wish: Box<UploadWish>,
+    },
     /// Everything up to this place is here.
     Acknowledge(Seq),
     /// Ask whether the server is there.
@@ -273,6 +281,13 @@ pub enum ImEvent {
         /// The order's.
         number: u32,
     },
+    /// A file may be uploaded.
+    Upload {
+        /// The order's.
+        number: u32,
+        /// Where, and until when.
+        slot: Box<UploadSlot>,
+    },
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.
@@ -302,6 +317,8 @@ pub struct Welcome {
     pub extra_bytes_max: u32,
     /// Most requests without an answer.
     pub requests_max: u32,
+    /// Most bytes of a file; 0: files are not taken.
+    pub file_bytes_max: u64,
 }
 
 /// What a server says when it lets nobody in, or ends the connection.

@@ -1,4 +1,4 @@
-//! What clients send: `ClientFrame` (IM 3 to 7, 10 to 12).
+//! What clients send: `ClientFrame` (IM 3 to 7, 10 to 12, 14).
 
 use super::WireFault;
 use super::contact::{ContactsFields, OrderFields};
@@ -9,6 +9,7 @@ use super::group::{GroupFields, MembersFields};
 use super::presence::SetPresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::push::{PushFields, PushSettingsFields};
+use super::upload::UploadFields;
 use model::timeline::Seq;
 
 /// A frame of a client.
@@ -48,6 +49,8 @@ pub enum ClientFrame<'a> {
     Contact(OrderFields<'a>),
     /// Is there so, or not (IM 12.4).
     Presence(SetPresenceFields<'a>),
+    /// Wants to upload a file (IM 14.1).
+    Upload(UploadFields<'a>),
     /// Is to be woken so, or no longer (IM 15.1).
     Push(PushFields<'a>),
     /// Wants quiet, or to know what is registered (IM 15.2).
@@ -134,6 +137,7 @@ impl<'a> ClientFrame<'a> {
                 15 => Some(ClientFrame::Contacts(ContactsFields::read(value)?)),
                 16 => Some(ClientFrame::Contact(OrderFields::read(value)?)),
                 17 => Some(ClientFrame::Presence(SetPresenceFields::read(value)?)),
+                22 => Some(ClientFrame::Upload(UploadFields::read(value)?)),
                 24 => Some(ClientFrame::Push(PushFields::read(value)?)),
                 25 => Some(ClientFrame::PushSettings(PushSettingsFields::read(value)?)),
                 _ => request,
@@ -168,6 +172,7 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Contacts(wish) => sink.body(15, wish),
             ClientFrame::Contact(order) => sink.body(16, order),
             ClientFrame::Presence(presence) => sink.body(17, presence),
+            ClientFrame::Upload(wish) => sink.body(22, wish),
             ClientFrame::Push(push) => sink.body(24, push),
             ClientFrame::PushSettings(settings) => sink.body(25, settings),
         }

@@ -126,6 +126,9 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::NoGateway => 44,
         ChatFault::UnknownDevice => 45,
         ChatFault::BadCode => 46,
+        ChatFault::MediaOff => 47,
+        ChatFault::TypeRefused => 48,
+        ChatFault::UploadQuota => 49,
     }
 }
 

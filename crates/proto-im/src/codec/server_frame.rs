@@ -1,4 +1,4 @@
-//! What servers send: `ServerFrame` (IM 3 to 7, 10 to 12).
+//! What servers send: `ServerFrame` (IM 3 to 7, 10 to 12, 14).
 
 use super::contact::{ContactChangedFields, ContactsPageFields};
 use super::content::{
@@ -11,6 +11,7 @@ use super::group::{ChangedFields, MembersPageFields};
 use super::presence::PresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::push::PushStatusFields;
+use super::upload::SlotFields;
 use super::{WireFault, frame};
 use model::timeline::Seq;
 
@@ -59,6 +60,8 @@ pub enum ServerFrame<'a> {
     Contact(ContactChangedFields<'a>),
     /// Somebody came, went or is there otherwise (IM 12.4).
     Presence(PresenceFields<'a>),
+    /// A file may be uploaded (IM 14.2).
+    Upload(SlotFields<'a>),
     /// How the account's devices are woken (IM 15.2).
     PushStatus(PushStatusFields<'a>),
     /// A code was pushed to the device that is to be woken (IM 15.1); of which request.
@@ -88,6 +91,8 @@ pub struct LoggedInFields<'a> {
     pub extra_bytes_max: u32,
     /// Most requests without an answer.
     pub requests_max: u32,
+    /// Most bytes of a file; 0: files are not taken.
+    pub file_bytes_max: u64,
 }
 
 /// `Refused`, and `End`.
@@ -185,6 +190,7 @@ impl<'a> ServerFrame<'a> {
                 19 => Some(ServerFrame::Done(one_u32(value)?)),
                 20 => Some(ServerFrame::Contact(ContactChangedFields::read(value)?)),
                 21 => Some(ServerFrame::Presence(PresenceFields::read(value)?)),
+                26 => Some(ServerFrame::Upload(SlotFields::read(value)?)),
                 28 => Some(ServerFrame::PushStatus(PushStatusFields::read(value)?)),
                 29 => Some(ServerFrame::PushCode(one_u32(value)?)),
                 _ => answer,
@@ -223,6 +229,7 @@ impl Body for ServerFrame<'_> {
             ServerFrame::Done(number) => sink.body(19, &OneU32(*number)),
             ServerFrame::Contact(change) => sink.body(20, change),
             ServerFrame::Presence(presence) => sink.body(21, presence),
+            ServerFrame::Upload(slot) => sink.body(26, slot),
             ServerFrame::PushStatus(status) => sink.body(28, status),
             ServerFrame::PushCode(number) => sink.body(29, &OneU32(*number)),
         }
@@ -245,6 +252,7 @@ impl<'a> LoggedInFields<'a> {
                 8 => it.text_bytes_max = value.u32()?,
                 9 => it.extra_bytes_max = value.u32()?,
                 10 => it.requests_max = value.u32()?,
+                20 => it.file_bytes_max = value.u64()?,
                 _ => {}
             }
         }
@@ -264,6 +272,7 @@ impl Body for LoggedInFields<'_> {
         sink.u32(8, self.text_bytes_max);
         sink.u32(9, self.extra_bytes_max);
         sink.u32(10, self.requests_max);
+        sink.u64(20, self.file_bytes_max);
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) struct Asked {
     requests_max: u16,
     text_bytes_max: u32,
     extra_bytes_max: u32,
+    file_bytes_max: u64,
 }
 
 impl Fresh {
@@ -112,6 +113,7 @@ impl Asked {
             requests_max: chat.requests_a_session_max,
             text_bytes_max: chat.text_bytes_max,
             extra_bytes_max: chat.extra_bytes_max,
+            file_bytes_max: input.limits.media.file_bytes_max,
         }
     }
 
@@ -159,6 +161,7 @@ impl Asked {
             text_bytes_max: self.text_bytes_max,
             extra_bytes_max: self.extra_bytes_max,
             requests_max: u32::from(self.requests_max),
+            file_bytes_max: self.file_bytes_max,
         };
         ServerFrame::LoggedIn(fields).write(out.bytes());
         out.silence(u32::from(self.silence_s) * 1_500);

@@ -10,6 +10,7 @@ use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
 use super::pushes::write_push_status;
+use super::uploads::write_slot;
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -86,6 +87,7 @@ impl Session {
             ClientFrame::Presence(presence) => self.presence(presence, out),
             ClientFrame::Push(push) => self.push(push, out),
             ClientFrame::PushSettings(settings) => self.push_settings(settings, out),
+            ClientFrame::Upload(wish) => self.upload(wish, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -191,6 +193,10 @@ impl Session {
             }
             ChatDelivery::PushCode { number } => {
                 ServerFrame::PushCode(number).write(out.bytes());
+                self.answered(out);
+            }
+            ChatDelivery::Upload { number, slot } => {
+                write_slot(number, &slot, out);
                 self.answered(out);
             }
             ChatDelivery::Contact(change) => write_contact(&change, out),

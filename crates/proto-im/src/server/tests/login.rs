@@ -97,7 +97,7 @@ fn whoever_is_let_in_is_told_the_terms() {
         frames(&sent),
         ["logged_in { account: \"ann@a.example\" head: 12 cursor: 10 server_ms: 1700000000000 \
           silence_s: 60 page_messages_max: 128 text_bytes_max: 1000 extra_bytes_max: 65536 \
-          requests_max: 256 }"]
+          requests_max: 256 file_bytes_max: 33554432 }"]
     );
     assert_eq!(side.silence_ms, 90_000);
 }
