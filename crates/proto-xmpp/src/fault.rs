@@ -124,9 +124,12 @@ impl StanzaFault {
             | ChatFault::UnknownMessage
             | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
             // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
-            ChatFault::Blocked | ChatFault::BadCode | ChatFault::Rejected => {
-                StanzaFault::NotAcceptable
-            }
+            // What is answered with more than that is in `features/uploads.rs`.
+            ChatFault::MediaOff => StanzaFault::ServiceUnavailable,
+            ChatFault::Blocked
+            | ChatFault::BadCode
+            | ChatFault::Rejected
+            | ChatFault::TypeRefused => StanzaFault::NotAcceptable,
             ChatFault::Silenced => StanzaFault::Forbidden,
             ChatFault::NoGateway => StanzaFault::FeatureNotImplemented,
             ChatFault::UnknownDevice => StanzaFault::ItemNotFound,
@@ -135,7 +138,8 @@ impl StanzaFault {
                 StanzaFault::PolicyViolation
             }
             ChatFault::Invalid => StanzaFault::BadRequest,
-            ChatFault::Busy
+            ChatFault::UploadQuota
+            | ChatFault::Busy
             | ChatFault::RateLimited
             | ChatFault::StoreFull
             | ChatFault::StoreFailed => StanzaFault::ResourceConstraint,

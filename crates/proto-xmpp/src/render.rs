@@ -11,6 +11,7 @@ use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{kind, put_attribute, timestamp};
 use crate::text;
 use model::chat::{ArchiveId, ChatMessage, ClientMessageId, Content};
+use model::media::{FileNote, is_file_url, name_in_url, type_by_name};
 
 /// The namespace of delayed delivery (XEP-0203 2).
 pub const DELAY: &str = "urn:xmpp:delay";
@@ -22,6 +23,8 @@ pub const FORWARD: &str = "urn:xmpp:forward:0";
 const STANZA_IDS: &str = "urn:xmpp:sid:0";
 /// The namespace of direct invitations to rooms (XEP-0249 3).
 pub const CONFERENCE: &str = "jabber:x:conference";
+/// The namespace of out-of-band data (XEP-0066 4).
+const OOB: &str = "jabber:x:oob";
 /// The namespace of processing hints (XEP-0334 4).
 const HINTS: &str = "urn:xmpp:hints";
 
@@ -69,10 +72,31 @@ pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
         extra.push(b'>');
         rest.iter().for_each(|child| extra.extend_from_slice(child.whole().as_bytes()));
         extra.extend_from_slice(b"</message>");
-        let (text, extra) = (spoken.into(), extra.into());
-        Content { kind: Content::STANZA, text, extra, counts: body.is_some() }
+        match file_url(message).filter(|url| *url == spoken) {
+            Some(url) => file(&url, &String::from_utf8_lossy(&extra)),
+            None => {
+                let (text, extra) = (spoken.into(), extra.into());
+                Content { kind: Content::STANZA, text, extra, counts: body.is_some() }
+            }
+        }
     };
     Some(StanzaContent { client_id, content })
+}
+
+/// The address of the file that a message is about (XEP-0066 3), if it is one.
+fn file_url(message: &Element<'_, '_>) -> Option<String> {
+    let url = message.child("x", OOB)?.child("url", OOB)?.text().into_owned();
+    is_file_url(&url).then_some(url)
+}
+
+/// A file that came as a stanza whose body is nothing but its address: with all of the stanza, and
+/// with what the address tells.
+fn file(url: &str, stanza: &str) -> Content {
+    let name = name_in_url(url);
+    let text = if name.is_empty() { url } else { &name };
+    let media_type = type_by_name(&name);
+    let note = FileNote { url, name: &name, media_type, stanza, ..FileNote::default() };
+    Content { kind: Content::FILE, text: text.into(), extra: note.write(), counts: true }
 }
 
 /// For whom a message is written, and how.
@@ -86,15 +110,22 @@ pub struct Rendering<'a> {
     pub is_carbon: bool,
 }
 
-/// What was kept of the stanza that a message came as.
-pub struct KeptStanza<'a>(Option<Scan<'a>>);
+/// What was kept of the stanza that a message came as, and the file that it is about.
+pub struct KeptStanza<'a>(Option<Scan<'a>>, Option<FileNote<'a>>);
 
 impl<'a> KeptStanza<'a> {
     /// That of a message; of one that came otherwise, or that is no stanza, nothing.
     pub fn of(message: &'a ChatMessage) -> KeptStanza<'a> {
         let content = &message.content;
-        let scan = (content.kind == Content::STANZA).then(|| Scan::element(&content.extra).ok());
-        KeptStanza(scan.flatten().filter(|scan| scan.root().is("message", CLIENT)))
+        let note = (content.kind == Content::FILE).then(|| FileNote::parse(&content.extra));
+        let note = note.flatten();
+        let stanza = match (content.kind, note) {
+            (Content::STANZA, _) => &content.extra[..],
+            (_, Some(note)) => note.stanza.as_bytes(),
+            _ => &[],
+        };
+        let scan = (!stanza.is_empty()).then(|| Scan::element(stanza).ok()).flatten();
+        KeptStanza(scan.filter(|scan| scan.root().is("message", CLIENT)), note)
     }
 
     fn root(&self) -> Option<Element<'_, 'a>> {
@@ -104,13 +135,19 @@ impl<'a> KeptStanza<'a> {
     /// Whether there is anything that XMPP can show.
     pub fn says(&self, message: &ChatMessage) -> bool {
         let has_children = self.root().is_some_and(|kept| kept.children().next().is_some());
+        let has_children = has_children || self.1.is_some();
         !message.content.text.is_empty() || has_children
     }
 
     /// Whether it is a subject and no text (RFC 6121 5.2.4).
     pub fn is_subject(&self, message: &ChatMessage) -> bool {
         let has_subject = self.root().is_some_and(|kept| kept.child("subject", CLIENT).is_some());
-        message.content.text.is_empty() && has_subject
+        message.content.text.is_empty() && has_subject && self.1.is_none()
+    }
+
+    /// Whether the stanza itself tells of the file.
+    fn tells_file(&self) -> bool {
+        self.root().is_some_and(|kept| kept.child("x", OOB).is_some())
     }
 
     /// Writes the id, and the attributes that are neither addresses nor type.
@@ -123,16 +160,34 @@ impl<'a> KeptStanza<'a> {
 
     /// Writes the text, and what came beside it.
     pub fn put_content(&self, message: &ChatMessage, out: &mut Vec<u8>) {
-        if !message.content.text.is_empty() {
+        // Clients show a file where the text is its address and nothing else.
+        let spoken = self.1.map_or(&*message.content.text, |note| note.url);
+        if !spoken.is_empty() {
             out.extend_from_slice(b"<body>");
-            text::put(&message.content.text, out);
+            text::put(spoken, out);
             out.extend_from_slice(b"</body>");
+        }
+        if let Some(note) = self.1.filter(|_| !self.tells_file()) {
+            put_file(&note, &message.content.text, out);
         }
         let children = self.root().into_iter().flat_map(|kept| kept.children());
         for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
             out.extend_from_slice(child.whole().as_bytes());
         }
     }
+}
+
+/// Writes where a file is (XEP-0066 3), with what is said of it.
+fn put_file(note: &FileNote<'_>, said: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("<x xmlns='{OOB}'><url>").as_bytes());
+    text::put(note.url, out);
+    out.extend_from_slice(b"</url>");
+    if !said.is_empty() {
+        out.extend_from_slice(b"<desc>");
+        text::put(said, out);
+        out.extend_from_slice(b"</desc>");
+    }
+    out.extend_from_slice(b"</x>");
 }
 
 /// Appends a message as a stanza. False: it says nothing that XMPP can show.

@@ -54,19 +54,28 @@ impl StanzaReply<'_> {
     /// Writes an error with a condition of its own, by name and namespace; none, if that has no
     /// name (RFC 6120 8.3.4).
     pub fn error_with(&self, fault: StanzaFault, own: (&str, &str), out: &mut Vec<u8>) {
-        self.open("error", out);
-        put_condition(fault, out);
-        if let (name, namespace) = own
-            && !name.is_empty()
-        {
-            out.extend_from_slice(format!("<{name} xmlns='{namespace}'/>").as_bytes());
-        }
-        out.extend_from_slice(b"</error>");
-        self.close(out);
+        let (name, namespace) = own;
+        let own = format!("<{name} xmlns='{namespace}'/>");
+        self.error_telling(fault, ("", if name.is_empty() { "" } else { &own }), out);
+    }
+
+    /// Writes an error that says more, in XML of its own (RFC 6120 8.3.4).
+    pub fn error_telling(&self, fault: StanzaFault, (told, more): (&str, &str), out: &mut Vec<u8>) {
+        self.error_whole("", fault, (told, more), out);
     }
 
     /// Writes an error with this before it, which is XML: what the error is about.
     pub fn error_about(&self, inner: &str, fault: StanzaFault, told: &str, out: &mut Vec<u8>) {
+        self.error_whole(inner, fault, (told, ""), out);
+    }
+
+    fn error_whole(
+        &self,
+        inner: &str,
+        fault: StanzaFault,
+        (told, more): (&str, &str),
+        out: &mut Vec<u8>,
+    ) {
         self.open("error", out);
         out.extend_from_slice(inner.as_bytes());
         put_condition(fault, out);
@@ -76,6 +85,7 @@ impl StanzaReply<'_> {
             text::put(told, out);
             out.extend_from_slice(b"</text>");
         }
+        out.extend_from_slice(more.as_bytes());
         out.extend_from_slice(b"</error>");
         self.close(out);
     }

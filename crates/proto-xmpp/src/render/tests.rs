@@ -174,3 +174,65 @@ fn what_was_kept_says_since_when_and_ones_own_comes_as_a_carbon() {
     assert_eq!(written(&private, carbon), None);
     assert!(written(&private, LIVE).is_some());
 }
+
+fn file(text: &str, note: &FileNote<'_>) -> ChatMessage {
+    let content =
+        Content { kind: Content::FILE, text: text.into(), extra: note.write(), counts: true };
+    message(StanzaContent { client_id: None, content }, "phone")
+}
+
+#[test]
+fn a_file_of_im_is_its_address_and_out_of_band_data() {
+    let note = FileNote { url: "https://a.example/x?a&b", name: "x", ..FileNote::default() };
+    let text = written(&file("a <cat>", &note), LIVE).expect("shown");
+    let said = "<body>https://a.example/x?a&amp;b</body><x xmlns='jabber:x:oob'>\
+                <url>https://a.example/x?a&amp;b</url><desc>a &lt;cat&gt;</desc></x>";
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
+fn a_file_of_xmpp_is_one_in_im_and_comes_back_as_it_was() {
+    let rest = "<x xmlns='jabber:x:oob'><url>https://a.example/my%20cat.png</url></x>\
+                <markable xmlns='urn:xmpp:chat-markers:0'/>";
+    let stanza = format!(
+        "<message id='1' type='chat'><body>https://a.example/my%20cat.png</body>{rest}</message>"
+    );
+    let content = said_of(&stanza).expect("it says something").content;
+    assert_eq!((content.kind, &*content.text), (Content::FILE, "my cat.png"));
+    let note = FileNote::parse(&content.extra).expect("a note");
+    assert_eq!(
+        (note.url, note.name, note.media_type),
+        ("https://a.example/my%20cat.png", "my cat.png", "image/png")
+    );
+    let back = round(&stanza);
+    let whole = format!("id='1'><body>https://a.example/my%20cat.png</body>{rest}</message>");
+    assert!(back.ends_with(&whole), "{back}");
+}
+
+#[test]
+fn what_is_no_file_alone_stays_what_it_is() {
+    for stanza in [
+        "<message><body>see https://a.example/x</body><x xmlns='jabber:x:oob'>\
+         <url>https://a.example/x</url></x></message>",
+        "<message><body>javascript:x</body><x xmlns='jabber:x:oob'><url>javascript:x</url></x>\
+         </message>",
+        "<message><body>https://a.example/x</body><x xmlns='jabber:x:oob'/></message>",
+    ] {
+        let content = said_of(stanza).expect("it says something").content;
+        assert_eq!(content.kind, Content::STANZA, "{stanza}");
+    }
+}
+
+#[test]
+fn a_note_that_is_none_leaves_the_text_and_a_bent_stanza_in_one_is_not_shown() {
+    let content =
+        Content { kind: Content::FILE, text: "x".into(), extra: Box::default(), counts: true };
+    let bare = message(StanzaContent { client_id: None, content }, "phone");
+    assert!(written(&bare, LIVE).expect("shown").contains("<body>x</body></message>"));
+    for bent in ["<message><y></message>", "<iq><y/></iq>", "</message><message>", "x"] {
+        let note = FileNote { url: "https://a.example/x", stanza: bent, ..FileNote::default() };
+        let text = written(&file("x", &note), LIVE).expect("shown");
+        assert!(text.contains("<url>https://a.example/x</url>"), "{bent}: {text}");
+        assert!(!text.contains("<y"), "{bent}: {text}");
+    }
+}

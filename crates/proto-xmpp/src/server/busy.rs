@@ -5,7 +5,7 @@
 
 use super::acks::reaches;
 use super::archive::ArchiveAsking;
-use super::features::Asking;
+use super::features::{Asking, Uploading};
 use super::messages::Sending;
 use super::nodes::NodesAsking;
 use super::rooms::Rooms;
@@ -24,6 +24,8 @@ pub(super) struct Busy {
     pub(super) asks: Vec<Asking>,
     /// Questions of nodes that are with the service.
     pub(super) nodes: Vec<NodesAsking>,
+    /// Files that the service was asked about.
+    pub(super) uploads: Vec<Uploading>,
     /// Questions about the archive that are not answered, in their order.
     pub(super) archive: VecDeque<ArchiveAsking>,
     /// The last number that one of them was given, below that of the first.
@@ -42,7 +44,8 @@ impl Busy {
     /// What is not answered.
     pub(super) fn waiting(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
-        self.sends.len() + self.asks.len() + self.nodes.len() + self.archive.len() + rooms
+        let others = self.nodes.len() + self.uploads.len() + self.archive.len() + rooms;
+        self.sends.len() + self.asks.len() + others
     }
 
     /// The place of the first stanza of the client that is not answered, of those that are heard
@@ -63,6 +66,7 @@ impl Busy {
             + size_of::<Sending>() * self.sends.len()
             + size_of::<Asking>() * self.asks.len()
             + size_of::<NodesAsking>() * self.nodes.len()
+            + size_of::<Uploading>() * self.uploads.len()
             + rooms
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
 //! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
-//! goes to `features`, of nodes to `nodes`, of the own archive to `archive`, of rooms to `rooms`.
-//! Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is told by it who
-//! exists or is there.
+//! and of files goes to `features`, of nodes to `nodes`, of the own archive to `archive`, of rooms to
+//! `rooms`. Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is told by
+//! it who exists or is there.
 
 use super::Out;
 use super::archive::is_asked;
-use super::features::{BLOCKING, PUSH};
+use super::features::{BLOCKING, PUSH, UPLOAD_SERVICE};
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
 use crate::archive::MAM_FEATURES;
@@ -46,7 +46,14 @@ enum Asked {
 }
 
 impl Session {
-    pub(super) fn iq(&mut self, now: Now, iq: &Element<'_, '_>, out: &mut Out) {
+    /// A question or an answer; a file has at most so many bytes, and without a storage none.
+    pub(super) fn iq(
+        &mut self,
+        now: Now,
+        file_bytes_max: u64,
+        iq: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
         let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
         if matches!(&*kind, "result" | "error") {
             return self.hears_answer(iq, *kind == *"result", out);
@@ -64,6 +71,9 @@ impl Session {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) if self.is_of_rooms(&jid) => {
                 return self.asks_of_rooms(now, (&jid, &asked), (is_set, about), out);
+            }
+            Some(Some(jid)) if file_bytes_max > 0 && self.is_of_uploads(&jid) => {
+                return self.asks_of_uploads((&asked, file_bytes_max), (is_set, about), out);
             }
             Some(Some(jid)) => match self.whom(&jid) {
                 (Asked::Another, _) if is_asked(&asked) && self.is_neighbour(&jid) => {
@@ -93,7 +103,7 @@ impl Session {
         if whom == Asked::Account && is_of_nodes(&asked) && !is_self {
             return self.asks_of_nodes(now, (None, &asked), (is_set, about), out);
         }
-        match self.answer(now, &asked, (is_set, whom)) {
+        match self.answer((now, file_bytes_max > 0), &asked, (is_set, whom)) {
             Ok(inner) => self.answers(about, &inner, out),
             Err(fault) => self.refuse("iq", about, fault, out),
         }
@@ -131,7 +141,7 @@ impl Session {
     /// What is in the answer to a question.
     fn answer(
         &mut self,
-        now: Now,
+        (now, takes_files): (Now, bool),
         asked: &Element<'_, '_>,
         (is_set, whom): (bool, Asked),
     ) -> Result<String, StanzaFault> {
@@ -141,7 +151,7 @@ impl Session {
                 Err(StanzaFault::ItemNotFound)
             }
             ("query", DISCO_INFO, false) => Ok(info(whom)),
-            ("query", DISCO_ITEMS, false) => Ok(items(whom, self.domain())),
+            ("query", DISCO_ITEMS, false) => Ok(items(whom, self.domain(), takes_files)),
             ("query", VERSION, false) => Ok(format!(
                 "<query xmlns='{VERSION}'><name>Holdline</name><version>{}</version></query>",
                 env!("CARGO_PKG_VERSION")
@@ -170,13 +180,17 @@ impl Session {
     }
 }
 
-/// What belongs to somebody (XEP-0030 4.1): to the server the service that has rooms.
-fn items(whom: Asked, domain: &str) -> String {
-    let rooms = match whom {
-        Asked::Server => format!("<item jid='{GROUP_SERVICE}{domain}' name='Rooms'/>"),
-        _ => String::new(),
-    };
-    format!("<query xmlns='{DISCO_ITEMS}'>{rooms}</query>")
+/// What belongs to somebody (XEP-0030 4.1): to the server the service that has rooms, and the one
+/// that takes files.
+fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
+    let mut items = String::new();
+    if whom == Asked::Server {
+        items.push_str(&format!("<item jid='{GROUP_SERVICE}{domain}' name='Rooms'/>"));
+        if takes_files {
+            items.push_str(&format!("<item jid='{UPLOAD_SERVICE}{domain}' name='Files'/>"));
+        }
+    }
+    format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
 }
 
 /// Who somebody is, and what it does (XEP-0030 3.1).

@@ -23,7 +23,7 @@ use base::time::Now;
 use model::chat::ChatDelivery;
 use model::close::CloseReason;
 use model::id::SessionRef;
-use model::limits::ChatLimits;
+use model::limits::Limits;
 use model::machine::Input;
 use model::timeline::Seq;
 
@@ -157,6 +157,7 @@ impl Session {
         let bytes_max = input.limits.chat.stanza_bytes_max as usize;
         let requests_max = usize::from(input.limits.chat.requests_a_session_max);
         self.marks(out);
+        let limits = input.limits;
         while !input.rest().is_empty() {
             let is_resuming = self.is_resuming();
             let busy = self.busy();
@@ -169,7 +170,7 @@ impl Session {
                 Some(StreamPiece::Space(count)) => _ = input.take(count),
                 Some(StreamPiece::Element(count)) => {
                     let scan = Scan::element(input.take(count))?;
-                    self.stanza(now, &input.limits.chat, scan.root(), out)?;
+                    self.stanza(now, limits, scan.root(), out)?;
                 }
                 Some(StreamPiece::Close(count)) => return Err(closing(input.take(count))),
                 Some(StreamPiece::Header(_)) => return Err(StreamFault::BadFormat.into()),
@@ -190,7 +191,7 @@ impl Session {
     fn stanza(
         &mut self,
         now: Now,
-        limits: &ChatLimits,
+        limits: &Limits,
         stanza: Element<'_, '_>,
         out: &mut Out,
     ) -> Result<(), End> {
@@ -214,8 +215,10 @@ impl Session {
         self.counts_received();
         match stanza.name() {
             "message" => self.message(now, &stanza, out),
-            "presence" => self.presence(now, limits.rooms_a_session_max, &stanza, out),
-            "iq" => self.iq(now, &stanza, out),
+            "presence" => {
+                self.presence(now, limits.chat.rooms_a_session_max, &stanza, out);
+            }
+            "iq" => self.iq(now, limits.media.file_bytes_max, &stanza, out),
             _ => return Err(StreamFault::UnsupportedStanzaType.into()),
         }
         Ok(())
@@ -348,6 +351,7 @@ impl Session {
                 Reading::NUMBER => self.reading_failed(now, out),
                 number if self.people_done(number, Some(why), out) => {}
                 number if self.archive_failed(number, why, out) => {}
+                number if self.upload_failed(now, (number, why), out) => {}
                 number if self.room_failed(now, (number, why), out) => {}
                 number => self.answered(number, Some((why, "")), out),
             },
@@ -355,6 +359,7 @@ impl Session {
                 let told = told_of(&rejected);
                 self.answered(rejected.number, Some((rejected.why, &told)), out);
             }
+            ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
             // The code that was pushed to the device is wanted.
             ChatDelivery::PushCode { number } => {

@@ -12,6 +12,7 @@ mod pushes;
 mod resumption;
 mod rooms;
 mod session;
+mod uploads;
 mod web_socket;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! People by XMPP: rosters, subscriptions, presence and blocking.
+//! People by XMPP: rosters, subscriptions, presence and blocking; and uploads.
 //!
 //! What is asked of the service is remembered until it answers, by number: with which stanza it
 //! was asked, and how that is answered. Nothing of a roster is kept here. Invariant: each question
@@ -8,10 +8,12 @@ mod blocking;
 mod presence;
 mod push;
 mod roster;
+mod uploads;
 
 pub(super) use blocking::BLOCKING;
 pub(super) use presence::says;
 pub(super) use push::PUSH;
+pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
 
 use super::Out;
 use super::session::Session;

@@ -1,0 +1,167 @@
+//! Uploads over HTTP (XEP-0363 1.2.0), at the address `upload.` and the domain.
+//!
+//! Leave to upload is the service's to give; here it is asked for and told. A server without a
+//! storage has no such address. Invariant: each question is answered once, with its id.
+
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::scan::Element;
+use crate::server::Out;
+use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING};
+use crate::server::session::Session;
+use crate::stanza::{StanzaReply, put_attribute, timestamp};
+use crate::text;
+use base::time::Now;
+use model::chat::{ChatFault, ChatRequest};
+use model::media::{UploadSlot, UploadWish};
+
+/// How the address of uploads begins, before the domain.
+pub(in crate::server) const UPLOAD_SERVICE: &str = "upload.";
+/// The namespace of uploads (XEP-0363 3).
+pub(in crate::server) const UPLOAD: &str = "urn:xmpp:http:upload:0";
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Headers that a slot may tell (XEP-0363 5); others a client takes by itself from its request.
+const HEADERS: [&str; 3] = ["authorization", "cookie", "expires"];
+
+/// A file that the service was asked about.
+pub(in crate::server) struct Uploading {
+    number: u32,
+    id: Option<Box<str>>,
+    to: Box<str>,
+    bytes_max: u64,
+}
+
+impl Session {
+    /// Whether an address is that of uploads.
+    pub(in crate::server) fn is_of_uploads(&self, jid: &Jid) -> bool {
+        jid.account.is_none() && jid.domain.strip_prefix(UPLOAD_SERVICE) == Some(self.domain())
+    }
+
+    /// A question for the address of uploads; a file has at most so many bytes.
+    pub(in crate::server) fn asks_of_uploads(
+        &mut self,
+        (asked, bytes_max): (&Element<'_, '_>, u64),
+        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        out: &mut Out,
+    ) {
+        let inner = match (asked.name(), asked.namespace(), is_set) {
+            ("request", UPLOAD, false) => return self.asks_slot((asked, bytes_max), about, out),
+            ("ping", PING, false) => {
+                out.beat();
+                Ok(String::new())
+            }
+            ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
+                Err(StanzaFault::ItemNotFound)
+            }
+            ("query", DISCO_INFO, false) => Ok(info(bytes_max)),
+            ("query", DISCO_ITEMS, false) => Ok(format!("<query xmlns='{DISCO_ITEMS}'/>")),
+            _ => Err(StanzaFault::ServiceUnavailable),
+        };
+        match inner {
+            Ok(inner) => self.answers(about, &inner, out),
+            Err(fault) => self.refuse("iq", about, fault, out),
+        }
+    }
+
+    fn asks_slot(
+        &mut self,
+        (asked, bytes_max): (&Element<'_, '_>, u64),
+        (id, to): (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) {
+        let of = |name| asked.attribute(name).unwrap_or_default();
+        let media_type = of("content-type");
+        // Parameters of a type say nothing of what is taken.
+        let media_type = media_type.split(';').next().unwrap_or_default().trim();
+        let bytes = of("size").parse().unwrap_or_default(); // none makes no sense to the service
+        let wish =
+            UploadWish { name: (*of("filename")).into(), media_type: media_type.into(), bytes };
+        let number = self.numbers(1);
+        let (id, to) = (id.map(Box::from), to.unwrap_or_default().into());
+        self.busy().uploads.push(Uploading { number, id, to, bytes_max });
+        let session = self.session;
+        out.say(ChatRequest::Upload { session, number, wish: Box::new(wish) });
+    }
+
+    /// A file may be uploaded.
+    pub(in crate::server) fn slot(&mut self, number: u32, slot: &UploadSlot, out: &mut Out) {
+        let Some(Uploading { id, to, .. }) = self.uploading(number) else {
+            base::never!(true, "a slot that nobody asked for");
+            return;
+        };
+        let mut inner = format!("<slot xmlns='{UPLOAD}'><put").into_bytes();
+        put_attribute("url", Some(&slot.put_url), &mut inner);
+        inner.push(b'>');
+        let told = |(name, _): &&(Box<str>, Box<str>)| {
+            HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        for (name, value) in slot.headers.iter().filter(told) {
+            inner.extend_from_slice(b"<header");
+            put_attribute("name", Some(name), &mut inner);
+            inner.push(b'>');
+            text::put(value, &mut inner);
+            inner.extend_from_slice(b"</header>");
+        }
+        inner.extend_from_slice(b"</put><get");
+        put_attribute("url", Some(&slot.get_url), &mut inner);
+        inner.extend_from_slice(b"/></slot>");
+        self.answers((id.as_deref(), Some(&to)), &String::from_utf8_lossy(&inner), out);
+        self.releases(out);
+    }
+
+    /// A file may not be uploaded. False: it was another question.
+    pub(in crate::server) fn upload_failed(
+        &mut self,
+        now: Now,
+        (number, why): (u32, ChatFault),
+        out: &mut Out,
+    ) -> bool {
+        let Some(Uploading { id, to, bytes_max, .. }) = self.uploading(number) else {
+            return false;
+        };
+        let (fault, told, more) = match why {
+            ChatFault::TooLarge => {
+                let size = format!("<max-file-size>{bytes_max}</max-file-size>");
+                let more = format!("<file-too-large xmlns='{UPLOAD}'>{size}</file-too-large>");
+                (StanzaFault::NotAcceptable, "The file is too large.", more)
+            }
+            ChatFault::TypeRefused => {
+                (StanzaFault::NotAcceptable, "Files of this type are not taken.", String::new())
+            }
+            ChatFault::UploadQuota => {
+                let stamp = timestamp((now.wall_ms / DAY_MS + 1) * DAY_MS);
+                let more = format!("<retry xmlns='{UPLOAD}' stamp='{stamp}'/>");
+                (StanzaFault::ResourceConstraint, "No more may be uploaded today.", more)
+            }
+            other => (StanzaFault::of(other, false), "", String::new()),
+        };
+        let from = Some(&*to).filter(|to| !to.is_empty());
+        let reply = StanzaReply { name: "iq", from, to: self.jid(), id: id.as_deref() };
+        reply.error_telling(fault, (told, &more), out.bytes());
+        self.counts_sent();
+        self.releases(out);
+        true
+    }
+
+    fn uploading(&mut self, number: u32) -> Option<Uploading> {
+        let uploads = &mut self.busy().uploads;
+        let at = uploads.iter().position(|uploading| uploading.number == number)?;
+        Some(uploads.remove(at))
+    }
+}
+
+/// What the address does (XEP-0363 4).
+fn info(bytes_max: u64) -> String {
+    let features: String = [DISCO_INFO, DISCO_ITEMS, PING, UPLOAD]
+        .iter()
+        .map(|feature| format!("<feature var='{feature}'/>"))
+        .collect();
+    format!(
+        "<query xmlns='{DISCO_INFO}'><identity category='store' type='file' name='Files'/>\
+         {features}<x xmlns='jabber:x:data' type='result'>\
+         <field var='FORM_TYPE' type='hidden'><value>{UPLOAD}</value></field>\
+         <field var='max-file-size'><value>{bytes_max}</value></field></x></query>"
+    )
+}
