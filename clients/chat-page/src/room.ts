@@ -1,7 +1,8 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 
 import { isGroup } from "./im/index.js";
-import type { Client, ImError, Message, State } from "./im/index.js";
+import type { Client, ImError, Message, Said, State } from "./im/index.js";
+import { Attachments } from "./attachments.js";
 import { Conversation } from "./conversation.js";
 import type { Failed } from "./conversation.js";
 import { by, Kept } from "./dom.js";
@@ -27,6 +28,7 @@ export class Room {
   readonly #list: ListPanel;
   readonly #keeping: Keeping;
   readonly #options: OptionsMenu;
+  readonly #attachments: Attachments;
   #failed: Failed[] = [];
   #conversation: Conversation | undefined;
   /** Of the group that is looked at. */
@@ -48,6 +50,7 @@ export class Room {
     this.#list = new ListPanel(client, this.#domain, this.#titles, language,
       (peer) => this.#open(peer), (group, title) => this.#titled(group, title));
     this.#options = new OptionsMenu(client, language, () => this.back());
+    this.#attachments = new Attachments(client, language);
     this.#off = [
       client.on("message", (message) => this.#heard(message)),
       client.on("list", () => this.#listed()),
@@ -68,6 +71,7 @@ export class Room {
   /** Nothing of it is heard any more. `forgets`: neither does the browser keep anything of it. */
   close(forgets: boolean): void {
     this.#keeping.close();
+    this.#attachments.close();
     this.#list.close();
     this.#off.forEach((off) => off());
     this.#conversation?.close();
@@ -81,6 +85,7 @@ export class Room {
     this.language = language;
     this.#list.speak(language);
     this.#options.speak(language);
+    this.#attachments.speak(language);
     this.#showList();
     this.tell(this.client.state);
     const peer = this.#conversation?.peer;
@@ -95,6 +100,7 @@ export class Room {
     again.hidden = state.name === "online" || state.name === "connecting";
     if (state.name === "online") {
       by("banner-text").textContent = "";
+      this.#attachments.show();
       this.#keeping.pump();
       this.#conversation?.resume();
       void this.#members?.refresh();
@@ -225,9 +231,9 @@ export class Room {
     this.#conversation?.scrolled();
   }
 
-  #send(peer: string, text: string): void {
+  #send(peer: string, text: string, said: Said = text): void {
     by("say-fault").textContent = "";
-    this.client.send(peer, text).catch((error: ImError) => {
+    this.client.send(peer, said).catch((error: ImError) => {
       const isKept = this.#failed.some(({ queued }) => queued.text === text);
       if (isKept || error.code === "closed") return;
       by("say-fault").textContent = sentenceOf(this.language, error.code);
@@ -244,7 +250,8 @@ export class Room {
     const peer = this.#conversation?.peer;
     if (peer === undefined) return;
     this.#open(peer);
-    this.#send(peer, failed.queued.text);
+    const { kind, text, extra } = failed.queued;
+    this.#send(peer, text, { kind, text, extra });
   }
 
   #heard(message: Message): void {
@@ -295,6 +302,7 @@ export class Room {
     const field = by<HTMLTextAreaElement>("text");
     field.value = this.#begun(peer);
     this.#options.show(peer);
+    this.#attachments.open(peer);
     this.#conversation = new Conversation(this.client, peer, this.#domain, this.language,
       this.#failed, {
         sendAgain: (failed) => this.#sendAgain(failed),
@@ -311,6 +319,7 @@ export class Room {
     this.#conversation?.close();
     this.#members?.close();
     [this.#conversation, this.#members] = [undefined, undefined];
+    this.#attachments.open(undefined);
     by("start").hidden = false;
     by("conversation").hidden = true;
     document.body.classList.remove("talking");

@@ -2,6 +2,7 @@
 
 import type { ConversationEvent, ConversationsPage } from "./conversation.js";
 import type { ContactChange, Presence } from "./contact.js";
+import type { UploadSlot } from "./file.js";
 import type { GroupChanged, MembersPage } from "./group.js";
 import type { Message, Queued, Recalled, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
@@ -63,6 +64,7 @@ export type Action =
   }
   | { readonly do: "marked_read"; readonly ask: number; readonly result: number | ImError }
   | { readonly do: "set"; readonly ask: number; readonly result: ImError | undefined }
+  | { readonly do: "upload"; readonly ask: number; readonly result: UploadSlot | ImError }
   | { readonly do: "recalled"; readonly ask: number; readonly result: Recalled | ImError }
   /** A conversation is read further, or kept otherwise. */
   | { readonly do: "event"; readonly event: ConversationEvent }

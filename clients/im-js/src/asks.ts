@@ -22,6 +22,7 @@ export type Asked =
   | { readonly do: "conversations"; readonly ask: number }
   | { readonly do: "marked_read"; readonly ask: number }
   | { readonly do: "set"; readonly ask: number }
+  | { readonly do: "upload"; readonly ask: number }
   /** A recall. */
   | { readonly do: "sent"; readonly ask: number }
   /** An order about a contact. */
@@ -98,6 +99,12 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
       return { do: "marked_read", ask, result: exact(frame.fields.upto) };
     case "set":
       return { do: "set", ask, result: undefined };
+    case "upload": {
+      const { put_url: putUrl, get_url: getUrl, put_until_ms, get_until_ms } = frame.fields;
+      const headers = frame.fields.headers.map(({ name, value }) => [name, value] as const);
+      const [putUntil, getUntil] = [exact(put_until_ms), exact(get_until_ms)];
+      return { do: "upload", ask, result: { putUrl, headers, getUrl, putUntil, getUntil } };
+    }
     case "sent": {
       const { id, seq, at_ms } = frame.fields;
       return { do: "recalled", ask, result: { id, seq: exact(seq), at: exact(at_ms) } };

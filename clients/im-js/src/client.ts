@@ -14,6 +14,8 @@ import {
 import type { ConversationRequest } from "./conversation-requests.js";
 import { STATUS_BYTES_MAX } from "./contact.js";
 import type { Contact, ContactChange, ContactVerb, Presence, Show } from "./contact.js";
+import { FILE, fileExtra, putFile } from "./file.js";
+import type { FileNote, UploadRequestLike, UploadSlot } from "./file.js";
 import { SUBPROTOCOL } from "./frames.js";
 import type { LoginFields } from "./frames.js";
 import { MembersList } from "./group.js";
@@ -24,7 +26,8 @@ import { hex } from "./message.js";
 import type { Content, Message, Queued, Recalled, Sent } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
 import type {
-  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, WebSocketLike,
+  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, UploadOptions,
+  WebSocketLike,
 } from "./options.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
@@ -344,6 +347,33 @@ export class Client {
     this.#work((machine, now) => machine.present(now, { show, status }));
   }
 
+  /** Most bytes of a file; 0: there is no connection, or the server takes no files. */
+  get fileBytesMax(): number {
+    return this.#machine.fileBytesMax;
+  }
+
+  /**
+   * Uploads a file. Resolves with a note of where it is, to be sent by {@link sendFile}; rejects
+   * with `media_off`, `too_large`, `type_refused`, `upload_quota`, `upload_failed`, `aborted`.
+   * Needs a connection until the server has said where to; the file itself goes by HTTP.
+   */
+  async upload(file: Blob, options: UploadOptions = {}): Promise<FileNote> {
+    const { name = (file as File).name ?? "file", type = file.type } = options;
+    const wish = { name, type: type.split(";")[0]!.trim(), bytes: file.size };
+    const slot = await this.#ask<UploadSlot>(
+      (machine, now, ask) => machine.upload(now, ask, wish));
+    const Request = this.#options.uploadRequest ?? globalThis.XMLHttpRequest;
+    await putFile(slot, file, { ...options, request: new Request() as UploadRequestLike });
+    const { name: said, type: kind, bytes } = wish;
+    const note = { url: slot.getUrl, name: said, type: kind, bytes };
+    return { ...note, width: 0, height: 0, blurhash: "" };
+  }
+
+  /** Sends a file that was uploaded, with what is said of it: its name, if nothing is. */
+  sendFile(to: string, note: FileNote, text = note.name || note.url): Promise<Sent> {
+    return this.send(to, { kind: FILE, text, extra: fileExtra(note) });
+  }
+
   #ask<T>(step: (machine: Machine, now: number, ask: number) => void): Promise<T> {
     this.#asks += 1;
     const ask = this.#asks;
@@ -423,6 +453,7 @@ export class Client {
       case "conversations":
       case "marked_read":
       case "set":
+      case "upload":
       case "recalled": {
         const { ask, result } = action;
         const settle = this.#asked.get(ask) as Settle<unknown> | undefined;

@@ -8,6 +8,8 @@ export type {
   Conversation, ConversationChange, ConversationEvent, ConversationSettings, ConversationsPage,
   Excerpt,
 } from "./conversation.js";
+export { FILE, fileExtra, fileOf, isPicture } from "./file.js";
+export type { FileNote, OnProgress, UploadRequestLike } from "./file.js";
 export { clientId } from "./given.js";
 export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
 export type {
@@ -20,7 +22,8 @@ export type {
 export { RECALLED } from "./message.js";
 export type { Content, Message, Queued, Recalled, Sent } from "./message.js";
 export type {
-  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, WebSocketLike,
+  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, UploadOptions,
+  WebSocketLike,
 } from "./options.js";
 export { MemoryStorage } from "./storage.js";
 export type { StorageLike } from "./storage.js";

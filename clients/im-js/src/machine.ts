@@ -25,6 +25,7 @@ import { listRequest } from "./conversation-requests.js";
 import type { ConversationRequest } from "./conversation-requests.js";
 import { contactVerbNumber } from "./contact.js";
 import type { ContactOrder } from "./contact.js";
+import type { UploadWish } from "./file.js";
 import { Follower } from "./follower.js";
 import type { Placed } from "./follower.js";
 import {
@@ -200,6 +201,18 @@ export class Machine {
     if (number !== undefined) this.#ask(now, request.frame(number));
   }
 
+  /** Asks for leave to upload a file; answered under this number. */
+  upload(now: number, ask: number, { name, type, bytes }: UploadWish): void {
+    const number = this.#asks({ do: "upload", ask });
+    if (number === undefined) return;
+    this.#ask(now, clientFrame("upload", { number, name, type, bytes: BigInt(bytes) }));
+  }
+
+  /** Most bytes of a file; 0: there is no connection, or the server takes none. */
+  get fileBytesMax(): number {
+    return Number(this.#session?.limits.file_bytes_max ?? 0n);
+  }
+
   /** Wants something of a contact; answered under this number. */
   contact(now: number, ask: number, order: ContactOrder): void {
     const number = this.#asks({ do: "done", ask });
@@ -325,6 +338,7 @@ export class Machine {
       case "members":
       case "marked_read":
       case "set":
+      case "upload":
         return this.#answered(frame, account);
       case "contacts":
       case "contact":

@@ -1,6 +1,7 @@
 /** What a client is made with, and what follows from it. */
 
 import type { LoginMethod } from "./actions.js";
+import type { OnProgress, UploadRequestLike } from "./file.js";
 import type { StorageLike } from "./storage.js";
 import { ImError } from "./words.js";
 
@@ -48,10 +49,24 @@ export interface ClientOptions {
   readonly people?: boolean;
   /** What makes a connection: the browser's `WebSocket`. */
   readonly webSocket?: new (url: string, protocols: string[]) => WebSocketLike;
+  /** What puts files where the server says: the browser's `XMLHttpRequest`. */
+  readonly uploadRequest?: new () => UploadRequestLike;
   /** The time in milliseconds, and timers: the browser's. */
   readonly clock?: Clock;
   /** From 0 up to 1: `Math.random`. */
   readonly random?: () => number;
+}
+
+/** How a file is uploaded. */
+export interface UploadOptions {
+  /** What it is called; the name of a `File` by itself. */
+  readonly name?: string;
+  /** Its media type; that of the `Blob` by itself. */
+  readonly type?: string;
+  /** Called while it goes out. */
+  readonly onProgress?: OnProgress;
+  /** Gives it up: the upload rejects with `aborted`. */
+  readonly signal?: AbortSignal;
 }
 
 /** Which part of a conversation. */

@@ -53,10 +53,14 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   40: ["silenced", false],
   41: ["rate_limited", true],
   42: ["rejected", false],
+  47: ["media_off", false],
+  48: ["type_refused", false],
+  49: ["upload_quota", false],
 };
 
 /** What this library says besides the wire's words. */
 export const OWN_WORDS = {
+  aborted: "the upload was given up",
   closed: "the client was closed",
   disconnected: "there is no connection to the server",
   insecure: "a password or a token is shown over wss, or to this machine, alone",
@@ -65,6 +69,7 @@ export const OWN_WORDS = {
   server_malformed: "the server said something that is not IM",
   timed_out: "the server did not answer in time",
   unreachable: "the server cannot be reached",
+  upload_failed: "the storage did not take the file",
 } as const;
 
 const MEANINGS: Readonly<Record<string, string>> = {
@@ -108,6 +113,9 @@ const MEANINGS: Readonly<Record<string, string>> = {
   silenced: "an operator has muted the account",
   rate_limited: "too much at once: it is sent again",
   rejected: "what is said is not allowed here",
+  media_off: "this server takes no files",
+  type_refused: "files of this type are not taken",
+  upload_quota: "you may upload no more today",
   invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 

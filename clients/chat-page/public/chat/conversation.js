@@ -2,9 +2,10 @@
  * One conversation on the page: its messages, those that wait and those that failed, and how more
  * of it is read.
  */
-import { isGroup, RECALLED } from "./im/index.js";
+import { fileOf, isGroup, RECALLED } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
+import { madeFile } from "./files.js";
 import { madeMenu, stepMenus } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
 import { Talk } from "./talk.js";
@@ -197,11 +198,13 @@ export class Conversation {
             const why = sentenceOf(this.language, it.code);
             const about = `${wordOf(this.language, "failed")}: ${why}`;
             const { clientId, text } = it.queued;
-            return { key: `/${clientId}`, text, kind: "own", about, failed: it };
+            const file = fileOf(it.queued);
+            return { key: `/${clientId}`, text, kind: "own", about, file, failed: it };
         });
-        const waiting = this.client.queue.filter(isHere).map(({ clientId, text, saidAt }) => {
+        const waiting = this.client.queue.filter(isHere).map((queued) => {
+            const { clientId, text, saidAt } = queued;
             const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
-            return { key: `/${clientId}`, text, kind: "own", about };
+            return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued) };
         });
         return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
     }
@@ -220,14 +223,15 @@ export class Conversation {
             // Another key than before: the element with the old words goes.
             return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
         }
+        const file = fileOf(message);
         if (isOwn) {
             const about = `${at} · ${wordOf(this.language, seq <= this.#peerRead ? "read" : "sent")}`;
             const recall = message.at > this.#tooLateAt ? { recall: seq } : {};
-            return { key, text, kind: "own", about, ...recall };
+            return { key, text, kind: "own", about, file, ...recall };
         }
         // In a group it is not plain who says something.
         const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
-        return { key, text, kind: "theirs", about: `${by}${at}` };
+        return { key, text, kind: "theirs", about: `${by}${at}`, file };
     }
     /** Elements that stay are left where they are: a reader is told what is new, and no more. */
     #place(wanted) {
@@ -259,9 +263,13 @@ export class Conversation {
         }
         stepMenus(list);
     }
-    #made({ text, kind }) {
+    #made({ text, kind, file }) {
         const element = made("li", "", kind);
-        element.append(made("div", text, "text"), made("small"));
+        const isAtEnd = () => by("scroll").scrollHeight - by("scroll").scrollTop
+            - by("scroll").clientHeight < NEAR_PX + element.clientHeight;
+        const said = file === undefined ? made("div", text, "text")
+            : madeFile(file, text, () => isAtEnd() && !this.#talk.hasLater && this.#toEnd());
+        element.append(said, made("small"));
         return element;
     }
     #offer(element, failed) {

@@ -1,5 +1,6 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 import { isGroup } from "./im/index.js";
+import { Attachments } from "./attachments.js";
 import { Conversation } from "./conversation.js";
 import { by, Kept } from "./dom.js";
 import { draftOf } from "./drafts.js";
@@ -23,6 +24,7 @@ export class Room {
     #list;
     #keeping;
     #options;
+    #attachments;
     #failed = [];
     #conversation;
     /** Of the group that is looked at. */
@@ -41,6 +43,7 @@ export class Room {
         this.#keeping = new Keeping(client);
         this.#list = new ListPanel(client, this.#domain, this.#titles, language, (peer) => this.#open(peer), (group, title) => this.#titled(group, title));
         this.#options = new OptionsMenu(client, language, () => this.back());
+        this.#attachments = new Attachments(client, language);
         this.#off = [
             client.on("message", (message) => this.#heard(message)),
             client.on("list", () => this.#listed()),
@@ -60,6 +63,7 @@ export class Room {
     /** Nothing of it is heard any more. `forgets`: neither does the browser keep anything of it. */
     close(forgets) {
         this.#keeping.close();
+        this.#attachments.close();
         this.#list.close();
         this.#off.forEach((off) => off());
         this.#conversation?.close();
@@ -73,6 +77,7 @@ export class Room {
         this.language = language;
         this.#list.speak(language);
         this.#options.speak(language);
+        this.#attachments.speak(language);
         this.#showList();
         this.tell(this.client.state);
         const peer = this.#conversation?.peer;
@@ -87,6 +92,7 @@ export class Room {
         again.hidden = state.name === "online" || state.name === "connecting";
         if (state.name === "online") {
             by("banner-text").textContent = "";
+            this.#attachments.show();
             this.#keeping.pump();
             this.#conversation?.resume();
             void this.#members?.refresh();
@@ -214,9 +220,9 @@ export class Room {
     scrolled() {
         this.#conversation?.scrolled();
     }
-    #send(peer, text) {
+    #send(peer, text, said = text) {
         by("say-fault").textContent = "";
-        this.client.send(peer, text).catch((error) => {
+        this.client.send(peer, said).catch((error) => {
             const isKept = this.#failed.some(({ queued }) => queued.text === text);
             if (isKept || error.code === "closed")
                 return;
@@ -235,7 +241,8 @@ export class Room {
         if (peer === undefined)
             return;
         this.#open(peer);
-        this.#send(peer, failed.queued.text);
+        const { kind, text, extra } = failed.queued;
+        this.#send(peer, text, { kind, text, extra });
     }
     #heard(message) {
         const { change, peer } = message;
@@ -289,6 +296,7 @@ export class Room {
         const field = by("text");
         field.value = this.#begun(peer);
         this.#options.show(peer);
+        this.#attachments.open(peer);
         this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, {
             sendAgain: (failed) => this.#sendAgain(failed),
             seen: (upto) => this.#keeping.sees(peer, upto),
@@ -302,6 +310,7 @@ export class Room {
         this.#conversation?.close();
         this.#members?.close();
         [this.#conversation, this.#members] = [undefined, undefined];
+        this.#attachments.open(undefined);
         by("start").hidden = false;
         by("conversation").hidden = true;
         document.body.classList.remove("talking");

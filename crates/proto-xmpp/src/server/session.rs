@@ -199,7 +199,7 @@ impl Session {
             return Err(End::Farewell);
         }
         if stanza.namespace() == SM {
-            return self.manage(now, limits, &stanza, out);
+            return self.manage(now, &limits.chat, &stanza, out);
         }
         if stanza.namespace() == CSI && self.looks(&stanza, out) {
             return Ok(());

@@ -71,6 +71,12 @@ function resultOf(asked, frame, account) {
             return { do: "marked_read", ask, result: exact(frame.fields.upto) };
         case "set":
             return { do: "set", ask, result: undefined };
+        case "upload": {
+            const { put_url: putUrl, get_url: getUrl, put_until_ms, get_until_ms } = frame.fields;
+            const headers = frame.fields.headers.map(({ name, value }) => [name, value]);
+            const [putUntil, getUntil] = [exact(put_until_ms), exact(get_until_ms)];
+            return { do: "upload", ask, result: { putUrl, headers, getUrl, putUntil, getUntil } };
+        }
         case "sent": {
             const { id, seq, at_ms } = frame.fields;
             return { do: "recalled", ask, result: { id, seq: exact(seq), at: exact(at_ms) } };

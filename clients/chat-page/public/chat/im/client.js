@@ -5,6 +5,7 @@
 import { changesOf } from "./conversation.js";
 import { listRequest, readRequest, recallRequest, setRequest, } from "./conversation-requests.js";
 import { STATUS_BYTES_MAX } from "./contact.js";
+import { FILE, fileExtra, putFile } from "./file.js";
 import { SUBPROTOCOL } from "./frames.js";
 import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
@@ -261,6 +262,29 @@ export class Client {
             throw new ImError("too_large");
         this.#work((machine, now) => machine.present(now, { show, status }));
     }
+    /** Most bytes of a file; 0: there is no connection, or the server takes no files. */
+    get fileBytesMax() {
+        return this.#machine.fileBytesMax;
+    }
+    /**
+     * Uploads a file. Resolves with a note of where it is, to be sent by {@link sendFile}; rejects
+     * with `media_off`, `too_large`, `type_refused`, `upload_quota`, `upload_failed`, `aborted`.
+     * Needs a connection until the server has said where to; the file itself goes by HTTP.
+     */
+    async upload(file, options = {}) {
+        const { name = file.name ?? "file", type = file.type } = options;
+        const wish = { name, type: type.split(";")[0].trim(), bytes: file.size };
+        const slot = await this.#ask((machine, now, ask) => machine.upload(now, ask, wish));
+        const Request = this.#options.uploadRequest ?? globalThis.XMLHttpRequest;
+        await putFile(slot, file, { ...options, request: new Request() });
+        const { name: said, type: kind, bytes } = wish;
+        const note = { url: slot.getUrl, name: said, type: kind, bytes };
+        return { ...note, width: 0, height: 0, blurhash: "" };
+    }
+    /** Sends a file that was uploaded, with what is said of it: its name, if nothing is. */
+    sendFile(to, note, text = note.name || note.url) {
+        return this.send(to, { kind: FILE, text, extra: fileExtra(note) });
+    }
     #ask(step) {
         this.#asks += 1;
         const ask = this.#asks;
@@ -338,6 +362,7 @@ export class Client {
             case "conversations":
             case "marked_read":
             case "set":
+            case "upload":
             case "recalled": {
                 const { ask, result } = action;
                 const settle = this.#asked.get(ask);

@@ -139,6 +139,7 @@ export const CLIENT_FRAME = {
         greeting: string(6),
     }),
     presence: one(17, { number: uint32(1), show: uint32(2), status: string(3) }),
+    upload: one(22, { number: uint32(1), name: string(2), type: string(3), bytes: uint64(4) }),
 };
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
@@ -152,6 +153,7 @@ const LOGGED_IN = {
     text_bytes_max: uint32(8),
     extra_bytes_max: uint32(9),
     requests_max: uint32(10),
+    file_bytes_max: uint64(20),
 };
 /** Refused and End: they say the same in the same places. */
 const END = { reason: uint32(1), word: string(2), retry_after_ms: uint32(3) };
@@ -211,6 +213,14 @@ export const SERVER_FRAME = {
     done: one(19, { number: uint32(1) }),
     contact: one(20, CONTACT_CHANGED),
     presence: one(21, PRESENCE),
+    upload: one(26, {
+        number: uint32(1),
+        put_url: string(2),
+        headers: many(3, { name: string(1), value: string(2) }),
+        get_url: string(4),
+        put_until_ms: uint64(5),
+        get_until_ms: uint64(6),
+    }),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */
 export function clientFrame(kind, given = {}) {

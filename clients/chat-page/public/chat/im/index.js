@@ -1,6 +1,7 @@
 /** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
 export { Client } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
+export { FILE, fileExtra, fileOf, isPicture } from "./file.js";
 export { clientId } from "./given.js";
 export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
 export { isGroup } from "./group.js";

@@ -168,6 +168,17 @@ export class Machine {
         if (number !== undefined)
             this.#ask(now, request.frame(number));
     }
+    /** Asks for leave to upload a file; answered under this number. */
+    upload(now, ask, { name, type, bytes }) {
+        const number = this.#asks({ do: "upload", ask });
+        if (number === undefined)
+            return;
+        this.#ask(now, clientFrame("upload", { number, name, type, bytes: BigInt(bytes) }));
+    }
+    /** Most bytes of a file; 0: there is no connection, or the server takes none. */
+    get fileBytesMax() {
+        return Number(this.#session?.limits.file_bytes_max ?? 0n);
+    }
     /** Wants something of a contact; answered under this number. */
     contact(now, ask, order) {
         const number = this.#asks({ do: "done", ask });
@@ -305,6 +316,7 @@ export class Machine {
             case "members":
             case "marked_read":
             case "set":
+            case "upload":
                 return this.#answered(frame, account);
             case "contacts":
             case "contact":

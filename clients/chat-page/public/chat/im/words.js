@@ -48,9 +48,13 @@ const FAULTS = {
     14: ["too_late", false],
     17: ["contacts_full", false],
     18: ["blocked", false],
+    40: ["media_off", false],
+    41: ["type_refused", false],
+    42: ["upload_quota", false],
 };
 /** What this library says besides the wire's words. */
 export const OWN_WORDS = {
+    aborted: "the upload was given up",
     closed: "the client was closed",
     disconnected: "there is no connection to the server",
     insecure: "a password or a token is shown over wss, or to this machine, alone",
@@ -59,6 +63,7 @@ export const OWN_WORDS = {
     server_malformed: "the server said something that is not IM",
     timed_out: "the server did not answer in time",
     unreachable: "the server cannot be reached",
+    upload_failed: "the storage did not take the file",
 };
 const MEANINGS = {
     ...OWN_WORDS,
@@ -98,6 +103,9 @@ const MEANINGS = {
     too_late: "the message is too old to be called back",
     contacts_full: "you may not have so many contacts",
     blocked: "you have blocked whom it is for",
+    media_off: "this server takes no files",
+    type_refused: "files of this type are not taken",
+    upload_quota: "you may upload no more today",
     invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 /** A fault of the server, of the connection, or of what was asked. */
