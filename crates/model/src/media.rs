@@ -160,7 +160,8 @@ pub struct FileNote<'a> {
 }
 
 impl<'a> FileNote<'a> {
-    /// The note in a message's `extra`; `None`: there is none. Lines that are not known are skipped.
+    /// The note in a message's `extra`; `None`: there is none. Lines that are not known are
+    /// skipped.
     pub fn parse(extra: &'a [u8]) -> Option<FileNote<'a>> {
         let text = std::str::from_utf8(extra).ok()?;
         let (lines, stanza) = text.split_once("\n\n").unwrap_or((text, ""));

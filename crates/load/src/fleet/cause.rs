@@ -125,6 +125,7 @@ fn of_reason(phase: Phase, reason: CloseReason) -> Cause {
         | R::ProxyHeaderFailed
         | R::ProxyRefused
         | R::OriginRefused
+        | R::HandedOver
         | R::FrameTimeout
         | R::PartialFull
         | R::Full

@@ -288,7 +288,8 @@ impl Client {
             | ServerFrame::Contacts(_)
             | ServerFrame::Done(_)
             | ServerFrame::Contact(_)
-            | ServerFrame::Presence(_) => {}
+            | ServerFrame::Presence(_)
+            | ServerFrame::Upload(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }
         Ok(())
