@@ -14,10 +14,10 @@ BUILD = HOLDLINE_VERSION="$(VERSION)" cargo build --release
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):[a-z ]* ## /  make \1\t/p' $(MAKEFILE_LIST)
 
-run: ## build the server and start it; ARGS go to `holdline serve`
+run: ## build the server and start it, with files of chat in data/media; ARGS go to `holdline serve`
 	@scripts/toolchain.sh
 	$(BUILD) -p holdline
-	@exec $(TARGET_DIR)/release/holdline serve $(ARGS)
+	@$(if $(ARGS),,HOLDLINE_MEDIA_FOLDER=$${HOLDLINE_MEDIA_FOLDER-data/media}) exec $(TARGET_DIR)/release/holdline serve $(ARGS)
 
 test: ## install what the tests need and run all of them, as CI does
 	@scripts/test.sh

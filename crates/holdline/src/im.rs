@@ -14,6 +14,7 @@ mod listen;
 mod presence;
 mod push;
 mod send;
+mod upload;
 
 use crate::mqtt::Tls;
 use base::calendar::{date, hour};
@@ -22,6 +23,7 @@ use clap::{Args, Subcommand};
 use client::im::{ImEvent, ImSession, ImSettings, Profile, Welcome};
 use client::{BrokerAddress, ConnectError, IM_PORT, IMS_PORT, Scram};
 use model::chat::{ChatMessage, Content};
+use model::media::FileNote;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,7 +44,7 @@ enum Command {
     Login(Common),
     /// Make groups, change them, and print who is in them
     Groups(groups::Arguments),
-    /// Send one message, and print the server's number for it when it is stored
+    /// Send one message, or a file, and print the server's number for it when it is stored
     Send(send::Arguments),
     /// Talk with somebody, or in a group: lines that are typed are sent, what comes is printed;
     /// /quit ends
@@ -241,6 +243,11 @@ fn line(message: &ChatMessage) -> String {
         return format!("{} {} {told}", date(unix_s), hour(unix_s));
     }
     let Content { kind, extra, .. } = &message.content;
+    if let (&Content::FILE, Some(note)) = (kind, FileNote::parse(extra)) {
+        let what = if note.media_type.is_empty() { "file" } else { note.media_type };
+        let (what, url) = (escaped(what), escaped(note.url));
+        return format!("{} {} {from}: [{what}] {text} {url}", date(unix_s), hour(unix_s));
+    }
     let beside = match (*kind, extra.len()) {
         (Content::TEXT, 0) => String::new(),
         (kind, bytes) => format!("[kind {kind}, {bytes} bytes] "),
@@ -276,5 +283,9 @@ mod tests {
             counts: true,
         };
         assert_eq!(line(&message), "2023-11-14 22:13 ann: [kind 1000, 3 bytes] x");
+        let extra = b"url: http://a.example/x\ntype: image/png\n".as_slice().into();
+        message.content = Content { kind: Content::FILE, text: "x".into(), extra, counts: true };
+        let expected = "2023-11-14 22:13 ann: [image/png] x http://a.example/x";
+        assert_eq!(line(&message), expected);
     }
 }

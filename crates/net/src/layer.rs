@@ -321,6 +321,11 @@ impl Layers {
         }
     }
 
+    /// What is known of the connection, while it opens.
+    pub(crate) fn opening_link(&self) -> Option<&Link> {
+        self.handshake.as_ref().map(|handshake| &handshake.link)
+    }
+
     /// It leaves: what it said, whom it is connected to, and its TLS.
     pub(crate) fn leave(self) -> Option<(Vec<u8>, SocketAddr, Option<Box<TlsSession>>)> {
         let Handshake { pending, link, .. } = *self.handshake?;

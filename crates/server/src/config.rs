@@ -10,6 +10,7 @@
 mod access;
 mod chat;
 mod listeners;
+pub(crate) mod media;
 pub mod mosquitto;
 mod presence_section;
 mod print;
@@ -41,6 +42,7 @@ pub use guard::Anonymous;
 pub use listeners::{
     ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
 };
+pub use media::MediaSection;
 pub use presence_section::{DirectoryAt, PresenceSection};
 pub use print::{Changes, SettingChange};
 pub use problem::{ConfigError, ConfigProblem};
@@ -72,7 +74,7 @@ pub const REWRITES_MAX: usize = 256;
 pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websocket"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 15] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("server", "the process."),
     (
         "listen",
@@ -86,6 +88,11 @@ const SECTIONS: [(&str, &str); 15] = [
     ("mqtt", "topics and sessions: what bounds them, and what happens there."),
     ("chat", "accounts and conversations: what bounds them, and what happens there."),
     ("push", "what devices of accounts are told that are not connected, and by whom."),
+    (
+        "media",
+        "files that people send in IM and XMPP: where they are kept. There is none of it until a \
+         folder or a bucket is named.",
+    ),
     ("access", "who may come in over MQTT, and do what."),
     ("store", "what survives a crash."),
     ("presence", "who is online, told to others: the directory outside and events."),
@@ -111,7 +118,8 @@ pub struct Config {
     pub tls: TlsSection,
     /// `[api]`.
     pub api: ApiSection,
-    /// `[limits]`, with those of `[mqtt]` and `[chat]` in their places.
+    /// `[limits]`, with those of `[mqtt]`, `[chat]` and `[media]` in their places. Without a storage
+    /// a file has at most 0 bytes.
     pub limits: Limits,
     /// `[mqtt]`.
     pub mqtt: MqttSection,
@@ -119,6 +127,8 @@ pub struct Config {
     pub chat: ChatSection,
     /// `[push]`.
     pub push: PushSection,
+    /// `[media]`.
+    pub media: MediaSection,
     /// `[access]`.
     pub access: AccessSection,
     /// `[store]`.
@@ -230,6 +240,9 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let packet_bytes_max = mqtt.limits.packet_bytes_max;
     let mut topics = mqtt.limits.clone();
     let chat: ChatSection = reader.single(root, "chat");
+    let media: MediaSection = reader.single(root, "media");
+    let mut files = media.limits.clone();
+    files.file_bytes_max *= u64::from(media.is_on());
     let push: PushSection = reader.single(root, "push");
     let notifications = push.limits.clone();
     // The first packet is a packet too: whoever lowers the one lowers both.
@@ -239,10 +252,11 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         listen,
         tls,
         api,
-        limits: Limits { topics, chat: chat.limits.clone(), notifications, ..limits },
+        limits: Limits { topics, chat: chat.limits.clone(), notifications, media: files, ..limits },
         mqtt,
         chat,
         push,
+        media,
         access: access(root, reader),
         store: reader.single(root, "store"),
         presence: reader.single(root, "presence"),

@@ -9,6 +9,7 @@ mod chat_page;
 mod doors;
 mod folder;
 mod listeners;
+mod media;
 mod memory;
 mod notices;
 mod periodic;
@@ -48,9 +49,11 @@ use base::hash::HashKey;
 use bridges::Inside;
 use chat::Chat;
 use hub::{Hub, ReportHook};
+use media::Media;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::control::Control;
+use model::ports::media::MediaStorage;
 use model::ports::presence_queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
@@ -132,6 +135,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong.extend(crate::access::unusable(&topics::access_settings(config)));
     wrong.extend(moderation::unusable(config));
     wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
+    wrong.extend(media::unusable(config));
     wrong.dedup();
     wrong
 }
@@ -177,15 +181,18 @@ pub fn start_with(
     let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
     let (token, token_file) = folder::api_token(&config)?;
     let tls = doors::load_tls(&config)?;
-    let doors = doors::doors(&config, &tls);
+    let mut doors = doors::doors(&config, &tls);
     let topics = Topics::new(&config, random()?)?;
     let mut presence = PresenceSetup::new(&config, folder.node().1)?;
     let supervisor = inherited.supervisor.clone();
     let listeners::Opened { listeners: open, api, copies } =
         listeners::open(&config, &doors, count, inherited)?;
+    let media = Media::open(&config, folder.secrets().cluster, &open.addresses)?;
+    media.iter().for_each(|media| media.furnish(&mut doors));
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
+    let seeds = Seeds { media: media.as_ref().map(|media| media.storage.clone()), ..seeds };
     let services = restored(&config, (&seeds, &topics, further), &mut folder)?;
     folder.forget_others(&timelines)?;
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
@@ -213,6 +220,7 @@ pub fn start_with(
         stream: presence.readings(),
         gateway: notices.gateway.clone(),
         shown: shown.clone(),
+        media: media.and_then(|media| media.door),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -417,6 +425,7 @@ struct Seeds {
     node: NodeId,
     report_hooks: Vec<ReportHook>,
     count: usize,
+    media: Option<Arc<dyn MediaStorage>>,
 }
 
 impl Seeds {
@@ -435,6 +444,7 @@ impl Seeds {
             home: folder.home,
             limits: Arc::new(config.limits.clone()),
             count,
+            media: None,
         })
     }
 }
@@ -646,6 +656,7 @@ fn chat_settings(
         domain: config.chat.domain.as_str().into(),
         reviews: topics.moderation.settings(&config.chat),
         words: topics.moderation.words.clone(),
+        media: seeds.media.clone(),
     }
 }
 

@@ -84,6 +84,20 @@ fn set(place: Seq, with: &str, (name, value): (&str, serde_json::Value)) -> serd
 
 /// A message as JSON; what is opaque is in hex.
 fn shown(place: Seq, message: &ChatMessage) -> serde_json::Value {
+    let note =
+        (message.content.kind == Content::FILE).then(|| FileNote::parse(&message.content.extra));
+    let file = note.flatten().map(|note| {
+        let (width, height) = note.size;
+        json!({
+            "url": note.url,
+            "name": note.name,
+            "type": note.media_type,
+            "bytes": note.bytes,
+            "width": width,
+            "height": height,
+            "blurhash": note.blurhash,
+        })
+    });
     json!({
         "place": place,
         "id": message.id.to_string(),
@@ -97,5 +111,6 @@ fn shown(place: Seq, message: &ChatMessage) -> serde_json::Value {
         "text": &*message.content.text,
         "extra": hex::encode(&message.content.extra),
         "counts": message.content.counts,
+        "file": file,
     })
 }

@@ -1,11 +1,14 @@
-//! `holdline im send`: one message, and the server's word that it is stored.
+//! `holdline im send`: one message, with a file or without, and the server's word that it is
+//! stored.
 
+use super::upload::upload;
 use super::{Common, Failure, answer, goodbye};
 use base::hex;
 use client::im::{ImEvent, ImOrder, client_message_id};
 use model::account::Addressee;
 use model::chat::{ClientMessageId, Content};
 use std::io::Read;
+use std::path::PathBuf;
 
 /// What to send.
 #[derive(clap::Args)]
@@ -18,6 +21,12 @@ pub struct Arguments {
     /// The message; without it, or with -, all of standard input
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
+    /// Upload this file, and send where it is; TEXT is what is said with it, and its name without
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The file's media type; by default what its name says
+    #[arg(long = "type", value_name = "TYPE", requires = "file")]
+    media_type: Option<String>,
     /// The message's id, 32 hex digits: who sends it again with the same makes no second message
     #[arg(long, value_name = "ID")]
     id: Option<String>,
@@ -28,6 +37,7 @@ pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
     let to = addressee(&arguments.to)?;
     let client_id = id_of(arguments.id.as_deref())?;
     let text = match arguments.text.as_deref() {
+        None if arguments.file.is_some() => String::new(),
         None | Some("-") => {
             let mut text = String::new();
             let read = std::io::stdin().read_to_string(&mut text);
@@ -37,7 +47,14 @@ pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
         Some(text) => text.to_owned(),
     };
     let (mut session, _) = arguments.common.login("send")?;
-    session.order(ImOrder::Send { number: 1, to, client_id, content: Content::text(&text) });
+    let content = match &arguments.file {
+        Some(file) => {
+            let said = Some(&*text).filter(|text| !text.is_empty());
+            upload(&mut session, file, (arguments.media_type.as_deref(), said))?
+        }
+        None => Content::text(&text),
+    };
+    session.order(ImOrder::Send { number: 1, to, client_id, content });
     let id = answer(&mut session, |event| match event {
         ImEvent::Sent { number: 1, id, .. } => Some(Ok(id)),
         ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not sent: {word}"))),

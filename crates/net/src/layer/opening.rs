@@ -4,6 +4,7 @@
 //! that a machine has ordered has one stage, its handshake.
 
 use super::{Handshake, Layers, Side, Stage, handing, proxy, sniff, websocket};
+use crate::layer::handing::HandedPaths;
 use crate::layer::setup::ClientLayers;
 use crate::layer::tls::TlsSession;
 use crate::layer::websocket::WebSocket;
@@ -121,7 +122,9 @@ impl Layers {
                         return Ok(Some(Stage::Answered));
                     }
                     websocket::Upgrade::Handed => {
-                        if door.handed.as_ref().is_some_and(|handed| handed.taker.has_room()) {
+                        let has_room = |handed: &HandedPaths| handed.taker.has_room();
+                        // Who was let in to be told that it is full is told so.
+                        if !handshake.link.crowded && door.handed.as_ref().is_some_and(has_room) {
                             return Ok(Some(Stage::Leaves));
                         }
                         self.encrypt(handing::NO_ROOM.as_bytes(), outer)?;

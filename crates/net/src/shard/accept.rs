@@ -105,7 +105,7 @@ where
     }
 
     /// A proxy has told who it is. One too many is told so, as others are when they are accepted.
-    fn count_told(&mut self, key: Key, link: &mut Link) -> Result<(), CloseReason> {
+    pub(super) fn count_told(&mut self, key: Key, link: &mut Link) -> Result<(), CloseReason> {
         let Some(conn) = self.conns.at(key) else { return Ok(()) };
         let told = !conn.has(Conn::<N, H>::DIALLED)
             && self.settings.doors[usize::from(conn.door)].proxy

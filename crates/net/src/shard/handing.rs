@@ -17,6 +17,17 @@ where
     /// A connection asked for something that `taker` answers: it leaves, with all that is known of
     /// it. Here it is counted as ended; its place it keeps.
     pub(super) fn hand_over(&mut self, key: Key, taker: &Arc<dyn StreamTaker>) {
+        let extra = self.conns.at(key).and_then(|conn| conn.extra.as_ref());
+        let link = extra.and_then(|extra| extra.layers.as_ref()?.opening_link().cloned());
+        // A proxy has told who it is: it is counted where it came from, as whoever begins is.
+        if let Some(mut link) = link
+            && let Err(reason) = self.count_told(key, &mut link).and(match link.crowded {
+                true => Err(CloseReason::Full),
+                false => Ok(()),
+            })
+        {
+            return self.end(key, reason);
+        }
         let Some(mut record) = self.conns.remove(key) else { return };
         self.net.release(&record.socket);
         self.let_bytes_go(&mut record);

@@ -270,6 +270,7 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.extend(list(Some(&mqtt), "auto_subscribe", &config.mqtt.auto_subscribes));
     pages.push(single("chat", &config.chat));
     pages.push(single("push", &config.push));
+    pages.push(single("media", &config.media));
     pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));

@@ -15,7 +15,7 @@ use net::network::IpNetwork;
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
-    Config, DirectoryAt, ListenAddress, ListenSection, ListenerProtocol, MqttSection,
+    Config, DirectoryAt, ListenAddress, ListenSection, ListenerProtocol, MediaSection, MqttSection,
     PresenceSection, ProxyHeader, WebSocketAt,
 };
 
@@ -40,6 +40,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
         admits(product, reader);
     }
     presence(&config.presence, reader);
+    media(&config.media, reader);
 }
 
 /// What the operator should be told although it is allowed.
@@ -255,6 +256,37 @@ fn presence(presence: &PresenceSection, reader: &mut Reader<'_>) {
             &["lease_ms", "timeout_ms"],
             "the lease is renewed every third of lease_ms, and timeout_ms must fit into that",
             "raise lease_ms or lower timeout_ms",
+        ),
+    ];
+    for (_, keys, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
+        let keys: Vec<_> = keys.iter().map(|key| (&sheet, *key)).collect();
+        reader.broken(&keys, rule, remedy);
+    }
+}
+
+/// One storage, whole.
+fn media(media: &MediaSection, reader: &mut Reader<'_>) {
+    let sheet = Sheet::single("media");
+    let is_bucket = !media.s3_endpoint.is_empty();
+    let has_secret = !media.s3_secret_key.reveal().is_empty();
+    let rules: [(bool, &[&'static str], &str, &str); 3] = [
+        (
+            is_bucket && media.folder.is_some(),
+            &["folder", "s3_endpoint"],
+            "files are in a folder or in a bucket",
+            "name one of them",
+        ),
+        (
+            is_bucket && (media.s3_bucket.is_empty() || media.s3_access_key.is_empty()),
+            &["s3_endpoint", "s3_bucket", "s3_access_key"],
+            "a bucket has a name and a key",
+            "set s3_bucket and s3_access_key",
+        ),
+        (
+            is_bucket && has_secret == media.s3_secret_key_file.is_some(),
+            &["s3_secret_key", "s3_secret_key_file"],
+            "a key has one secret",
+            "set s3_secret_key or s3_secret_key_file",
         ),
     ];
     for (_, keys, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {

@@ -92,6 +92,7 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
             paths: listener.web_socket.paths(),
             origins: listener.web_socket_origins.clone(),
             files: if gives_page(config, listener) { page.clone() } else { Arc::default() },
+            handed: None,
             proxy: listener.proxy == ProxyHeader::V1V2,
             proxies: listener.proxies(),
             backlog: listener.backlog.min(i32::MAX as u32) as i32,

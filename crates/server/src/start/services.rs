@@ -11,6 +11,7 @@ use crate::switchboard::Switchboard;
 use crate::trace::{TraceDesk, TraceTally};
 use admin::Feed;
 use base::hash::HashKey;
+use media::{MediaDoor, Outcome};
 use model::ports::presence_queries::PresenceQueries;
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -37,6 +38,8 @@ pub(super) struct Parts {
     pub(super) gateway: Arc<admin::PushGateway>,
     /// For who looks at the configuration.
     pub(super) shown: ShownConfig,
+    /// The folder of files, where there is one.
+    pub(super) media: Option<MediaDoor>,
 }
 
 /// Starts the HTTP API at its listener, with its first token.
@@ -46,8 +49,8 @@ pub(super) fn start_api(
     webhooks: Vec<admin::Webhook>,
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
-    let Parts { switchboard, feed, storage, entrance, queries, bridges, stream, gateway, shown } =
-        parts;
+    let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
+    let Parts { stream, gateway, shown, media, .. } = parts;
     let statuses = bridges.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
@@ -86,8 +89,9 @@ pub(super) fn start_api(
             let of_traces = trace_readings(&tally);
             let of_logs = readings(&read.sizes()).into_iter();
             let of_push = gateway.readings();
-            let beside = of_bridges.into_iter().chain(of_traces).chain(of_push);
-            of_logs.chain(of_stream).chain(beside).collect()
+            let of_media = media.as_ref().map_or(Vec::new(), media_readings);
+            let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
+            of_logs.chain(of_stream).chain(others).collect()
         }),
         readiness: Arc::new(move || admin::Readiness {
             draining: asked.is_draining(),
@@ -185,6 +189,14 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
         reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
         reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
     ]
+}
+
+/// What became of requests for files, and how many bytes there are.
+fn media_readings(door: &MediaDoor) -> Vec<admin::MetricReading> {
+    let reading = |name, help, value| admin::MetricReading { name, help, value };
+    let bytes = reading("media_folder_bytes", "Bytes of files in the folder.", door.bytes());
+    let of = |&it: &Outcome| reading(it.name(), it.help(), door.tally().of(it));
+    [bytes].into_iter().chain(Outcome::ALL.iter().map(of)).collect()
 }
 
 fn trace_readings(tally: &TraceTally) -> Vec<admin::MetricReading> {

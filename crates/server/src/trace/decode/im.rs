@@ -123,6 +123,10 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::PushSettings(it) => {
             ("PushSettings", none.set("number", it.number).set("sets", it.sets))
         }
+        ClientFrame::Upload(it) => {
+            let fields = none.set("number", it.number).set_text("type", it.media_type);
+            ("Upload", fields.set("bytes", it.bytes))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -183,6 +187,11 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             let fields = none.set("number", it.number).set("upto", it.upto);
             let fields = fields.count("conversations", it.conversations.len());
             ("Conversations", fields.set("more", it.more))
+        }
+        // Whoever has an address has the file.
+        ServerFrame::Upload(it) => {
+            let fields = none.set("number", it.number).secret("put_url", it.put_url.as_bytes());
+            ("Upload", fields.secret("get_url", it.get_url.as_bytes()))
         }
         ServerFrame::Contacts(_)
         | ServerFrame::Done(_)
