@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
-# tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, s3rver for tests/e2e/media, and the checkers of the API's
+# tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, and the checkers of the API's
 # description, of its page of metrics and of the console, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
@@ -108,6 +108,11 @@ install_s3() {
         npm install --prefix "$target/s3" --no-package-lock --no-audit --no-fund --silent
 }
 
+install_botocore() {
+    python3 -m pip install --quiet --upgrade --target "$target/botocore" \
+        -r "$sources/../../media/requirements.txt"
+}
+
 # Out of Debian's package, which is not installed: it would start a Prometheus.
 install_promtool() {
     (cd "$target/promtool" && { apt-get download -qq prometheus ||
@@ -127,5 +132,6 @@ client protobuf ../../im/requirements.txt
 client slixmpp ../../xmpp/requirements.txt
 client xmpp-js ../../xmpp/package.json
 client s3 ../../media/package.json
+client botocore ../../media/requirements.txt
 client promtool ../../test_metrics.py
 exit 0

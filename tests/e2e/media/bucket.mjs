@@ -1,4 +1,4 @@
-// A storage that speaks S3 and checks signatures: s3rver, with one bucket, on a port of its own,
+// A storage that speaks S3: s3rver, with one bucket, on a port of its own,
 // which is the first line that it prints. It ends with its standard input.
 
 import { createRequire } from "node:module";

@@ -16,16 +16,19 @@ UPLOAD = "urn:xmpp:http:upload:0"
 
 
 class Uploads(People):
-    SHARED = False
+    CHANGES = {
+        "listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
+        "listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"},
+        "media": {"file_bytes_max": 100_000, "types": ["image/*"], "files_a_day_max": 3}}
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="holdline-e2e-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.ENV = {"HOLDLINE_MEDIA_FOLDER": os.path.join(folder, "media")}
+        super().setUpClass()
 
     def setUp(self):
-        folder = tempfile.mkdtemp(prefix="holdline-e2e-")
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        self.server = self.start({
-            "listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
-            "listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"},
-            "media": {"folder": os.path.join(folder, "media"), "file_bytes_max": 100_000,
-                      "types": ["image/*"], "files_a_day_max": 3}})
         super().setUp()
         try:
             import aiohttp  # noqa: F401
@@ -33,9 +36,7 @@ class Uploads(People):
             raise unittest.SkipTest(f"aiohttp is not installed: {error}") from None
 
     async def uploader(self):
-        person = await self.person(self.ann, "desk", plugins=("0066", "0363")).start()
-        # It may take files from where it asks for them.
-        return person
+        return await self.person(self.ann, "desk", plugins=("0066", "0363")).start()
 
     def im(self, command, user, *words):
         host, port = self.server.ports["any"]
