@@ -1,0 +1,261 @@
+//! Tokens by which devices come back: given, shown, changed for newer ones, and ended.
+
+use base::hash::HashKey;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::{Chat, Effects};
+use hmac::{Hmac, KeyInit, Mac};
+use model::account::AccountAddress;
+use model::chat::*;
+use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::limits::{ChatLimits, Limits};
+use model::ports::access::{Access, Admission, Grant, GrantedAccount, NameOwner, Question, Who};
+use model::service::Service;
+use model::session::Denial;
+use sha2::Sha256;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use testkit::log::{LogOptions, MemoryLog};
+
+/// Everybody has a proof, in an epoch that rises when passwords change.
+#[derive(Default)]
+struct Book {
+    epoch: AtomicU64,
+}
+
+impl Book {
+    fn account(&self) -> GrantedAccount {
+        GrantedAccount { uid: 7, epoch: self.epoch.load(Ordering::Relaxed) }
+    }
+}
+
+impl Access for Book {
+    fn admit(&self, _: u32, question: &Question) -> Admission {
+        let user = question.user.as_deref().map(Into::into);
+        let account = Some(self.account());
+        Admission::Granted(Grant { user, account, ..Grant::OPEN }, None)
+    }
+
+    fn renew(&self, _: &Who<'_>) -> Option<Grant> {
+        None
+    }
+
+    fn holds(&self, _: &str, account: Option<GrantedAccount>) -> bool {
+        account == Some(self.account())
+    }
+
+    fn owner(&self, _: &str) -> NameOwner {
+        NameOwner::Account(7)
+    }
+
+    fn version(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+}
+
+struct House {
+    chat: Chat,
+    fx: Effects,
+    log: MemoryLog,
+    now: Now,
+    conns: u32,
+    book: Arc<Book>,
+}
+
+fn service(book: &Arc<Book>) -> Chat {
+    let chat = ChatLimits {
+        fast_devices_an_account_max: 3,
+        fast_token_s_max: 1_000,
+        ..ChatLimits::default()
+    };
+    Chat::new(chat::Settings {
+        shard: ShardId(0),
+        shards: 1,
+        node: NodeId::ALONE,
+        limits: Arc::new(Limits { chat, ..Limits::default() }),
+        home: HashKey::new(11, 12),
+        access: book.clone(),
+        domain: "a.example".into(),
+    })
+}
+
+impl House {
+    fn new() -> House {
+        let book = Arc::new(Book::default());
+        let log = MemoryLog::new(LogOptions::default());
+        let now = Now::new(Instant::default(), 1_700_000_000_000);
+        House { chat: service(&book), fx: Effects::default(), log, now, conns: 0, book }
+    }
+
+    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<ChatDelivery> {
+        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
+        let mut delivered = Vec::new();
+        loop {
+            Service::turn(&mut self.chat, self.now, &mut self.fx);
+            let all = self.fx.deliveries.drain(..).map(|(_, delivery)| delivery);
+            // Those that came before end with the rights they had.
+            delivered.extend(all.filter(|it| !matches!(it, ChatDelivery::End(_))));
+            if self.fx.calls.is_empty() {
+                return delivered;
+            }
+            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+                let done = (ticket, self.log.answer(&call));
+                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
+            }
+        }
+    }
+
+    fn words(&mut self) -> (ConnRef, Login) {
+        self.conns += 1;
+        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
+        let login = Login {
+            protocol: "xmpp",
+            account: AccountAddress::parse("ann", "a.example").expect("right"),
+            device: "".into(),
+            binds: true,
+            password: None,
+            method: None,
+            certificate: None,
+            bindings: None,
+            peer: ([127, 0, 0, 1], 1).into(),
+            near: true,
+            door: 0,
+            tls: true,
+            crowded: false,
+        };
+        (conn, login)
+    }
+
+    /// A device is let in by its password, and is given a token.
+    fn given(&mut self, agent: &str, secret: u8) -> u32 {
+        let (conn, login) = self.words();
+        let login = Login { password: Some(b"secret"[..].into()), ..login };
+        let told = self.ask(conn, ChatRequest::Login(Box::new(login)));
+        let [ChatDelivery::LoggedIn(it)] = &told[..] else { panic!("{told:?}") };
+        self.wants(conn, it.session, agent, secret)
+    }
+
+    fn wants(&mut self, conn: ConnRef, session: SessionRef, agent: &str, secret: u8) -> u32 {
+        let (agent, secret) = (agent.into(), FastSecret([secret; 32]));
+        let wish = FastWish { session, agent, binding: FastBinding::EndPoint, secret };
+        match &self.ask(conn, ChatRequest::Token(Box::new(wish)))[..] {
+            [ChatDelivery::Token { until_s }] => *until_s,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn redeeming(&mut self, agent: &str, secret: u8) -> (ConnRef, Redeeming) {
+        let (conn, login) = self.words();
+        let bound: Box<[u8]> = b"binding"[..].into();
+        let mac = mac(secret, b"Initiator", &bound);
+        let (agent, binding) = (agent.into(), FastBinding::EndPoint);
+        (conn, Redeeming { login, agent, binding, bound, mac, invalidates: false })
+    }
+
+    fn comes(&mut self, (conn, redeeming): (ConnRef, Redeeming)) -> Result<LoggedIn, Denial> {
+        match &self.ask(conn, ChatRequest::Redeem(Box::new(redeeming)))[..] {
+            [ChatDelivery::LoggedIn(it)] => Ok((**it).clone()),
+            [ChatDelivery::Refused(it)] => Err(it.why),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_let_in(&mut self, agent: &str, secret: u8) -> bool {
+        let redeeming = self.redeeming(agent, secret);
+        match self.comes(redeeming) {
+            Ok(_) => true,
+            Err(why) => {
+                assert_eq!(why, Denial::BadCredentials);
+                false
+            }
+        }
+    }
+
+    fn pass_s(&mut self, seconds: u64) {
+        let mono = self.now.after(Duration::from_secs(seconds));
+        self.now = Now::new(mono, self.now.wall_ms + seconds * 1_000);
+    }
+}
+
+fn mac(secret: u8, label: &[u8], bound: &[u8]) -> [u8; 32] {
+    let token = format!("{secret:02x}").repeat(32);
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).expect("any length");
+    mac.update(label);
+    mac.update(bound);
+    mac.finalize().into_bytes().into()
+}
+
+#[test]
+fn whoever_shows_a_token_is_let_in_until_its_time_is_over() {
+    let mut house = House::new();
+    assert_eq!(house.given("phone", 1), 1_700_001_000);
+    let redeeming = house.redeeming("phone", 1);
+    let told = house.comes(redeeming).expect("let in");
+    assert_eq!(told.data.as_deref(), Some(&mac(1, b"Responder", b"binding")[..]));
+    house.chat = service(&house.book); // the process has died
+    assert!(house.is_let_in("phone", 1));
+    for (agent, secret) in [("phone", 2), ("desk", 1), ("", 1)] {
+        assert!(!house.is_let_in(agent, secret), "{agent} {secret}");
+    }
+    house.pass_s(999);
+    assert!(house.is_let_in("phone", 1));
+    house.pass_s(1);
+    assert!(!house.is_let_in("phone", 1));
+}
+
+#[test]
+fn a_token_is_good_for_its_binding_alone() {
+    let mut house = House::new();
+    house.given("phone", 1);
+    let (conn, it) = house.redeeming("phone", 1);
+    let elsewhere = Redeeming { bound: b"another"[..].into(), ..it.clone() };
+    assert_eq!(house.comes((conn, elsewhere)), Err(Denial::BadCredentials));
+    let (conn, _) = house.words();
+    let mac = mac(1, b"Initiator", b"");
+    let unbound =
+        Redeeming { binding: FastBinding::None, bound: Box::default(), mac, ..it.clone() };
+    assert_eq!(house.comes((conn, unbound)), Err(Denial::BadCredentials));
+    let (conn, _) = house.words();
+    // What the server says is not what a client shows.
+    let mac = self::mac(1, b"Responder", b"binding");
+    let answer = Redeeming { mac, ..it };
+    assert_eq!(house.comes((conn, answer)), Err(Denial::BadCredentials));
+}
+
+#[test]
+fn the_one_before_is_good_until_the_newer_was_used() {
+    let mut house = House::new();
+    house.given("phone", 1);
+    house.given("phone", 2);
+    assert!(house.is_let_in("phone", 1) && house.is_let_in("phone", 1));
+    assert!(house.is_let_in("phone", 2));
+    assert!(!house.is_let_in("phone", 1));
+    house.given("phone", 3);
+    house.given("phone", 4);
+    assert!(!house.is_let_in("phone", 2), "two at the most");
+    assert!(house.is_let_in("phone", 3) && house.is_let_in("phone", 4));
+    let (conn, it) = house.redeeming("phone", 4);
+    house.comes((conn, Redeeming { invalidates: true, ..it })).expect("once more");
+    assert!(!house.is_let_in("phone", 4), "it was to be the last time");
+}
+
+#[test]
+fn another_password_ends_all_tokens_and_too_many_devices_the_oldest() {
+    let mut house = House::new();
+    for (agent, secret) in [("a", 1), ("b", 2), ("c", 3)] {
+        house.given(agent, secret);
+        house.pass_s(1);
+    }
+    house.given("a", 4);
+    house.pass_s(1);
+    house.given("d", 5);
+    assert!(!house.is_let_in("b", 2), "it was given first, since a has a newer one");
+    assert!(house.is_let_in("a", 4) && house.is_let_in("c", 3) && house.is_let_in("d", 5));
+    house.book.epoch.fetch_add(1, Ordering::Relaxed);
+    for (agent, secret) in [("a", 4), ("c", 3), ("d", 5)] {
+        assert!(!house.is_let_in(agent, secret));
+    }
+    house.given("a", 6);
+    assert!(house.is_let_in("a", 6) && !house.is_let_in("a", 4), "of this epoch alone");
+}
