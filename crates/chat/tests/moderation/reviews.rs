@@ -11,7 +11,7 @@ const MS: u32 = 500;
 
 fn house(shards: u16, kinds: &[Reviewed], unreviewed: Unreviewed) -> (House, [Device; 3]) {
     let settings = ReviewSettings::of(kinds, MS, unreviewed);
-    let mut house = House::with(shards, Some(settings), |limits| limits.reviewed_messages_max = 8);
+    let mut house = House::with(shards, Some(settings), |limits| limits.reviewed_messages_max = 12);
     let devices = ["ann", "bob", "carol"].map(|name| house.login(name));
     (house, devices)
 }
@@ -155,17 +155,17 @@ fn the_kinds_that_are_configured_are_reviewed_and_the_servers_own_never() {
 #[test]
 fn so_many_wait_and_one_more_is_told_to_come_again() {
     let (mut house, [ann, bob, carol]) = all(1);
-    (1..=3).for_each(|n| house.says(ann, n, message("bob", n as u8, "one")));
-    assert_eq!(house.answered(ann), [(3, Some(ChatFault::Busy))], "a quarter is one sender's");
+    (1..=4).for_each(|n| house.says(ann, n, message("bob", n as u8, "one")));
+    assert_eq!(house.answered(ann), [(4, Some(ChatFault::Busy))], "a quarter is one sender's");
     let dave = house.login("dave");
     let eve = house.login("eve");
     for (by, name) in [(bob, "ann"), (carol, "bob"), (dave, "bob")] {
-        (1..=2).for_each(|n| house.says(by, n, message(name, n as u8, "one")));
+        (1..=3).for_each(|n| house.says(by, n, message(name, n as u8, "one")));
     }
     house.says(eve, 6, message("bob", 6, "six"));
     assert_eq!(house.answered(eve), [(6, Some(ChatFault::Busy))]);
     house.pass_ms(MS.into());
-    assert_eq!((house.answered(ann).len(), house.answered(dave).len()), (2, 2));
+    assert_eq!((house.answered(ann).len(), house.answered(dave).len()), (3, 3));
     house.says(eve, 7, message("bob", 6, "six"));
     assert_eq!(house.asked.last().map(|asked| &*asked.2.content.text), Some("six"));
 }
