@@ -246,7 +246,15 @@ impl State {
 
     fn send(&mut self, lie: Lie, from: u64, send: &SendFields<'_>, out: &mut Out) {
         let number = send.number;
-        let fails = |fault| ServerFrame::Failed(FailedFields { number, fault, word: "no" });
+        let fails = |fault| {
+            ServerFrame::Failed(FailedFields {
+                number,
+                fault,
+                word: "no",
+                reason: "",
+                retry_after_ms: 0,
+            })
+        };
         let is_again = self.was_busy.contains(send.client_id);
         self.truth.heard += u64::from(!is_again);
         let concerned = self.truth.heard.is_multiple_of(EACH) && !is_again;
