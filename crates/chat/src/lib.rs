@@ -23,7 +23,7 @@
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, `conversations` what
 //! an account knows of its own, [`recalls`] take back; `people` says who knows and sees whom;
-//! `login` and `accounts` say who is here; `uploads` who may upload files.
+//! `login` and `accounts` say who is here, and who may upload files.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -49,7 +49,6 @@ mod recalls;
 mod send;
 mod service;
 mod sessions;
-mod uploads;
 mod waits;
 mod word;
 
@@ -84,8 +83,8 @@ use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
 use crate::recalls::Recalls;
 use crate::send::StoreWait;
+use crate::sessions::uploads::Uploads;
 use crate::sessions::{Requester, Sessions};
-use crate::uploads::Uploads;
 use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use base::time::Now;

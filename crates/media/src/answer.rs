@@ -8,7 +8,7 @@ use crate::folder::{Folder, Unwritten, Written};
 use crate::keyed::escaped;
 use crate::permit::{May, Permit};
 use crate::range::{self, Part};
-use crate::tally::{MediaTally, Outcome};
+use crate::tally::{MediaTally, TransferOutcome};
 use crate::uploads::{Refused, Uploads};
 use axum::body::{Body, BodyDataStream};
 use axum::http::header;
@@ -39,7 +39,7 @@ pub(crate) struct Desk {
 }
 
 /// What is said instead of a file.
-type Answer = (Outcome, StatusCode, &'static str);
+type Answer = (TransferOutcome, StatusCode, &'static str);
 
 impl Desk {
     /// Answers a request.
@@ -49,14 +49,16 @@ impl Desk {
             Method::OPTIONS => Ok(self.options()),
             Method::GET | Method::HEAD => self.clone().give(&head).await,
             Method::PUT => self.clone().take(&head, body).await,
-            _ => Err((Outcome::Method, StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT")),
+            _ => {
+                Err((TransferOutcome::Method, StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT"))
+            }
         };
         let mut response = answered.unwrap_or_else(|(outcome, status, why)| {
             self.tally.count(outcome);
             let mut response = Response::new(Body::from(format!("{why}\n")));
             *response.status_mut() = status;
             put(response.headers_mut(), header::CONTENT_TYPE, "text/plain; charset=utf-8");
-            if matches!(outcome, Outcome::Busy | Outcome::Account) {
+            if matches!(outcome, TransferOutcome::Busy | TransferOutcome::Account) {
                 put(response.headers_mut(), header::RETRY_AFTER, "5");
             }
             response
@@ -75,7 +77,7 @@ impl Desk {
     }
 
     fn options(&self) -> Response<Body> {
-        self.tally.count(Outcome::Asked);
+        self.tally.count(TransferOutcome::Asked);
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();
@@ -89,10 +91,18 @@ impl Desk {
     fn permit(&self, head: &Parts, may: May) -> Result<Permit, Answer> {
         let permit = Permit::of_path(head.uri.path(), &self.key);
         let Some(permit) = permit.filter(|permit| permit.may == may) else {
-            return Err((Outcome::Forbidden, StatusCode::FORBIDDEN, "not an address for that"));
+            return Err((
+                TransferOutcome::Forbidden,
+                StatusCode::FORBIDDEN,
+                "not an address for that",
+            ));
         };
         if permit.until_s < (self.now_s)() {
-            return Err((Outcome::Expired, StatusCode::GONE, "this address holds no longer"));
+            return Err((
+                TransferOutcome::Expired,
+                StatusCode::GONE,
+                "this address holds no longer",
+            ));
         }
         Ok(permit)
     }
@@ -101,7 +111,7 @@ impl Desk {
         let permit = self.permit(request, May::Get)?;
         let tag = format!("\"{}\"", hex::encode(&permit.id));
         if text(&request.headers, header::IF_NONE_MATCH).is_some_and(|known| known.contains(&tag)) {
-            self.tally.count(Outcome::Asked);
+            self.tally.count(TransferOutcome::Asked);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             put(response.headers_mut(), header::ETAG, &tag);
@@ -113,7 +123,11 @@ impl Desk {
         let (file, size) = match opened.map_err(io::Error::other).flatten() {
             Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err((Outcome::Missing, StatusCode::NOT_FOUND, "there is no such file"));
+                return Err((
+                    TransferOutcome::Missing,
+                    StatusCode::NOT_FOUND,
+                    "there is no such file",
+                ));
             }
             Err(error) => return Err(failed(&error)),
         };
@@ -124,7 +138,7 @@ impl Desk {
             Part::Whole => (StatusCode::OK, 0, size),
             Part::Bytes(from, count) => (StatusCode::PARTIAL_CONTENT, from, count),
             Part::Beyond => {
-                self.tally.count(Outcome::Range);
+                self.tally.count(TransferOutcome::Range);
                 let mut response = Response::new(Body::empty());
                 *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
                 put(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
@@ -132,7 +146,7 @@ impl Desk {
             }
         };
         let is_head = request.method == Method::HEAD;
-        self.tally.count(if is_head { Outcome::Asked } else { Outcome::Given });
+        self.tally.count(if is_head { TransferOutcome::Asked } else { TransferOutcome::Given });
         let body = if is_head { Body::empty() } else { pieces(file, from, count) };
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -155,10 +169,14 @@ impl Desk {
         let permit = self.permit(request, May::Put)?;
         self.agreed(&request.headers, &permit)?;
         let seat = self.uploads.take(permit.account).map_err(|refused| match refused {
-            Refused::All => (Outcome::Busy, StatusCode::SERVICE_UNAVAILABLE, "too many at once"),
-            Refused::Account => {
-                (Outcome::Account, StatusCode::TOO_MANY_REQUESTS, "too many of yours at once")
+            Refused::All => {
+                (TransferOutcome::Busy, StatusCode::SERVICE_UNAVAILABLE, "too many at once")
             }
+            Refused::Account => (
+                TransferOutcome::Account,
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many of yours at once",
+            ),
         })?;
         let (desk, bytes) = (self.clone(), permit.bytes);
         let created =
@@ -168,7 +186,7 @@ impl Desk {
         let finished = spawn_blocking(move || written.finish());
         finished.await.map_err(lost).and_then(|made| made.map_err(unwritten))?;
         drop(seat);
-        self.tally.count(Outcome::Stored);
+        self.tally.count(TransferOutcome::Stored);
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::CREATED;
         Ok(response)
@@ -180,14 +198,18 @@ impl Desk {
         match length {
             None => {
                 let why = "the length must be said";
-                return Err((Outcome::Length, StatusCode::LENGTH_REQUIRED, why));
+                return Err((TransferOutcome::Length, StatusCode::LENGTH_REQUIRED, why));
             }
             Some(length) if length > permit.bytes => {
                 let why = "larger than was agreed";
-                return Err((Outcome::Length, StatusCode::PAYLOAD_TOO_LARGE, why));
+                return Err((TransferOutcome::Length, StatusCode::PAYLOAD_TOO_LARGE, why));
             }
             Some(length) if length < permit.bytes => {
-                return Err((Outcome::Length, StatusCode::BAD_REQUEST, "smaller than was agreed"));
+                return Err((
+                    TransferOutcome::Length,
+                    StatusCode::BAD_REQUEST,
+                    "smaller than was agreed",
+                ));
             }
             Some(_) => {}
         }
@@ -198,7 +220,7 @@ impl Desk {
             return Ok(());
         }
         let why = "another type than was agreed";
-        Err((Outcome::MediaType, StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+        Err((TransferOutcome::MediaType, StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
     }
 }
 
@@ -208,7 +230,7 @@ async fn fill(
     mut body: BodyDataStream,
     bytes: u64,
 ) -> Result<Written, Answer> {
-    let torn = (Outcome::Torn, StatusCode::BAD_REQUEST, "it ended before it was whole");
+    let torn = (TransferOutcome::Torn, StatusCode::BAD_REQUEST, "it ended before it was whole");
     let (mut left, mut piece) = (bytes, Vec::with_capacity(PIECE));
     loop {
         let next = body.next().await;
@@ -258,8 +280,10 @@ fn disposition(permit: &Permit) -> String {
 
 fn unwritten(why: Unwritten) -> Answer {
     match why {
-        Unwritten::Taken => (Outcome::Taken, StatusCode::CONFLICT, "it is there already"),
-        Unwritten::Full => (Outcome::Full, StatusCode::INSUFFICIENT_STORAGE, "there is no room"),
+        Unwritten::Taken => (TransferOutcome::Taken, StatusCode::CONFLICT, "it is there already"),
+        Unwritten::Full => {
+            (TransferOutcome::Full, StatusCode::INSUFFICIENT_STORAGE, "there is no room")
+        }
         Unwritten::Failed(error) => failed(&error),
     }
 }
@@ -270,7 +294,7 @@ fn lost(error: tokio::task::JoinError) -> Answer {
 
 fn failed(error: &io::Error) -> Answer {
     tracing::warn!(%error, "a file of the media folder");
-    (Outcome::Failed, StatusCode::INTERNAL_SERVER_ERROR, "the storage failed")
+    (TransferOutcome::Failed, StatusCode::INTERNAL_SERVER_ERROR, "the storage failed")
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

@@ -24,6 +24,6 @@ mod uploads;
 pub use bucket::{BUCKET_S_MAX, BucketSettings};
 pub use door::MediaDoor;
 pub use permit::PATH;
-pub use storage::{FolderSettings, Storage, StorageSettings};
+pub use storage::{AddressSigner, FolderSettings, StorageSettings};
 pub use stream::{Cipher, Incoming};
-pub use tally::{MediaTally, Outcome};
+pub use tally::{MediaTally, TransferOutcome};

@@ -37,7 +37,7 @@ pub enum StorageSettings {
 }
 
 /// A storage that addresses are made for.
-pub struct Storage {
+pub struct AddressSigner {
     at: At,
     upload_s: u32,
     keep_s: u32,
@@ -50,9 +50,9 @@ enum At {
     Folder { url: String, key: Vec<u8> },
 }
 
-impl Storage {
+impl AddressSigner {
     /// Addresses for it. `seed`: 32 bytes at random, others at each start.
-    pub fn new(settings: StorageSettings, limits: &MediaLimits, seed: [u8; 32]) -> Storage {
+    pub fn new(settings: StorageSettings, limits: &MediaLimits, seed: [u8; 32]) -> AddressSigner {
         let at = match settings {
             StorageSettings::Bucket(settings) => At::Bucket(Bucket::new(settings)),
             StorageSettings::Folder(settings) => At::Folder {
@@ -61,7 +61,7 @@ impl Storage {
             },
         };
         let (upload_s, keep_s) = (limits.upload_s, limits.keep_s);
-        Storage { at, upload_s, keep_s, seed, given: AtomicU64::new(0) }
+        AddressSigner { at, upload_s, keep_s, seed, given: AtomicU64::new(0) }
     }
 
     fn next_id(&self) -> [u8; 16] {
@@ -71,7 +71,7 @@ impl Storage {
     }
 }
 
-impl MediaStorage for Storage {
+impl MediaStorage for AddressSigner {
     fn slot(&self, now_s: u64, account: u64, wish: &UploadWish) -> UploadSlot {
         let id = self.next_id();
         let (url, key) = match &self.at {
@@ -114,14 +114,14 @@ pub(crate) fn folder_key(secret: &ClusterSecret) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn storage(seed: [u8; 32]) -> Storage {
+    fn storage(seed: [u8; 32]) -> AddressSigner {
         let settings = FolderSettings {
             folder: PathBuf::new(),
             folder_bytes_max: 0,
             url: "http://a.example/".into(),
             secret: ClusterSecret::new([7; 32]),
         };
-        Storage::new(StorageSettings::Folder(settings), &MediaLimits::default(), seed)
+        AddressSigner::new(StorageSettings::Folder(settings), &MediaLimits::default(), seed)
     }
 
     fn wish() -> UploadWish {

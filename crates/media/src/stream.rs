@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// Bytes that are read, and encrypted, at once.
 const PIECE: usize = 16 * 1024;
@@ -118,8 +118,7 @@ impl<S> Handed<S> {
 
     /// Something went on.
     fn goes_on(&mut self) {
-        let until = Instant::now() + self.silence;
-        self.quiet.as_mut().reset(until);
+        self.quiet.as_mut().set(sleep(self.silence));
     }
 
     /// Nothing can go on now: is there still time?

@@ -7,20 +7,20 @@ macro_rules! outcomes {
         /// What became of a request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
-        pub enum Outcome { $(#[doc = $help] $variant,)+ }
+        pub enum TransferOutcome { $(#[doc = $help] $variant,)+ }
 
-        impl Outcome {
+        impl TransferOutcome {
             /// All of them.
-            pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)+];
+            pub const ALL: &'static [TransferOutcome] = &[$(TransferOutcome::$variant,)+];
 
             /// The metric's name, without the prefix `holdline_`.
             pub const fn name(self) -> &'static str {
-                match self { $(Outcome::$variant => $name,)+ }
+                match self { $(TransferOutcome::$variant => $name,)+ }
             }
 
             /// The metric's explanation.
             pub const fn help(self) -> &'static str {
-                match self { $(Outcome::$variant => $help,)+ }
+                match self { $(TransferOutcome::$variant => $help,)+ }
             }
         }
     };
@@ -47,15 +47,15 @@ outcomes! {
 
 /// Counts of all that.
 #[derive(Default, Debug)]
-pub struct MediaTally([AtomicU64; Outcome::ALL.len()]);
+pub struct MediaTally([AtomicU64; TransferOutcome::ALL.len()]);
 
 impl MediaTally {
-    pub(crate) fn count(&self, outcome: Outcome) {
+    pub(crate) fn count(&self, outcome: TransferOutcome) {
         self.0[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many requests came to that.
-    pub fn of(&self, outcome: Outcome) -> u64 {
+    pub fn of(&self, outcome: TransferOutcome) -> u64 {
         self.0[outcome as usize].load(Ordering::Relaxed)
     }
 }

@@ -87,13 +87,17 @@ fn members(number: u32) -> MembersPage {
     MembersPage { number, group, version: 1, title, closed: false, total: 1, from: 0, members }
 }
 
-fn slot() -> UploadSlot {
-    UploadSlot {
+fn whim_of_upload(rng: &mut Prng, number: u32) -> ChatDelivery {
+    let slot = Box::new(UploadSlot {
         put_url: "https://a.example/put".into(),
         headers: vec![("Content-Type".into(), "image/png".into())],
         get_url: "https://a.example/get".into(),
         put_until_s: 1,
         get_until_s: 2,
+    });
+    match rng.below(2) {
+        0 => ChatDelivery::Failed { number, why: ChatFault::Busy },
+        _ => ChatDelivery::Upload { number, slot },
     }
 }
 
@@ -207,10 +211,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 _ => ChatDelivery::Changed(Box::new(changed(*number))),
             }
         }
-        ChatRequest::Upload { number, .. } => match rng.below(2) {
-            0 => failed(*number),
-            _ => ChatDelivery::Upload { number: *number, slot: Box::new(slot()) },
-        },
+        ChatRequest::Upload { number, .. } => whim_of_upload(rng, *number),
         ChatRequest::Members { number, .. } => ChatDelivery::Members(Box::new(members(*number))),
         ChatRequest::Read { number, upto, .. } => {
             assert!(*upto > 0, "a cursor of nothing is refused");

@@ -107,12 +107,7 @@ impl Diary {
                 panic!("a device of IM does not ask it")
             }
             Up::People(_) => panic!("nobody asks it here"),
-            Up::Upload { number, wish, .. } if wish.bytes > 100 => {
-                vec![Down::Failed { number, why: ChatFault::UploadQuota }]
-            }
-            Up::Upload { number, wish, .. } => {
-                vec![Down::Upload { number, slot: Box::new(slot(&wish)) }]
-            }
+            Up::Upload { number, wish, .. } => vec![leave(number, &wish)],
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
                 vec![]
@@ -432,6 +427,13 @@ fn cursors_settings_lists_and_recalls_arrive_and_events_are_told_live_and_in_pag
             list(10, vec![alone], false),
         ];
         assert_eq!(pair.a.take_words(), expected);
+    }
+}
+
+fn leave(number: u32, wish: &UploadWish) -> Down {
+    match wish.bytes > 100 {
+        true => Down::Failed { number, why: ChatFault::UploadQuota },
+        false => Down::Upload { number, slot: Box::new(slot(wish)) },
     }
 }
 

@@ -9,7 +9,6 @@ mod chat_page;
 mod doors;
 mod folder;
 mod listeners;
-mod media;
 mod memory;
 mod notices;
 mod periodic;
@@ -49,7 +48,6 @@ use base::hash::HashKey;
 use bridges::Inside;
 use chat::Chat;
 use hub::{Hub, ReportHook};
-use media::Media;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::control::Control;
@@ -73,6 +71,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
+use storage::media::Media;
 use store::data::Secrets;
 use supervisor::LifeSign;
 use topics::Topics;
@@ -135,7 +134,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong.extend(crate::access::unusable(&topics::access_settings(config)));
     wrong.extend(moderation::unusable(config));
     wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
-    wrong.extend(media::unusable(config));
+    wrong.extend(storage::media::unusable(config));
     wrong.dedup();
     wrong
 }

@@ -7,6 +7,7 @@ mod detached;
 pub(crate) mod fast;
 mod following;
 mod rights;
+pub(crate) mod uploads;
 
 use self::detached::Resumables;
 use crate::accounts::Owner;

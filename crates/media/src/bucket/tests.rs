@@ -1,3 +1,5 @@
+//! Addresses of a bucket, held against what AWS has published.
+
 use super::*;
 
 /// The keys of AWS's own examples.

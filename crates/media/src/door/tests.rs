@@ -1,8 +1,8 @@
 //! The folder over HTTP, through connections that are handed over.
 
 use super::*;
-use crate::storage::{FolderSettings, Storage, StorageSettings};
-use crate::tally::Outcome;
+use crate::storage::{AddressSigner, FolderSettings, StorageSettings};
+use crate::tally::TransferOutcome;
 use base::secret::ClusterSecret;
 use model::media::{UploadSlot, UploadWish};
 use model::ports::media::MediaStorage;
@@ -19,7 +19,7 @@ fn now_s() -> u64 {
 struct House {
     _at: TempDir,
     door: MediaDoor,
-    storage: Storage,
+    storage: AddressSigner,
 }
 
 impl House {
@@ -36,7 +36,7 @@ impl House {
             secret: ClusterSecret::new([7; 32]),
         };
         let door = MediaDoor::open(&settings, limits, now_s).expect("it opens");
-        let storage = Storage::new(StorageSettings::Folder(settings), limits, [1; 32]);
+        let storage = AddressSigner::new(StorageSettings::Folder(settings), limits, [1; 32]);
         House { _at: at, door, storage }
     }
 
@@ -81,7 +81,7 @@ impl House {
         self.ask(&format!("GET {url} HTTP/1.1\r\nHost: a{headers}"), b"")
     }
 
-    fn counted(&self, outcome: Outcome) -> u64 {
+    fn counted(&self, outcome: TransferOutcome) -> u64 {
         self.door.tally().of(outcome)
     }
 }
@@ -122,7 +122,7 @@ fn a_file_that_was_put_is_given_and_runs_nothing() {
         assert!(head.contains(&format!("\r\n{line}")), "{line} in {head}");
     }
     assert_eq!(house.door.bytes(), 300_000);
-    let counts = [Outcome::Stored, Outcome::Given, Outcome::Missing];
+    let counts = [TransferOutcome::Stored, TransferOutcome::Given, TransferOutcome::Missing];
     assert_eq!(counts.map(|outcome| house.counted(outcome)), [1, 1, 1]);
 }
 
@@ -177,7 +177,7 @@ fn an_address_is_good_for_one_thing_for_its_time_and_once() {
     assert_eq!(house.put(&slot.put_url, "", b"abc"), 201);
     assert_eq!(house.put(&slot.put_url, "", b"xyz"), 409, "it is written once");
     assert_eq!(house.get(&slot.get_url, "").2, b"abc");
-    let counts = [Outcome::Expired, Outcome::Taken, Outcome::Stored];
+    let counts = [TransferOutcome::Expired, TransferOutcome::Taken, TransferOutcome::Stored];
     assert_eq!(counts.map(|outcome| house.counted(outcome)), [2, 1, 1]);
 }
 
@@ -197,7 +197,7 @@ fn what_is_not_what_was_agreed_is_refused_and_leaves_nothing() {
         std::thread::yield_now();
     }
     drop(peer); // it ends before it is whole
-    while house.counted(Outcome::Torn) == 0 || house.door.bytes() > 0 {
+    while house.counted(TransferOutcome::Torn) == 0 || house.door.bytes() > 0 {
         std::thread::yield_now();
     }
     assert_eq!((house.get(&slot.get_url, "").0, house.door.bytes()), (404, 0));
@@ -211,7 +211,7 @@ fn who_is_silent_in_the_middle_is_let_go_and_may_begin_again() {
     let head = format!("PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na", slot.put_url);
     let mut stream = house.connect(head.as_bytes());
     let _ = stream.read_to_end(&mut Vec::new());
-    while house.counted(Outcome::Torn) == 0 {
+    while house.counted(TransferOutcome::Torn) == 0 {
         std::thread::yield_now();
     }
     while house.door.bytes() > 0 {
@@ -259,7 +259,7 @@ fn one_connection_too_many_is_not_taken_and_a_full_folder_says_so() {
     }
     let slot = house.slot(6);
     assert_eq!(house.put(&slot.put_url, "", b"abcdef"), 507);
-    assert_eq!(house.counted(Outcome::Full), 1);
+    assert_eq!(house.counted(TransferOutcome::Full), 1);
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Files of the folder: whole, once, and gone when they are over.
+
 use super::*;
 use std::io::Read;
 use tempfile::TempDir;

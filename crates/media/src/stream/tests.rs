@@ -1,3 +1,5 @@
+//! Connections that were handed over, with a cipher that anybody can read.
+
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 

@@ -15,9 +15,9 @@ pub const FILE_BYTES_MAX: usize = 56 * 1024;
 /// What a page may do: run, show and reach what comes from where it came from, and nothing else
 /// (Content Security Policy 3).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-                      img-src 'self'{also}; connect-src 'self'{also}; base-uri 'none'; form-action 'self'; \
-                      frame-ancestors 'none'; require-trusted-types-for 'script'; \
-                      trusted-types 'none'";
+                      img-src 'self'{also}; connect-src 'self'{also}; base-uri 'none'; \
+                      form-action 'self'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// A file that a listener gives to browsers.
 #[derive(Clone, PartialEq, Eq, Debug)]

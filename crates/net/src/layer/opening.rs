@@ -90,6 +90,17 @@ impl Layers {
         Ok(Some(Stage::Open))
     }
 
+    /// Says why there is no upgrade, and ends.
+    fn refused(
+        &mut self,
+        answer: &str,
+        why: CloseReason,
+        outer: &mut Vec<u8>,
+    ) -> Result<Option<Stage>, CloseReason> {
+        self.encrypt(answer.as_bytes(), outer)?;
+        Err(why)
+    }
+
     fn upgrade(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
         let handshake = self.handshake.as_mut().expect("the opening is under way");
         let said;
@@ -108,27 +119,22 @@ impl Layers {
                         return Err(CloseReason::WebSocketFailed);
                     }
                     websocket::Upgrade::More => return Ok(None),
+                    // The answer is sent with what `receive` was given, then it ends.
                     websocket::Upgrade::Refuse(answer) => {
-                        // The answer is sent with what `receive` was given, then it ends.
-                        self.encrypt(answer.as_bytes(), outer)?;
-                        return Err(CloseReason::WebSocketFailed);
+                        return self.refused(&answer, CloseReason::WebSocketFailed, outer);
                     }
                     websocket::Upgrade::Foreign(answer) => {
-                        self.encrypt(answer.as_bytes(), outer)?;
-                        return Err(CloseReason::OriginRefused);
+                        return self.refused(&answer, CloseReason::OriginRefused, outer);
                     }
                     websocket::Upgrade::File(answer) => {
                         self.encrypt(&answer, outer)?;
                         return Ok(Some(Stage::Answered));
                     }
+                    websocket::Upgrade::Handed if handshake.may_leave() => {
+                        return Ok(Some(Stage::Leaves));
+                    }
                     websocket::Upgrade::Handed => {
-                        let has_room = |handed: &HandedPaths| handed.taker.has_room();
-                        // Who was let in to be told that it is full is told so.
-                        if !handshake.link.crowded && door.handed.as_ref().is_some_and(has_room) {
-                            return Ok(Some(Stage::Leaves));
-                        }
-                        self.encrypt(handing::NO_ROOM.as_bytes(), outer)?;
-                        return Err(CloseReason::Busy);
+                        return self.refused(handing::NO_ROOM, CloseReason::Busy, outer);
                     }
                     websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
                         handshake.link.near &= !renamed;
@@ -171,6 +177,14 @@ impl Layers {
 }
 
 impl Handshake {
+    /// Whether there is room for it with whoever answers what it asks for. Who was let in to be
+    /// told that it is full is told so.
+    fn may_leave(&self) -> bool {
+        let Side::Accepted(door, _) = &self.side else { return false };
+        let has_room = |handed: &HandedPaths| handed.taker.has_room();
+        !self.link.crowded && door.handed.as_ref().is_some_and(has_room)
+    }
+
     fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {
         if matches!(&self.side, Side::Accepted(door, _) if !door.believes(self.link.peer)) {
             return Err(CloseReason::ProxyRefused);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::epoll::Epoll;
 use crate::layer::ListenEndpoint;
+use crate::layer::handing::{HandedPaths, HandedStream, StreamTaker};
 use crate::listen;
 use crate::logic::{ConnectionOrigin, DialAddress};
 use crate::mailbox::Mailbox;
@@ -235,6 +236,10 @@ impl Net for Ahead {
         self.net.release(socket);
     }
 
+    fn give_away(&mut self, socket: OwnedFd) -> Option<OwnedFd> {
+        self.net.give_away(socket)
+    }
+
     fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Got {
         self.net.receive(socket, into)
     }
@@ -278,6 +283,11 @@ impl ShardHarness {
                 ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
             )
         };
+        ShardHarness::at(door)
+    }
+
+    /// With this listener.
+    fn at(door: ListenerSetup) -> ShardHarness {
         let mut open =
             listen::open(std::slice::from_ref(&door), 1, 10_000, Vec::new()).expect("port 0");
         let ListenEndpoint::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
@@ -727,4 +737,71 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
         notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 11
     });
     assert_eq!(world.shard.handle().counters.of(ProcessCounter::SourceFull), 2);
+}
+
+/// Takes as many connections as it has room for.
+#[derive(Default)]
+struct Taker {
+    room: std::sync::atomic::AtomicUsize,
+    taken: std::sync::Mutex<Vec<HandedStream>>,
+}
+
+impl StreamTaker for Taker {
+    fn has_room(&self) -> bool {
+        self.room.load(std::sync::atomic::Ordering::Relaxed) > 0
+    }
+
+    fn take(&self, stream: HandedStream) -> bool {
+        self.room.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.taken.lock().expect("nobody failed").push(stream);
+        true
+    }
+}
+
+#[test]
+fn who_asks_for_what_others_answer_is_handed_over_and_keeps_its_place_until_it_is_let_go() {
+    let taker = Arc::new(Taker::default());
+    taker.room.store(1, std::sync::atomic::Ordering::Relaxed);
+    let at = ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let handed = HandedPaths { prefix: "/media/", taker: taker.clone() };
+    let mut world = ShardHarness::at(ListenerSetup {
+        paths: vec!["/".to_owned()],
+        handed: Some(handed),
+        ..ListenerSetup::plain("test", at)
+    });
+    let said = b"PUT /media/x HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhel";
+    let mut client = world.call(&said[..20]);
+    world.turns(3);
+    assert_eq!(world.shard.connections(), 1, "its head is not whole");
+    client.write_all(&said[20..]).expect("the socket takes it");
+    while taker.taken.lock().expect("nobody failed").is_empty() {
+        world.turns(1);
+    }
+    assert_eq!(world.shard.connections(), 0);
+    let census = world.shard.settings.census.clone();
+    let door = world.shard.settings.doors[0].open.clone();
+    assert_eq!((census.open(), door.open()), (1, 1), "it is one of all connections");
+    let stream = taker.taken.lock().expect("nobody failed").pop().expect("it is there");
+    assert_eq!((&*stream.said, stream.tls.is_some(), &*stream.unsent), (&said[..], false, &[][..]));
+    assert_eq!(stream.peer, client.local_addr().expect("bound"));
+    let mut socket = TcpStream::from(stream.socket);
+    client.write_all(b"lo").expect("the socket takes it");
+    let mut more = [0; 2];
+    socket.set_nonblocking(false).expect("it can");
+    socket.read_exact(&mut more).expect("it is connected");
+    socket.write_all(b"done").expect("the socket takes it");
+    drop((socket, stream.place));
+    let mut heard = String::new();
+    client.read_to_string(&mut heard).expect("it ends");
+    assert_eq!((&more, &*heard), (b"lo", "done"));
+    assert_eq!((census.open(), door.open()), (0, 0));
+    assert_eq!(world.shard.handle().counters.closed_of(CloseReason::HandedOver), 1);
+    // For one more there is no room, and it is told so.
+    let mut client = world.call(b"GET /media/x HTTP/1.1\r\n\r\n");
+    while world.shard.handle().counters.closed_of(CloseReason::Busy) == 0 {
+        world.turns(1);
+    }
+    client.read_to_string(&mut heard).expect("it ends");
+    assert!(heard.starts_with("doneHTTP/1.1 503 "), "{heard}");
+    assert_eq!((census.open(), door.open()), (0, 0));
 }

@@ -10,7 +10,6 @@ use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
 use super::pushes::write_push_status;
-use super::uploads::write_slot;
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -195,10 +194,7 @@ impl Session {
                 ServerFrame::PushCode(number).write(out.bytes());
                 self.answered(out);
             }
-            ChatDelivery::Upload { number, slot } => {
-                write_slot(number, &slot, out);
-                self.answered(out);
-            }
+            ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Contact(change) => write_contact(&change, out),
             ChatDelivery::Presence(presence) => write_presence(&presence, out),
             ChatDelivery::Message { seq, message } => write_message(seq, &message, out),
@@ -218,7 +214,7 @@ impl Session {
     }
 
     /// A request was answered: one more may come.
-    fn answered(&mut self, out: &mut Out) {
+    pub(super) fn answered(&mut self, out: &mut Out) {
         base::never!(self.unanswered == 0, "an answer to nothing");
         self.unanswered = self.unanswered.saturating_sub(1);
         if std::mem::take(&mut self.held) {

@@ -13,8 +13,10 @@ impl Session {
         let (session, number) = (self.session, fields.number);
         self.ask(ChatRequest::Upload { session, number, wish: Box::new(fields.wish()) }, out);
     }
-}
 
-pub(super) fn write_slot(number: u32, slot: &UploadSlot, out: &mut Out) {
-    ServerFrame::Upload(SlotFields::of(number, slot)).write(out.bytes());
+    /// A file may be uploaded.
+    pub(super) fn slot(&mut self, number: u32, slot: &UploadSlot, out: &mut Out) {
+        ServerFrame::Upload(SlotFields::of(number, slot)).write(out.bytes());
+        self.answered(out);
+    }
 }

@@ -11,7 +11,7 @@ use crate::switchboard::Switchboard;
 use crate::trace::{TraceDesk, TraceTally};
 use admin::Feed;
 use base::hash::HashKey;
-use media::{MediaDoor, Outcome};
+use media::{MediaDoor, TransferOutcome};
 use model::ports::presence_queries::PresenceQueries;
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -195,8 +195,8 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
 fn media_readings(door: &MediaDoor) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     let bytes = reading("media_folder_bytes", "Bytes of files in the folder.", door.bytes());
-    let of = |&it: &Outcome| reading(it.name(), it.help(), door.tally().of(it));
-    [bytes].into_iter().chain(Outcome::ALL.iter().map(of)).collect()
+    let of = |&it: &TransferOutcome| reading(it.name(), it.help(), door.tally().of(it));
+    [bytes].into_iter().chain(TransferOutcome::ALL.iter().map(of)).collect()
 }
 
 fn trace_readings(tally: &TraceTally) -> Vec<admin::MetricReading> {

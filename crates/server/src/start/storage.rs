@@ -5,6 +5,7 @@
 //! of it is done.
 
 pub(crate) mod backlog;
+pub(super) mod media;
 
 use super::{LOOK, LOOKS, StartError, failed, folder, random};
 use crate::access::Entrance;

@@ -11,6 +11,7 @@ use proto_im::codec::conversation::{ChangeFields, EventFields, PlaceFields};
 use proto_im::codec::frame::{PREFACE, split};
 use proto_im::codec::push::PushFields;
 use proto_im::codec::server_frame::{EndFields, ServerFrame};
+use proto_im::codec::upload::{SlotFields, UploadFields};
 
 pub(super) fn read(direction: TraceDirection, mut bytes: &[u8]) -> Vec<Decoded<'_>> {
     let mut found = Vec::new();
@@ -111,22 +112,11 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::Presence(it) => {
             ("Presence", none.set("number", it.number).set("show", it.show))
         }
-        ClientFrame::Push(it) => {
-            let PushFields { number, registration, code } = it;
-            let fields = none.set("number", number).set_text("name", registration.name);
-            let fields = fields.set_text("app", registration.app);
-            let fields = fields.secret("token", registration.token.as_bytes());
-            let fields = fields.set_text("product", registration.product);
-            let fields = fields.set_text("miop_device", registration.miop_device);
-            ("Push", fields.secret("code", code.as_bytes()))
-        }
+        ClientFrame::Push(it) => ("Push", push(none, it)),
         ClientFrame::PushSettings(it) => {
             ("PushSettings", none.set("number", it.number).set("sets", it.sets))
         }
-        ClientFrame::Upload(it) => {
-            let fields = none.set("number", it.number).set_text("type", it.media_type);
-            ("Upload", fields.set("bytes", it.bytes))
-        }
+        ClientFrame::Upload(it) => ("Upload", upload(none, it)),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -188,11 +178,7 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             let fields = fields.count("conversations", it.conversations.len());
             ("Conversations", fields.set("more", it.more))
         }
-        // Whoever has an address has the file.
-        ServerFrame::Upload(it) => {
-            let fields = none.set("number", it.number).secret("put_url", it.put_url.as_bytes());
-            ("Upload", fields.secret("get_url", it.get_url.as_bytes()))
-        }
+        ServerFrame::Upload(it) => ("Upload", slot(none, &it)),
         ServerFrame::Contacts(_)
         | ServerFrame::Done(_)
         | ServerFrame::Contact(_)
@@ -254,6 +240,26 @@ fn content(fields: Fields, content: ContentFields<'_>) -> Fields {
         true => fields,
         false => fields.count("extra_bytes", content.extra.len()),
     }
+}
+
+fn push(none: Fields, it: PushFields<'_>) -> Fields {
+    let PushFields { number, registration, code } = it;
+    let fields = none.set("number", number).set_text("name", registration.name);
+    let fields = fields.set_text("app", registration.app);
+    let fields = fields.secret("token", registration.token.as_bytes());
+    let fields = fields.set_text("product", registration.product);
+    let fields = fields.set_text("miop_device", registration.miop_device);
+    fields.secret("code", code.as_bytes())
+}
+
+fn upload(fields: Fields, it: UploadFields<'_>) -> Fields {
+    fields.set("number", it.number).set_text("type", it.media_type).set("bytes", it.bytes)
+}
+
+/// Whoever has an address has the file: neither is shown.
+fn slot(fields: Fields, it: &SlotFields<'_>) -> Fields {
+    let fields = fields.set("number", it.number).secret("put_url", it.put_url.as_bytes());
+    fields.secret("get_url", it.get_url.as_bytes())
 }
 
 fn place(fields: Fields, place: PlaceFields<'_>) -> Fields {

@@ -3,13 +3,13 @@
 //! The shards hand over connections that ask for a file; here those of `net` become those of
 //! `media`, with their TLS.
 
-use super::{StartError, doors, random};
 use crate::clock;
 use crate::config::media::{SECRET_FILE_BYTES_MAX, is_plain};
 use crate::config::{Config, ListenSection};
+use crate::start::{StartError, doors, random};
 use base::secret::ClusterSecret;
 use media::{
-    BucketSettings, Cipher, FolderSettings, Incoming, MediaDoor, Storage, StorageSettings,
+    AddressSigner, BucketSettings, Cipher, FolderSettings, Incoming, MediaDoor, StorageSettings,
 };
 use model::ports::media::MediaStorage;
 use net::layer::files::StaticFile;
@@ -22,11 +22,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What a server has of media.
-pub(super) struct Media {
+pub(in crate::start) struct Media {
     /// The storage that addresses are made for.
-    pub(super) storage: Arc<dyn MediaStorage>,
+    pub(in crate::start) storage: Arc<dyn MediaStorage>,
     /// The way into the folder, if that is where files are.
-    pub(super) door: Option<MediaDoor>,
+    pub(in crate::start) door: Option<MediaDoor>,
     /// Scheme and host where browsers get files.
     origins: Vec<String>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Media {
 impl Media {
     /// Opens what is configured; `None`: nothing. `addresses` are those of the listeners that are
     /// served, in order.
-    pub(super) fn open(
+    pub(in crate::start) fn open(
         config: &Config,
         secret: ClusterSecret,
         addresses: &[ListenEndpoint],
@@ -64,12 +64,12 @@ impl Media {
             StorageSettings::Folder(settings) => vec![origin(&settings.url)],
             StorageSettings::Bucket(settings) => bucket_origins(settings),
         };
-        let storage = Arc::new(Storage::new(settings, &config.limits.media, random()?));
+        let storage = Arc::new(AddressSigner::new(settings, &config.limits.media, random()?));
         Ok(Some(Media { storage, door, origins }))
     }
 
     /// Lets listeners give what belongs to it: the folder, and a page that reaches the storage.
-    pub(super) fn furnish(&self, doors: &mut [ListenerSetup]) {
+    pub(in crate::start) fn furnish(&self, doors: &mut [ListenerSetup]) {
         let reaching = |file: &StaticFile| file.clone().reaching(&self.origins);
         for door in doors {
             door.files = door.files.iter().map(reaching).collect();
@@ -132,7 +132,7 @@ fn read_secret(path: &Path) -> Result<String, StartError> {
 }
 
 /// Why the secret of the bucket cannot be used, if it is in a file.
-pub(super) fn unusable(config: &Config) -> Option<String> {
+pub(in crate::start) fn unusable(config: &Config) -> Option<String> {
     let path = config.media.s3_secret_key_file.as_ref()?;
     read_secret(path).err().map(|error| error.to_string())
 }
