@@ -100,6 +100,7 @@ impl Session {
         let mut upto = page.upto;
         let begins_at = self.place;
         for (seq, message) in page.messages.iter().filter(|(seq, _)| *seq > begins_at) {
+            self.place = self.place.max(*seq - 1); // before it there is nothing else
             self.replays_here(out);
             let written = out.bytes().len() - begins;
             let is_enough = written >= PAGE_WRITTEN_BYTES || out.backlog() > out.backlog_max();
