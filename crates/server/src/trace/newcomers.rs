@@ -115,9 +115,8 @@ mod tests {
         assert_eq!(first.len(), 1, "a lone entry may be larger");
         assert!(matches!(&first[0].what, SeenWhat::Bytes(_, bytes) if bytes.len() == large));
         let last = kept(&mut newcomers, 31);
-        assert!(
-            matches!(last.last().map(|it| &it.what), Some(SeenWhat::TooMany(_, count)) if *count == large)
-        );
+        let what = last.last().map(|it| &it.what);
+        assert!(matches!(what, Some(SeenWhat::TooMany(_, count)) if *count == large));
         for n in 1..31 {
             newcomers.take(conn(n));
         }
