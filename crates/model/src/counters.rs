@@ -251,7 +251,7 @@ counters! {
         PushesSent "chat_push_sent_total" "Notifications handed out, a conversation each.";
         PushBadges "chat_push_badges_total" "Of these, about the number of unread alone.";
         PushesTaken "chat_push_taken_total" "Notifications taken on by gateway or hub.";
-        PushesRetried "chat_push_retried_total" 
+        PushesRetried "chat_push_retried_total"
             "Times an account's push was put off, to be retried.";
         PushesCoalesced "chat_push_coalesced_total" "Messages told of by the push of a later one.";
         PushesAttended "chat_push_attended_total" "Messages not pushed: a device had them in time.";
@@ -259,7 +259,7 @@ counters! {
         PushesMuted "chat_push_muted_total" "Messages not pushed: muted, or in quiet hours.";
         PushesExpired "chat_push_expired_total" "Pushes given up: too old.";
         PushesRefused "chat_push_refused_total" "Pushes given up: gateway or hub refused them.";
-        PushesUnread "chat_push_unread_total" 
+        PushesUnread "chat_push_unread_total"
             "Accounts whose pushes waited: a log or home was busy.";
         UploadsGranted "media_uploads_granted_total" "Leaves to upload a file that were given.";
         UploadsOff "media_uploads_off_total" "Files refused, for there is no storage.";
