@@ -123,8 +123,8 @@ pub fn open(
     Ok(open)
 }
 
-/// Opens what is missing of a server's listeners among those that are kept, and has it kept as well:
-/// so is seen before whether all of them can be had. The files of what was opened come along.
+/// Opens what is missing of a server's listeners among those that are kept, and has it kept as
+/// well: so is seen before whether all of them can be had. The files of what was opened come along.
 pub fn complete(
     doors: &[ListenerSetup],
     count: usize,

@@ -60,8 +60,8 @@ impl Fault {
             ),
             Wrong::WrongUser => (
                 "wrong_user",
-                "no user with a role has this name and this password: roles stand in [api] viewers, \
-                 operators and admins, passwords in the book of users",
+                "no user with a role has this name and this password: roles stand in [api] \
+                 viewers, operators and admins, passwords in the book of users",
             ),
             Wrong::Expired => {
                 ("expired_token", "the token's time is over: have a new one made (POST /v1/tokens)")

@@ -1,8 +1,8 @@
 //! Roles of people at the console: users of the book who log in by name and password.
 //!
-//! A role is a set of scopes, as tokens have them; so what each may stands where it does for tokens,
-//! in the table of routes. It knows neither passwords nor sessions. Invariant: a user without a role
-//! gets nothing.
+//! A role is a set of scopes, as tokens have them; so what each may stands where it does for
+//! tokens, in the table of routes. It knows neither passwords nor sessions. Invariant: a user
+//! without a role gets nothing.
 
 use crate::tokens::scope::Scopes;
 use base::words;

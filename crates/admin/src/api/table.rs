@@ -249,10 +249,10 @@ fn sessions() -> Vec<Route> {
         post("/v1/session", session::begin).logs_in()
             .refuses(&[Unauthorized, Forbidden, TooManyLogins])
             .told("logIn", "Log in to the console", "Who that is; the answer sets a cookie.")
-            .more("With a token, or as a user of the book who has a role ([api] viewers, operators, \
-                   admins). For scripts of the console, which send a header `Holdline-Console`; a request \
-                   that a browser makes for another origin is refused. Programs show their token \
-                   with each call instead."),
+            .more("With a token, or as a user of the book who has a role ([api] viewers, \
+                   operators, admins). For scripts of the console, which send a header \
+                   `Holdline-Console`; a request that a browser makes for another origin is \
+                   refused. Programs show their token with each call instead."),
         get("/v1/session", session::whose)
             .told("getSession", "Who asks, and what for its token is good",
                 "The caller; for a stranger nobody."),

@@ -41,7 +41,10 @@ pub(super) fn request(page: &str, version: &str, times: Times) -> Value {
             word("service.name", "holdline"),
             word("service.version", version),
         ] },
-        "scopeMetrics": [{ "scope": { "name": "holdline", "version": version }, "metrics": metrics }],
+        "scopeMetrics": [{
+            "scope": { "name": "holdline", "version": version },
+            "metrics": metrics,
+        }],
     }] })
 }
 

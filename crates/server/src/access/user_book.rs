@@ -111,8 +111,8 @@ impl UserBook {
         rows.into_iter().zip(names).map(read).collect()
     }
 
-    /// The user with this name, if it has this password. Slow; for a name that nobody has a password
-    /// is hashed all the same.
+    /// The user with this name, if it has this password. Slow; for a name that nobody has a
+    /// password is hashed all the same.
     pub(super) fn check(&self, name: &str, password: &str) -> Result<Option<UserState>, UserFault> {
         let entry = self.read(name)?.filter(|_| name != EVERYBODY);
         let Some(hash) = entry.as_ref().and_then(|entry| entry.account.kept.hash.as_ref()) else {

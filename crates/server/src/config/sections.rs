@@ -115,8 +115,8 @@ section! {
         /// Whether webhooks are posted through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY
         /// names. It sees what is posted to http:// addresses.
         proxy_from_environment: bool = false;
-        /// Collector that metrics are pushed to by OTLP over HTTP, as JSON: its whole address, mostly
-        /// with /v1/metrics at the end. "": none.
+        /// Collector that metrics are pushed to by OTLP over HTTP, as JSON: its whole address,
+        /// mostly with /v1/metrics at the end. "": none.
         otlp_url: String = String::new(), text(
             "\"\", or an http:// or https:// address without user and query",
             is_web,

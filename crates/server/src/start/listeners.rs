@@ -19,7 +19,8 @@ const API: &str = "api";
 pub(super) struct Opened {
     pub(super) listeners: OpenListeners,
     pub(super) api: Option<TcpListener>,
-    /// The same sockets once more, for a server that takes over. None where a supervisor keeps them.
+    /// The same sockets once more, for a server that takes over. None where a supervisor keeps
+    /// them.
     pub(super) copies: Vec<KeptSocket>,
 }
 
