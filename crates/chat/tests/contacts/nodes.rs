@@ -326,7 +326,7 @@ fn who_subscribed_is_told_without_being_a_contact_and_may_leave() {
             .expect("done");
         assert_eq!(news(&mut world, CARL), ["p0 blog 2=y"]);
         // Who may not read it any more is not told, though it is subscribed.
-        let mut says = |world: &mut World, n: &str| {
+        let says = |world: &mut World, n: &str| {
             let ask = NodesAsk::Change(vec![publish("blog", n, "y")]);
             done(world.nodes(ANN, None, ask)).expect("done");
             news(world, CARL).len()

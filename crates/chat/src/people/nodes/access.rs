@@ -59,8 +59,8 @@ impl Standing {
             NodeAccess::Open => return Ok(()),
             NodeAccess::Presence => (*sees, NodesFault::NotSubscribed),
             NodeAccess::Groups => {
-                let is_in = |group: &Box<str>| node.config.groups.contains(group);
-                (*sees && groups.iter().any(is_in), NodesFault::NotInGroup)
+                let is_in = groups.iter().any(|group| node.config.groups.contains(group));
+                (*sees && is_in, NodesFault::NotInGroup)
             }
             NodeAccess::Members => (node.is_member(address), NodesFault::NotMember),
         };

@@ -142,12 +142,13 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(of) = self.nodes.known.get(&inbox) else { return self.last_over() };
-        let last = |node: &Box<str>| ItemsWanted {
+        let last = |node: &str| ItemsWanted {
             space: NodeSpace::Published,
-            node: node.clone(),
+            node: node.into(),
             which: ItemsChosen::Last(1),
         };
-        let nodes: Vec<ItemsWanted> = of.last_nodes(&wanted.interests).map(last).collect();
+        let nodes: Vec<ItemsWanted> =
+            of.last_nodes(&wanted.interests).map(|node| last(node)).collect();
         if nodes.is_empty() {
             return self.last_over();
         }

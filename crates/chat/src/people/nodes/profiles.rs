@@ -212,8 +212,8 @@ impl Chat {
             true => self.nodes.profiles.interests.remove(&key),
             false => self.nodes.profiles.interests.insert(key, interests.clone()),
         };
-        let is_new = |node: &&Box<str>| before.as_ref().is_none_or(|all| !all.contains(node));
-        let new: Interests = interests.iter().filter(is_new).cloned().collect();
+        let has = |node| before.as_ref().is_some_and(|all| all.contains(node));
+        let new: Interests = interests.iter().filter(|node| !has(node)).cloned().collect();
         let Some(inbox) = self.sessions.slab.at(key).map(|session| session.inbox) else { return };
         if !new.is_empty() && self.people.is_present(inbox, key) {
             self.look_for_nodes(inbox, key, new);

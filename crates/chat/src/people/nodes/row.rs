@@ -121,7 +121,7 @@ impl Node {
         let is = |flag: u8| flags & flag != 0;
         let (access, send_last) = (access(bytes.byte()?)?, send_last(bytes.byte()?)?);
         let (items_max, next) = (bytes.u32()?, bytes.u64()?);
-        let badge = Some(Box::from(bytes.text()?)).filter(|badge: &Box<str>| !badge.is_empty());
+        let badge = Some(bytes.text()?).filter(|badge| !badge.is_empty()).map(Box::from);
         let many = |bytes: &mut ByteReader<'_>| bytes.u32();
         let groups = (0..many(&mut bytes)?).map(|_| bytes.text().map(Box::from));
         let groups = groups.collect::<Option<Vec<_>>>()?.into();

@@ -355,6 +355,9 @@ impl Device {
             | ChatDelivery::ContactsPage(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Upload { .. }
+            | ChatDelivery::Nodes(_)
+            | ChatDelivery::NodeNews(_)
+            | ChatDelivery::ProfileWanted { .. }
             | ChatDelivery::Presence(_) => {
                 panic!("nobody asks for it")
             }

@@ -35,8 +35,8 @@ pub(super) fn answer(
         }
         (Want::Account, NodesFound::Names(_)) => account_info(),
         (Want::Names, NodesFound::Names(names)) => {
-            let item = |node: &Box<str>| format!("<item jid='{owner}' node='{}'/>", escaped(node));
-            let items: String = names.iter().map(item).collect();
+            let item = |node: &str| format!("<item jid='{owner}' node='{}'/>", escaped(node));
+            let items: String = names.iter().map(|node| item(node)).collect();
             format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
         }
         (Want::Names, NodesFound::Items(parts)) => {
