@@ -24,7 +24,7 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatDelivery, ChatFault, Content, GroupChange, NewMessage, SendRejected};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
-use model::latency::{Began, Phase};
+use model::latency::{Began, LatencyPhase};
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Append, Call, Done, OnceKey, Write};
 use model::pressure::Pressure;
@@ -361,7 +361,7 @@ impl Chat {
             }
             Some((began, StoreWait { wait, group: None })) => {
                 if began != Began::default() && result.is_ok() {
-                    fx.counters.lasted(Phase::Send, began.until(self.came));
+                    fx.counters.lasted(LatencyPhase::Send, began.until(self.came));
                 }
                 self.answer_send(wait, result, fx);
             }

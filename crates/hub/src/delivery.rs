@@ -25,7 +25,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::{ProcessCounter, PushCounter};
 use model::id::MessageId;
-use model::latency::Phase;
+use model::latency::LatencyPhase;
 use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
 use model::push::{Outcome, Rejection};
 use model::request::PushDelivery;
@@ -124,7 +124,7 @@ impl Hub {
         }
         for item in acked {
             let lasted = Duration::from_millis(item.age_ms(now.mono).into());
-            fx.counters.lasted(Phase::Acknowledge, lasted);
+            fx.counters.lasted(LatencyPhase::Acknowledge, lasted);
             self.end(now, key, item, Outcome::Delivered, fx);
         }
         for item in replaced {

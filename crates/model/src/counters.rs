@@ -4,7 +4,7 @@
 //! its place on the status page follow from the line that declares a counter.
 
 use crate::close::CloseReason;
-use crate::latency::{Latencies, Phase};
+use crate::latency::{Latencies, LatencyPhase};
 use crate::session::Drop;
 use std::time::Duration;
 
@@ -293,7 +293,7 @@ impl Counters {
     }
 
     /// Counts how long a phase lasted.
-    pub fn lasted(&mut self, phase: Phase, lasted: Duration) {
+    pub fn lasted(&mut self, phase: LatencyPhase, lasted: Duration) {
         self.latencies.record(phase, lasted);
     }
 

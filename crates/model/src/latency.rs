@@ -17,28 +17,28 @@ pub const BOUNDS_US: [u64; 16] = [
 
 macro_rules! phases {
     ($($variant:ident $of:literal $name:literal $help:literal;)+) => {
-        /// Phase of the way of a message, a login or a shard.
+        /// LatencyPhase of the way of a message, a login or a shard.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
-        pub enum Phase { $(#[doc = $help] $variant,)+ }
+        pub enum LatencyPhase { $(#[doc = $help] $variant,)+ }
 
-        impl Phase {
+        impl LatencyPhase {
             /// All of them, in order.
-            pub const ALL: &'static [Phase] = &[$(Phase::$variant,)+];
+            pub const ALL: &'static [LatencyPhase] = &[$(LatencyPhase::$variant,)+];
 
             /// Label of whose it is: a protocol, a service or the shards.
             pub const fn of(self) -> &'static str {
-                match self { $(Phase::$variant => $of,)+ }
+                match self { $(LatencyPhase::$variant => $of,)+ }
             }
 
             /// Label of the phase.
             pub const fn name(self) -> &'static str {
-                match self { $(Phase::$variant => $name,)+ }
+                match self { $(LatencyPhase::$variant => $name,)+ }
             }
 
             /// What it lasts from and to.
             pub const fn help(self) -> &'static str {
-                match self { $(Phase::$variant => $help,)+ }
+                match self { $(LatencyPhase::$variant => $help,)+ }
             }
         }
     };
@@ -114,16 +114,16 @@ impl Histogram {
 
 /// Latencies of one shard.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Latencies([Histogram; Phase::ALL.len()]);
+pub struct Latencies([Histogram; LatencyPhase::ALL.len()]);
 
 impl Latencies {
     /// Counts a duration of a phase.
-    pub fn record(&mut self, phase: Phase, lasted: Duration) {
+    pub fn record(&mut self, phase: LatencyPhase, lasted: Duration) {
         self.0[phase as usize].record(lasted.as_micros() as u64);
     }
 
     /// What was counted of a phase.
-    pub fn of(&self, phase: Phase) -> &Histogram {
+    pub fn of(&self, phase: LatencyPhase) -> &Histogram {
         &self.0[phase as usize]
     }
 
@@ -195,12 +195,12 @@ mod tests {
     #[test]
     fn latencies_of_shards_add_up_by_phase() {
         let (mut one, mut other) = (Latencies::default(), Latencies::default());
-        for (at, &phase) in Phase::ALL.iter().enumerate() {
+        for (at, &phase) in LatencyPhase::ALL.iter().enumerate() {
             (0..=at).for_each(|_| one.record(phase, Duration::from_micros(3)));
             other.record(phase, Duration::from_secs(1));
         }
         one.add(&other);
-        for (at, &phase) in Phase::ALL.iter().enumerate() {
+        for (at, &phase) in LatencyPhase::ALL.iter().enumerate() {
             let (count, sum_us) = (at as u64 + 2, 3 * (at as u64 + 1) + 1_000_000);
             assert_eq!((one.of(phase).count(), one.of(phase).sum_us), (count, sum_us));
         }
@@ -221,11 +221,11 @@ mod tests {
 
     #[test]
     fn every_phase_has_labels_of_its_own_and_a_sentence() {
-        let mut labels: Vec<_> = Phase::ALL.iter().map(|it| (it.of(), it.name())).collect();
+        let mut labels: Vec<_> = LatencyPhase::ALL.iter().map(|it| (it.of(), it.name())).collect();
         labels.sort_unstable();
         labels.dedup();
-        assert_eq!(labels.len(), Phase::ALL.len());
-        assert!(Phase::ALL.iter().all(|phase| phase.help().ends_with('.')));
+        assert_eq!(labels.len(), LatencyPhase::ALL.len());
+        assert!(LatencyPhase::ALL.iter().all(|phase| phase.help().ends_with('.')));
         assert!(BOUNDS_US.is_sorted_by(|low, high| low < high));
     }
 }

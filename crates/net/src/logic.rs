@@ -11,7 +11,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
-use model::latency::Phase;
+use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::machine::Machine;
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +41,7 @@ pub trait ShardLogic: Sized {
     fn mail(&mut self, now: Now, mail: Self::Mail, handle: &mut ShardHandle<Self>);
 
     /// The phase that ends when a connection with this machine is let in; none where nobody asks.
-    fn login_phase(_machine: &Self::Machine) -> Option<Phase> {
+    fn login_phase(_machine: &Self::Machine) -> Option<LatencyPhase> {
         None
     }
 

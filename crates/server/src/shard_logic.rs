@@ -24,7 +24,7 @@ use base::text::escaped;
 use base::time::{Instant, Now};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
-use model::latency::Phase;
+use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
@@ -432,12 +432,12 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         ServerMachine::new(link, profile)
     }
 
-    fn login_phase(machine: &ServerMachine) -> Option<Phase> {
+    fn login_phase(machine: &ServerMachine) -> Option<LatencyPhase> {
         Some(match machine {
-            ServerMachine::Miop(_) => Phase::LoginMiop,
-            ServerMachine::Mqtt(_) => Phase::LoginMqtt,
-            ServerMachine::Im(_) => Phase::LoginIm,
-            ServerMachine::Xmpp(_) => Phase::LoginXmpp,
+            ServerMachine::Miop(_) => LatencyPhase::LoginMiop,
+            ServerMachine::Mqtt(_) => LatencyPhase::LoginMqtt,
+            ServerMachine::Im(_) => LatencyPhase::LoginIm,
+            ServerMachine::Xmpp(_) => LatencyPhase::LoginXmpp,
         })
     }
 

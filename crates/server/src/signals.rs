@@ -6,7 +6,7 @@
 
 use crate::config::{Config, ConfigError};
 use crate::start::{Inherited, RunningServer, Started};
-use crate::takeover::{Event, Successor};
+use crate::takeover::{Successor, TakeOverEvent};
 use net::listen::KeptSocket;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -19,8 +19,8 @@ use std::thread::Builder;
 
 /// Signals that are caught from now on, and wait until somebody serves.
 pub struct Caught {
-    events: Receiver<Event>,
-    more: Sender<Event>,
+    events: Receiver<TakeOverEvent>,
+    more: Sender<TakeOverEvent>,
     /// The next signal that ends has its default effect: an end at once.
     ends_at_once: Arc<AtomicBool>,
 }
@@ -37,7 +37,7 @@ pub fn catch() -> io::Result<Caught> {
     let to = more.clone();
     let forward = move || {
         for signal in signals.forever() {
-            if to.send(Event::Signal(signal)).is_err() {
+            if to.send(TakeOverEvent::Signal(signal)).is_err() {
                 break;
             }
         }
@@ -97,7 +97,7 @@ fn until_the_end(
 ) -> Option<Successor> {
     for event in &caught.events {
         match event {
-            Event::Signal(SIGHUP) => {
+            TakeOverEvent::Signal(SIGHUP) => {
                 running.tell_reloading();
                 match (again.load)() {
                     Ok(new) => running.reload(new),
@@ -107,10 +107,10 @@ fn until_the_end(
                 }
                 running.tell_ready();
             }
-            Event::Signal(_) => break,
-            Event::TakeOver(successor) => return Some(successor),
+            TakeOverEvent::Signal(_) => break,
+            TakeOverEvent::TakeOver(successor) => return Some(successor),
             // Of one that took the place of the server that was here before this one.
-            Event::Served | Event::Lost => {}
+            TakeOverEvent::Served | TakeOverEvent::Lost => {}
         }
     }
     None
@@ -131,17 +131,17 @@ fn give_place(mut running: RunningServer, successor: &Successor) -> Vec<KeptSock
 fn until_it_serves(caught: &Caught) -> ControlFlow<()> {
     for event in &caught.events {
         match event {
-            Event::Served => {
+            TakeOverEvent::Served => {
                 tracing::info!("the new server serves: stopped");
                 return ControlFlow::Break(());
             }
-            Event::Signal(SIGTERM | SIGINT) => {
+            TakeOverEvent::Signal(SIGTERM | SIGINT) => {
                 tracing::info!("stopped");
                 return ControlFlow::Break(());
             }
-            Event::Lost => return ControlFlow::Continue(()),
+            TakeOverEvent::Lost => return ControlFlow::Continue(()),
             // A new server reads its configuration anyway; one commits itself at a time.
-            Event::Signal(_) | Event::TakeOver(_) => {}
+            TakeOverEvent::Signal(_) | TakeOverEvent::TakeOver(_) => {}
         }
     }
     ControlFlow::Break(())

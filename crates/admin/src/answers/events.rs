@@ -304,6 +304,7 @@ pub(crate) struct OfChat {
 /// An event of chat.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "their words are those of the API")]
 pub(crate) enum ChatEvent {
     /// A message is stored.
     ChatMessage {

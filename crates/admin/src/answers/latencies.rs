@@ -2,7 +2,7 @@
 
 use super::metrics::{head, sample};
 use model::counters::Counters;
-use model::latency::{BOUNDS_US, Histogram, METRIC, METRIC_HELP, Phase};
+use model::latency::{BOUNDS_US, Histogram, LatencyPhase, METRIC, METRIC_HELP};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
@@ -40,7 +40,7 @@ struct PhaseLatency {
 
 impl Latencies {
     pub(crate) fn new(counters: &Counters) -> Latencies {
-        let phase = |&phase: &Phase| {
+        let phase = |&phase: &LatencyPhase| {
             let histogram = counters.latencies().of(phase);
             PhaseLatency {
                 of: phase.of(),
@@ -52,14 +52,14 @@ impl Latencies {
                 p999_us: histogram.permille(999),
             }
         };
-        Latencies { bounds_us: &BOUNDS_US, phases: Phase::ALL.iter().map(phase).collect() }
+        Latencies { bounds_us: &BOUNDS_US, phases: LatencyPhase::ALL.iter().map(phase).collect() }
     }
 }
 
 /// The histogram of all phases, each with its labels.
 pub(super) fn metric(out: &mut String, counters: &Counters) {
     head(out, METRIC, "histogram", METRIC_HELP);
-    for &phase in Phase::ALL {
+    for &phase in LatencyPhase::ALL {
         let labels = format!("of=\"{}\",phase=\"{}\"", phase.of(), phase.name());
         series(out, &labels, counters.latencies().of(phase));
     }
@@ -90,7 +90,7 @@ mod tests {
     fn a_bucket_counts_those_below_it_too() {
         let mut counters = Counters::default();
         for us in [50, 200, 200, 11_000_000] {
-            counters.lasted(Phase::Publish, Duration::from_micros(us));
+            counters.lasted(LatencyPhase::Publish, Duration::from_micros(us));
         }
         let mut page = String::new();
         metric(&mut page, &counters);
@@ -107,13 +107,17 @@ mod tests {
             assert!(page.lines().any(|found| found == line), "no {line} in\n{page}");
         }
         let samples = page.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(samples, Phase::ALL.len() * (BOUNDS_US.len() + 3), "bounded, whatever happens");
+        assert_eq!(
+            samples,
+            LatencyPhase::ALL.len() * (BOUNDS_US.len() + 3),
+            "bounded, whatever happens"
+        );
     }
 
     #[test]
     fn every_phase_is_told_in_the_guide_for_operators() {
         let guide = include_str!("../../../../docs/operate.md");
-        for phase in Phase::ALL {
+        for phase in LatencyPhase::ALL {
             let row = format!("| `{}` | `{}` | {} |", phase.of(), phase.name(), phase.help());
             assert!(guide.contains(&row), "docs/operate.md has no row\n{row}");
         }

@@ -2,7 +2,7 @@
 
 use model::close::CloseReason;
 use model::counters::Counter;
-use model::latency::Phase;
+use model::latency::LatencyPhase;
 use model::session::Drop;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub(crate) fn all() -> Meanings {
         closed: CloseReason::ALL.iter().map(|of| (of.name(), of.meaning())).collect(),
         dropped: Drop::ALL.iter().map(|of| (of.name(), of.meaning())).collect(),
         counters: Counter::ALL.iter().map(|of| (of.name(), of.help())).collect(),
-        phases: Phase::ALL
+        phases: LatencyPhase::ALL
             .iter()
             .map(|it| (format!("{} {}", it.of(), it.name()), it.help()))
             .collect(),

@@ -1,7 +1,7 @@
 //! A session of the console, and whose it is.
 
 use crate::guard::Caller;
-use crate::roles::Role;
+use crate::roles::ConsoleRole;
 use crate::tokens::scope::Scope;
 use model::id::ProductKey;
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ impl From<&Caller> for Session {
         let held = Scope::ALL.into_iter().filter(|(_, scope)| token.scopes.allow(&[*scope]));
         Session {
             token: token.name.clone(),
-            role: token.role.map(Role::name),
+            role: token.role.map(ConsoleRole::name),
             scopes: held.map(|(name, _)| name).collect(),
             products: token.products.iter().map(ProductKey::as_str).map(String::from).collect(),
             ends_ms: session.as_ref().map(|session| session.ends_ms),

@@ -58,7 +58,7 @@ impl Fault {
                 "this server has no such token, or it was revoked: `holdline token list` shows \
                  which there are",
             ),
-            Wrong::WrongUser => (
+            Wrong::NoSuchUser => (
                 "wrong_user",
                 "no user with a role has this name and this password: roles stand in [api] \
                  viewers, operators and admins, passwords in the book of users",

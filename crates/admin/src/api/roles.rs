@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 words! {
     /// What somebody is at the console.
-    pub enum Role {
+    pub enum ConsoleRole {
         /// Looks at everything and changes nothing.
         Viewer = "viewer",
         /// Ends, pushes, publishes and traces, too.
@@ -20,13 +20,15 @@ words! {
     }
 }
 
-impl Role {
+impl ConsoleRole {
     /// What for it is good.
     pub(crate) fn scopes(self) -> Scopes {
         let words: &[&str] = match self {
-            Role::Viewer => &["metrics", "read", "view"],
-            Role::Operator => &["metrics", "read", "view", "push", "publish", "manage", "trace"],
-            Role::Admin => &["admin"],
+            ConsoleRole::Viewer => &["metrics", "read", "view"],
+            ConsoleRole::Operator => {
+                &["metrics", "read", "view", "push", "publish", "manage", "trace"]
+            }
+            ConsoleRole::Admin => &["admin"],
         };
         Scopes::of(words.iter().copied()).expect("they are words of scopes")
     }
@@ -34,19 +36,23 @@ impl Role {
 
 /// Who has which role.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Roles(BTreeMap<String, Role>);
+pub struct Roles(BTreeMap<String, ConsoleRole>);
 
 impl Roles {
     /// Users of each role; who is in several lists has the role that may most.
     pub fn of(viewers: &[String], operators: &[String], admins: &[String]) -> Roles {
-        let lists = [(viewers, Role::Viewer), (operators, Role::Operator), (admins, Role::Admin)];
+        let lists = [
+            (viewers, ConsoleRole::Viewer),
+            (operators, ConsoleRole::Operator),
+            (admins, ConsoleRole::Admin),
+        ];
         let each =
             lists.into_iter().flat_map(|(users, role)| users.iter().map(move |it| (it, role)));
         Roles(each.map(|(user, role)| (user.clone(), role)).collect())
     }
 
     /// The role of a user.
-    pub(crate) fn role(&self, user: &str) -> Option<Role> {
+    pub(crate) fn role(&self, user: &str) -> Option<ConsoleRole> {
         self.0.get(user).copied()
     }
 }
@@ -58,11 +64,11 @@ mod tests {
 
     #[test]
     fn each_role_may_what_the_one_before_may() {
-        let all = |role: Role| {
+        let all = |role: ConsoleRole| {
             let held = Scope::ALL.into_iter().filter(|(_, scope)| role.scopes().allow(&[*scope]));
             held.map(|(word, _)| word).collect::<Vec<_>>()
         };
-        let roles = [Role::Viewer, Role::Operator, Role::Admin].map(all);
+        let roles = [ConsoleRole::Viewer, ConsoleRole::Operator, ConsoleRole::Admin].map(all);
         assert_eq!(roles[0], ["metrics", "read", "view"]);
         assert!(roles[0].iter().all(|scope| roles[1].contains(scope)));
         assert!(!roles[1].contains(&"users") && !roles[1].contains(&"admin"));
@@ -74,7 +80,10 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let roles = Roles::of(&names(&["ann", "bob"]), &names(&["bob", "eve"]), &names(&["eve"]));
         let of = |user| roles.role(user);
-        assert_eq!((of("ann"), of("bob")), (Some(Role::Viewer), Some(Role::Operator)));
-        assert_eq!((of("eve"), of("Ann")), (Some(Role::Admin), None));
+        assert_eq!(
+            (of("ann"), of("bob")),
+            (Some(ConsoleRole::Viewer), Some(ConsoleRole::Operator))
+        );
+        assert_eq!((of("eve"), of("Ann")), (Some(ConsoleRole::Admin), None));
     }
 }

@@ -7,7 +7,7 @@
 
 pub(crate) mod scope;
 
-use crate::roles::Role;
+use crate::roles::ConsoleRole;
 use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
@@ -39,7 +39,7 @@ pub(crate) struct Token {
     /// From then on it opens nothing.
     pub(crate) expires_ms: Option<u64>,
     /// It stands for a user of the book who is logged in to the console, with this role.
-    pub(crate) role: Option<Role>,
+    pub(crate) role: Option<ConsoleRole>,
     /// When it last opened something since the start; 0: never.
     pub(crate) used_ms: AtomicU64,
     hash: [u8; 32],
@@ -62,7 +62,7 @@ pub(crate) enum Wrong {
     /// Nobody has it.
     Unknown,
     /// No user with a role has this name and this password.
-    WrongUser,
+    NoSuchUser,
     /// Its time is over.
     Expired,
     /// The session of the console that a cookie was for is over.
@@ -114,7 +114,7 @@ impl Token {
     }
 
     /// What stands for a user with this role. It is no token of the API: nobody can show it.
-    pub(crate) fn of_user(name: String, role: Role) -> Token {
+    pub(crate) fn of_user(name: String, role: ConsoleRole) -> Token {
         Token {
             name,
             scopes: role.scopes(),

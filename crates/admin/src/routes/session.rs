@@ -151,7 +151,7 @@ async fn user_of(
     let role = api.settings.roles.role(&user);
     Ok(match (state, role) {
         (Some(state), Some(role)) => Ok((Arc::new(Token::of_user(user, role)), state.epoch)),
-        _ => Err(Wrong::WrongUser),
+        _ => Err(Wrong::NoSuchUser),
     })
 }
 

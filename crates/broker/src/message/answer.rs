@@ -21,7 +21,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::TopicCounter;
 use model::id::{ConnRef, ShardId};
-use model::latency::Phase;
+use model::latency::LatencyPhase;
 use model::ports::calls::RETRIES_A_TURN_MAX;
 use model::ports::log::Completion;
 use model::ports::topics::TopicAnswer;
@@ -89,7 +89,7 @@ impl Broker {
             Origin::Client(exchange, qos) => {
                 if qos != Qos::AtMostOnce && result.is_ok() {
                     let lasted = began.map_or(Duration::ZERO, |began| began.until(now));
-                    fx.counters.lasted(Phase::Publish, lasted);
+                    fx.counters.lasted(LatencyPhase::Publish, lasted);
                 }
                 self.taken(exchange, qos, wait, result, fx);
             }

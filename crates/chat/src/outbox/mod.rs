@@ -22,7 +22,7 @@ use left::Line;
 use model::chat::GroupChange;
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::latency::{Began, Phase};
+use model::latency::{Began, LatencyPhase};
 use model::ports::log::{REMOVE_SEQS_MAX, Write};
 use model::timeline::{Message, Seq, Space, TimelineId};
 use std::collections::{BTreeMap, VecDeque};
@@ -212,7 +212,7 @@ impl Chat {
             if let Some((left, began)) = open.get_mut(place) {
                 *left -= 1;
                 if *left == 0 {
-                    fx.counters.lasted(Phase::Distribute, began.until(now));
+                    fx.counters.lasted(LatencyPhase::Distribute, began.until(now));
                     open.remove(place);
                     over.push(*place);
                 }

@@ -8,7 +8,7 @@ use super::peers::{PeerBacklog, PeerBag};
 use base::time::{Instant, Now};
 use model::counters::{Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
-use model::latency::Phase;
+use model::latency::LatencyPhase;
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
@@ -208,11 +208,11 @@ impl<S: Service> RunningService<S> {
 }
 
 /// The phase of a service's calls to the log.
-fn store_phase(kind: ServiceKind) -> Option<Phase> {
+fn store_phase(kind: ServiceKind) -> Option<LatencyPhase> {
     match kind {
-        ServiceKind::Push => Some(Phase::StorePush),
-        ServiceKind::Topics => Some(Phase::StoreTopics),
-        ServiceKind::Chat => Some(Phase::StoreChat),
+        ServiceKind::Push => Some(LatencyPhase::StorePush),
+        ServiceKind::Topics => Some(LatencyPhase::StoreTopics),
+        ServiceKind::Chat => Some(LatencyPhase::StoreChat),
         ServiceKind::Echo => None,
     }
 }

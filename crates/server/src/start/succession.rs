@@ -9,7 +9,7 @@ use super::supervisor::Inherited;
 use super::{RunningServer, StartError, doors, failed, fit_descriptors, listeners};
 use super::{shard_count, unusable};
 use crate::config::Config;
-use crate::takeover::{Event, Offer, Predecessor};
+use crate::takeover::{Offer, Predecessor, TakeOverEvent};
 use net::listen::{KeptSocket, SocketFiles};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,7 @@ fn ready(config: &Config, sockets: &mut Vec<KeptSocket>) -> Result<SocketFiles, 
 impl RunningServer {
     /// Offers its place to a server that is started to take it over. Where a supervisor keeps the
     /// listeners it is not offered.
-    pub fn offer_place(&self, events: &Sender<Event>) {
+    pub fn offer_place(&self, events: &Sender<TakeOverEvent>) {
         if self.supervisor.is_there() {
             return;
         }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
 /// Something that whoever runs a server hears while it serves.
-pub enum Event {
+pub enum TakeOverEvent {
     /// A signal of this number.
     Signal(i32),
     /// This process takes the server's place.
@@ -42,7 +42,11 @@ pub struct Offer {
 
 impl Offer {
     /// Offers the place of the server of this data folder, with its listeners.
-    pub fn make(data: &Path, listeners: Given, events: Sender<Event>) -> std::io::Result<Offer> {
+    pub fn make(
+        data: &Path,
+        listeners: Given,
+        events: Sender<TakeOverEvent>,
+    ) -> std::io::Result<Offer> {
         let path = data.join(FILE);
         let listener = Arc::new(listen(data, &path)?);
         let theirs = listener.clone();
@@ -75,7 +79,7 @@ fn listen(data: &Path, path: &Path) -> Result<OwnedFd> {
 }
 
 /// Hears one after the other, until one commits itself or the offer is over.
-fn hear_all(listener: &OwnedFd, listeners: &Given, events: &Sender<Event>) {
+fn hear_all(listener: &OwnedFd, listeners: &Given, events: &Sender<TakeOverEvent>) {
     loop {
         let link = match accept_with(listener, SocketFlags::CLOEXEC) {
             Ok(link) => Link(link),
@@ -86,7 +90,7 @@ fn hear_all(listener: &OwnedFd, listeners: &Given, events: &Sender<Event>) {
             Ok(Some(pid)) => {
                 let successor = Successor { link: Arc::new(link), pid };
                 // Nobody hears it any more: the server ends already, and the successor sees that.
-                let _ = events.send(Event::TakeOver(successor));
+                let _ = events.send(TakeOverEvent::TakeOver(successor));
                 return;
             }
             Ok(None) => tracing::info!("nothing came of a take-over: this server serves on"),
@@ -140,9 +144,9 @@ impl Successor {
     }
 
     /// Tells it that the logs are closed, and has what it comes to told as an event.
-    pub fn closed(&self, events: Sender<Event>) -> std::io::Result<()> {
+    pub fn closed(&self, events: Sender<TakeOverEvent>) -> std::io::Result<()> {
         if self.link.say("CLOSED").is_err() {
-            let _ = events.send(Event::Lost);
+            let _ = events.send(TakeOverEvent::Lost);
             return Ok(());
         }
         let link = self.link.clone();
@@ -150,7 +154,7 @@ impl Successor {
             // It may take long to read its logs. When it dies the connection ends.
             let word = link.hear(None).ok().flatten().map(|(word, _)| word);
             let serves = word.as_deref() == Some("SERVING");
-            let _ = events.send(if serves { Event::Served } else { Event::Lost });
+            let _ = events.send(if serves { TakeOverEvent::Served } else { TakeOverEvent::Lost });
         };
         Builder::new().name("successor".into()).spawn(wait)?;
         Ok(())

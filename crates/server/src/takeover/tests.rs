@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 struct Old {
     folder: tempfile::TempDir,
     given: Given,
-    events: Receiver<Event>,
+    events: Receiver<TakeOverEvent>,
     offer: Option<Offer>,
     listener: TcpListener,
 }
@@ -36,7 +36,7 @@ impl Old {
 
     fn committed(&self) -> Successor {
         match self.events.recv().expect("an event") {
-            Event::TakeOver(successor) => successor,
+            TakeOverEvent::TakeOver(successor) => successor,
             _ => panic!("another event"),
         }
     }
@@ -57,7 +57,7 @@ fn listeners_come_with_their_names_and_the_end_is_told_to_both() {
     });
     let (more, events) = channel();
     old.committed().closed(more).expect("a thread");
-    assert!(matches!(events.recv(), Ok(Event::Served)));
+    assert!(matches!(events.recv(), Ok(TakeOverEvent::Served)));
     waits.join().expect("it waited until the logs were closed");
 }
 
@@ -85,9 +85,9 @@ fn a_successor_that_ends_before_it_serves_is_lost() {
     let (more, events) = channel();
     successor.closed(more.clone()).expect("a thread");
     waits.join().expect("told");
-    assert!(matches!(events.recv(), Ok(Event::Lost)));
+    assert!(matches!(events.recv(), Ok(TakeOverEvent::Lost)));
     successor.closed(more).expect("nobody is there");
-    assert!(matches!(events.recv(), Ok(Event::Lost)), "the second time it is seen at once");
+    assert!(matches!(events.recv(), Ok(TakeOverEvent::Lost)), "the second time it is seen at once");
 }
 
 #[test]

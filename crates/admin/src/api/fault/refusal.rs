@@ -112,7 +112,7 @@ impl Refusal {
             Refusal::Unauthorized => [
                 Wrong::Missing,
                 Wrong::Unknown,
-                Wrong::WrongUser,
+                Wrong::NoSuchUser,
                 Wrong::Expired,
                 Wrong::SessionOver,
             ]
