@@ -32,8 +32,8 @@ section! {
         /// What becomes of a message of which it says nothing that makes sense, in time or at all:
         /// it is stored (allow), or refused (refuse).
         before_send_unanswered: Unreviewed = Unreviewed::Allow;
-        /// Calls to it that go on at once, a thread each. For each 256 further messages may wait; one
-        /// more is treated as unanswered.
+        /// Calls to it that go on at once, a thread each. For each 256 further messages may wait;
+        /// one more is treated as unanswered.
         before_send_calls_max: u16 = 16, whole(1..=256, "calls");
         /// A file of words that may not be said, become stars or are told as events, a line each; a
         /// reload reads it again. "": none.
