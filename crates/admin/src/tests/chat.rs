@@ -218,7 +218,7 @@ fn pages_go_on_where_they_ended() {
 #[test]
 fn groups_are_made_and_changed_and_messages_called_back() {
     let test_api = TestApi::new(answer);
-    let mut post = |path: &str, body: Value| {
+    let post = |path: &str, body: Value| {
         let (status, told) = test_api.json("POST", path, &body.to_string());
         assert_eq!(status, 200, "{told}");
         errand(&test_api)
