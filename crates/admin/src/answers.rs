@@ -12,7 +12,6 @@ pub(crate) mod configuration;
 pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod hooks;
-pub(crate) mod latencies;
 pub(crate) mod log;
 pub(crate) mod meanings;
 pub(crate) mod messages;

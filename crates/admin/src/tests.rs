@@ -1,9 +1,7 @@
 //! The API over real sockets with a control port that says what the test wants.
 
-mod backlog;
 mod chat;
 mod console;
-mod dead;
 mod description;
 mod door;
 mod event_stream;
@@ -14,8 +12,8 @@ mod metrics;
 mod mutated;
 mod names;
 mod order;
+mod outgoing;
 mod presence_api;
-mod push_gateway;
 mod roles;
 mod stream;
 mod tokens;

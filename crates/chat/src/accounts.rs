@@ -30,7 +30,7 @@ const FINDING_MAX: usize = 65_536;
 /// Who waits for the number of an account.
 pub(crate) enum Waiter {
     /// A device that was let in.
-    Login(Box<crate::login::LetIn>),
+    Login(Box<crate::sessions::login::LetIn>),
     /// Whoever sends to it.
     Send(Box<crate::send::Sending>),
     /// Whoever makes it a member of a group, by the number of the order.

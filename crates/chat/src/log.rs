@@ -5,11 +5,11 @@
 
 use crate::accounts::AccountRow;
 use crate::inboxes::Placing;
-use crate::login::LetIn;
 use crate::operators::Look;
 use crate::operators::mutes::Muting;
 use crate::outbox::Storing;
 use crate::outbox::left::Sought;
+use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountId;

@@ -1,6 +1,6 @@
 //! Everything that says how the server is, for one look: what the console shows first.
 
-use super::latencies::Latencies;
+use super::metrics::latencies::Latencies;
 use super::operations::{Readiness, Status};
 use super::presence::{PresenceCounts, PresenceStatus};
 use crate::{MetricReading, process};

@@ -6,7 +6,7 @@
 
 use super::operations::{readings, status_now};
 use super::presence_routes;
-use crate::answers::latencies::Latencies;
+use crate::answers::metrics::latencies::Latencies;
 use crate::answers::operations::Status;
 use crate::answers::overview::{self as answers, Overview, Process};
 use crate::api::life::{Phase, reached};

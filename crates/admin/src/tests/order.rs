@@ -4,7 +4,7 @@
 //! or may do it after later ones. What holds: no device's event is ever done first after a later
 //! one of that device, and by versions an application discards everything that comes again.
 
-use super::backlog::Waiting;
+use super::outgoing::backlog::Waiting;
 use super::*;
 use base::prng::Prng;
 use model::presence::PresenceVersion;

@@ -15,7 +15,7 @@
 //! ```
 
 use crate::log::{Answered, PendingCall};
-use crate::login::LetIn;
+use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
 use base::time::Now;

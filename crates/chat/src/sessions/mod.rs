@@ -6,6 +6,7 @@ mod binding;
 mod detached;
 pub(crate) mod fast;
 mod following;
+pub(crate) mod login;
 mod rights;
 pub(crate) mod uploads;
 

@@ -2,7 +2,7 @@
 //!
 //! A key's meaning, default, range and answer at the limit stand in its declaration and nowhere
 //! else: `holdline.toml` is printed from it. Rules that join several keys are in `rules.rs`;
-//! sections that are nouns of `model` are declared there, in `limits.rs` and `product.rs`.
+//! sections that are nouns of `model` are declared there, in `limits` and `product.rs`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! A gateway that takes, refuses, names tokens that are gone, or is away.
 
-use super::hook::Application;
+use crate::tests::hook::Application;
 use crate::{PushGateway, PushGatewaySettings};
 use model::account::AccountAddress;
 use model::chat::{Loudness, Notification};

@@ -5,7 +5,8 @@
 //! ends with `_total` where it is a counter's and nowhere else, and has seconds or bytes for unit
 //! (`promtool check metrics` holds it in the end-to-end tests).
 
-use super::latencies;
+pub(crate) mod latencies;
+
 use crate::MetricReading;
 use crate::process;
 use crate::webhook::Address;

@@ -1,8 +1,8 @@
 //! Reports from the backlog to an application that takes, refuses or is away.
 
-use super::description::check_named;
-use super::hook::{Application, ids, test_api, wait_for};
-use super::*;
+use crate::tests::description::check_named;
+use crate::tests::hook::{Application, ids, test_api, wait_for};
+use crate::tests::*;
 use model::ports::backlog::Backlog;
 use model::ports::log::{Page, StoreError};
 use model::service::ServiceKind;

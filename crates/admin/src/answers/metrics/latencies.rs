@@ -1,6 +1,6 @@
 //! How long phases last: as a histogram of Prometheus, and for the console.
 
-use super::metrics::{head, sample};
+use super::{head, sample};
 use model::counters::Counters;
 use model::latency::{BOUNDS_US, Histogram, LatencyPhase, METRIC, METRIC_HELP};
 use schemars::JsonSchema;

@@ -1,9 +1,9 @@
 //! Dead letters: what webhooks give up, over the API and over a restart.
 
 use super::backlog::Waiting;
-use super::description::{check_answer, check_named};
-use super::hook::{Application, ids, test_api, wait_for};
-use super::*;
+use crate::tests::description::{check_answer, check_named};
+use crate::tests::hook::{Application, ids, test_api, wait_for};
+use crate::tests::*;
 use model::ports::backlog::Backlog;
 use serde_json::json;
 use std::fs;
@@ -94,7 +94,7 @@ fn what_is_too_old_is_kept_and_posted_again_when_somebody_says_so() {
     assert_eq!(body, json!({ "lost": 0, "redelivered": true, "events": [first["events"][0]] }));
     assert_eq!(told(&test_api.json("GET", LETTERS, "").1), pairs([2]));
     wait_for(&test_api, "holdline_webhook_dead_letters_total{hook=\"0\",result=\"redelivered\"} 1");
-    super::metrics::check_metrics(&test_api.send("GET", "/metrics", "").1);
+    crate::tests::metrics::check_metrics(&test_api.send("GET", "/metrics", "").1);
 
     let (status, cleared) = test_api.json("DELETE", LETTERS, "");
     check_answer("delete", PATH, &cleared);
@@ -172,7 +172,7 @@ fn dead_letters_outlive_a_restart_also_with_a_torn_tail_and_go_page_by_page() {
     assert_eq!(told(&test_api.json("GET", LETTERS, "").1), pairs([4, 5]));
     test_api.stop();
     let other = Application::start();
-    let elsewhere = super::hook::test_api(&other, |settings| folder.keep(settings));
+    let elsewhere = crate::tests::hook::test_api(&other, |settings| folder.keep(settings));
     assert_eq!(told(&elsewhere.json("GET", LETTERS, "").1), [], "another URL has its own");
 }
 
@@ -187,7 +187,7 @@ fn what_waits_when_the_server_stops_is_kept() {
     (0..50).for_each(|_| application.expect(500)); // as often as it likes to try again
     test_api.stop();
     assert_eq!(first.1["events"][0]["seq"], 1);
-    let test_api = super::hook::test_api(&application, |settings| folder.keep(settings));
+    let test_api = crate::tests::hook::test_api(&application, |settings| folder.keep(settings));
     let (_, page) = test_api.json("GET", &format!("{LETTERS}?limit=1000"), "");
     assert_eq!(told(&page), pairs(1..=300));
     assert!(page["dead_letters"][299]["why"] == "server_stopped", "{}", page["next"]);
