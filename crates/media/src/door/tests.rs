@@ -206,7 +206,7 @@ fn what_is_not_what_was_agreed_is_refused_and_leaves_nothing() {
 
 #[test]
 fn who_is_silent_in_the_middle_is_let_go_and_may_begin_again() {
-    let house = House::new(&MediaLimits { silence_ms_max: 20, ..usual() });
+    let house = House::new(&MediaLimits { silence_ms_max: 2_000, ..usual() });
     let slot = house.slot(3);
     let head = format!("PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na", slot.put_url);
     let mut stream = house.connect(head.as_bytes());
