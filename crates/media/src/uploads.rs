@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Those of a folder.
+#[derive(Debug)]
 pub(crate) struct Uploads {
     most: usize,
     most_an_account: usize,
@@ -40,6 +41,7 @@ impl Uploads {
 }
 
 /// An upload under way.
+#[derive(Debug)]
 pub(crate) struct UploadSeat {
     uploads: Arc<Uploads>,
     account: u64,
@@ -64,9 +66,9 @@ mod tests {
     #[test]
     fn there_are_so_many_and_so_many_of_one_account() {
         let uploads = Uploads::new(3, 2);
-        let one = [1, 1].map(|account| uploads.take(account).ok().expect("there is room"));
+        let one = [1, 1].map(|account| uploads.take(account).expect("there is room"));
         assert_eq!(uploads.take(1).err(), Some(Refused::Account));
-        let other = uploads.take(2).ok().expect("there is room");
+        let other = uploads.take(2).expect("there is room");
         assert_eq!(uploads.take(2).err(), Some(Refused::All));
         drop(one);
         assert!(uploads.take(1).is_ok());
