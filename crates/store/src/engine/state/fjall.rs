@@ -21,8 +21,8 @@ const MEMTABLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// fjall's own journals, bytes: the least it allows.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Tables on the first level of a keyspace, which fjall has not merged yet, beyond which rows go the
-/// way of a batch: that waits for the merging.
+/// Tables on the first level of a keyspace, which fjall has not merged yet, beyond which rows go
+/// the way of a batch: that waits for the merging.
 const LOADED_TABLES_MAX: usize = 12;
 
 /// State in a fjall database.
