@@ -229,11 +229,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),
-        ChatRequest::Push { number, .. } => match rng.below(3) {
-            0 => failed(*number),
-            1 => ChatDelivery::PushCode { number: *number },
-            _ => ChatDelivery::Done { number: *number },
-        },
+        ChatRequest::Push { number, .. } => ChatDelivery::PushCode { number: *number },
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
         other => unreachable!("IM has no frame for it: {other:?}"),
     })

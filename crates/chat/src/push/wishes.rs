@@ -4,8 +4,8 @@
 //! wish ─► line ─► the rows are read ─► judged ─► a row is written ─► answered
 //!                                        └─► a code is pushed to the device ─► answered
 //! ```
-//! A device of MIOP is bound by a code that is pushed to it: whoever has both says so. The code is a
-//! keyed hash of account, device and time, so that nothing of it is kept. Invariant: what is
+//! A device of MIOP is bound by a code that is pushed to it: whoever has both says so. The code is
+//! a keyed hash of account, device and time, so that nothing of it is kept. Invariant: what is
 //! answered is on stable storage; of the accounts that have registrations, and of no others, memory
 //! knows how many.
 

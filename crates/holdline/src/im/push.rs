@@ -3,7 +3,7 @@
 use super::{Common, Failure, answer, goodbye};
 use base::text::escaped;
 use clap::{Args, Subcommand};
-use client::im::{ImEvent, ImOrder, RegisteredPushes};
+use client::im::{ImEvent, ImOrder, RegisteredPush, RegisteredPushes};
 use model::chat::{PushRoute, PushWish, QuietHours};
 use serde_json::json;
 
@@ -156,12 +156,11 @@ fn print(status: &RegisteredPushes, is_json: bool) {
         format!("{sign}{}", hour(minutes.unsigned_abs()))
     };
     if is_json {
-        let one = |it: &client::im::RegisteredPush| json!({ "name": &*it.name, "device": &*it.device, "way": &*it.way });
         let quiet = status.quiet.map(|it| {
             let clock = offset(it.offset_min);
             json!({ "from": hour(it.from_min), "to": hour(it.to_min), "offset": clock })
         });
-        let all: Vec<_> = status.registrations.iter().map(one).collect();
+        let all: Vec<_> = status.registrations.iter().map(shown).collect();
         return out!("{}", json!({ "registrations": all, "quiet": quiet }));
     }
     for it in &status.registrations {
@@ -171,6 +170,11 @@ fn print(status: &RegisteredPushes, is_json: bool) {
         let (from, to) = (hour(it.from_min), hour(it.to_min));
         out!("quiet from {from} to {to}, UTC{}", offset(it.offset_min));
     }
+}
+
+/// A registration, as JSON.
+fn shown(it: &RegisteredPush) -> serde_json::Value {
+    json!({ "name": &*it.name, "device": &*it.device, "way": &*it.way })
 }
 
 /// Minutes since midnight, of `22:00`.

@@ -25,8 +25,16 @@ impl Session {
         let Some(wish) = wish.map(Box::new) else { return refuse(number, out) };
         self.ask(ChatRequest::Push { session, number, wish }, out);
     }
-}
 
-pub(super) fn write_push_status(status: &PushStatus, out: &mut Out) {
-    ServerFrame::PushStatus(PushStatusFields::of(status)).write(out.bytes());
+    /// What is registered, told.
+    pub(super) fn push_status(&mut self, status: &PushStatus, out: &mut Out) {
+        ServerFrame::PushStatus(PushStatusFields::of(status)).write(out.bytes());
+        self.answered(out);
+    }
+
+    /// A code is on its way to the device.
+    pub(super) fn push_code(&mut self, number: u32, out: &mut Out) {
+        ServerFrame::PushCode(number).write(out.bytes());
+        self.answered(out);
+    }
 }

@@ -9,7 +9,6 @@ use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
-use super::pushes::write_push_status;
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -186,14 +185,8 @@ impl Session {
                 ServerFrame::Done(number).write(out.bytes());
                 self.answered(out);
             }
-            ChatDelivery::PushStatus(status) => {
-                write_push_status(&status, out);
-                self.answered(out);
-            }
-            ChatDelivery::PushCode { number } => {
-                ServerFrame::PushCode(number).write(out.bytes());
-                self.answered(out);
-            }
+            ChatDelivery::PushStatus(status) => self.push_status(&status, out),
+            ChatDelivery::PushCode { number } => self.push_code(number, out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Contact(change) => write_contact(&change, out),
             ChatDelivery::Presence(presence) => write_presence(&presence, out),

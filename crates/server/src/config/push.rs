@@ -14,8 +14,7 @@ section! {
         /// Where notifications for devices of gateways (FCM, APNs and their like) are posted, as
         /// JSON. "": nowhere; then only devices of MIOP are woken, by Holdline itself.
         gateway: String = String::new(),
-            text("an http:// or https:// address, or empty", |text| text.is_empty() || is_url(text)),
-            url;
+            text("an http:// or https:// address, or empty", is_url_or_none), url;
         /// Signs what is posted (HMAC-SHA256), as webhooks are. "": nothing is signed. Never
         /// printed.
         secret: Hidden = Hidden::default(), TOKEN, secret;
@@ -32,6 +31,10 @@ section! {
         /// What bounds them.
         @part limits: NotificationLimits;
     }
+}
+
+fn is_url_or_none(text: &str) -> bool {
+    text.is_empty() || is_url(text)
 }
 
 words! {
