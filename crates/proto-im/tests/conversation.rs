@@ -106,7 +106,9 @@ impl Diary {
             | Up::Resume { .. } => {
                 panic!("a device of IM does not ask it")
             }
-            Up::People(_) | Up::Nodes(_) | Up::Profile(_) => panic!("nobody asks it here"),
+            Up::People(_) | Up::Nodes(_) | Up::Profile(_) | Up::Push { .. } => {
+                panic!("nobody asks it here")
+            }
             Up::Upload { number, wish, .. } => vec![leave(number, &wish)],
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
