@@ -12,7 +12,6 @@ pub mod chat;
 pub mod close;
 pub mod counters;
 pub mod id;
-pub mod latency;
 pub mod limits;
 pub mod link;
 pub mod machine;
@@ -27,4 +26,5 @@ pub mod session;
 pub mod timeline;
 pub mod topic;
 
+pub use counters::latency;
 pub use limits::pressure;

@@ -96,19 +96,6 @@ impl Diary {
             | Up::Conversations { .. }
             | Up::Conversation { .. }
             | Up::Recall { .. } => self.know(word),
-            Up::Bind { .. }
-            | Up::Standing { .. }
-            | Up::Archive { .. }
-            | Up::Redeem(_)
-            | Up::Token(_)
-            | Up::Keep(_)
-            | Up::Detach(_)
-            | Up::Resume { .. } => {
-                panic!("a device of IM does not ask it")
-            }
-            Up::People(_) | Up::Nodes(_) | Up::Profile(_) | Up::Push { .. } => {
-                panic!("nobody asks it here")
-            }
             Up::Upload { number, wish, .. } => vec![leave(number, &wish)],
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
@@ -118,6 +105,7 @@ impl Diary {
                 self.ends.push(word);
                 vec![]
             }
+            other => panic!("nobody asks it here: {other:?}"),
         }
     }
 

@@ -152,12 +152,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 (contact.is_blocked, contact.name) = (true, "<Bob>".into());
                 let contacts = vec![std::sync::Arc::new(contact)];
                 let (number, is_whole) = (asked.number, is_whole == 1);
-                ChatDelivery::Contacts(Box::new(ContactList {
-                    number,
-                    is_whole,
-                    version: 7,
-                    contacts,
-                }))
+                let list = ContactList { number, is_whole, version: 7, contacts };
+                ChatDelivery::Contacts(Box::new(list))
             }
             _ => ChatDelivery::Done { number: asked.number },
         },
@@ -187,8 +183,11 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             }
             _ => return None,
         },
-        ChatRequest::Keep(_) | ChatRequest::Detach(_) => return None,
-        ChatRequest::Gone | ChatRequest::Closed { .. } | ChatRequest::Profile(_) => return None,
+        ChatRequest::Keep(_)
+        | ChatRequest::Detach(_)
+        | ChatRequest::Gone
+        | ChatRequest::Closed { .. }
+        | ChatRequest::Profile(_) => return None,
         ChatRequest::Nodes(asked) => whim_of_nodes(rng, asked),
         other => whim_of_what_was_said(rng, other),
     })

@@ -118,8 +118,8 @@ pub struct Config {
     pub tls: TlsSection,
     /// `[api]`.
     pub api: ApiSection,
-    /// `[limits]`, with those of `[mqtt]`, `[chat]` and `[media]` in their places. Without a storage
-    /// a file has at most 0 bytes.
+    /// `[limits]`, with those of `[mqtt]`, `[chat]`, `[push]` and `[media]` in their places.
+    /// Without a storage a file has at most 0 bytes.
     pub limits: Limits,
     /// `[mqtt]`.
     pub mqtt: MqttSection,

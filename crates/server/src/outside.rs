@@ -51,23 +51,19 @@ pub trait Outside {
     /// is no verdict.
     fn review(
         &mut self,
-        _service: ServiceKind,
-        _number: u64,
-        _review: Box<Review>,
-    ) -> Result<(), ReviewVerdict> {
-        Err(ReviewVerdict::None)
-    }
+        service: ServiceKind,
+        number: u64,
+        review: Box<Review>,
+    ) -> Result<(), ReviewVerdict>;
 
     /// Has devices told something that are not connected; what became of it comes by mail. An
     /// error: it could not be taken, and there will be no mail.
     fn notify(
         &mut self,
-        _service: ServiceKind,
-        _number: u64,
-        _order: Box<NotificationOrder>,
-    ) -> Result<(), Notified> {
-        Err(Notified::Refused)
-    }
+        service: ServiceKind,
+        number: u64,
+        order: Box<NotificationOrder>,
+    ) -> Result<(), Notified>;
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an
     /// error: it was not taken.

@@ -14,16 +14,20 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
 /// Signals that are caught from now on, and wait until somebody serves.
 pub struct Caught {
     events: Receiver<TakeOverEvent>,
-    more: Sender<TakeOverEvent>,
+    more: SyncSender<TakeOverEvent>,
     /// The next signal that ends has its default effect: an end at once.
     ends_at_once: Arc<AtomicBool>,
 }
+
+/// Events that wait until they are looked at. With one more whoever tells it waits; signals that come
+/// meanwhile are joined by the system.
+const EVENTS_MAX: usize = 64;
 
 /// Catches the signals. To be called before anybody can know that the server is there.
 pub fn catch() -> io::Result<Caught> {
@@ -32,8 +36,7 @@ pub fn catch() -> io::Result<Caught> {
         signal_hook::flag::register_conditional_default(signal, ends_at_once.clone())?;
     }
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    // As many events wait as signals come before they are looked at: the system joins them.
-    let (more, events) = channel();
+    let (more, events) = sync_channel(EVENTS_MAX);
     let to = more.clone();
     let forward = move || {
         for signal in signals.forever() {

@@ -9,10 +9,9 @@
 //! ```
 //! Nothing of a message waits here: an account that owes has a mark, a row that says since when,
 //! and what is to be told is read from its inbox each time. The mark is handed to the log before
-//! the
-//! entry is, so a start finds every account that owes. Invariant: a message that counts and that
-//! nobody has read, nor an attentive device has acknowledged, is told at least once by each way
-//! that the account has registered, or is counted with the reason why not.
+//! the entry is, so a start finds every account that owes. Invariant: a message that counts and
+//! that nobody has read, nor an attentive device has acknowledged, is told at least once by each
+//! way that the account has registered, or is counted with the reason why not.
 
 mod owing;
 mod rounds;

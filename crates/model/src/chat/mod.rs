@@ -364,8 +364,8 @@ impl Content {
     /// The kind that a message has which was called back: it says nothing any more.
     pub const RECALLED: u16 = 5;
 
-    /// The kind of a file or picture: `extra` is a [`FileNote`](crate::media::FileNote), `text` what
-    /// is shown where the file is not, and searched.
+    /// The kind of a file or picture: `extra` is a [`FileNote`](crate::media::FileNote), `text`
+    /// what is shown where the file is not, and searched.
     pub const FILE: u16 = 20;
 
     /// Whether only the service itself says such.

@@ -164,19 +164,19 @@ impl Layers {
         handshake.pending.drain(..head);
         handshake.link.web_socket = true;
         handshake.link.protocol = said.unwrap_or(handshake.link.protocol);
-        let is_text = match &handshake.side {
-            Side::Accepted(_, wires) => {
-                wires.iter().any(|wire| Some(wire.protocol) == said && wire.text_messages)
-            }
-            Side::Dialled(_) | Side::Started(_) => false,
-        };
-        self.web_socket = Some(web_socket.of_text(is_text));
+        self.web_socket = Some(web_socket.of_text(handshake.is_of_text(said)));
         self.encrypt(answer.as_bytes(), outer)?;
         Ok(Some(if said.is_some() { Stage::Open } else { Stage::Wrapped }))
     }
 }
 
 impl Handshake {
+    /// Whether what is spoken goes in text messages.
+    fn is_of_text(&self, said: Option<Protocol>) -> bool {
+        let Side::Accepted(_, wires) = &self.side else { return false };
+        wires.iter().any(|wire| Some(wire.protocol) == said && wire.text_messages)
+    }
+
     /// Whether there is room for it with whoever answers what it asks for. Who was let in to be
     /// told that it is full is told so.
     fn may_leave(&self) -> bool {

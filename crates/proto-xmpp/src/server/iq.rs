@@ -3,8 +3,8 @@
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
 //! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
 //! and of files goes to `features`, of nodes to `nodes`, of the own archive to `archive`, of rooms
-//! to `rooms`. Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is told
-//! by it who exists or is there.
+//! to `rooms`. Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is
+//! told by it who exists or is there.
 
 use super::Out;
 use super::archive::is_asked;

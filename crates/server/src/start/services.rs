@@ -102,17 +102,21 @@ pub(super) fn start_api(
         configuration: Arc::new(move || shown.show()),
         backup: Arc::new(move |to| copied.backup(to)),
         traces: Arc::new(desk),
-        otlp: Some(&config.api).filter(|api| !api.otlp_url.is_empty()).map(|api| {
-            admin::OtlpSettings {
-                url: api.otlp_url.clone(),
-                interval_ms: api.otlp_interval_s * 1_000,
-                timeout_ms: api.otlp_ms_max,
-            }
-        }),
+        otlp: otlp(config),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
     let started = admin::start(settings, vec![listener], Arc::new(switchboard), feed);
     started.map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// The collector that metrics are pushed to, if there is one.
+fn otlp(config: &Config) -> Option<admin::OtlpSettings> {
+    let api = Some(&config.api).filter(|api| !api.otlp_url.is_empty())?;
+    Some(admin::OtlpSettings {
+        url: api.otlp_url.clone(),
+        interval_ms: api.otlp_interval_s * 1_000,
+        timeout_ms: api.otlp_ms_max,
+    })
 }
 
 /// The webhooks of the configuration, as the API numbers them.

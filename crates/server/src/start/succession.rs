@@ -11,7 +11,7 @@ use super::{shard_count, unusable};
 use crate::config::Config;
 use crate::takeover::{Offer, Predecessor, TakeOverEvent};
 use net::listen::{KeptSocket, SocketFiles};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Takes the place of the server that runs on the data folder of this configuration: when this
@@ -59,7 +59,7 @@ fn ready(config: &Config, sockets: &mut Vec<KeptSocket>) -> Result<SocketFiles, 
 impl RunningServer {
     /// Offers its place to a server that is started to take it over. Where a supervisor keeps the
     /// listeners it is not offered.
-    pub fn offer_place(&self, events: &Sender<TakeOverEvent>) {
+    pub fn offer_place(&self, events: &SyncSender<TakeOverEvent>) {
         if self.supervisor.is_there() {
             return;
         }

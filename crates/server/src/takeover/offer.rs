@@ -11,7 +11,7 @@ use rustix::io::{Errno, Result};
 use rustix::net::{Shutdown, SocketFlags, accept_with, bind, shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
@@ -45,7 +45,7 @@ impl Offer {
     pub fn make(
         data: &Path,
         listeners: Given,
-        events: Sender<TakeOverEvent>,
+        events: SyncSender<TakeOverEvent>,
     ) -> std::io::Result<Offer> {
         let path = data.join(FILE);
         let listener = Arc::new(listen(data, &path)?);
@@ -79,7 +79,7 @@ fn listen(data: &Path, path: &Path) -> Result<OwnedFd> {
 }
 
 /// Hears one after the other, until one commits itself or the offer is over.
-fn hear_all(listener: &OwnedFd, listeners: &Given, events: &Sender<TakeOverEvent>) {
+fn hear_all(listener: &OwnedFd, listeners: &Given, events: &SyncSender<TakeOverEvent>) {
     loop {
         let link = match accept_with(listener, SocketFlags::CLOEXEC) {
             Ok(link) => Link(link),
@@ -144,7 +144,7 @@ impl Successor {
     }
 
     /// Tells it that the logs are closed, and has what it comes to told as an event.
-    pub fn closed(&self, events: Sender<TakeOverEvent>) -> std::io::Result<()> {
+    pub fn closed(&self, events: SyncSender<TakeOverEvent>) -> std::io::Result<()> {
         if self.link.say("CLOSED").is_err() {
             let _ = events.send(TakeOverEvent::Lost);
             return Ok(());

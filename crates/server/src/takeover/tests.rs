@@ -2,7 +2,7 @@
 
 use super::*;
 use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 /// A folder, its server's listeners, and what its server hears.
@@ -25,7 +25,7 @@ impl Old {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let given: Given =
             Arc::new(Mutex::new(vec![kept("mqtt.0", &listener), kept("api.0", &listener)]));
-        let (more, events) = channel();
+        let (more, events) = sync_channel(4);
         let offer = Offer::make(folder.path(), given.clone(), more).expect("a file");
         Old { folder, given, events, offer: Some(offer), listener }
     }
@@ -55,7 +55,7 @@ fn listeners_come_with_their_names_and_the_end_is_told_to_both() {
         predecessor.commit();
         predecessor.tell_serving();
     });
-    let (more, events) = channel();
+    let (more, events) = sync_channel(4);
     old.committed().closed(more).expect("a thread");
     assert!(matches!(events.recv(), Ok(TakeOverEvent::Served)));
     waits.join().expect("it waited until the logs were closed");
@@ -82,7 +82,7 @@ fn a_successor_that_ends_before_it_serves_is_lost() {
     let (predecessor, _) = old.ask().expect("given").expect("one runs");
     let waits = std::thread::spawn(move || predecessor.commit());
     let successor = old.committed();
-    let (more, events) = channel();
+    let (more, events) = sync_channel(4);
     successor.closed(more.clone()).expect("a thread");
     waits.join().expect("told");
     assert!(matches!(events.recv(), Ok(TakeOverEvent::Lost)));
@@ -97,7 +97,7 @@ fn without_a_server_there_is_nothing_to_take_over() {
     assert_eq!(mode & 0o777, 0o600);
     // A server that was killed leaves its file; the next one makes its own in its place.
     let left = rustix::fs::stat(old.folder.path().join(FILE)).expect("there").st_ino;
-    let (more, _events) = channel();
+    let (more, _events) = sync_channel(4);
     let next = Offer::make(old.folder.path(), old.given.clone(), more).expect("a file");
     assert_ne!(rustix::fs::stat(old.folder.path().join(FILE)).expect("there").st_ino, left);
     drop((next, old.offer.take()));
@@ -149,7 +149,7 @@ fn a_folder_whose_path_is_too_long_for_a_socket_has_one_too() {
     std::fs::create_dir(&deep).expect("made");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let given: Given = Arc::new(Mutex::new(vec![kept("mqtt.0", &listener)]));
-    let (more, _events) = channel();
+    let (more, _events) = sync_channel(4);
     let offer = Offer::make(&deep, given, more).expect("a file");
     let (_, sockets) = Predecessor::ask(&deep).expect("given").expect("one runs");
     assert_eq!(sockets.len(), 1);

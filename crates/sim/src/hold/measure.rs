@@ -17,6 +17,8 @@ use model::ports::access::{Admission, AllowAll, Question};
 use model::ports::control::Status;
 use model::ports::directory::{Batch, DirectoryError, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
+use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::reviews::{Review, ReviewVerdict};
 use model::presence::NodeName;
 use model::service::{Event, ServiceKind};
 use model::session::Denial;
@@ -219,6 +221,19 @@ impl Outside for Nothing {
     fn resolve(&mut self, _: ServiceKind, _: u64, _: Box<Question>) -> Result<(), Admission> {
         // Nobody is asked: everybody is let in at once.
         Err(Admission::Refused(Denial::Unavailable))
+    }
+
+    fn review(&mut self, _: ServiceKind, _: u64, _: Box<Review>) -> Result<(), ReviewVerdict> {
+        Err(ReviewVerdict::None)
+    }
+
+    fn notify(
+        &mut self,
+        _: ServiceKind,
+        _: u64,
+        _: Box<NotificationOrder>,
+    ) -> Result<(), Notified> {
+        Err(Notified::Refused)
     }
 
     fn copy(&mut self, _: Vec<Batch>) -> Result<(), DirectoryError> {

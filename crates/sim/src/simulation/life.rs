@@ -44,7 +44,6 @@ type Told = (VecDeque<(ShardId, SimNotice)>, BTreeSet<ShardId>);
 
 impl Server {
     /// A server whose first thread runs all shards; `seed` says who runs where later on.
-    #[expect(clippy::vec_box, reason = "threads hand each other shards in their boxes")]
     pub(super) fn new(
         (shards, hosts): (Vec<Box<SimShard<SimLogic>>>, Vec<HostId>),
         post: PostOf<SimLogic>,

@@ -7,6 +7,8 @@ use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Call, Completion, Ticket};
+use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::{Event, ServiceKind};
 use model::session::Denial;
 use server::outside::Outside;
@@ -51,6 +53,19 @@ impl Outside for SimOutside {
     fn resolve(&mut self, _: ServiceKind, _: u64, _: Box<Question>) -> Result<(), Admission> {
         // Nobody is asked: everybody is let in at once.
         Err(Admission::Refused(Denial::Unavailable))
+    }
+
+    fn review(&mut self, _: ServiceKind, _: u64, _: Box<Review>) -> Result<(), ReviewVerdict> {
+        Err(ReviewVerdict::None)
+    }
+
+    fn notify(
+        &mut self,
+        _: ServiceKind,
+        _: u64,
+        _: Box<NotificationOrder>,
+    ) -> Result<(), Notified> {
+        Err(Notified::Refused)
     }
 
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {

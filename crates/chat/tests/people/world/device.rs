@@ -345,27 +345,11 @@ impl Device {
             ChatDelivery::Sent { .. } => {}
             ChatDelivery::Changed(changed) => drop(self.groups.insert(changed.group)),
             ChatDelivery::Members(page) => self.listed(*page),
-            ChatDelivery::Bound { .. }
-            | ChatDelivery::Standing { .. }
-            | ChatDelivery::Token { .. }
-            | ChatDelivery::Resumed(_)
-            | ChatDelivery::NotResumed { .. }
-            | ChatDelivery::Yield
-            | ChatDelivery::Contacts(_)
-            | ChatDelivery::ContactsPage(_)
-            | ChatDelivery::Contact(_)
-            | ChatDelivery::Upload { .. }
-            | ChatDelivery::Nodes(_)
-            | ChatDelivery::NodeNews(_)
-            | ChatDelivery::ProfileWanted { .. }
-            | ChatDelivery::Presence(_) => {
-                panic!("nobody asks for it")
-            }
             ChatDelivery::Done { .. }
             | ChatDelivery::PushStatus(_)
             | ChatDelivery::PushCode { .. } => self.push_answers.push(delivery),
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
-            ChatDelivery::Rejected(rejected) => panic!("nobody is muted: {rejected:?}"),
+            other => panic!("nobody asks for it: {other:?}"),
         }
     }
 

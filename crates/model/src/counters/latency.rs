@@ -46,7 +46,7 @@ macro_rules! phases {
 
 phases! {
     Turn "shard" "turn" "A turn of a shard: everything else on it waits for so long.";
-    LoginMiop "miop" "login" "From the last bytes that a device said before it was bound, till then.";
+    LoginMiop "miop" "login" "From a device's last bytes before it was bound, till then.";
     LoginMqtt "mqtt" "login" "From a client's CONNECT, or last AUTH, till it is let in.";
     LoginIm "im" "login" "From the last bytes of a login till the device is let in.";
     LoginXmpp "xmpp" "login" "From the last bytes of a login till the stream is bound.";
