@@ -70,6 +70,10 @@ fn service(book: &Arc<Book>) -> Chat {
         ..ChatLimits::default()
     };
     Chat::new(chat::Settings {
+        push: chat::PushPolicy::default(),
+        reviews: None,
+        words: Arc::default(),
+        media: None,
         shard: ShardId(0),
         shards: 1,
         node: NodeId::ALONE,

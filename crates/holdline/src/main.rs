@@ -108,7 +108,7 @@ enum Command {
     /// Subscribe at an MQTT broker, with the flags of mosquitto_sub
     Sub(Box<mqtt::subscribe::Arguments>),
     /// Talk by instant messaging: log in, send, chat, read, listen
-    Im(im::Arguments),
+    Im(Box<im::Arguments>),
     /// Check, count, export, import, compact or copy a data folder
     Store(store::Arguments),
     /// Say whether this machine is fit for so many connections, and what to change
@@ -171,7 +171,7 @@ fn run() -> ExitCode {
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),
         Command::Sub(arguments) => mqtt::subscribe::subscribe(*arguments),
-        Command::Im(arguments) => im::im(arguments),
+        Command::Im(arguments) => im::im(*arguments),
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Observe(arguments) => observe::observe(arguments),
         Command::Store(arguments) => store::store(arguments),

@@ -25,8 +25,8 @@ pub struct Caught {
     ends_at_once: Arc<AtomicBool>,
 }
 
-/// Events that wait until they are looked at. With one more whoever tells it waits; signals that come
-/// meanwhile are joined by the system.
+/// Events that wait until they are looked at. With one more whoever tells it waits; signals that
+/// come meanwhile are joined by the system.
 const EVENTS_MAX: usize = 64;
 
 /// Catches the signals. To be called before anybody can know that the server is there.

@@ -20,7 +20,7 @@ class Hook:
 
             def do_POST(handler):
                 body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
-                hook.headers.append(dict(handler.headers))
+                hook.headers.append(handler.headers)
                 if handler.path == "/after":
                     hook.events += body["events"]
                     return handler.answer(200, b"")

@@ -60,7 +60,7 @@ class Push(Case):
             "id": str(sent.id), "seq": 1, "count": 1})
         bob = self.online("bob", "tablet")
         bob.pull_all()
-        bob.ask(mark_read={"number": bob.take_number(), "with": "ann", "seq": 1})
+        bob.ask(mark_read={"number": bob.take_number(), "with": "ann", "upto": 1})
         bob.next("marked_read")
         bob.ask(acknowledge={"upto": 2})
         told = self.gateway.next()

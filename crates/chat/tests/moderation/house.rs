@@ -78,6 +78,8 @@ impl House {
             node: NodeId::ALONE,
             limits: Arc::new(limits),
             home: HOME,
+            push: chat::PushPolicy::default(),
+            media: None,
             access: Arc::new(AllowAll),
             domain: "a.example".into(),
             reviews,

@@ -4,6 +4,7 @@ use super::*;
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
 
 /// A folder, its server's listeners, and what its server hears.
 struct Old {
@@ -42,6 +43,10 @@ impl Old {
     }
 }
 
+fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(work).expect("a thread")
+}
+
 #[test]
 fn listeners_come_with_their_names_and_the_end_is_told_to_both() {
     let old = Old::new();
@@ -51,7 +56,7 @@ fn listeners_come_with_their_names_and_the_end_is_told_to_both() {
     assert_eq!(names, ["mqtt.0", "api.0"]);
     let same = TcpListener::from(sockets.into_iter().next().expect("two").socket);
     assert_eq!(same.local_addr().expect("bound"), old.listener.local_addr().expect("bound"));
-    let waits = std::thread::spawn(move || {
+    let waits = spawn(move || {
         predecessor.commit();
         predecessor.tell_serving();
     });
@@ -68,7 +73,7 @@ fn who_does_not_commit_itself_changes_nothing_and_the_next_is_heard() {
         drop(old.ask().expect("given").expect("one runs"));
     }
     let (predecessor, _) = old.ask().expect("given").expect("one runs");
-    let waits = std::thread::spawn(move || predecessor.commit());
+    let waits = spawn(move || predecessor.commit());
     let successor = old.committed();
     assert!(old.events.try_recv().is_err(), "nobody else was committed");
     // The old one dies: the new one goes on.
@@ -80,7 +85,7 @@ fn who_does_not_commit_itself_changes_nothing_and_the_next_is_heard() {
 fn a_successor_that_ends_before_it_serves_is_lost() {
     let old = Old::new();
     let (predecessor, _) = old.ask().expect("given").expect("one runs");
-    let waits = std::thread::spawn(move || predecessor.commit());
+    let waits = spawn(move || predecessor.commit());
     let successor = old.committed();
     let (more, events) = sync_channel(4);
     successor.closed(more.clone()).expect("a thread");
@@ -128,7 +133,7 @@ fn words_that_are_none_are_refused() {
     let socket = Link::socket().expect("a socket");
     at_file(other.path(), |at| rustix::net::bind(&socket, at)).expect("bound");
     rustix::net::listen(&socket, 1).expect("listens");
-    let says = std::thread::spawn(move || {
+    let says = spawn(move || {
         for word in ["LISTENER without", "LISTENERS 1", "HELLO"] {
             let flags = SocketFlags::CLOEXEC;
             let link = Link(rustix::net::accept_with(&socket, flags).expect("one"));

@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_phase_is_told_in_the_guide_for_operators() {
-        let guide = include_str!("../../../../docs/operate.md");
+        let guide = include_str!("../../../../../docs/operate.md");
         for phase in LatencyPhase::ALL {
             let row = format!("| `{}` | `{}` | {} |", phase.of(), phase.name(), phase.help());
             assert!(guide.contains(&row), "docs/operate.md has no row\n{row}");

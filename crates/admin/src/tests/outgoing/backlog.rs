@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Condvar;
 
 /// A backlog in memory whose bodies are a device's name and a Report's number.
-pub(super) struct Waiting {
+pub(in crate::tests) struct Waiting {
     shards: Vec<Mutex<Shard>>,
     came: (Mutex<bool>, Condvar),
 }
@@ -29,12 +29,12 @@ struct Shard {
 }
 
 impl Waiting {
-    pub(super) fn new(shards: usize) -> Arc<Waiting> {
+    pub(in crate::tests) fn new(shards: usize) -> Arc<Waiting> {
         let shards = (0..shards).map(|_| Mutex::default()).collect();
         Arc::new(Waiting { shards, came: Default::default() })
     }
 
-    pub(super) fn append(&self, shard: usize, at_ms: u64, body: &str) {
+    pub(in crate::tests) fn append(&self, shard: usize, at_ms: u64, body: &str) {
         let mut to = self.shard(shard);
         to.next += 1;
         let (seq, at_s) = (to.next, (at_ms / 1_000) as u32);
@@ -53,12 +53,12 @@ impl Waiting {
         self.shards[shard].lock().expect("no panic")
     }
 
-    pub(super) fn left(&self) -> usize {
+    pub(in crate::tests) fn left(&self) -> usize {
         (0..self.shards.len()).map(|shard| self.shard(shard).messages.len()).sum()
     }
 
     /// Asks until the backlog is so.
-    pub(super) fn wait_until(&self, so: impl Fn(&Waiting) -> bool) {
+    pub(in crate::tests) fn wait_until(&self, so: impl Fn(&Waiting) -> bool) {
         while !so(self) {
             std::thread::yield_now();
         }

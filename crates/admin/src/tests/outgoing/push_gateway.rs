@@ -13,7 +13,7 @@ use model::ports::notifications::{
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::push::{Outcome, Priority, Rejection};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 /// A hub that says this of every device.
@@ -60,7 +60,7 @@ fn by_token(token: &str) -> Box<NotificationOrder> {
 }
 
 fn offered(gateway: &PushGateway, order: Box<NotificationOrder>) -> Receiver<Notified> {
-    let (tell, told) = channel();
+    let (tell, told) = sync_channel(16);
     let reply = tell.clone();
     let offered = gateway.offer(order, Box::new(move |what| reply.send(what).expect("heard")));
     if let Err(what) = offered {

@@ -12,6 +12,7 @@ use model::chat::{
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
+use model::service::Service;
 use model::timeline::Seq;
 use std::collections::BTreeSet;
 
@@ -77,7 +78,8 @@ impl World {
             while let Some((number, order)) = self.shards[shard].notifications.pop_front() {
                 let what = self.carrier.carry(&mut self.rng, self.calm, &order);
                 if self.calm || !self.rng.one_in(6) {
-                    self.shards[shard].notified(self.now, number, what);
+                    let one = &mut self.shards[shard];
+                    Service::notified(&mut one.chat, self.now, number, what, &mut one.fx);
                     self.collect(shard);
                 } else {
                     self.shards[shard].notifications.push_back((number, order));

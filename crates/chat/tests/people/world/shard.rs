@@ -7,8 +7,8 @@ use chat::{Chat, ChatWord, Effects};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits, NotificationLimits};
-use model::ports::log::{Call, Completion, Done, ROWS_MAX, Read, StoreError, Table, Ticket};
-use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
+use model::ports::notifications::NotificationOrder;
 use model::service::Service;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub struct Shard {
     shards: u16,
     names: Arc<Names>,
     pub chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
+    pub(super) fx: Effects,
+    pub(super) log: MemoryLog,
     calls: VecDeque<(Ticket, Call)>,
     /// Reads that are carried out later than what came behind them.
     reads: Vec<(Ticket, Read)>,
@@ -119,11 +119,6 @@ impl Shard {
         }
     }
 
-    /// Whoever carries notifications says what became of one.
-    pub fn notified(&mut self, now: Now, number: u64, what: Notified) {
-        Service::notified(&mut self.chat, now, number, what, &mut self.fx);
-    }
-
     /// The service hears an answer of its log.
     pub fn completes(&mut self, now: Now) {
         if let Some(completion) = self.done.pop_front() {
@@ -162,16 +157,6 @@ impl Shard {
             true
         });
         Service::restored(&mut self.chat, now, &mut self.fx);
-    }
-
-    /// Rows of a table in the log.
-    pub fn rows(&mut self, table: Table) -> usize {
-        let prefix = Box::default();
-        let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
-        match self.log.answer(&Call::Read(read)).expect("it reads") {
-            Done::Rows(rows) => rows.len(),
-            other => panic!("{other:?}"),
-        }
     }
 
     pub fn audit(&self) {

@@ -183,7 +183,8 @@ fn who_is_behind_or_passed_over_pulls_and_nothing_is_handed_on_twice() {
     assert_eq!(bob.page(&[(10, "ann@h"), (12, "ann@h")], 12).1, ["acknowledge 12"]);
     assert_eq!(bob.hear(&ServerFrame::Notify(13)).1, ["pull 12 3"]);
     // A pull that fails is asked for again by and by.
-    let failed = FailedFields { number: PULL, fault: 5, word: "busy" };
+    let failed =
+        FailedFields { number: PULL, fault: 5, word: "busy", reason: "", retry_after_ms: 0 };
     assert_eq!(bob.hear(&ServerFrame::Failed(failed)), (vec![], vec![]));
     assert_eq!(bob.wake(), ["pull 12 3"]);
 }
@@ -202,7 +203,15 @@ fn what_has_no_answer_is_said_again_until_it_has_one() {
     };
     assert_eq!(bob.hear(&sent(2)).0, [Observation::TakenAlone { seq: 2 }]);
     assert_eq!(bob.hear(&sent(2)).0, [], "one answer is enough");
-    let failed = |fault| ServerFrame::Failed(FailedFields { number: 1, fault, word: "no" });
+    let failed = |fault| {
+        ServerFrame::Failed(FailedFields {
+            number: 1,
+            fault,
+            word: "no",
+            reason: "",
+            retry_after_ms: 0,
+        })
+    };
     assert_eq!(bob.hear(&failed(5)).0, [Observation::NotTaken { seq: 1, code: 5 }]);
     assert_eq!(bob.wake(), ["send 1 ann"], "it was too busy");
     bob.client.closed();
