@@ -13,6 +13,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
 
+/// An account, with a domain of at most four labels of ASCII; others are taken too.
+const ACCOUNT: &str = "^[a-z0-9._+-]{1,64}(@[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\
+    ([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,3})?$";
 /// What names of products, devices and tags are made of.
 const NAME: &str = "^[A-Za-z0-9._+:/=-]+$";
 const KEY: &str = r"^([A-Za-z0-9._+:/=-]{1,32}#[A-Za-z0-9._+:/=-]{1,64}|#[^\u0000]{1,480})$";
@@ -65,7 +68,7 @@ forms! {
         "type": "string",
         "minLength": 1,
         "maxLength": 318,
-        "pattern": r"^[a-z0-9._+-]{1,64}(@[^A-Z@/\s]{1,253})?$",
+        "pattern": ACCOUNT,
     }
     /// Id that an application gives a message: a UUID, with or without hyphens.
     MessageId16 {
