@@ -46,10 +46,10 @@ macro_rules! phases {
 
 phases! {
     Turn "shard" "turn" "A turn of a shard: everything else on it waits for so long.";
-    LoginMiop "miop" "login" "From a device's last bytes before it was bound, till then.";
+    LoginMiop "miop" "login" "From the last bytes of a Bind till the device is bound.";
     LoginMqtt "mqtt" "login" "From a client's CONNECT, or last AUTH, till it is let in.";
     LoginIm "im" "login" "From the last bytes of a login till the device is let in.";
-    LoginXmpp "xmpp" "login" "From the last bytes of a login till the stream is bound.";
+    LoginXmpp "xmpp" "login" "From the last bytes of a login till it succeeded.";
     StorePush "push" "store" "From a call to the log till it is completed, for pushes and devices.";
     StoreTopics "topics" "store" "The same for topics and sessions.";
     StoreChat "chat" "store" "The same for accounts and conversations.";
