@@ -1,5 +1,6 @@
 //! A gateway that takes, refuses, names tokens that are gone, or is away.
 
+use crate::tests::NOW_MS;
 use crate::tests::hook::Application;
 use crate::{PushGateway, PushGatewaySettings};
 use model::account::AccountAddress;
@@ -38,7 +39,7 @@ fn gateway(url: &str, limits: NotificationLimits, hub: control::Answer) -> Arc<P
         secret: b"key".into(),
         proxied: false,
         limits,
-        wall_ms: Arc::new(|| 1_700_000_000_000),
+        wall_ms: Arc::new(|| NOW_MS),
         seed: 1,
     });
     gateway.begin(Arc::new(Hub(hub))).expect("threads");
@@ -86,7 +87,7 @@ fn what_is_posted_is_signed_and_judged_by_its_status() {
         let gateway = gateway(&application.hook().url, limits(), none.clone());
         let told = offered(&gateway, by_token("t"));
         let (signature, body) = application.take(status);
-        assert!(signature.starts_with("t=1700000000,v1="), "{signature}");
+        assert!(signature.starts_with("t=1760000000,v1="), "{signature}");
         assert_eq!((&body["app"], &body["tokens"][0]), (&"chat".into(), &"t".into()));
         assert_eq!(next(&told), expected, "{status}");
         gateway.end();
