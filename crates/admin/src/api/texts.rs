@@ -66,8 +66,6 @@ forms! {
     /// Account or group of chat: a name, or a name with its domain.
     AccountName {
         "type": "string",
-        "minLength": 1,
-        "maxLength": 318,
         "pattern": ACCOUNT,
     }
     /// Id that an application gives a message: a UUID, with or without hyphens.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use base::setting::{Kind, Section, Value};
+use model::limits::MediaLimits;
 use std::collections::BTreeSet;
 
 const DOCUMENTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../holdline.toml");
@@ -345,7 +346,9 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     assert!(config.api.address.ip().is_loopback());
     assert_eq!(config.products.len(), 1);
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
-    assert_eq!(config.limits, Limits { connections_max: 0, ..Limits::default() });
+    // Without a storage nobody sends a file.
+    let media = MediaLimits { file_bytes_max: 0, ..MediaLimits::default() };
+    assert_eq!(config.limits, Limits { connections_max: 0, media, ..Limits::default() });
     assert_eq!(config.warnings, [""; 0]);
 }
 
