@@ -25,8 +25,8 @@ DEADLINE_S = 600
 ASKED_FREELY = ("GET /v1/presence", "POST /v1/presence", "GET /v1/presence/stored",
                 "POST /v1/presence/stored", "POST /v1/tokens", "PUT /v1/products/{product}",
                 "GET /v1/chat/accounts/{account}/history", "GET /v1/chat/groups/{group}/history",
-                "POST /v1/chat/accounts/{account}/messages", "POST /v1/chat/broadcasts",
-                "POST /v1/chat/groups", "POST /v1/chat/groups/{group}/changes",
+                "POST /v1/chat/accounts/{account}/messages", "POST /v1/chat/groups",
+                "POST /v1/chat/groups/{group}/changes",
                 "GET /v1/chat/groups/{group}", "POST /v1/chat/groups/{group}/recall",
                 "POST /v1/chat/accounts/{account}/recall",
                 "POST /v1/device/kick", "POST /v1/products/{product}/devices/{device}/kick")
@@ -84,6 +84,7 @@ class Schema(Case):
              "--exclude-path", "/v1/events",  # it has no end
              "--exclude-path", "/v1/overview/stream",  # nor has this one
              "--exclude-path", "/v1/trace",  # this one ends after minutes
+             "--exclude-path", "/v1/chat/broadcasts",  # a few at once, and one more is 503
              "--exclude-path", "/v1/backup",  # it would write where the schema allows: anywhere
              "--phases", "examples,coverage,fuzzing", "--continue-on-failure", "--no-color"],
             env=fixture.environment({"PYTHONPATH": f"{TOOL}:{self.server.folder}",
