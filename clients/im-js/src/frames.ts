@@ -4,7 +4,7 @@
  */
 
 import {
-  bool, bytes, fixed64, many, message, one, putVarint, readMember, string, strings, uint32,
+  bool, bytes, fixed64, many, message, one, putVarint, readMember, sint32, string, strings, uint32,
   uint64, WireFault, write,
 } from "./wire.js";
 import type { Fields, Member, Table } from "./wire.js";
@@ -104,6 +104,17 @@ const LOGIN = {
   silence_s: uint32(6),
 };
 
+const PUSH_REGISTRATION = {
+  name: string(1),
+  device: string(2),
+  app: string(3),
+  token: string(4),
+  product: string(5),
+  miop_device: string(6),
+};
+
+const QUIET_HOURS = { from_min: uint32(1), to_min: uint32(2), offset_min: sint32(3) };
+
 /** One request of a client. */
 export const CLIENT_FRAME = {
   login: one(1, LOGIN),
@@ -161,6 +172,8 @@ export const CLIENT_FRAME = {
   }),
   presence: one(17, { number: uint32(1), show: uint32(2), status: string(3) }),
   upload: one(22, { number: uint32(1), name: string(2), type: string(3), bytes: uint64(4) }),
+  push: one(24, { number: uint32(1), registration: one(2, PUSH_REGISTRATION), code: string(3) }),
+  push_settings: one(25, { number: uint32(1), sets: bool(2), quiet: one(3, QUIET_HOURS) }),
 };
 
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
@@ -194,7 +207,13 @@ export const SERVER_FRAME = {
     at_ms: uint64(4),
     again: bool(5),
   }),
-  failed: one(5, { number: uint32(1), fault: uint32(2), word: string(3) }),
+  failed: one(5, {
+    number: uint32(1),
+    fault: uint32(2),
+    word: string(3),
+    reason: string(4),
+    retry_after_ms: uint32(5),
+  }),
   message: one(6, INBOX_ENTRY),
   notify: one(7, { head: uint64(1) }),
   page: one(8, {
@@ -246,6 +265,12 @@ export const SERVER_FRAME = {
     put_until_ms: uint64(5),
     get_until_ms: uint64(6),
   }),
+  push_status: one(28, {
+    number: uint32(1),
+    registrations: many(2, PUSH_REGISTRATION),
+    quiet: one(3, QUIET_HOURS),
+  }),
+  push_code: one(29, { number: uint32(1) }),
 };
 
 export type ChatMessageFields = Fields<typeof CHAT_MESSAGE>;

@@ -35,8 +35,8 @@ export interface Field<T> {
   readonly of?: T;
 }
 
-type Kind = "uint32" | "uint64" | "fixed64" | "bool" | "string" | "bytes" | "strings" | "one"
-  | "many";
+type Kind = "uint32" | "sint32" | "uint64" | "fixed64" | "bool" | "string" | "bytes" | "strings"
+  | "one" | "many";
 
 /** The fields of a message, by their names. */
 export type Table = Readonly<Record<string, Field<unknown>>>;
@@ -47,6 +47,7 @@ export type Fields<T extends Table> = {
 };
 
 export const uint32 = (number: number): Field<number> => ({ number, kind: "uint32" });
+export const sint32 = (number: number): Field<number> => ({ number, kind: "sint32" });
 export const uint64 = (number: number): Field<bigint> => ({ number, kind: "uint64" });
 export const fixed64 = (number: number): Field<bigint> => ({ number, kind: "fixed64" });
 export const bool = (number: number): Field<boolean> => ({ number, kind: "bool" });
@@ -67,6 +68,7 @@ const FIXED32 = 5;
 
 const WIRE_TYPES: Readonly<Record<Kind, number>> = {
   uint32: VARINT,
+  sint32: VARINT,
   uint64: VARINT,
   bool: VARINT,
   fixed64: FIXED64,
@@ -97,6 +99,7 @@ function isRepeated({ kind }: Field<unknown>): boolean {
 function absent(field: Field<unknown>): unknown {
   switch (field.kind) {
     case "uint32":
+    case "sint32":
       return 0;
     case "uint64":
     case "fixed64":
@@ -223,6 +226,12 @@ function readValue(field: Field<unknown>, cursor: Cursor): unknown {
       if (value > 0xffffffffn) throw new WireFault("range");
       return Number(value);
     }
+    case "sint32": {
+      const value = cursor.varint();
+      if (value > 0xffffffffn) throw new WireFault("range");
+      // Zigzag: signs alternate.
+      return Number((value & 1n) === 0n ? value >> 1n : -(value >> 1n) - 1n);
+    }
     case "uint64":
       return cursor.varint();
     case "fixed64":
@@ -272,6 +281,10 @@ function putValue(field: Field<unknown>, value: unknown, out: number[]): void {
   switch (field.kind) {
     case "uint32":
       return putVarint(BigInt(value as number), out);
+    case "sint32": {
+      const signed = BigInt(value as number);
+      return putVarint(signed < 0n ? -2n * signed - 1n : 2n * signed, out);
+    }
     case "uint64":
       return putVarint(value as bigint, out);
     case "bool":

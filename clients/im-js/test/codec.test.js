@@ -60,7 +60,7 @@ test("malformed frames throw their word", () => {
 
 test("the tables are those of the schema", () => {
   const { messages } = schema();
-  const scalars = ["uint32", "uint64", "fixed64", "bool", "string", "bytes"];
+  const scalars = ["uint32", "sint32", "uint64", "fixed64", "bool", "string", "bytes"];
   const compare = (name, table) => {
     assert.deepEqual(Object.keys(table).sort(), Object.keys(messages[name]).sort(), name);
     for (const [field, { number, kind, table: inner }] of Object.entries(table)) {

@@ -121,7 +121,7 @@ test("a file that the server refuses is not put", async () => {
   const { client, socket } = browser({ uploadRequest: function () { throw new Error("no"); } });
   client.connect();
   await socket().letsIn();
-  for (const [fault, code] of [[40, "media_off"], [41, "type_refused"], [42, "upload_quota"]]) {
+  for (const [fault, code] of [[47, "media_off"], [48, "type_refused"], [49, "upload_quota"]]) {
     const upload = client.upload(new Blob(["x"]), { name: "x" });
     socket().says("failed", { number: socket().frames.at(-1).fields.number, fault, word: code });
     await assert.rejects(upload, { code });

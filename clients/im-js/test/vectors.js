@@ -48,7 +48,7 @@ export function schema() {
 /** A message in the text format of Protocol Buffers, as a message of this table. */
 export function textFormat(words, table, make) {
   const { values } = schema();
-  const tokens = words.match(/"(?:\\.|[^"\\])*"|[\w.]+|[{}:]/g);
+  const tokens = words.match(/"(?:\\.|[^"\\])*"|-?[\w.]+|[{}:]/g);
   const parse = (table) => {
     const made = make(table);
     while (tokens.length > 0 && tokens[0] !== "}") {
@@ -74,7 +74,7 @@ export function textFormat(words, table, make) {
 function scalar(token, kind, values) {
   if (kind === "bool") return token === "true";
   if (kind === "uint64" || kind === "fixed64") return BigInt(token);
-  if (kind === "uint32") return values[token] ?? Number(token);
+  if (kind === "uint32" || kind === "sint32") return values[token] ?? Number(token);
   const bytes = unescaped(token.slice(1, -1));
   return kind === "bytes" ? bytes : new TextDecoder().decode(bytes);
 }

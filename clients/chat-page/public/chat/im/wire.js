@@ -16,6 +16,7 @@ export class WireFault extends Error {
     }
 }
 export const uint32 = (number) => ({ number, kind: "uint32" });
+export const sint32 = (number) => ({ number, kind: "sint32" });
 export const uint64 = (number) => ({ number, kind: "uint64" });
 export const fixed64 = (number) => ({ number, kind: "fixed64" });
 export const bool = (number) => ({ number, kind: "bool" });
@@ -32,6 +33,7 @@ const LENGTH = 2;
 const FIXED32 = 5;
 const WIRE_TYPES = {
     uint32: VARINT,
+    sint32: VARINT,
     uint64: VARINT,
     bool: VARINT,
     fixed64: FIXED64,
@@ -58,6 +60,7 @@ function isRepeated({ kind }) {
 function absent(field) {
     switch (field.kind) {
         case "uint32":
+        case "sint32":
             return 0;
         case "uint64":
         case "fixed64":
@@ -176,6 +179,13 @@ function readValue(field, cursor) {
                 throw new WireFault("range");
             return Number(value);
         }
+        case "sint32": {
+            const value = cursor.varint();
+            if (value > 0xffffffffn)
+                throw new WireFault("range");
+            // Zigzag: signs alternate.
+            return Number((value & 1n) === 0n ? value >> 1n : -(value >> 1n) - 1n);
+        }
         case "uint64":
             return cursor.varint();
         case "fixed64":
@@ -223,6 +233,10 @@ function putValue(field, value, out) {
     switch (field.kind) {
         case "uint32":
             return putVarint(BigInt(value), out);
+        case "sint32": {
+            const signed = BigInt(value);
+            return putVarint(signed < 0n ? -2n * signed - 1n : 2n * signed, out);
+        }
         case "uint64":
             return putVarint(value, out);
         case "bool":
