@@ -15,9 +15,9 @@ mod events;
 mod feed;
 mod orders;
 mod otlp;
+pub mod outward;
 mod process;
 mod push_gateway;
-mod redact;
 mod routes;
 mod start_error;
 #[cfg(test)]
@@ -33,11 +33,10 @@ pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use otlp::OtlpSettings;
+pub use outward::redact::url as shown_url;
 pub use push_gateway::{NotifiedReply, PushGateway, PushGatewaySettings};
-pub use redact::url as shown_url;
 pub use start_error::ApiStartError;
 pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
-pub use webhook::sign as signature;
 pub use webhook::{BATCH_EVENTS_MAX, WallClock, Webhook, WebhookRetry};
 
 use api::life::{self, Phase};
@@ -369,7 +368,7 @@ fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, ApiStartError>
 }
 
 fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, ApiStartError> {
-    let failed = |error| ApiStartError::DeadLetters { url: redact::url(&hook.url), error };
+    let failed = |error| ApiStartError::DeadLetters { url: shown_url(&hook.url), error };
     let dead = settings.dead_letters.as_ref().map(|kept| DeadLetters::open(kept, hook));
     Ok(Arc::new(Address {
         hook: hook.clone(),

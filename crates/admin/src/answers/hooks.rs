@@ -4,7 +4,7 @@
 //! nothing that may be one.
 
 use super::events::AnyEvent;
-use crate::redact;
+use crate::outward::redact;
 use crate::webhook::dead::DeadTally;
 use crate::webhook::dead::shelf::{self, Why};
 use crate::webhook::{self, BATCH_EVENTS_MAX};

@@ -8,6 +8,7 @@ mod translation;
 
 use crate::api::Shared;
 use crate::api::life::{Phase, reached};
+use crate::outward;
 use crate::routes::operations;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,10 +46,7 @@ pub(crate) async fn export(
     settings: OtlpSettings,
     phases: watch::Receiver<Phase>,
 ) {
-    let within = Duration::from_millis(settings.timeout_ms.into());
-    let agent = ureq::Agent::new_with_config(
-        ureq::Agent::config_builder().timeout_global(Some(within)).max_redirects(0).build(),
-    );
+    let agent = outward::agent(settings.timeout_ms.into(), true);
     let mut ticks = tokio::time::interval(Duration::from_millis(settings.interval_ms.into()));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_away = false;
@@ -86,6 +84,6 @@ async fn body(api: &Arc<Shared>) -> Option<String> {
 }
 
 fn send(agent: &ureq::Agent, url: &str, body: &str) -> Result<(), String> {
-    let sent = agent.post(url).header("Content-Type", "application/json").send(body);
-    sent.map(|_| ()).map_err(|error| error.to_string())
+    let sent = outward::post(agent, url).send(body).and_then(|answer| outward::taken(&answer));
+    sent.map_err(|error| error.to_string())
 }

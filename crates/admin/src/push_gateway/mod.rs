@@ -14,8 +14,8 @@ mod body;
 mod hub;
 
 use crate::MetricReading;
-use crate::redact;
-use crate::webhook::{Backoff, WallClock, sign};
+use crate::outward::{self, redact};
+use crate::webhook::{Backoff, WallClock};
 use body::{Answer, PushBody};
 use hub::{HubAnswers, of_hub};
 use model::limits::NotificationLimits;
@@ -29,7 +29,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
@@ -210,7 +209,8 @@ impl PushGateway {
     }
 
     fn run(&self) {
-        let agent = self.agent();
+        let request_ms_max = u64::from(self.settings.limits.request_ms_max);
+        let agent = outward::agent(request_ms_max, self.settings.proxied);
         while let Some((order, reply)) = self.next() {
             let began_ms = (self.settings.wall_ms)();
             let posted = self.post(&agent, &order);
@@ -235,29 +235,13 @@ impl PushGateway {
         }
     }
 
-    fn agent(&self) -> ureq::Agent {
-        let proxy = if self.settings.proxied { ureq::Proxy::try_from_env() } else { None };
-        let request_ms_max = u64::from(self.settings.limits.request_ms_max);
-        ureq::Agent::config_builder()
-            .proxy(proxy)
-            .timeout_global(Some(Duration::from_millis(request_ms_max)))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .build()
-            .new_agent()
-    }
-
     fn post(&self, agent: &ureq::Agent, order: &NotificationOrder) -> Posted {
         let PushGatewaySettings { url, secret, wall_ms, .. } = &self.settings;
         let body = PushBody::of(order).json();
-        let mut request = agent.post(url).header("Content-Type", "application/json");
-        if !secret.is_empty() {
-            request = request.header("Holdline-Signature", sign(secret, wall_ms() / 1_000, &body));
-        }
-        let mut answer = match request.send(body) {
+        let signing = (&**secret, wall_ms() / 1_000);
+        let mut answer = match outward::post_signed(agent, url, signing, &body) {
             Ok(answer) => answer,
-            Err(error) => return Posted::Failed(redact::failure(&error), None),
+            Err(error) => return Posted::Failed(outward::failure(&error), None),
         };
         let status = answer.status().as_u16();
         match status {

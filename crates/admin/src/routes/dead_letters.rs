@@ -87,7 +87,7 @@ async fn ask<T: Send + 'static>(
         let Some(dead) = &hook.dead else { return };
         let asked = question(&hook, dead);
         if let Err(error) = &asked {
-            let url = crate::redact::url(&hook.hook.url);
+            let url = crate::shown_url(&hook.hook.url);
             tracing::error!(%error, url, "the file of dead letters failed");
         }
         // Nobody is there to hear it when the request was given up.

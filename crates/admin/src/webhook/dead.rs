@@ -104,7 +104,7 @@ impl DeadLetters {
         }
         let letters = shelf.count();
         if letters > 0 {
-            let url = crate::redact::url(&hook.url);
+            let url = crate::shown_url(&hook.url);
             tracing::info!(url, letters, "dead letters wait for a redelivery");
         }
         let (tally, is_lent) = (DeadTally::default(), AtomicBool::new(false));

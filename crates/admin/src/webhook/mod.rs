@@ -15,14 +15,11 @@ pub(crate) mod redelivery;
 pub(crate) mod report_courier;
 
 use crate::answers::hooks::WebhookBody;
-use crate::redact;
-use base::hex;
+use crate::outward::{self, redact};
 use base::prng::Prng;
 use dead::DeadLetters;
 use dead::shelf::Why;
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
-use sha2::Sha256;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -128,15 +125,12 @@ impl Address {
     /// Posts a body, signed. Counts a failure, and logs it.
     fn send(&self, agent: &ureq::Agent, body: &WebhookBody<'_>) -> Result<(), ureq::Error> {
         let body = serde_json::to_string(body).expect("names are text");
-        let mut request = agent.post(&self.hook.url).header("Content-Type", "application/json");
-        if !self.hook.secret.is_empty() {
-            let signature = sign(&self.hook.secret, (self.wall_ms)() / 1_000, &body);
-            request = request.header("Holdline-Signature", signature);
-        }
-        let posted = request.send(body).map(drop);
+        let signing = (&*self.hook.secret, (self.wall_ms)() / 1_000);
+        let posted = outward::post_signed(agent, &self.hook.url, signing, &body);
+        let posted = posted.and_then(|answer| outward::taken(&answer));
         if let Err(error) = &posted {
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
-            let (error, url) = (redact::failure(error), redact::url(&self.hook.url));
+            let (error, url) = (outward::failure(error), redact::url(&self.hook.url));
             tracing::debug!(error, url, "a webhook did not take a batch");
         }
         posted
@@ -168,15 +162,7 @@ impl Address {
     }
 
     fn agent(&self) -> ureq::Agent {
-        // Of itself it would take every proxy of the environment, which then sees all events.
-        let proxy = if self.proxied { ureq::Proxy::try_from_env() } else { None };
-        ureq::Agent::config_builder()
-            .proxy(proxy)
-            .timeout_global(Some(Duration::from_millis(self.retry.request_ms_max.max(1))))
-            .max_redirects(0)
-            .max_redirects_will_error(true)
-            .build()
-            .new_agent()
+        outward::agent(self.retry.request_ms_max, self.proxied)
     }
 }
 
@@ -202,11 +188,4 @@ impl Backoff {
     pub(crate) fn reset(&mut self) {
         self.wait_ms = self.bounds.0;
     }
-}
-
-/// `t=<Unix seconds>,v1=<HMAC-SHA256 of "<t>.<body>" in hex>`.
-pub fn sign(secret: &[u8], unix_s: u64, body: &str) -> String {
-    let mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
-    let mac = mac.chain_update(format!("{unix_s}.{body}")).finalize();
-    format!("t={unix_s},v1={}", hex::encode(&mac.into_bytes()))
 }

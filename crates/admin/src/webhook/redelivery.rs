@@ -35,7 +35,7 @@ impl Address {
             if !events.is_empty()
                 && let Err(error) = self.send(&agent, &body)
             {
-                told.failure = Some(crate::redact::failure(&error));
+                told.failure = Some(crate::outward::failure(&error));
                 break;
             }
             lent.taken(page.last)?;

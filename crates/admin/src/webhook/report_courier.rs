@@ -265,7 +265,7 @@ impl ReportCourier {
 
     fn refused(&mut self, shard: usize, error: StoreError) {
         if !std::mem::replace(&mut self.shards[shard].refuses, true) {
-            let url = crate::redact::url(&self.address.hook.url);
+            let url = crate::shown_url(&self.address.hook.url);
             tracing::warn!(shard, url, ?error, "Reports for a webhook wait: the store refuses");
         }
     }

@@ -6,11 +6,11 @@
 
 use super::settings::Settings;
 use crate::config::Http;
+use admin::outward;
 use guard::http::{self, NoVerdict, ServiceVerdict};
 use guard::token::Keys;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 /// Seconds between two fetches of keys, whoever wants them.
 pub(super) const FETCH_S_MIN: u32 = 10;
@@ -99,20 +99,14 @@ fn tell(fails: &AtomicBool, what: &str, url: &str, words: Option<&str>) {
     }
 }
 
+/// The environment has no say in who is asked.
 fn agent(ms_max: u64) -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .timeout_global(Some(Duration::from_millis(ms_max.max(1))))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(None) // the environment has no say in who is asked
-        .build()
-        .new_agent()
+    outward::agent(ms_max, false)
 }
 
 fn post(http: &Http, agent: &ureq::Agent, body: &str) -> Result<ServiceVerdict, NoVerdict> {
-    let failed = |error: ureq::Error| NoVerdict(error.to_string());
-    let mut request = agent.post(&http.url).header("Content-Type", "application/json");
+    let failed = |error: ureq::Error| NoVerdict(outward::failure(&error));
+    let mut request = outward::post(agent, &http.url);
     for (name, value) in http.headers.reveal().iter().filter_map(|text| text.split_once(':')) {
         request = request.header(name, value.trim());
     }
@@ -123,7 +117,7 @@ fn post(http: &Http, agent: &ureq::Agent, body: &str) -> Result<ServiceVerdict, 
 }
 
 fn get(agent: &ureq::Agent, url: &str) -> Result<Keys, String> {
-    let words = |error: ureq::Error| error.to_string();
+    let words = |error: ureq::Error| outward::failure(&error);
     let mut answer = agent.get(url).header("Accept", "application/json").call().map_err(words)?;
     if answer.status().as_u16() != 200 {
         return Err(format!("it answered with status {}", answer.status().as_u16()));

@@ -12,6 +12,7 @@
 //! it.
 
 use crate::clock;
+use admin::outward;
 use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -115,15 +116,10 @@ impl Circuit {
 impl ReviewDesk {
     /// A desk without threads.
     pub fn new(hook: ReviewHook) -> Arc<ReviewDesk> {
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_millis(hook.ms_max.max(1).into())))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .max_idle_connections_per_host(hook.calls_max.into())
-            .proxy(None) // the environment has no say in who sees what people say
-            .build()
-            .new_agent();
+        // The environment has no say in who sees what people say.
+        let config = outward::config(hook.ms_max.into(), false);
+        let config = config.max_idle_connections_per_host(hook.calls_max.into());
+        let agent = config.build().new_agent();
         Arc::new(ReviewDesk {
             hook,
             agent,
@@ -217,14 +213,10 @@ impl ReviewDesk {
 
     fn ask(&self, review: &Review) -> Result<ReviewVerdict, String> {
         let body = body_of(review).to_string();
-        let failed = |error: ureq::Error| error.to_string();
-        let mut request =
-            self.agent.post(&self.hook.url).header("Content-Type", "application/json");
-        if !self.hook.secret.is_empty() {
-            let signature = admin::signature(&self.hook.secret, clock::wall_ms() / 1_000, &body);
-            request = request.header("Holdline-Signature", signature);
-        }
-        let mut answer = request.send(body).map_err(failed)?;
+        let failed = |error: ureq::Error| outward::failure(&error);
+        let signing = (&*self.hook.secret, clock::wall_ms() / 1_000);
+        let answer = outward::post_signed(&self.agent, &self.hook.url, signing, &body);
+        let mut answer = answer.map_err(failed)?;
         if answer.status().as_u16() != 200 {
             return Err(format!("it answered with status {}", answer.status().as_u16()));
         }
