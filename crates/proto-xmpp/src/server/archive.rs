@@ -15,7 +15,7 @@ use crate::archive::{self, ArchiveQuery, MAM};
 use crate::fault::StanzaFault;
 use crate::render::{self, Rendering};
 use crate::scan::Element;
-use model::chat::{ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest};
+use model::chat::{ArchiveId, ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest};
 use model::counters::ChatCounter;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,6 +47,33 @@ struct Writing {
     messages: VecDeque<Arc<ChatMessage>>,
     /// What ends it.
     fin: String,
+}
+
+impl ArchiveAsking {
+    /// What it costs with what is left to be written, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let ids = |range: &ArchiveRange| {
+            let count = range.after.len() + range.before.len() + range.named.len();
+            size_of::<ArchiveRange>() + count * size_of::<ArchiveId>()
+        };
+        let what = match &self.what {
+            What::Query(query) => {
+                let range = query.range.as_deref().map_or(0, ids);
+                size_of::<ArchiveQuery>() + range + query.query_id.as_ref().map_or(0, |it| it.len())
+            }
+            What::Metadata(range, first) => ids(range) + first.as_deref().map_or(0, weight_of),
+        };
+        let writing = self.writing.as_ref().map_or(0, |writing| {
+            let messages = writing.messages.iter().map(|it| weight_of(it));
+            messages.sum::<usize>() + writing.fin.len()
+        });
+        size_of::<ArchiveAsking>() + what + writing
+    }
+}
+
+fn weight_of(message: &ChatMessage) -> usize {
+    let content = &message.content;
+    size_of::<ChatMessage>() + content.text.len() + content.extra.len()
 }
 
 /// A question's id, and to whom it was.

@@ -65,8 +65,9 @@ impl Busy {
         quiet
             + size_of::<Sending>() * self.sends.len()
             + size_of::<Asking>() * self.asks.len()
-            + size_of::<NodesAsking>() * self.nodes.len()
+            + self.nodes.iter().map(NodesAsking::weight).sum::<usize>()
             + size_of::<Uploading>() * self.uploads.len()
+            + self.archive.iter().map(ArchiveAsking::weight).sum::<usize>()
             + rooms
     }
 }

@@ -148,6 +148,15 @@ impl Storing {
         Ok((Want::BookmarksSet(storing), NodesAsk::Items(wanted())))
     }
 
+    /// What it costs, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let of = |it: &Bookmark| {
+            let texts = [&it.jid, &it.name, &it.nick, &it.password];
+            size_of::<Bookmark>() + texts.map(|text| text.len()).iter().sum::<usize>()
+        };
+        size_of::<Storing>() + self.pages.len() + self.bookmarks.iter().map(of).sum::<usize>()
+    }
+
     /// What has to change for that, of what there is.
     pub(super) fn changes(self, found: NodesFound) -> Result<Vec<NodeChange>, NodesFault> {
         let NodesFound::Items(parts) = found else { return Err(NodesFault::Invalid) };

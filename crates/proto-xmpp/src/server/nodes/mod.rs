@@ -28,7 +28,9 @@ use crate::stanza::StanzaReply;
 use base::time::Now;
 use bookmarks::Storing;
 use model::account::Addressee;
-use model::chat::{ChatRequest, NodeChange, NodesAnswer, NodesAsk, NodesFault, NodesRequest};
+use model::chat::{
+    ChatRequest, NodeChange, NodeOptions, NodesAnswer, NodesAsk, NodesFault, NodesRequest,
+};
 
 /// PubSub (XEP-0060), for whoever may read.
 pub(super) const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
@@ -110,6 +112,34 @@ enum Want {
     Bookmarks,
     /// Bookmarks are stored when it is known which there are.
     BookmarksSet(Box<Storing>),
+}
+
+impl NodesAsking {
+    /// What it costs with what is to be stored later, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let beside = match &self.want {
+            Want::Order | Want::Names | Want::Account | Want::Subscriptions => 0,
+            Want::VCard(_) | Want::Bookmarks => 0,
+            Want::Published(text)
+            | Want::Items(text, _)
+            | Want::Node(text)
+            | Want::Configuration(text)
+            | Want::Subscribed(text, _)
+            | Want::Members(text)
+            | Want::Subscribers(text)
+            | Want::Private(text) => text.len(),
+            Want::VCardSet(changes) => changes.iter().map(weight_of).sum(),
+            Want::BookmarksSet(storing) => storing.weight(),
+        };
+        size_of::<NodesAsking>() + beside
+    }
+}
+
+fn weight_of(change: &NodeChange) -> usize {
+    let items: usize = change.publish.iter().map(|item| item.weight()).sum();
+    let ids: usize = change.retract.iter().map(|id| size_of::<Box<str>>() + id.len()).sum();
+    let options = change.options.as_ref().map_or(0, |_| size_of::<NodeOptions>());
+    size_of::<NodeChange>() + change.node.len() + items + ids + options
 }
 
 /// What a stanza wants, and how it is answered.

@@ -364,6 +364,41 @@ fn nothing_is_kept_of_what_is_acknowledged() {
 }
 
 #[test]
+fn pages_half_written_and_wishes_that_wait_count_as_what_is_kept() {
+    use model::chat::ArchivePage;
+    const LONG: usize = 40_000;
+    let left_bytes = |side: &mut Side| breaks(side, CloseReason::PeerReset).bytes;
+    let empty = left_bytes(&mut resumable().0);
+    let long = "x".repeat(LONG);
+    let (mut side, _) = resumable();
+    says(&mut side, "<iq type='set' id='1'><query xmlns='urn:xmpp:mam:2'/></iq>");
+    let number = words(&mut side).into_iter().find_map(|word| match word {
+        ChatRequest::Archive { number, .. } => Some(number),
+        _ => None,
+    });
+    let number = number.expect("it is asked");
+    let messages = vec![message("bob", "phone", "ann", &long); 4];
+    let page = ArchivePage { number, messages, goes_on: None };
+    told(&mut side, ChatDelivery::Archive(Box::new(page)));
+    side.take_words();
+    let (left, two_written) = (left_bytes(&mut side), 2 * LONG);
+    assert!(left > empty + two_written + 2 * LONG, "{left}: what waits, beside copies of the rest");
+    let vcard = format!("<vCard xmlns='vcard-temp'><FN>{long}</FN></vCard>");
+    let conference = format!("<conference jid='a@conference.a.example' name='{long}'/>");
+    let bookmarks = format!(
+        "<query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'>{conference}\
+         <url url='{long}'/></storage></query>"
+    );
+    for (wish, least) in [(vcard, LONG), (bookmarks, 2 * LONG)] {
+        let (mut side, _) = resumable();
+        assert_eq!(says(&mut side, &format!("<iq type='set' id='1'>{wish}</iq>")), "");
+        side.take_words();
+        let left = left_bytes(&mut side);
+        assert!(left > empty + least, "{left} bytes");
+    }
+}
+
+#[test]
 fn presence_that_came_meanwhile_stands_behind_what_was_owed() {
     use model::chat::{Availability, Presence};
     let (mut side, id) = resumable();
