@@ -19,7 +19,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::chat::{
     ChatDelivery, ChatMessage, Contact, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping,
-    KeptSession, MemberStatus, Presence, Resumed, ResumptionId,
+    KeptSession, MemberStatus, NodesAnswer, NodesFound, Presence, Resumed, ResumptionId,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -360,6 +360,10 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         }
         ChatDelivery::History(it) => it.messages.iter().map(|it| weight_of_message(it)).sum(),
         ChatDelivery::Archive(it) => it.messages.iter().map(|it| weight_of_message(it)).sum(),
+        ChatDelivery::NodeNews(it) => it.weight(),
+        ChatDelivery::Nodes(it) => {
+            size_of::<NodesAnswer>() + it.result.as_ref().map_or(0, NodesFound::weight)
+        }
         _ => 0,
     };
     (size_of::<ChatDelivery>() + more) as u64

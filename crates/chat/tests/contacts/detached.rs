@@ -2,6 +2,7 @@
 //! with one.
 
 use crate::directed::{ANN, BOB, befriend, comes, friends, sees};
+use crate::nodes::{all, is_interested, publish};
 use crate::world::{World, person};
 use model::chat::*;
 use model::ports::access::NameOwner;
@@ -197,6 +198,44 @@ fn more_than_is_kept_ends_the_session_and_presence_is_kept_once() {
         world.connect(BOB);
         world.rest();
         assert_eq!(world.devices[BOB].not_resumed, [Some(7)], "there were more than 64");
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn what_is_told_of_nodes_counts_among_what_is_kept_by_its_items() {
+    const ITEM_BYTES: usize = 1_000;
+    for shards in 1..=4 {
+        let mut world = friends(shards);
+        is_interested(&mut world, BOB, "v1", &["mood"]);
+        comes(&mut world, BOBS_TABLET);
+        let mood = "x".repeat(ITEM_BYTES);
+        let change = || NodesAsk::Change(vec![publish("mood", "1", &mood)]);
+        // Few stanzas either way, and more bytes than are kept: what it asked for ...
+        world.nodes(BOBS_TABLET, None, change()).expect("done");
+        for _ in 0..20 {
+            world.asks_nodes(BOB, None, all("mood"));
+        }
+        world.breaks(BOB);
+        world.rest();
+        world.connect(BOB);
+        world.rest();
+        assert_eq!(world.devices[BOB].not_resumed, [Some(7)], "answers");
+        // ... and what happened.
+        world.presents(BOB, Some(1));
+        world.rest();
+        is_interested(&mut world, BOB, "v1", &["mood"]);
+        for (changes, ended) in [(4, 1), (20, 2)] {
+            world.breaks(BOB);
+            for _ in 0..changes {
+                world.asks_nodes(BOBS_TABLET, None, change());
+            }
+            world.rest();
+            world.connect(BOB);
+            world.rest();
+            assert_eq!(world.devices[BOB].not_resumed.len(), ended, "after {changes}");
+        }
         world.heal();
         world.check();
     }

@@ -13,7 +13,7 @@ fn item(id: &str, payload: &str) -> NodeItem {
     NodeItem { id: id.into(), payload: payload.as_bytes().into() }
 }
 
-fn publish(node: &str, id: &str, payload: &str) -> NodeChange {
+pub fn publish(node: &str, id: &str, payload: &str) -> NodeChange {
     NodeChange {
         space: NodeSpace::Published,
         node: node.into(),
@@ -45,7 +45,7 @@ fn wanted(node: &str, which: ItemsChosen) -> NodesAsk {
     NodesAsk::Items([ItemsWanted { space, node, which }].into())
 }
 
-fn all(node: &str) -> NodesAsk {
+pub fn all(node: &str) -> NodesAsk {
     wanted(node, ItemsChosen::Last(u32::MAX))
 }
 
@@ -83,7 +83,7 @@ fn rests(world: &mut World) {
 }
 
 /// A device is interested in nodes.
-fn is_interested(world: &mut World, at: usize, profile: &str, nodes: &[&str]) {
+pub fn is_interested(world: &mut World, at: usize, profile: &str, nodes: &[&str]) {
     world.says_profile(at, ProfileSaid::Has(profile.into()));
     world.rest();
     let interests = Some(nodes.iter().map(|&node| node.into()).collect());

@@ -76,6 +76,7 @@ fn limits(shards: u16) -> Limits {
         presence_changes_a_minute_max: 3,
         presence_pause_ms: 1_000,
         resume_stanzas_max: 64,
+        resume_bytes_max: 16 * 1024,
         nodes_an_account_max: 6,
         node_items_max: 5,
         node_item_bytes_max: 1_024,

@@ -197,6 +197,14 @@ impl NodeEvent {
     }
 }
 
+impl NodeNews {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let events: usize = self.events.iter().map(NodeEvent::weight).sum();
+        size_of::<NodeNews>() + self.node.len() + events
+    }
+}
+
 impl NodeItem {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
@@ -333,6 +341,30 @@ pub enum NodesFound {
         /// Members.
         members: Box<[AccountAddress]>,
     },
+}
+
+impl NodesFound {
+    /// What it costs in memory beside itself, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        match self {
+            NodesFound::Items(parts) => {
+                let parts = parts.iter().flatten().flat_map(|part| &part.items);
+                parts.map(|item| item.weight()).sum()
+            }
+            NodesFound::Done(names) | NodesFound::Names(names) => {
+                names.iter().map(|name| size_of::<Box<str>>() + name.len()).sum()
+            }
+            NodesFound::Node(found) => {
+                let groups = found.config.groups.iter();
+                size_of::<NodeFound>()
+                    + groups.map(|group| size_of::<Box<str>>() + group.len()).sum::<usize>()
+            }
+            NodesFound::Accounts { subscribers, members } => {
+                let all = subscribers.iter().chain(members);
+                all.map(|one| size_of::<AccountAddress>() + one.as_str().len()).sum()
+            }
+        }
+    }
 }
 
 /// Answer to a request about nodes.

@@ -70,15 +70,8 @@ impl NodesAsked {
 impl NodesAnswered {
     /// What it costs in memory beside itself, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
-        let items = match &self.result {
-            Ok(NodesFound::Items(parts)) => {
-                let parts = parts.iter().flatten().flat_map(|part| &part.items);
-                parts.map(|item| item.weight()).sum()
-            }
-            Ok(NodesFound::Names(names)) => names.iter().map(|name| 16 + name.len()).sum(),
-            _ => 0,
-        };
-        size_of::<NodesAnswered>() + items
+        let found = self.result.as_ref().map_or(0, NodesFound::weight);
+        size_of::<NodesAnswered>() + found
     }
 }
 
