@@ -12,6 +12,7 @@
 //! of a message is the same text wherever it stands, and is read as it was written.
 
 use crate::fault::StanzaFault;
+use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
 use crate::moment::moment;
 use crate::scan::Element;
@@ -22,7 +23,6 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, ChatMessage, PAGE_MESSAGES_MAX,
 };
-use std::borrow::Cow;
 
 /// The namespace of archives (XEP-0313 7).
 pub const MAM: &str = "urn:xmpp:mam:2";
@@ -30,7 +30,6 @@ pub const MAM: &str = "urn:xmpp:mam:2";
 pub const MAM_FEATURES: [&str; 3] =
     [MAM, "urn:xmpp:mam:2#extended", "urn:xmpp:mam:2#groupchat-field"];
 
-const FORMS: &str = "jabber:x:data";
 const RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// Longest `queryid`, bytes: it is said again with each message. A longer one is a bad request.
@@ -128,16 +127,14 @@ impl Form {
             return Err(BAD);
         }
         let (mut read, mut seen, mut is_ours) = (Form::default(), Vec::new(), false);
-        for field in form.children().filter(|child| child.is("field", FORMS)) {
-            let name = field.attribute("var").ok_or(BAD)?;
+        for (name, mut values) in fields(form) {
+            let name = name.ok_or(BAD)?;
             let known = FIELDS.into_iter().find(|known| *known == name);
             let name = known.ok_or(StanzaFault::FeatureNotImplemented)?;
             if seen.contains(&name) {
                 return Err(BAD);
             }
             seen.push(name);
-            let values = field.children().filter(|child| child.is("value", FORMS));
-            let mut values: Vec<Cow<'_, str>> = values.map(|value| value.text()).collect();
             values.retain(|value| !value.is_empty()); // what is left empty is not asked for
             if name == "ids" {
                 if values.len() > ARCHIVE_NAMED_MAX {

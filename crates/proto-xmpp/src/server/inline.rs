@@ -15,6 +15,7 @@ use super::opening::{Granted, Opening, Stage};
 use super::resumption::{self, KeepLimits, Wish};
 use super::session::Session;
 use super::{End, Out};
+use crate::forms::truth;
 use crate::jid;
 use crate::render::CARBONS;
 use crate::sasl::{self, Mechanism, SaslFailure};
@@ -87,7 +88,9 @@ impl Inline {
             acks: bind.child("enable", SM).map(|enable| Wish::of(&enable)),
         });
         let redeems = authenticate.child("fast", FAST).map(|fast| Redeems {
-            invalidates: fast.attribute("invalidate").is_some_and(|it| is_true(&it)),
+            invalidates: fast
+                .attribute("invalidate")
+                .is_some_and(|it| truth(it.trim()) == Some(true)),
         });
         let wants = authenticate.child("request-token", FAST);
         let wants = wants.and_then(|it| binding_of(&it.attribute("mechanism")?));
@@ -113,10 +116,6 @@ impl Bind {
         let name = format!("{tag}~{part:016x}");
         (name.len() <= DEVICE_NAME_BYTES_MAX).then(|| name.into())
     }
-}
-
-fn is_true(value: &str) -> bool {
-    matches!(value.trim(), "true" | "1")
 }
 
 /// The name of the mechanism that shows a token (draft-schmaus-kitten-sasl-ht).

@@ -18,6 +18,7 @@ use super::busy::Busy;
 use super::session::Session;
 use super::{End, Out};
 use crate::fault::StreamFault;
+use crate::forms::truth;
 use crate::scan::Element;
 use crate::stream::SM;
 use base::time::{Instant, Now};
@@ -103,7 +104,7 @@ pub(super) struct Wish {
 impl Wish {
     pub(super) fn of(enable: &Element<'_, '_>) -> Wish {
         let resume = enable.attribute("resume");
-        let resume = resume.is_some_and(|it| matches!(it.trim(), "true" | "1"));
+        let resume = resume.is_some_and(|it| truth(it.trim()) == Some(true));
         let seconds = enable.attribute("max").and_then(|it| it.trim().parse().ok());
         Wish { resume, seconds }
     }

@@ -10,6 +10,7 @@
 
 use super::{Asking, What};
 use crate::fault::StanzaFault;
+use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::Out;
@@ -17,9 +18,6 @@ use crate::server::session::Session;
 use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushWish};
 
 pub(in crate::server) const PUSH: &str = "urn:xmpp:push:0";
-
-/// The namespace of forms (XEP-0004 3).
-const FORMS: &str = "jabber:x:data";
 
 /// What stands before the domain in the address of the push service.
 const SERVICE: &str = "push.";
@@ -123,11 +121,10 @@ impl Options {
             return Err(StanzaFault::BadRequest);
         }
         let mut options = Options::default();
-        for field in form.children().filter(|it| it.is("field", FORMS)) {
-            let name = field.attribute("var").unwrap_or_default();
-            let Some(value) = field.child("value", FORMS) else { continue };
-            let value = Some(value.text().into());
-            match &*name {
+        for (name, values) in fields(form) {
+            let Some(value) = values.into_iter().next() else { continue };
+            let value = Some(value.into());
+            match &*name.unwrap_or_default() {
                 "app" => options.app = value,
                 "token" => options.token = value,
                 "product" => options.product = value,

@@ -4,6 +4,7 @@
 //! storage has no such address. Invariant: each question is answered once, with its id.
 
 use crate::fault::StanzaFault;
+use crate::forms::{FORMS, field};
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::Out;
@@ -158,10 +159,10 @@ fn info(bytes_max: u64) -> String {
         .iter()
         .map(|feature| format!("<feature var='{feature}'/>"))
         .collect();
+    let most = field("max-file-size", "", &[&bytes_max.to_string()]);
+    let fields = field("FORM_TYPE", "hidden", &[UPLOAD]) + &most;
     format!(
         "<query xmlns='{DISCO_INFO}'><identity category='store' type='file' name='Files'/>\
-         {features}<x xmlns='jabber:x:data' type='result'>\
-         <field var='FORM_TYPE' type='hidden'><value>{UPLOAD}</value></field>\
-         <field var='max-file-size'><value>{bytes_max}</value></field></x></query>"
+         {features}<x xmlns='{FORMS}' type='result'>{fields}</x></query>"
     )
 }

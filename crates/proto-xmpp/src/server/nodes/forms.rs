@@ -3,12 +3,10 @@
 //! A field that says nothing about how nodes are here is left alone; one that wants what is not
 //! there is refused.
 
+use crate::forms::{FORMS, field, fields, number};
 use crate::scan::{Element, Scan};
-use crate::text::escaped;
 use model::chat::{NODE_GROUPS_MAX, NodeAccess, NodeConfig, NodeOptions, NodesFault, SendLast};
 
-/// The namespace of forms (XEP-0004 3).
-const FORMS: &str = "jabber:x:data";
 const CONFIGURATION: &str = "http://jabber.org/protocol/pubsub#node_config";
 const META: &str = "http://jabber.org/protocol/pubsub#meta-data";
 
@@ -37,11 +35,10 @@ pub(super) fn options(holder: &Element<'_, '_>) -> Result<NodeOptions, NodesFaul
         Some("submit") | None => {}
         Some(_) => return Err(NodesFault::Invalid),
     }
-    for field in form.children().filter(|it| it.is("field", FORMS)) {
-        let name = field.attribute("var").unwrap_or_default();
-        let values = field.children().filter(|it| it.is("value", FORMS));
-        let values: Vec<String> = values.map(|it| it.text().trim().to_owned()).collect();
-        let first = values.first().map(|value| &**value);
+    for (name, values) in fields(&form) {
+        let name = name.unwrap_or_default();
+        let values: Vec<&str> = values.iter().map(|value| value.trim()).collect();
+        let first = values.first().copied();
         match (name.strip_prefix("pubsub#"), first) {
             (Some("roster_groups_allowed"), _) => {
                 if values.len() > NODE_GROUPS_MAX {
@@ -82,16 +79,11 @@ fn set(wanted: &mut NodeOptions, name: &str, value: &str) -> Result<(), NodesFau
 }
 
 fn truth(value: &str) -> Result<bool, NodesFault> {
-    match value {
-        "1" | "true" => Ok(true),
-        "0" | "false" => Ok(false),
-        _ => Err(NodesFault::Invalid),
-    }
+    crate::forms::truth(value).ok_or(NodesFault::Invalid)
 }
 
 /// The form of a node's owner.
 pub(super) fn configuration(config: &NodeConfig) -> String {
-    let number = |is: bool| if is { "1" } else { "0" };
     let most = match config.items_max {
         u32::MAX => "max".to_owned(),
         most => most.to_string(),
@@ -120,12 +112,6 @@ pub(super) fn information(config: &NodeConfig) -> String {
 
 fn word<T: PartialEq>(words: &[(&'static str, T)], it: T) -> &'static str {
     words.iter().find(|(_, other)| *other == it).map_or("", |(word, _)| word)
-}
-
-fn field(name: &str, kind: &str, values: &[&str]) -> String {
-    let values: String =
-        values.iter().map(|value| format!("<value>{}</value>", escaped(value))).collect();
-    format!("<field var='{name}' type='{kind}'>{values}</field>")
 }
 
 fn choice(name: &str, value: &str, options: &[&str]) -> String {

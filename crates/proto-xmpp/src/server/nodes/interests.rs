@@ -5,6 +5,7 @@
 //! of each that has the same name. Nothing is kept here while a device is asked: the question's id
 //! has the name. Invariant: what does not come to its hash is not told to be proved.
 
+use crate::forms::{FORMS, fields};
 use crate::scan::{Element, Scan};
 use crate::server::Out;
 use crate::server::iq::DISCO_INFO;
@@ -19,7 +20,6 @@ use model::chat::{
 use sha1::{Digest, Sha1};
 
 const CAPS: &str = "http://jabber.org/protocol/caps";
-const FORMS: &str = "jabber:x:data";
 
 /// How ids of questions for a profile begin.
 const QUESTION: &str = "caps:";
@@ -119,21 +119,20 @@ fn sorted(mut all: Vec<String>) -> Option<Vec<String>> {
 
 /// What a form says, with its type first; none: it has none (5.4.3.6).
 fn form_of(form: &Element<'_, '_>) -> Option<Vec<String>> {
-    let (mut kind, mut fields) = (None, Vec::new());
-    for field in form.children().filter(|it| it.is("field", FORMS)) {
-        let name = field.attribute("var").unwrap_or_default().into_owned();
-        let values = field.children().filter(|it| it.is("value", FORMS));
-        let mut values: Vec<String> = values.map(|it| it.text().into_owned()).collect();
+    let (mut kind, mut said) = (None, Vec::new());
+    for (name, values) in fields(form) {
+        let name = name.unwrap_or_default().into_owned();
+        let mut values: Vec<String> = values.into_iter().map(|it| it.into_owned()).collect();
         if name == "FORM_TYPE" {
             kind = values.into_iter().next();
             continue;
         }
         values.sort_unstable();
         values.insert(0, name);
-        fields.push(values);
+        said.push(values);
     }
-    fields.sort_unstable();
-    kind.map(|kind| std::iter::once(kind).chain(fields.into_iter().flatten()).collect())
+    said.sort_unstable();
+    kind.map(|kind| std::iter::once(kind).chain(said.into_iter().flatten()).collect())
 }
 
 #[cfg(test)]

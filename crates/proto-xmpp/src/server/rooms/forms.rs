@@ -7,11 +7,9 @@
 use super::MUC_OWNER;
 use super::walk::Walk;
 use crate::fault::StanzaFault;
+use crate::forms::{FORMS, field, fields, number};
 use crate::scan::Element;
-use crate::text::escaped;
 
-/// The namespace of forms (XEP-0004 3).
-const FORMS: &str = "jabber:x:data";
 const CONFIGURATION: &str = "http://jabber.org/protocol/muc#roomconfig";
 const INFORMATION: &str = "http://jabber.org/protocol/muc#roominfo";
 const NAME: &str = "muc#roomconfig_roomname";
@@ -43,17 +41,18 @@ impl Configuration {
             Some("submit") => {}
             _ => return Err(StanzaFault::BadRequest),
         }
-        for field in form.children().filter(|it| it.is("field", FORMS)) {
-            let name = field.attribute("var").unwrap_or_default();
-            let Some(value) = field.child("value", FORMS) else { continue };
-            let value = value.text();
+        for (name, values) in fields(&form) {
+            let name = name.unwrap_or_default();
+            let Some(value) = values.into_iter().next() else { continue };
             match &*name {
                 NAME => wanted.name = Some(value.into_owned().into()),
-                MODERATED => wanted.is_moderated = Some(truth(&value)?),
+                MODERATED => {
+                    wanted.is_moderated = Some(truth(&value).ok_or(StanzaFault::BadRequest)?)
+                }
                 WHOIS if value != "anyone" => return Err(StanzaFault::NotAcceptable),
                 name => {
                     let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name);
-                    if fixed.is_some_and(|(_, is)| truth(&value) != Ok(*is)) {
+                    if fixed.is_some_and(|(_, is)| truth(&value) != Some(*is)) {
                         return Err(StanzaFault::NotAcceptable);
                     }
                 }
@@ -63,41 +62,27 @@ impl Configuration {
     }
 }
 
-/// A boolean (XEP-0004 3.3).
-fn truth(value: &str) -> Result<bool, StanzaFault> {
-    match value.trim() {
-        "1" | "true" => Ok(true),
-        "0" | "false" => Ok(false),
-        _ => Err(StanzaFault::BadRequest),
-    }
+fn truth(value: &str) -> Option<bool> {
+    crate::forms::truth(value.trim())
 }
 
 /// The form of a room's owner.
 pub(super) fn configuration(walk: &Walk) -> String {
-    let mut fields = field("FORM_TYPE", "hidden", CONFIGURATION);
-    fields += &field(NAME, "text-single", &walk.title);
-    fields += &field(MODERATED, "boolean", number(walk.is_closed));
-    fields += &field(WHOIS, "list-single", "anyone");
+    let mut fields = field("FORM_TYPE", "hidden", &[CONFIGURATION]);
+    fields += &field(NAME, "text-single", &[&walk.title]);
+    fields += &field(MODERATED, "boolean", &[number(walk.is_closed)]);
+    fields += &field(WHOIS, "list-single", &["anyone"]);
     for (name, is) in FIXED {
-        fields += &field(name, "boolean", number(is));
+        fields += &field(name, "boolean", &[number(is)]);
     }
     format!("<query xmlns='{MUC_OWNER}'><x xmlns='{FORMS}' type='form'>{fields}</x></query>")
 }
 
 /// What a room is, for whoever may enter it.
 pub(super) fn information(walk: &Walk) -> String {
-    let mut fields = field("FORM_TYPE", "hidden", INFORMATION);
-    fields += &field("muc#roominfo_description", "text-single", &walk.title);
-    fields += &field("muc#roominfo_subject", "text-single", &walk.title);
-    fields += &field("muc#roominfo_occupants", "text-single", &walk.total.to_string());
+    let mut fields = field("FORM_TYPE", "hidden", &[INFORMATION]);
+    fields += &field("muc#roominfo_description", "text-single", &[&walk.title]);
+    fields += &field("muc#roominfo_subject", "text-single", &[&walk.title]);
+    fields += &field("muc#roominfo_occupants", "text-single", &[&walk.total.to_string()]);
     format!("<x xmlns='{FORMS}' type='result'>{fields}</x>")
-}
-
-fn field(name: &str, kind: &str, value: &str) -> String {
-    let value = escaped(value);
-    format!("<field var='{name}' type='{kind}'><value>{value}</value></field>")
-}
-
-const fn number(is: bool) -> &'static str {
-    if is { "1" } else { "0" }
 }
