@@ -45,6 +45,10 @@ class Collector:
                 self.end_headers()
                 self.wfile.write(b"{}")
 
+            def do_CONNECT(self):
+                outer.taken.append((self.path, None, b""))
+                self.send_error(502)
+
             def log_message(self, *_):
                 pass
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -66,10 +70,10 @@ class Exports(Case):
         self.collector = Collector()
         self.addCleanup(self.collector.close)
 
-    def server_with(self, **more):
+    def server_with(self, env=None, **more):
         api = {"address": "127.0.0.1:0", "otlp_url": self.collector.url,
                "otlp_interval_s": 1, **more}
-        return self.start({"api": api})
+        return self.start({"api": api}, env=env)
 
     def reading(self, server, name):
         return int(re.search(rf"^holdline_{name} (\d+)$", server.metrics(), re.M).group(1))
@@ -129,6 +133,22 @@ class Exports(Case):
         poll(lambda: self.reading(server, "otlp_failures_total") > 1, "it is given up in time")
         self.bound("somebody", server=server)
         self.assertEqual(server.stop(), 0)
+
+    def test_a_proxy_of_the_environment_is_asked_only_where_that_is_set(self):
+        proxy, names = Collector(), ("HTTP_PROXY", "ALL_PROXY")
+        self.addCleanup(proxy.close)
+        env = {name: proxy.url.removesuffix("/v1/metrics") for name in names}
+        env |= {"NO_PROXY": "", "no_proxy": ""}
+        for is_set, asked, left in ((False, self.collector, proxy), (True, proxy, self.collector)):
+            with self.subTest(is_set=is_set):
+                asked.taken.clear()
+                left.taken.clear()
+                server = self.server_with(env, proxy_from_environment=is_set)
+                poll(lambda: self.reading(server, "otlp_exports_total")
+                     + self.reading(server, "otlp_failures_total") > 1, "some were sent")
+                self.assertTrue(asked.taken)
+                self.assertEqual(left.taken, [])
+                server.stop()
 
     def test_nobody_is_there_at_the_beginning(self):
         taken = socket.create_server(("127.0.0.1", 0))

@@ -153,7 +153,8 @@ pub struct Settings {
     pub audit_log: Option<PathBuf>,
     /// The API's own limits.
     pub api: ApiLimits,
-    /// Webhooks are posted through the proxy that the environment names, where it names one.
+    /// Webhooks and metrics are posted through the proxy that the environment names, where it names
+    /// one.
     pub proxy_from_environment: bool,
     /// The process's limits.
     pub limits: Limits,

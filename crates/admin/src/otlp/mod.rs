@@ -46,7 +46,8 @@ pub(crate) async fn export(
     settings: OtlpSettings,
     phases: watch::Receiver<Phase>,
 ) {
-    let agent = outward::agent(settings.timeout_ms.into(), true);
+    let proxied = api.settings.proxy_from_environment;
+    let agent = outward::agent(settings.timeout_ms.into(), proxied);
     let mut ticks = tokio::time::interval(Duration::from_millis(settings.interval_ms.into()));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_away = false;
@@ -85,5 +86,5 @@ async fn body(api: &Arc<Shared>) -> Option<String> {
 
 fn send(agent: &ureq::Agent, url: &str, body: &str) -> Result<(), String> {
     let sent = outward::post(agent, url).send(body).and_then(|answer| outward::taken(&answer));
-    sent.map_err(|error| error.to_string())
+    sent.map_err(|error| outward::failure(&error))
 }

@@ -112,8 +112,8 @@ section! {
         operators: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
         /// Those who may do everything there. Who stands in several lists may most.
         admins: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
-        /// Whether webhooks are posted through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY
-        /// names. It sees what is posted to http:// addresses.
+        /// Whether webhooks and the metrics of otlp_url are posted through the proxy that
+        /// HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names. It sees what is posted to http:// addresses.
         proxy_from_environment: bool = false;
         /// Collector that metrics are pushed to by OTLP over HTTP, as JSON: its whole address,
         /// mostly with /v1/metrics at the end. "": none.
