@@ -258,6 +258,22 @@ pub struct NodeChange {
     pub badge: Option<Box<str>>,
 }
 
+impl NodeChange {
+    /// One that changes nothing yet of a node.
+    pub fn of(space: NodeSpace, node: impl Into<Box<str>>) -> NodeChange {
+        NodeChange {
+            space,
+            node: node.into(),
+            publish: Vec::new(),
+            retract: Vec::new(),
+            must_be_there: false,
+            tells: false,
+            options: None,
+            badge: None,
+        }
+    }
+}
+
 /// Question or order about nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodesAsk {

@@ -5,7 +5,7 @@ use super::{What, contact_of, wish};
 use crate::fault::StanzaFault;
 use crate::scan::{CLIENT, Element, Scan};
 use crate::server::Out;
-use crate::server::nodes::{badge_of, put_badge, shows_avatar};
+use crate::server::nodes::{put_badge, shows_avatar};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, kind};
 use crate::text;
@@ -137,7 +137,8 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
         status: text("status").unwrap_or_default().into(),
         priority: priority.unwrap_or(0),
         extra: extra.into(),
-        badge: badge_of(),
+        // Which avatar it has is the service's to say.
+        badge: Some(Box::default()),
     }
 }
 

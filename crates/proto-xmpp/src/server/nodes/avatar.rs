@@ -39,16 +39,9 @@ pub(super) fn badge(node: &str, item: &NodeItem) -> Option<Box<str>> {
 
 /// A change that has the account show this.
 pub(super) fn change(node: &str, id: &str, payload: String, badge: Option<&str>) -> NodeChange {
-    NodeChange {
-        space: NodeSpace::Published,
-        node: node.into(),
-        publish: vec![NodeItem { id: id.into(), payload: payload.into_bytes().into() }],
-        retract: Vec::new(),
-        must_be_there: false,
-        tells: false,
-        options: None,
-        badge: badge.map(Box::from),
-    }
+    let item = NodeItem { id: id.into(), payload: payload.into_bytes().into() };
+    let (publish, badge) = (vec![item], badge.map(Box::from));
+    NodeChange { publish, badge, ..NodeChange::of(NodeSpace::Published, node) }
 }
 
 /// An avatar's metadata.
@@ -62,11 +55,6 @@ pub(super) fn metadata_of(id: &str, bytes: usize, kind: &str) -> String {
 /// Whether a part of presence says which avatar there is: that is the server's to say.
 pub(in crate::server) fn shows_avatar(child: &Element<'_, '_>) -> bool {
     child.is("x", UPDATE)
-}
-
-/// What a session wants to be said of its account.
-pub(in crate::server) fn badge_of() -> Option<Box<str>> {
-    Some(Box::default())
 }
 
 /// Writes which avatar there is, or that there is none.

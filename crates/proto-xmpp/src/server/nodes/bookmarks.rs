@@ -187,17 +187,14 @@ impl Storing {
             ..NodeOptions::default()
         };
         let bookmarks = NodeChange {
-            space: NodeSpace::Published,
-            node: BOOKMARKS.into(),
             publish,
             retract,
-            must_be_there: false,
             tells: true,
             options: Some(Box::new(own)),
-            badge: None,
+            ..NodeChange::of(NodeSpace::Published, BOOKMARKS)
         };
         let pages = kept_pages(&self.pages).into_bytes().into();
-        Ok(vec![bookmarks, private::change(&private::node_of("storage", STORAGE), pages)])
+        Ok(vec![bookmarks, private::change(private::node_of("storage", STORAGE), pages)])
     }
 }
 

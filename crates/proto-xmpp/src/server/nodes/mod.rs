@@ -17,7 +17,7 @@ mod pubsub;
 mod render;
 mod vcard;
 
-pub(super) use avatar::{badge_of, put_badge, shows_avatar};
+pub(super) use avatar::{put_badge, shows_avatar};
 
 use super::Out;
 use super::iq::{DISCO_INFO, DISCO_ITEMS};
@@ -37,6 +37,9 @@ pub(super) const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 /// PubSub, for a node's owner.
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 const ERRORS: &str = "http://jabber.org/protocol/pubsub#errors";
+
+/// The one item of a node that has one.
+const CURRENT: &str = "current";
 
 /// What an account's nodes can be asked for (XEP-0060 10, XEP-0163 6).
 pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [

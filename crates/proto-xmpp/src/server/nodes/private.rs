@@ -2,15 +2,12 @@
 //! Bookmarks are those that are published (XEP-0402 5).
 
 use super::bookmarks::{self, STORAGE, Storing};
-use super::{Want, Wanted, avatar, payload, render};
+use super::{CURRENT, Want, Wanted, payload, render};
 use crate::scan::Element;
 use crate::text::escaped;
 use model::chat::*;
 
 pub(super) const PRIVATE: &str = "jabber:iq:private";
-
-/// The one item of what is kept under a name.
-const CURRENT: &str = "current";
 
 /// The node that keeps an element of this name.
 pub(super) fn node_of(name: &str, namespace: &str) -> Box<str> {
@@ -18,15 +15,11 @@ pub(super) fn node_of(name: &str, namespace: &str) -> Box<str> {
 }
 
 /// How what is kept is: for nobody else.
-pub(super) fn change(node: &str, payload: Box<[u8]>) -> NodeChange {
+pub(super) fn change(node: Box<str>, payload: Box<[u8]>) -> NodeChange {
     let own = NodeOptions { access: Some(NodeAccess::Members), ..NodeOptions::default() };
-    let item = NodeItem { id: CURRENT.into(), payload };
-    NodeChange {
-        space: NodeSpace::Kept,
-        publish: vec![item],
-        options: Some(Box::new(own)),
-        ..avatar::change(node, CURRENT, String::new(), None)
-    }
+    let publish = vec![NodeItem { id: CURRENT.into(), payload }];
+    let options = Some(Box::new(own));
+    NodeChange { publish, options, ..NodeChange::of(NodeSpace::Kept, node) }
 }
 
 /// Something is kept, or wanted.
@@ -48,7 +41,7 @@ pub(super) fn asks(query: &Element<'_, '_>, is_set: bool) -> Wanted {
             return Err(NodesFault::TooLarge);
         }
         let changes = elements.iter().map(|element| {
-            Ok(change(&node_of(element.name(), element.namespace()), payload(element)?))
+            Ok(change(node_of(element.name(), element.namespace()), payload(element)?))
         });
         let changes = changes.collect::<Result<Vec<_>, NodesFault>>()?;
         return Ok((Want::Order, NodesAsk::Change(changes)));

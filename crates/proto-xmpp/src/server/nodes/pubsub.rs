@@ -32,9 +32,7 @@ fn one(node: Box<str>, which: ItemsChosen) -> Box<[ItemsWanted]> {
 
 fn items_of(pubsub: &Element<'_, '_>, items: &Element<'_, '_>) -> Wanted {
     let node = name_of(items)?;
-    let ids = items.children().filter(|it| it.is("item", PUBSUB));
-    let ids = ids.map(|item| item.attribute("id").map(Box::from).ok_or(NodesFault::Invalid));
-    let ids = ids.collect::<Result<Box<[Box<str>]>, _>>()?;
+    let ids = ids_in(items)?;
     if ids.len() > NODE_CHANGE_MAX {
         return Err(NodesFault::TooLarge);
     }
@@ -47,7 +45,7 @@ fn items_of(pubsub: &Element<'_, '_>, items: &Element<'_, '_>) -> Wanted {
     };
     let max = text("max").map(|max| number(&max)).transpose()?;
     let which = match (ids.is_empty(), text("after"), text("before")) {
-        (false, ..) => ItemsChosen::Ids(ids),
+        (false, ..) => ItemsChosen::Ids(ids.into()),
         (true, Some(_), Some(_)) => return Err(NodesFault::Invalid),
         (true, Some(after), None) => ItemsChosen::After(Some(after), max.unwrap_or(u32::MAX)),
         (true, None, Some(before)) if before.is_empty() => {
@@ -58,6 +56,12 @@ fn items_of(pubsub: &Element<'_, '_>, items: &Element<'_, '_>) -> Wanted {
         (true, None, None) => ItemsChosen::Last(most.unwrap_or(u32::MAX)),
     };
     Ok((Want::Items(node.clone(), set.is_some()), NodesAsk::Items(one(node, which))))
+}
+
+/// The ids of the items in an element; each has one.
+fn ids_in(element: &Element<'_, '_>) -> Result<Vec<Box<str>>, NodesFault> {
+    let items = element.children().filter(|it| it.is("item", PUBSUB));
+    items.map(|item| item.attribute("id").map(Box::from).ok_or(NodesFault::Invalid)).collect()
 }
 
 /// The node that an element names.
@@ -133,16 +137,9 @@ impl Session {
             return Err(NodesFault::Invalid);
         }
         let badge = items.last().and_then(|last| avatar::badge(&node, last));
-        let change = NodeChange {
-            space: NodeSpace::Published,
-            node: node.clone(),
-            publish: items,
-            retract: Vec::new(),
-            must_be_there: false,
-            tells: false,
-            options: options.map(Box::new),
-            badge,
-        };
+        let (publish, options) = (items, options.map(Box::new));
+        let of = NodeChange::of(NodeSpace::Published, node.clone());
+        let change = NodeChange { publish, options, badge, ..of };
         Ok((Want::Published(node), NodesAsk::Change(vec![change])))
     }
 
@@ -156,21 +153,15 @@ impl Session {
 /// Items are taken back (7.2).
 fn retracts(retract: &Element<'_, '_>) -> Wanted {
     let node = name_of(retract)?;
-    let ids = retract.children().filter(|it| it.is("item", PUBSUB));
-    let ids = ids.map(|item| item.attribute("id").map(Box::from).ok_or(NodesFault::Invalid));
-    let ids = ids.collect::<Result<Vec<Box<str>>, _>>()?;
+    let ids = ids_in(retract)?;
     if ids.is_empty() {
         return Err(NodesFault::Invalid);
     }
     let change = NodeChange {
-        space: NodeSpace::Published,
-        node,
-        publish: Vec::new(),
         retract: ids,
         must_be_there: true,
         tells: matches!(retract.attribute("notify").as_deref(), Some("1" | "true")),
-        options: None,
-        badge: None,
+        ..NodeChange::of(NodeSpace::Published, node)
     };
     Ok((Want::Order, NodesAsk::Change(vec![change])))
 }

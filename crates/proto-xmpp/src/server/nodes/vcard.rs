@@ -4,7 +4,7 @@
 //! the one has set the other, and neither is ever behind.
 
 use super::avatar::{self, DATA, METADATA};
-use super::{Want, Wanted};
+use super::{CURRENT, Want, Wanted};
 use crate::scan::{Element, Scan};
 use crate::text::escaped;
 use base64::Engine;
@@ -13,9 +13,6 @@ use model::chat::*;
 use sha1::{Digest, Sha1};
 
 pub(super) const VCARD: &str = "vcard-temp";
-
-/// The one item of a vCard's node.
-const CURRENT: &str = "current";
 
 /// A vCard is wanted.
 pub(super) fn gets(is_own: bool) -> (Want, NodesAsk) {
@@ -73,11 +70,9 @@ pub(super) fn sets(vcard: &Element<'_, '_>) -> Wanted {
         return Err(NodesFault::Invalid);
     }
     let open = NodeOptions { access: Some(NodeAccess::Open), ..NodeOptions::default() };
-    let kept = NodeChange {
-        space: NodeSpace::Kept,
-        options: Some(Box::new(open)),
-        ..avatar::change(VCARD, CURRENT, kept, None)
-    };
+    let item = NodeItem { id: CURRENT.into(), payload: kept.into_bytes().into() };
+    let (publish, options) = (vec![item], Some(Box::new(open)));
+    let kept = NodeChange { publish, options, ..NodeChange::of(NodeSpace::Kept, VCARD) };
     let Some(photo) = vcard.child("PHOTO", VCARD) else {
         // The avatar goes, if there is one.
         let which = ItemsChosen::Last(1);
