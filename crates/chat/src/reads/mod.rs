@@ -276,8 +276,8 @@ impl Chat {
         let Some(Reading { reader, what, fetched, .. }) = self.readings.take(key) else {
             return;
         };
+        self.ends_to_read(reader);
         let Requester { conn, session, number } = reader;
-        self.sessions.ends_to_read(session);
         let delivery = match what {
             Wanted::Push(round) => return self.pushes.texts.push((round, Ok(fetched))),
             Wanted::History => {
@@ -329,9 +329,17 @@ impl Chat {
     }
 
     pub(crate) fn read_fails(&mut self, reader: Requester, why: ChatFault, fx: &mut Effects) {
+        self.ends_to_read(reader);
         let Requester { conn, session, number } = reader;
-        self.sessions.ends_to_read(session);
         self.answer_session((conn, session), failed(number, why), fx);
+    }
+
+    /// A device has got what it wanted to read, or will not. What an errand reads is counted with
+    /// no session: its own is a number, which may name a device's.
+    pub(crate) fn ends_to_read(&mut self, reader: Requester) {
+        if !self.is_errand(reader.conn) {
+            self.sessions.ends_to_read(reader.session);
+        }
     }
 
     /// Whoever waited for too long is told so; when to look again.

@@ -200,6 +200,25 @@ fn what_happens_is_told() {
 }
 
 #[test]
+fn what_an_errand_reads_makes_no_room_for_a_device() {
+    let mut house = House::new(1);
+    let [_, bob] = ["ann", "bob"].map(|name| house.login(name));
+    let pull = |number| ChatRequest::Pull { session: bob.session, number, after: 0, count: 1 };
+    let slow: Vec<_> = (0..4).map(|number| house.asks_slow_log(bob, pull(number))).collect();
+    house.ask(bob, pull(4));
+    assert_eq!(house.answered(bob), [(4, Some(ChatFault::Busy))], "so many at once");
+    assert_eq!(bob.session.key().pack(), 1, "the first errand has the same number");
+    for _ in 0..2 {
+        assert!(texts(house.errand("ann", false, history("bob"))).is_empty());
+    }
+    house.ask(bob, pull(5));
+    assert_eq!(house.answered(bob), [(5, Some(ChatFault::Busy))]);
+    slow.into_iter().for_each(|calls| house.log_answers(calls));
+    house.ask(bob, pull(6));
+    assert!(house.answered(bob).is_empty(), "it has its page");
+}
+
+#[test]
 fn so_many_errands_go_on_and_one_more_is_busy() {
     let mut house = House::with(1, None, |limits| limits.errands_max = 0);
     house.login("ann");

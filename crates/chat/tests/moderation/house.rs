@@ -12,6 +12,7 @@ use model::limits::{ChatLimits, Limits};
 use model::ports::access::AllowAll;
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::events::{ChatEvent, ChatWhat};
+use model::ports::log::{Call, Ticket};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::Service;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ struct Shard {
     fx: Effects,
     log: MemoryLog,
 }
+
+/// Calls of a shard to its log.
+pub type Calls = Vec<(Ticket, Call)>;
 
 /// A message that the hook is asked about: shard and number.
 pub type Asked = (u16, u64, Box<Review>);
@@ -160,6 +164,20 @@ impl House {
     pub fn ask(&mut self, device: Device, request: ChatRequest) {
         let shard = &mut self.shards[usize::from(device.conn.shard().0)];
         Service::request(&mut shard.chat, self.now, device.conn, request, &mut shard.fx);
+        self.rest();
+    }
+
+    /// A device asks, and the log has not answered yet: what it was called for, on its shard.
+    pub fn asks_slow_log(&mut self, device: Device, request: ChatRequest) -> (usize, Calls) {
+        let n = usize::from(device.conn.shard().0);
+        let shard = &mut self.shards[n];
+        Service::request(&mut shard.chat, self.now, device.conn, request, &mut shard.fx);
+        (n, std::mem::take(&mut shard.fx.calls))
+    }
+
+    /// The log answers these.
+    pub fn log_answers(&mut self, (n, calls): (usize, Calls)) {
+        self.shards[n].fx.calls.extend(calls);
         self.rest();
     }
 

@@ -115,8 +115,8 @@ impl Chat {
         if ids.into_iter().any(|ids| !ids.is_empty()) {
             return self.read_fails(reader, ChatFault::UnknownMessage, fx);
         }
+        self.ends_to_read(reader);
         let Requester { conn, session, number } = reader;
-        self.sessions.ends_to_read(session);
         let page = ArchivePage { number, messages: Vec::new(), goes_on: None };
         self.answer_session((conn, session), ChatDelivery::Archive(Box::new(page)), fx);
     }
