@@ -35,6 +35,8 @@ pub(crate) enum PendingCall {
     Looked(Box<Look>),
     /// A row says until when an account is muted, or that it is not.
     Muted(Box<Muting>),
+    /// The row of a mute whose time is over goes.
+    MuteOver,
     /// A message stands in its conversation, and in the outbox.
     Stored(Box<Storing>),
     /// A message stands in an inbox.
@@ -160,6 +162,7 @@ impl Chat {
             PendingCall::Standing(let_in, id) => self.enter(now, *let_in, id, result, fx),
             PendingCall::Looked(look) => self.looked(now, *look, result, fx),
             PendingCall::Muted(muting) => self.muted(*muting, result, fx),
+            PendingCall::MuteOver => self.mute_over(result, fx),
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),

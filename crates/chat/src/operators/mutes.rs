@@ -9,6 +9,7 @@ use crate::{Chat, Effects};
 use base::bytes::ByteReader;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
+use model::counters::ProcessCounter;
 use model::ports::chat::ChatAnswer;
 use model::ports::log::{Call, RowHome, Table, Write};
 use std::collections::HashMap;
@@ -17,7 +18,11 @@ const VERSION: u8 = 1;
 
 /// Accounts that are at home here and muted, with the Unix seconds until which.
 #[derive(Default)]
-pub(crate) struct Mutes(HashMap<AccountAddress, u32>);
+pub(crate) struct Mutes {
+    until: HashMap<AccountAddress, u32>,
+    /// Those of whom a change is with the log, and how many: their rows are that one's.
+    asked: HashMap<AccountAddress, u32>,
+}
 
 /// A mute that is with the log.
 pub(crate) struct Muting {
@@ -38,20 +43,24 @@ impl Mutes {
             bytes.ends(until_s)
         });
         let (Some(address), Some(until_s)) = (address, until_s) else { return false };
-        self.0.insert(address, until_s);
+        self.until.insert(address, until_s);
         true
     }
 
     /// The Unix second until which an account may say nothing; zero: it may.
     pub(crate) fn until(&self, now: Now, address: &AccountAddress) -> u32 {
-        let until_s = self.0.get(address).copied().unwrap_or_default();
+        let until_s = self.until.get(address).copied().unwrap_or_default();
         if until_s > now.unix_s() { until_s } else { 0 }
     }
 
-    /// Forgets those whose time is over; they come back, for their rows.
+    /// Forgets those whose time is over and of whom nothing is with the log; they come back, for
+    /// their rows.
     fn over(&mut self, now: Now) -> Vec<AccountAddress> {
-        let now_s = now.unix_s();
-        self.0.extract_if(|_, until_s| *until_s <= now_s).map(|(address, _)| address).collect()
+        let Mutes { until, asked } = self;
+        let is_over = |address: &AccountAddress, until_s: &mut u32| {
+            *until_s <= now.unix_s() && !asked.contains_key(address)
+        };
+        until.extract_if(is_over).map(|(address, _)| address).collect()
     }
 }
 
@@ -65,14 +74,14 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let until_s = if until_s > now.unix_s() { until_s } else { 0 };
-        let is_new = until_s > 0 && !self.mutes.0.contains_key(address);
+        let is_new = until_s > 0 && !self.mutes.until.contains_key(address);
         let most = self.settings.limits.chat.muted_accounts_max as usize;
-        if is_new && self.mutes.0.len() >= most {
+        if is_new && self.mutes.until.len() >= most {
             for address in self.mutes.over(now) {
                 let write = Write::Delete { table: Table::ChatMutes, key: self.row_key(&address) };
-                self.log.write(write, fx);
+                self.log.ask(PendingCall::MuteOver, Call::Write(write), fx);
             }
-            if self.mutes.0.len() >= most {
+            if self.mutes.until.len() >= most {
                 return fx.answers.push((ask, ChatAnswer::MutesFull));
             }
         }
@@ -87,6 +96,7 @@ impl Chat {
                 Write::Put { table, key, value }
             }
         };
+        *self.mutes.asked.entry(address.clone()).or_default() += 1;
         let muting = Box::new(Muting { ask, address: address.clone(), until_s, of });
         self.log.ask(PendingCall::Muted(muting), Call::Write(write), fx);
     }
@@ -94,14 +104,28 @@ impl Chat {
     /// The log has it, or not.
     pub(crate) fn muted(&mut self, muting: Muting, result: Answered, fx: &mut Effects) {
         let Muting { ask, address, until_s, of } = muting;
+        if let Some(asked) = self.mutes.asked.get_mut(&address) {
+            *asked -= 1;
+            if *asked == 0 {
+                self.mutes.asked.remove(&address);
+            }
+        }
         if result.is_err() {
             return fx.answers.push((ask, ChatAnswer::StoreFailed));
         }
         match until_s {
-            0 => drop(self.mutes.0.remove(&address)),
-            _ => drop(self.mutes.0.insert(address.clone(), until_s)),
+            0 => drop(self.mutes.until.remove(&address)),
+            _ => drop(self.mutes.until.insert(address.clone(), until_s)),
         }
         self.look_at_account(ask, &address, of, fx);
+    }
+
+    /// The row of a mute whose time is over has gone, or not. Then it is left to the next start:
+    /// asked for again it might come behind the row of another mute of the account.
+    pub(crate) fn mute_over(&mut self, result: Answered, fx: &mut Effects) {
+        if result.is_err() {
+            fx.counters.count(ProcessCounter::RemovalsGivenUp);
+        }
     }
 }
 

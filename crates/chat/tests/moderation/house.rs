@@ -12,7 +12,7 @@ use model::limits::{ChatLimits, Limits};
 use model::ports::access::AllowAll;
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::events::{ChatEvent, ChatWhat};
-use model::ports::log::{Call, Ticket};
+use model::ports::log::{Call, StoreError, Table, Ticket, Write};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::Service;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct House {
     /// What the hook was asked, in order.
     pub asked: Vec<Asked>,
     pub events: Vec<ChatEvent>,
+    /// Logs refuse to delete rows of this table.
+    pub refuses: Option<Table>,
 }
 
 #[derive(Clone, Copy)]
@@ -100,6 +102,7 @@ impl House {
             told: Vec::new(),
             asked: Vec::new(),
             events: Vec::new(),
+            refuses: None,
         }
     }
 
@@ -122,7 +125,14 @@ impl House {
                 let calls = std::mem::take(&mut shard.fx.calls);
                 is_more |= !calls.is_empty();
                 for (ticket, call) in calls {
-                    let done = (ticket, shard.log.answer(&call));
+                    let refuses = |table| self.refuses == Some(table);
+                    let result = match &call {
+                        Call::Write(Write::Delete { table, .. }) if refuses(*table) => {
+                            Err(StoreError::Busy)
+                        }
+                        call => shard.log.answer(call),
+                    };
+                    let done = (ticket, result);
                     Service::complete(&mut shard.chat, self.now, done, &mut shard.fx);
                 }
                 let said = std::mem::take(&mut shard.fx.peer_messages);
@@ -265,13 +275,19 @@ impl House {
     }
 
     pub fn command(&mut self, command: ChatCommand) -> ChatAnswer {
+        let ask = self.begins(command);
+        self.rest();
+        let at = self.answers.iter().position(|(number, _)| *number == ask);
+        self.answers.remove(at.expect("it was answered")).1
+    }
+
+    /// A command is given, and what it wants of the log waits there; its number.
+    pub fn begins(&mut self, command: ChatCommand) -> u64 {
         self.asks += 1;
         let home = usize::from(self.home_of(command.account()));
         let shard = &mut self.shards[home];
         Service::command(&mut shard.chat, self.now, self.asks, command, &mut shard.fx);
-        self.rest();
-        let at = self.answers.iter().position(|(ask, _)| *ask == self.asks);
-        self.answers.remove(at.expect("it was answered")).1
+        self.asks
     }
 
     /// An errand; what a device would be told.

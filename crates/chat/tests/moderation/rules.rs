@@ -6,6 +6,7 @@ use model::chat::{
     ChatFault, ChatRequest, ClientMessageId, Content, GroupOrder, GroupVerb, NewMessage,
 };
 use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
+use model::ports::log::Table;
 use model::session::Denial;
 
 fn mute(house: &mut House, name: &str, seconds: u32) -> u32 {
@@ -64,6 +65,36 @@ fn nobody_is_muted_who_is_not_there_and_so_many_are() {
     let until_s = house.now.unix_s() + 60;
     let told = house.command(ChatCommand::Mute(person("carol"), until_s));
     assert!(matches!(told, ChatAnswer::Account(Some(_))), "the others' time is over: {told:?}");
+}
+
+#[test]
+fn who_is_muted_again_stays_so_whatever_becomes_of_the_row_of_before() {
+    for is_refused in [false, true] {
+        let mut house = House::with(1, None, |limits| limits.muted_accounts_max = 2);
+        ["ann", "bob", "carol"].iter().for_each(|name| _ = house.login(name));
+        ["ann", "bob"].iter().for_each(|name| _ = mute(&mut house, name, 10));
+        house.pass_ms(20_000);
+        let until_s = house.now.unix_s() + 60;
+        let again = || ChatCommand::Mute(person("ann"), until_s);
+        if is_refused {
+            // Rows of before stay for now, and are not taken for those that come behind them.
+            house.refuses = Some(Table::ChatMutes);
+            assert_eq!(mute(&mut house, "carol", 60), until_s);
+            house.refuses = None;
+            house.command(again());
+        } else {
+            // Both are with the log at once.
+            house.begins(again());
+            assert_eq!(mute(&mut house, "carol", 60), until_s);
+        }
+        house.pass_ms(5_000);
+        house.restart();
+        for (number, name) in [(1, "ann"), (2, "carol")] {
+            let device = house.login(name);
+            house.says(device, number, message("bob", number as u8, "free?"));
+            assert_eq!(house.answered(device), [(number, Some(ChatFault::Silenced))], "{name}");
+        }
+    }
 }
 
 #[test]
