@@ -39,37 +39,26 @@ impl StanzaReply<'_> {
         out.extend_from_slice(format!("</{}>", self.name).as_bytes());
     }
 
-    /// Writes an answer with this in it, which is XML.
-    pub fn result(&self, inner: &str, out: &mut Vec<u8>) {
-        self.open("result", out);
+    /// Writes a stanza of this type, empty: of none, with this in it, which is XML.
+    pub fn put(&self, kind: &str, inner: &str, out: &mut Vec<u8>) {
+        self.open(kind, out);
         out.extend_from_slice(inner.as_bytes());
         self.close(out);
     }
 
+    /// Writes an answer with this in it, which is XML.
+    pub fn result(&self, inner: &str, out: &mut Vec<u8>) {
+        self.put("result", inner, out);
+    }
+
     /// Writes an error (RFC 6120 8.3).
     pub fn error(&self, fault: StanzaFault, told: &str, out: &mut Vec<u8>) {
-        self.error_about("", fault, told, out);
+        self.error_whole("", fault, (told, ""), out);
     }
 
-    /// Writes an error with a condition of its own, by name and namespace; none, if that has no
-    /// name (RFC 6120 8.3.4).
-    pub fn error_with(&self, fault: StanzaFault, own: (&str, &str), out: &mut Vec<u8>) {
-        let (name, namespace) = own;
-        let own = format!("<{name} xmlns='{namespace}'/>");
-        self.error_telling(fault, ("", if name.is_empty() { "" } else { &own }), out);
-    }
-
-    /// Writes an error that says more, in XML of its own (RFC 6120 8.3.4).
-    pub fn error_telling(&self, fault: StanzaFault, (told, more): (&str, &str), out: &mut Vec<u8>) {
-        self.error_whole("", fault, (told, more), out);
-    }
-
-    /// Writes an error with this before it, which is XML: what the error is about.
-    pub fn error_about(&self, inner: &str, fault: StanzaFault, told: &str, out: &mut Vec<u8>) {
-        self.error_whole(inner, fault, (told, ""), out);
-    }
-
-    fn error_whole(
+    /// Writes an error with XML before it, of what it is about, and more in it beside a text for
+    /// people, such as a condition of its own (RFC 6120 8.3.4).
+    pub fn error_whole(
         &self,
         inner: &str,
         fault: StanzaFault,

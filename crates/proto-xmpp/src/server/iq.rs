@@ -173,9 +173,7 @@ impl Session {
     pub(super) fn write_ping(&mut self, out: &mut Out) {
         let ping =
             StanzaReply { name: "iq", from: Some(self.domain()), to: self.jid(), id: Some("ping") };
-        ping.open("get", out.bytes());
-        out.bytes().extend_from_slice(format!("<ping xmlns='{PING}'/>").as_bytes());
-        ping.close(out.bytes());
+        ping.put("get", &format!("<ping xmlns='{PING}'/>"), out.bytes());
         self.counts_sent(out);
     }
 }

@@ -171,9 +171,7 @@ impl Session {
     fn push(&mut self, inner: &str, out: &mut Out) {
         let id = format!("push{}", self.name_one());
         let reply = StanzaReply { name: "iq", from: None, to: self.jid(), id: Some(&id) };
-        reply.open("set", out.bytes());
-        out.bytes().extend_from_slice(inner.as_bytes());
-        reply.close(out.bytes());
+        reply.put("set", inner, out.bytes());
         self.counts_sent(out);
     }
 }

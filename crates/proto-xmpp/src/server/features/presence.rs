@@ -94,8 +94,7 @@ impl Session {
         };
         let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
         let Some(how) = availability else {
-            head.open("unavailable", out.bytes());
-            head.close(out.bytes());
+            head.put("unavailable", "", out.bytes());
             return self.counts_sent(out);
         };
         head.open("", out.bytes());

@@ -140,7 +140,7 @@ impl Session {
         };
         let from = Some(&*to).filter(|to| !to.is_empty());
         let reply = StanzaReply { name: "iq", from, to: self.jid(), id: id.as_deref() };
-        reply.error_telling(fault, (told, &more), out.bytes());
+        reply.error_whole("", fault, (told, &more), out.bytes());
         self.counts_sent(out);
         self.releases(out);
         true

@@ -51,10 +51,8 @@ impl Session {
         let id = format!("{QUESTION}{profile}");
         let (from, id) = (Some(self.domain()), Some(&*id));
         let head = StanzaReply { name: "iq", from, to: self.jid(), id };
-        head.open("get", out.bytes());
         let query = format!("<query xmlns='{DISCO_INFO}' node='{}'/>", escaped(profile));
-        out.bytes().extend_from_slice(query.as_bytes());
-        head.close(out.bytes());
+        head.put("get", &query, out.bytes());
         self.counts_sent(out);
     }
 

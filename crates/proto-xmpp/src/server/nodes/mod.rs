@@ -253,7 +253,11 @@ impl Session {
             fault => stanza_fault(fault),
         };
         let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
-        reply.error_with(fault, (condition, ERRORS), out.bytes());
+        let own = match condition {
+            "" => String::new(),
+            condition => format!("<{condition} xmlns='{ERRORS}'/>"),
+        };
+        reply.error_whole("", fault, ("", &own), out.bytes());
         self.counts_sent(out);
     }
 }

@@ -133,10 +133,8 @@ impl Session {
             let id = format!("node{}", self.name_one());
             let (from, id) = (Some(news.from.as_str()), Some(&*id));
             let head = StanzaReply { name: "message", from, to: self.jid(), id };
-            head.open("headline", out.bytes());
-            out.bytes()
-                .extend_from_slice(format!("<event xmlns='{EVENT}'>{inner}</event>").as_bytes());
-            head.close(out.bytes());
+            let event = format!("<event xmlns='{EVENT}'>{inner}</event>");
+            head.put("headline", &event, out.bytes());
             self.counts_sent(out);
         }
     }

@@ -305,10 +305,8 @@ impl Session {
     ) {
         let from = by.map_or_else(|| room.to_string(), |nick| format!("{room}/{nick}"));
         let head = StanzaReply { name: "message", from: Some(&from), to: self.jid(), id: None };
-        head.open("groupchat", out.bytes());
         let subject = format!("<subject>{}</subject>", escaped(title));
-        out.bytes().extend_from_slice(subject.as_bytes());
-        head.close(out.bytes());
+        head.put("groupchat", &subject, out.bytes());
         self.counts_sent(out);
     }
 

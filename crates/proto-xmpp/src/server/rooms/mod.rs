@@ -317,7 +317,7 @@ impl Session {
         out: &mut Out,
     ) {
         let reply = StanzaReply { name: "presence", from, to: self.jid(), id };
-        reply.error_about(&format!("<x xmlns='{MUC}'/>"), fault, "", out.bytes());
+        reply.error_whole(&format!("<x xmlns='{MUC}'/>"), fault, ("", ""), out.bytes());
         self.counts_sent(out);
     }
 

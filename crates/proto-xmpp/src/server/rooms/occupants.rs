@@ -172,14 +172,12 @@ impl Session {
         let is_own = account.as_str() == self.account();
         let jid = escaped(if is_own { self.jid() } else { account.as_str() });
         let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
-        head.open(kind, out.bytes());
         let inner = format!(
             "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{jid}'>\
              {actor}</item>{told}</x>{}",
             occupant_id(account)
         );
-        out.bytes().extend_from_slice(inner.as_bytes());
-        head.close(out.bytes());
+        head.put(kind, &inner, out.bytes());
         self.counts_sent(out);
     }
 
@@ -221,10 +219,8 @@ impl Session {
     pub(super) fn write_configured(&mut self, room: &AccountAddress, out: &mut Out) {
         let from = Some(room.as_str());
         let head = StanzaReply { name: "message", from, to: self.jid(), id: None };
-        head.open("groupchat", out.bytes());
         let inner = format!("<x xmlns='{MUC_USER}'><status code='104'/></x>");
-        out.bytes().extend_from_slice(inner.as_bytes());
-        head.close(out.bytes());
+        head.put("groupchat", &inner, out.bytes());
         self.counts_sent(out);
     }
 
@@ -237,13 +233,11 @@ impl Session {
     ) {
         let (from, id) = (Some(room.as_str()), Some(id));
         let head = StanzaReply { name: "message", from, to: self.jid(), id };
-        head.open("", out.bytes());
         let inner = format!(
             "<x xmlns='{MUC_USER}'><invite from='{by}'/></x>\
              <x xmlns='{CONFERENCE}' jid='{room}'/>{delay}"
         );
-        out.bytes().extend_from_slice(inner.as_bytes());
-        head.close(out.bytes());
+        head.put("", &inner, out.bytes());
         self.counts_sent(out);
     }
 }
