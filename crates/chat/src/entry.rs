@@ -10,7 +10,6 @@
 //! The labels are in `label.rs`. Invariant: what is encoded is decoded as it was.
 
 use crate::label::{EntryLabel, Pointer, Route};
-use crate::word::weight;
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, ConversationChange, InboxChange, InboxEvent, Recall};
 use model::timeline::{Message, Seq, TimelineId};
@@ -42,7 +41,7 @@ impl Entry {
             own,
             counts: message.content.counts,
             recalls: Recall::of(&message.content).map(|recall| recall.seq),
-            bytes: weight(message) as u32,
+            bytes: message.weight() as u32,
         };
         let with = if own || message.to.is_group() { &message.to } else { &message.from };
         Entry::Message(pointer, with.clone())

@@ -81,8 +81,7 @@ const _: () = assert!(size_of::<StoreWait>() <= 32, "of each message that is on 
 impl Sending {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
-        let content = &self.message.content;
-        size_of::<Sending>() + size_of::<NewMessage>() + content.text.len() + content.extra.len()
+        size_of::<Sending>() + self.message.weight()
     }
 }
 

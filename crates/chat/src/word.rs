@@ -208,10 +208,8 @@ impl Weigh for ChatWord {
             ChatWord::Place(parcel) => parcel.weight(),
             ChatWord::Fetch { ranges, .. } => size_of_val(&**ranges),
             ChatWord::Fetched { result: Ok(fetched), .. } => {
-                let of =
-                    |it: &Excerpt| size_of::<Excerpt>() + it.from.as_str().len() + it.text.len();
-                let excerpts: usize = fetched.excerpts.iter().map(|(_, it)| of(it)).sum();
-                let messages: usize = fetched.messages.iter().map(|(_, it)| weight(it)).sum();
+                let excerpts: usize = fetched.excerpts.iter().map(|(_, it)| it.weight()).sum();
+                let messages: usize = fetched.messages.iter().map(|(_, it)| it.weight()).sum();
                 messages + excerpts
             }
             ChatWord::Find { address, .. } => address.as_str().len(),
@@ -281,16 +279,8 @@ impl Cargo {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
         match self {
-            Cargo::Message(message) => weight(message),
+            Cargo::Message(message) => message.weight(),
             Cargo::Event(_, event) => size_of::<InboxEvent>() + event.with.as_str().len(),
         }
     }
-}
-
-/// What a message costs in memory, bytes, roughly.
-pub(crate) fn weight(message: &ChatMessage) -> usize {
-    let addresses = message.from.as_str().len() + message.to.as_str().len();
-    let content = &message.content;
-    let texts = message.device.len() + addresses + content.text.len() + content.extra.len();
-    size_of::<ChatMessage>() + texts
 }

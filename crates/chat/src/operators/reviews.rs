@@ -87,9 +87,7 @@ pub(crate) struct Reviews {
 
 impl Held {
     fn weight(&self) -> u64 {
-        let content = &self.message.content;
-        let texts = content.text.len() + content.extra.len() + self.to.as_str().len();
-        (size_of::<InLine>() + size_of::<NewMessage>() + texts) as u64
+        (size_of::<InLine>() + self.to.as_str().len() + self.message.weight()) as u64
     }
 }
 

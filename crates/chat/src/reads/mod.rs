@@ -22,7 +22,7 @@ use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
 use crate::sessions::Requester;
-use crate::word::{ChatWord, Fetched, Range, weight};
+use crate::word::{ChatWord, Fetched, Range};
 use crate::{Chat, Effects};
 use archive::Archive;
 use base::time::{Instant, Now};
@@ -419,7 +419,7 @@ fn in_order(after: Seq, entries: Vec<(Seq, Option<Entry>)>, fetched: Fetched) ->
                     break;
                 }
                 if let Some(message) = messages.get(&(conversation, at)) {
-                    bytes += weight(message);
+                    bytes += message.weight();
                     page.messages.push((seq, message.clone()));
                 }
             }

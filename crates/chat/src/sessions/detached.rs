@@ -18,8 +18,8 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::chat::{
-    ChatDelivery, ChatMessage, Contact, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping,
-    KeptSession, MemberStatus, NodesAnswer, NodesFound, Presence, Resumed, ResumptionId,
+    ChatDelivery, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping, KeptSession, MemberStatus,
+    NodesAnswer, NodesFound, Presence, Resumed, ResumptionId,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -352,14 +352,14 @@ fn is_of(one: &Presence, other: &Presence) -> bool {
 fn weight_of(delivery: &ChatDelivery) -> u64 {
     let more = match delivery {
         ChatDelivery::Presence(it) => it.weight(),
-        ChatDelivery::Contact(it) => weight_of_contact(&it.contact),
-        ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| weight_of_contact(it)).sum(),
+        ChatDelivery::Contact(it) => it.contact.weight(),
+        ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| it.weight()).sum(),
         ChatDelivery::Members(it) => it.members.len() * size_of::<MemberStatus>(),
         ChatDelivery::Conversations(it) => {
             it.conversations.len() * (size_of::<Conversation>() + EXCERPT_BYTES_MAX)
         }
-        ChatDelivery::History(it) => it.messages.iter().map(|it| weight_of_message(it)).sum(),
-        ChatDelivery::Archive(it) => it.messages.iter().map(|it| weight_of_message(it)).sum(),
+        ChatDelivery::History(it) => it.messages.iter().map(|it| it.weight()).sum(),
+        ChatDelivery::Archive(it) => it.messages.iter().map(|it| it.weight()).sum(),
         ChatDelivery::NodeNews(it) => it.weight(),
         ChatDelivery::Nodes(it) => {
             size_of::<NodesAnswer>() + it.result.as_ref().map_or(0, NodesFound::weight)
@@ -367,14 +367,4 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         _ => 0,
     };
     (size_of::<ChatDelivery>() + more) as u64
-}
-
-fn weight_of_contact(contact: &Contact) -> usize {
-    let groups: usize = contact.groups.iter().map(|it| size_of::<Box<str>>() + it.len()).sum();
-    size_of::<Contact>() + contact.name.len() + contact.greeting.len() + groups
-}
-
-fn weight_of_message(message: &ChatMessage) -> usize {
-    let content = &message.content;
-    size_of::<ChatMessage>() + content.text.len() + content.extra.len()
 }

@@ -98,6 +98,13 @@ pub struct Excerpt {
     pub whole: bool,
 }
 
+impl Excerpt {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<Excerpt>() + self.from.as_str().len() + self.text.len()
+    }
+}
+
 /// Part of an account's list of conversations, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConversationsPage {

@@ -368,6 +368,11 @@ impl Content {
     /// what is shown where the file is not, and searched.
     pub const FILE: u16 = 20;
 
+    /// What it costs in memory beside itself, bytes.
+    pub fn weight(&self) -> usize {
+        self.text.len() + self.extra.len()
+    }
+
     /// Whether only the service itself says such.
     pub const fn is_reserved(&self) -> bool {
         matches!(self.kind, Content::GROUP | Content::RECALL | Content::RECALLED)
@@ -398,6 +403,21 @@ pub struct ChatMessage {
     pub client_id: ClientMessageId,
     /// What was said.
     pub content: Content,
+}
+
+impl NewMessage {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<NewMessage>() + self.content.weight()
+    }
+}
+
+impl ChatMessage {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let addresses = self.from.as_str().len() + self.to.as_str().len();
+        size_of::<ChatMessage>() + self.device.len() + addresses + self.content.weight()
+    }
 }
 
 /// Part of a conversation.

@@ -206,10 +206,7 @@ impl ChatEvent {
         let beside = match &self.what {
             ChatWhat::Stored(message)
             | ChatWhat::Recalled(message)
-            | ChatWhat::GroupChanged(message) => {
-                let content = &message.content;
-                size_of::<ChatMessage>() + content.text.len() + content.extra.len()
-            }
+            | ChatWhat::GroupChanged(message) => message.weight(),
             ChatWhat::AccountMade { .. } | ChatWhat::Flagged { .. } => 128,
         };
         size_of::<ChatEvent>() + beside
