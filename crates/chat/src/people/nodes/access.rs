@@ -49,20 +49,44 @@ impl Standing {
         }
     }
 
-    /// Whether it may read a node.
-    pub(super) fn may_read(&self, node: &Node) -> Result<(), NodesFault> {
-        let Standing::Other { address, sees, groups } = self else {
-            let is_owner = *self == Standing::Owner;
-            return is_owner.then_some(()).ok_or(NodesFault::UnknownAccount);
-        };
-        let (may, fault) = match node.config.access {
+    /// Whether it may read a node that these may.
+    pub(super) fn may_read(&self, readers: Readers) -> Result<(), NodesFault> {
+        match self {
+            Standing::Owner => Ok(()),
+            Standing::Blocked => Err(NodesFault::UnknownAccount),
+            Standing::Other { address, sees, groups } => readers.have(address, *sees, groups),
+        }
+    }
+}
+
+/// Who may read a node beside its account, as the node has it.
+#[derive(Clone, Copy)]
+pub(super) struct Readers<'a> {
+    pub access: NodeAccess,
+    pub groups: &'a [Box<str>],
+    /// By address.
+    pub members: &'a [AccountAddress],
+}
+
+impl Readers<'_> {
+    /// Whether somebody is one of them whom the account has not blocked: one that `sees` its
+    /// presence or not, and that it has in these groups.
+    pub(super) fn have(
+        self,
+        address: &AccountAddress,
+        sees: bool,
+        groups: &[Box<str>],
+    ) -> Result<(), NodesFault> {
+        let (may, fault) = match self.access {
             NodeAccess::Open => return Ok(()),
-            NodeAccess::Presence => (*sees, NodesFault::NotSubscribed),
+            NodeAccess::Presence => (sees, NodesFault::NotSubscribed),
             NodeAccess::Groups => {
-                let is_in = groups.iter().any(|group| node.config.groups.contains(group));
-                (*sees && is_in, NodesFault::NotInGroup)
+                let is_in = groups.iter().any(|group| self.groups.contains(group));
+                (sees && is_in, NodesFault::NotInGroup)
             }
-            NodeAccess::Members => (node.is_member(address), NodesFault::NotMember),
+            NodeAccess::Members => {
+                (self.members.binary_search(address).is_ok(), NodesFault::NotMember)
+            }
         };
         may.then_some(()).ok_or(fault)
     }
@@ -137,5 +161,5 @@ pub(super) fn readable<'a>(
         return Err(NodesFault::UnknownAccount);
     }
     let node = of.node(name).ok_or(NodesFault::UnknownNode)?;
-    standing.may_read(node).map(|()| node)
+    standing.may_read(node.readers()).map(|()| node)
 }

@@ -226,7 +226,7 @@ impl Chat {
                 self.change_subscriber(now, inbox, (node, (from, by, false), reply), fx);
             }
             NodesAsk::Names => {
-                let names = self.names(inbox, |_, node| standing.may_read(node).is_ok());
+                let names = self.names(inbox, |_, node| standing.may_read(node.readers()).is_ok());
                 let sees = !matches!(standing, Standing::Other { sees: false, .. });
                 // Who may not see the account is told of nothing that it might have.
                 let names = (sees || !names.is_empty()).then_some(NodesFound::Names(names));

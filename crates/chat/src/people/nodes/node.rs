@@ -6,6 +6,7 @@
 //! then died with its server is written over by the next item. Invariant: no number that counts is
 //! litter, and none is given twice while a row of it may be there.
 
+use super::access::Readers;
 use model::account::AccountAddress;
 use model::chat::{
     CONTACT_GROUP_BYTES_MAX, NODE_GROUPS_MAX, NodeChange, NodeConfig, NodeEvent, NodeItem,
@@ -80,8 +81,10 @@ impl Node {
         1 + self.items.len() + self.subscribers.len() + self.members.len() + self.litter.len()
     }
 
-    pub(crate) fn is_member(&self, address: &AccountAddress) -> bool {
-        self.members.binary_search(address).is_ok()
+    /// Who may read it.
+    pub(super) fn readers(&self) -> Readers<'_> {
+        let NodeConfig { access, groups, .. } = &self.config;
+        Readers { access: *access, groups, members: &self.members }
     }
 
     fn at(&self, id: &str) -> Option<usize> {

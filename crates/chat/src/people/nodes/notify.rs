@@ -8,6 +8,7 @@
 //! While an account's walk goes, or may not begin yet, what changes is put together: of an item the
 //! newest state alone. So work follows from contacts and time, not from the number of changes.
 
+use super::access::{Readers, Standing};
 use super::node::Node;
 use super::profiles::Interests;
 use super::told::NodesTold;
@@ -59,29 +60,20 @@ impl Audience {
         }
     }
 
+    fn readers(&self) -> Readers<'_> {
+        Readers { access: self.access, groups: &self.groups, members: &self.members }
+    }
+
     /// Whether a contact is told who sees the account.
     pub(crate) fn has(&self, tie: &Tie) -> bool {
         let contact = &tie.contact;
-        let may = match self.access {
-            NodeAccess::Open | NodeAccess::Presence => true,
-            NodeAccess::Groups => contact.groups.iter().any(|group| self.groups.contains(group)),
-            NodeAccess::Members => self.members.binary_search(&contact.address).is_ok(),
-        };
-        may && !self.subscribers.iter().any(|(address, _)| *address == contact.address)
+        self.readers().have(&contact.address, true, &contact.groups).is_ok()
+            && !self.subscribers.iter().any(|(address, _)| *address == contact.address)
     }
 
     /// Whether somebody who subscribed still may know, by what the account has of it.
     fn may_know(&self, (address, inbox): &(AccountAddress, TimelineId), tie: Option<&Tie>) -> bool {
-        let is_it = tie.filter(|tie| tie.peer == Some(*inbox));
-        let groups = || is_it.map_or(&[][..], |tie| &*tie.contact.groups);
-        let sees = is_it.is_some_and(Tie::is_seen);
-        !tie.is_some_and(|tie| tie.contact.is_blocked)
-            && match self.access {
-                NodeAccess::Open => true,
-                NodeAccess::Presence => sees,
-                NodeAccess::Groups => sees && groups().iter().any(|it| self.groups.contains(it)),
-                NodeAccess::Members => self.members.binary_search(address).is_ok(),
-            }
+        Standing::of(address, *inbox, tie).may_read(self.readers()).is_ok()
     }
 }
 
