@@ -18,6 +18,7 @@ use crate::render::CARBONS;
 use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
+use crate::text::escaped;
 use base::time::Now;
 use model::chat::GROUP_SERVICE;
 
@@ -197,7 +198,7 @@ fn info(whom: Asked) -> String {
         return account_info();
     }
     let identity = "<identity category='server' type='im' name='Holdline'/>";
-    query(identity, SERVER_FEATURES.iter())
+    disco_info(None, identity, SERVER_FEATURES, "")
 }
 
 /// Who an account is, and what it does (XEP-0030 3.1, XEP-0163 6.1).
@@ -205,10 +206,19 @@ pub(super) fn account_info() -> String {
     let identities = "<identity category='account' type='registered'/>\
         <identity category='pubsub' type='pep'/>";
     let features = ACCOUNT_FEATURES.iter().chain([&PUBSUB]).chain(&ACCOUNT_NODE_FEATURES);
-    query(identities, features.chain(&KEPT_FEATURES))
+    disco_info(None, identities, features.chain(&KEPT_FEATURES).copied(), "")
 }
 
-fn query<'a>(identity: &str, features: impl Iterator<Item = &'a &'a str>) -> String {
-    let features: String = features.map(|feature| format!("<feature var='{feature}'/>")).collect();
-    format!("<query xmlns='{DISCO_INFO}'>{identity}{features}</query>")
+/// Who something is, or a node of it, what it does (XEP-0030 3.1), and what else there is to say of
+/// it, in XML.
+pub(super) fn disco_info<'a>(
+    node: Option<&str>,
+    identity: &str,
+    features: impl IntoIterator<Item = &'a str>,
+    more: &str,
+) -> String {
+    let node = node.map(|node| format!(" node='{}'", escaped(node))).unwrap_or_default();
+    let features = features.into_iter().map(|feature| format!("<feature var='{feature}'/>"));
+    let features: String = features.collect();
+    format!("<query xmlns='{DISCO_INFO}'{node}>{identity}{features}{more}</query>")
 }

@@ -8,7 +8,7 @@ use crate::forms::{FORMS, field};
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::Out;
-use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING};
+use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, put_attribute, timestamp};
 use crate::text;
@@ -155,14 +155,9 @@ impl Session {
 
 /// What the address does (XEP-0363 4).
 fn info(bytes_max: u64) -> String {
-    let features: String = [DISCO_INFO, DISCO_ITEMS, PING, UPLOAD]
-        .iter()
-        .map(|feature| format!("<feature var='{feature}'/>"))
-        .collect();
     let most = field("max-file-size", "", &[&bytes_max.to_string()]);
     let fields = field("FORM_TYPE", "hidden", &[UPLOAD]) + &most;
-    format!(
-        "<query xmlns='{DISCO_INFO}'><identity category='store' type='file' name='Files'/>\
-         {features}<x xmlns='{FORMS}' type='result'>{fields}</x></query>"
-    )
+    let form = format!("<x xmlns='{FORMS}' type='result'>{fields}</x>");
+    let identity = "<identity category='store' type='file' name='Files'/>";
+    disco_info(None, identity, [DISCO_INFO, DISCO_ITEMS, PING, UPLOAD], &form)
 }

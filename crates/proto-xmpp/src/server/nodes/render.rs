@@ -1,7 +1,7 @@
 //! Answers about nodes, and notifications, as stanzas.
 
 use super::super::Out;
-use super::super::iq::{DISCO_INFO, DISCO_ITEMS, account_info};
+use super::super::iq::{DISCO_INFO, DISCO_ITEMS, account_info, disco_info};
 use super::super::session::Session;
 use super::{PUBSUB, Want, bookmarks, forms, owner, private, vcard};
 use crate::stanza::StanzaReply;
@@ -103,14 +103,9 @@ fn subscription(node: &str, account: &str) -> String {
 
 /// How a node is (XEP-0060 5.3, 5.4).
 fn node_info(node: &str, found: &NodeFound) -> String {
-    let features: String = [DISCO_INFO, DISCO_ITEMS, PUBSUB]
-        .iter()
-        .map(|feature| format!("<feature var='{feature}'/>"))
-        .collect();
     let form = forms::information(&found.config);
-    let node = escaped(node);
     let identity = "<identity category='pubsub' type='leaf'/>";
-    format!("<query xmlns='{DISCO_INFO}' node='{node}'>{identity}{features}{form}</query>")
+    disco_info(Some(node), identity, [DISCO_INFO, DISCO_ITEMS, PUBSUB], &form)
 }
 
 impl Session {

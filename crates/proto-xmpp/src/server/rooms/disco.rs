@@ -12,7 +12,7 @@ use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::Out;
-use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING};
+use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
 use crate::text::escaped;
 use base::time::Now;
@@ -168,7 +168,7 @@ fn asks_service(asked: &Element<'_, '_>, is_set: bool) -> Replied {
     match (asked.name(), asked.namespace(), is_set) {
         ("query", DISCO_INFO | DISCO_ITEMS, false) if has_node => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_INFO, false) => {
-            Ok(Reply::Now(described("Rooms", SERVICE_FEATURES.iter().copied(), "")))
+            Ok(Reply::Now(disco_info(None, &identity("Rooms"), SERVICE_FEATURES, "")))
         }
         ("query", DISCO_ITEMS, false) => Ok(Reply::Ask(RoomWhat::Items(Items::default()))),
         ("ping", PING, false) => Ok(Reply::Now(String::new())),
@@ -177,24 +177,16 @@ fn asks_service(asked: &Element<'_, '_>, is_set: bool) -> Replied {
 }
 
 fn own_nick(nick: &str) -> String {
-    let (nick, category) = (escaped(nick), "category='conference' type='text'");
-    format!(
-        "<query xmlns='{DISCO_INFO}' node='{OWN_NICK}'><identity {category} name='{nick}'/></query>"
-    )
+    disco_info(Some(OWN_NICK), &identity(nick), [], "")
 }
 
 fn information(walk: &Walk) -> String {
     let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
     let features = ROOM_FEATURES.into_iter().chain([speech]);
-    described(name_of(&walk.room, &walk.title), features, &forms::information(walk))
+    let identity = identity(name_of(&walk.room, &walk.title));
+    disco_info(None, &identity, features, &forms::information(walk))
 }
 
-/// Who something is, what it does (XEP-0030 3.1), and what else there is to say of it.
-fn described<'a>(name: &str, features: impl Iterator<Item = &'a str>, more: &str) -> String {
-    let name = escaped(name);
-    let features: String = features.map(|it| format!("<feature var='{it}'/>")).collect();
-    format!(
-        "<query xmlns='{DISCO_INFO}'><identity category='conference' type='text' name='{name}'/>\
-         {features}{more}</query>"
-    )
+fn identity(name: &str) -> String {
+    format!("<identity category='conference' type='text' name='{}'/>", escaped(name))
 }
