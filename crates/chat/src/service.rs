@@ -108,7 +108,7 @@ impl Service for Chat {
             ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
             ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
             ChatRequest::Push { session, number, wish } => {
-                self.push_wish(now, from, (session, number), wish, fx);
+                self.push_wish(from, (session, number), wish, fx);
             }
             ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
             ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
@@ -165,7 +165,7 @@ impl Service for Chat {
             ChatWord::Probed(probed) => self.probed(now, &probed, fx),
             ChatWord::Nodes(number, asked) => self.nodes_asked(now, from, (number, asked), fx),
             ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
-            ChatWord::NodesTold(told) => self.nodes_told(now, from, &told, fx),
+            ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
             ChatWord::LastAsked(asked) => self.last_asked(from, *asked, fx),
         }
     }

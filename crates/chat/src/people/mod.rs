@@ -250,7 +250,7 @@ impl Chat {
                 }
                 Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
                 Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
-                Task::NodeNews(news) => self.node_changed(now, inbox, *news, fx),
+                Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
                 Task::Settle => {}
             }
         }

@@ -195,19 +195,13 @@ impl Chat {
     }
 
     /// Contacts of an account are to be told of a node.
-    pub(super) fn node_changed(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        news: UntoldNode,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn node_changed(&mut self, inbox: TimelineId, news: UntoldNode, fx: &mut Effects) {
         let most = usize::from(self.settings.limits.chat.node_changes_untold_max);
         let Some(person) = self.people.known.get(&inbox) else { return };
         let subscribers: Vec<_> = news.subscribers(|address| person.ties.get(address)).collect();
         if !subscribers.is_empty() {
             let address = person.address.clone();
-            self.tell_subscribers(now, (inbox, &address), &news, subscribers, fx);
+            self.tell_subscribers((inbox, &address), &news, subscribers, fx);
         }
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         if !person.ties.values().any(|tie| tie.is_seen() && news.has(tie)) {
@@ -324,7 +318,7 @@ impl Chat {
                 let (parts, number) = (parts.collect(), Some(number));
                 let told = NodesTold { number, from, by, parts, only: None, is_subscribed: false };
                 match is_here {
-                    true => self.nodes_told(now, shard, &told, fx),
+                    true => self.nodes_told(shard, &told, fx),
                     false => fx.peer_messages.push((shard, ChatWord::NodesTold(Box::new(told)))),
                 }
             }

@@ -11,6 +11,7 @@
 
 use super::owing::Lane;
 use super::rows::Rows;
+use super::wishes::PushChore;
 use super::{Pushes, Way, millis, rows};
 use crate::accounts::{AccountRow, Waiter};
 use crate::conversations::changes::{Subject, Task, Wish};
@@ -148,7 +149,7 @@ impl Chat {
             Ok(id) if address.inbox(home, id) == inbox => self.read_owed(now, number, None, fx),
             // The name is nobody's, or somebody else's by now.
             Ok(_) | Err(ChatFault::UnknownAccount) => {
-                self.forget_pushes(now, inbox, address, fx);
+                self.run_chore((inbox, address), PushChore::Clear, fx);
                 self.end_round(now, number, fx);
             }
             Err(_) => self.put_off(now, number, fx),

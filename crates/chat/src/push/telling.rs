@@ -130,7 +130,7 @@ impl Chat {
     pub(crate) fn told(&mut self, now: Now, post: u64, what: Notified, fx: &mut Effects) {
         let (number, way) = match self.pushes.posts.take(post) {
             Some(Post::Told(number, way)) => (number, way),
-            Some(Post::Code(inbox)) => return self.code_told(now, inbox, &what, fx),
+            Some(Post::Code(inbox)) => return self.code_told(inbox, &what, fx),
             None => return,
         };
         let end = match &what {
@@ -157,7 +157,7 @@ impl Chat {
         let address = round.rows.address.clone();
         if let (Notified::Taken { gone }, Some(address)) = (what, address) {
             for name in gone {
-                self.run_chore(now, (inbox, &address), PushChore::Gone(way, name), fx);
+                self.run_chore((inbox, &address), PushChore::Gone(way, name), fx);
             }
         }
         if is_over {

@@ -83,7 +83,6 @@ impl Chat {
     /// A device wants something of how its account's devices are woken.
     pub(crate) fn push_wish(
         &mut self,
-        now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
         wish: Box<PushWish>,
@@ -92,13 +91,12 @@ impl Chat {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
         let chore = PushChore::Wish(wait, asker.device, wish);
-        self.run_chore(now, (asker.inbox, &asker.address), chore, fx);
+        self.run_chore((asker.inbox, &asker.address), chore, fx);
     }
 
     /// Something is to be done with the registrations of an account.
     pub(super) fn run_chore(
         &mut self,
-        now: Now,
         (inbox, address): (TimelineId, &AccountAddress),
         chore: PushChore,
         fx: &mut Effects,
@@ -111,22 +109,11 @@ impl Chat {
         let line = self.pushes.lines.entry(inbox).or_default();
         line.waiting.push_back((address.clone(), chore));
         if is_first {
-            self.next_chore(now, inbox, fx);
+            self.next_chore(inbox, fx);
         }
     }
 
-    /// All registrations of an account end: it has lost its name.
-    pub(super) fn forget_pushes(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        address: &AccountAddress,
-        fx: &mut Effects,
-    ) {
-        self.run_chore(now, (inbox, address), PushChore::Clear, fx);
-    }
-
-    fn next_chore(&mut self, _: Now, inbox: TimelineId, fx: &mut Effects) {
+    fn next_chore(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         if line.waiting.is_empty() {
             self.pushes.lines.remove(&inbox);
@@ -153,12 +140,10 @@ impl Chat {
                 *left -= 1;
                 *has_failed |= result.is_err();
                 if *left == 0 {
-                    self.chore_written(now, inbox, fx);
+                    self.chore_written(inbox, fx);
                 }
             }
-            (Step::Reading | Step::Coding, _) => {
-                self.chore_over(now, inbox, Err(ChatFault::Busy), fx)
-            }
+            (Step::Reading | Step::Coding, _) => self.chore_over(inbox, Err(ChatFault::Busy), fx),
         }
     }
 
@@ -167,7 +152,7 @@ impl Chat {
         let Some((address, chore)) = line.waiting.front() else { return };
         match self.judge_chore(now, (inbox, address), chore, rows) {
             Verdict::Is(_, writes) if writes.is_empty() => {
-                self.chore_over(now, inbox, Ok(None), fx);
+                self.chore_over(inbox, Ok(None), fx);
             }
             Verdict::Is(rows, writes) => {
                 let step = Step::Writing(Box::new(rows), writes.len() as u32, false);
@@ -178,8 +163,8 @@ impl Chat {
                     self.log.ask(PendingCall::PushWish(inbox), Call::Write(write), fx);
                 }
             }
-            Verdict::Told(delivery) => self.chore_over(now, inbox, Ok(Some(delivery)), fx),
-            Verdict::Not(fault) => self.chore_over(now, inbox, Err(fault), fx),
+            Verdict::Told(delivery) => self.chore_over(inbox, Ok(Some(delivery)), fx),
+            Verdict::Not(fault) => self.chore_over(inbox, Err(fault), fx),
             Verdict::Code(route) => self.push_code(now, inbox, route, fx),
         }
     }
@@ -277,11 +262,11 @@ impl Chat {
     }
 
     /// What the first of a line wanted stands in the log, or not.
-    fn chore_written(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+    fn chore_written(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         let Step::Writing(rows, _, has_failed) = std::mem::take(&mut line.step) else { return };
         if has_failed {
-            return self.chore_over(now, inbox, Err(ChatFault::Busy), fx);
+            return self.chore_over(inbox, Err(ChatFault::Busy), fx);
         }
         match line.waiting.front().map(|(_, chore)| chore) {
             Some(PushChore::Wish(_, _, wish)) if matches!(**wish, PushWish::Register { .. }) => {
@@ -301,13 +286,12 @@ impl Chat {
             self.pushes.owing.remove(&inbox);
             self.log.write(rows::delete(inbox, (Kind::Mark, "")), fx);
         }
-        self.chore_over(now, inbox, Ok(None), fx);
+        self.chore_over(inbox, Ok(None), fx);
     }
 
     /// The first of a line is over, and the next begins.
     fn chore_over(
         &mut self,
-        now: Now,
         inbox: TimelineId,
         result: Result<Option<ChatDelivery>, ChatFault>,
         fx: &mut Effects,
@@ -323,7 +307,7 @@ impl Chat {
             }
             (Ok(_), PushChore::Gone(..) | PushChore::Clear) => {}
         }
-        self.next_chore(now, inbox, fx);
+        self.next_chore(inbox, fx);
     }
 
     fn chore_fails(&mut self, chore: &PushChore, why: ChatFault, fx: &mut Effects) {
@@ -343,7 +327,7 @@ impl Chat {
         let is_early = codes.get(&inbox).is_some_and(|at| *at + CODE_PAUSE > now.mono);
         let PushRoute::Miop { product, device } = &route else { return };
         if is_early || codes.len() >= CODES_MAX {
-            return self.chore_over(now, inbox, Err(ChatFault::Busy), fx);
+            return self.chore_over(inbox, Err(ChatFault::Busy), fx);
         }
         codes.insert(inbox, now.mono);
         let code = self.code_of((inbox, &route), now.unix_s().into());
@@ -358,13 +342,7 @@ impl Chat {
     }
 
     /// What became of a code.
-    pub(super) fn code_told(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        what: &Notified,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn code_told(&mut self, inbox: TimelineId, what: &Notified, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get(&inbox) else { return };
         let number = match line.waiting.front() {
             Some((_, PushChore::Wish(wait, ..))) if matches!(line.step, Step::Coding) => {
@@ -379,7 +357,7 @@ impl Chat {
             Notified::Later { .. } => Err(ChatFault::Busy),
             Notified::Taken { .. } | Notified::Refused => Err(ChatFault::UnknownDevice),
         };
-        self.chore_over(now, inbox, result, fx);
+        self.chore_over(inbox, result, fx);
     }
 
     fn is_code(&self, now: Now, inbox: TimelineId, route: &PushRoute, code: &str) -> bool {

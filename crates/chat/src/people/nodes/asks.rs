@@ -207,7 +207,7 @@ impl Chat {
         match ask {
             NodesAsk::Items(wanted) => {
                 let whose = Whose::Asked(reply);
-                self.read_items(now, inbox, (&wanted, whose), standing, fx);
+                self.read_items(inbox, (&wanted, whose), standing, fx);
             }
             NodesAsk::Change(changes) => {
                 self.change_items(now, inbox, (changes.into(), reply), fx);

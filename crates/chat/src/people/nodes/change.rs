@@ -234,7 +234,6 @@ impl Chat {
     /// The row of an item was written, or not.
     pub(super) fn item_written(
         &mut self,
-        _: Now,
         inbox: TimelineId,
         (mut writing, left): (Box<Writing>, usize),
         result: Answered,

@@ -44,7 +44,6 @@ impl Chat {
     /// Reads items of nodes for whoever asks.
     pub(super) fn read_items(
         &mut self,
-        now: Now,
         inbox: TimelineId,
         (wanted, whose): (&[ItemsWanted], Whose),
         standing: &Standing,
@@ -69,7 +68,7 @@ impl Chat {
         let left = keys.len();
         let reading = Box::new(Reading { parts, places, left, fault: None, whose });
         if keys.is_empty() {
-            return self.items_read(now, inbox, *reading, fx);
+            return self.items_read(inbox, *reading, fx);
         }
         of.step = Step::Reading(reading);
         for (at, key) in (0..).zip(keys) {
@@ -104,13 +103,13 @@ impl Chat {
             return;
         }
         if let Step::Reading(reading) = std::mem::replace(&mut of.step, Step::Ready) {
-            self.items_read(now, inbox, *reading, fx);
+            self.items_read(inbox, *reading, fx);
         }
         self.advance_nodes(now, inbox, fx);
     }
 
     /// Items are here.
-    fn items_read(&mut self, now: Now, inbox: TimelineId, reading: Reading, fx: &mut Effects) {
+    fn items_read(&mut self, inbox: TimelineId, reading: Reading, fx: &mut Effects) {
         let Reading { parts, fault, whose, .. } = reading;
         match whose {
             Whose::Asked(reply) => {
@@ -121,7 +120,7 @@ impl Chat {
                 let found = NodesFound::Items(items.collect());
                 self.reply_nodes(reply, fault.map_or(Ok(found), Err), fx);
             }
-            Whose::Last(wanted) => self.tell_last(now, inbox, *wanted, parts, fx),
+            Whose::Last(wanted) => self.tell_last(inbox, *wanted, parts, fx),
         }
     }
 }

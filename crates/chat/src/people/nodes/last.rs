@@ -135,7 +135,6 @@ impl Chat {
     /// Reads the last items that whoever has come may have.
     pub(super) fn read_last_items(
         &mut self,
-        now: Now,
         inbox: TimelineId,
         wanted: LastWanted,
         standing: &Standing,
@@ -153,13 +152,12 @@ impl Chat {
             return self.last_over();
         }
         let whose = Whose::Last(Box::new(wanted));
-        self.read_items(now, inbox, (&nodes, whose), standing, fx);
+        self.read_items(inbox, (&nodes, whose), standing, fx);
     }
 
     /// They were read.
     pub(super) fn tell_last(
         &mut self,
-        now: Now,
         inbox: TimelineId,
         wanted: LastWanted,
         parts: Vec<Result<Part, NodesFault>>,
@@ -184,7 +182,7 @@ impl Chat {
         let told = NodesTold { number: None, from, by: inbox, parts, only, is_subscribed: false };
         let home = self.settings.shard_at(by);
         if home == self.settings.shard {
-            return self.nodes_told(now, home, &told, fx);
+            return self.nodes_told(home, &told, fx);
         }
         fx.counters.count(ChatCounter::NodeWords);
         fx.peer_messages.push((home, ChatWord::NodesTold(Box::new(told))));

@@ -220,7 +220,7 @@ impl Chat {
                     self.answer_asked(now, inbox, (*asked, reply), &Standing::Owner, fx);
                 }
                 Task::Last(wanted) if wanted.by == inbox => {
-                    self.read_last_items(now, inbox, *wanted, &Standing::Owner, fx);
+                    self.read_last_items(inbox, *wanted, &Standing::Owner, fx);
                 }
                 Task::Last(wanted) if !of.has_last(&wanted) => self.last_over(),
                 Task::Ask(..) | Task::Last(_) => self.read_standing(inbox, task, fx),
@@ -274,7 +274,7 @@ impl Chat {
             }
             (Step::Tie(task), result) => self.standing_read(now, inbox, *task, result, fx),
             (Step::Writing(writing, left), result) => {
-                self.item_written(now, inbox, (writing, left), result, fx);
+                self.item_written(inbox, (writing, left), result, fx);
             }
             (Step::Settling(writing), Ok(_)) => self.node_written(now, inbox, *writing, fx),
             (Step::Settling(writing), Err(error)) => {

@@ -175,7 +175,7 @@ impl Chat {
         let parts = [(name.into(), events.clone(), [inbox].into())].into();
         let (from, by) = (address.clone(), inbox);
         let told = NodesTold { number: None, from, by, parts, only: None, is_subscribed };
-        self.nodes_told(now, self.settings.shard, &told, fx);
+        self.nodes_told(self.settings.shard, &told, fx);
         if node.config.access == NodeAccess::Members && node.members.is_empty() {
             return; // it is nobody else's
         }
@@ -187,7 +187,6 @@ impl Chat {
     /// Whoever subscribed to a node is told, whether a contact or not.
     pub(crate) fn tell_subscribers(
         &mut self,
-        now: Now,
         (inbox, address): (TimelineId, &AccountAddress),
         news: &UntoldNode,
         to: Vec<TimelineId>,
@@ -204,7 +203,7 @@ impl Chat {
             let (from, by, is_subscribed) = (address.clone(), inbox, true);
             let told = NodesTold { number: None, from, by, parts, only: None, is_subscribed };
             match shard == self.settings.shard {
-                true => self.nodes_told(now, shard, &told, fx),
+                true => self.nodes_told(shard, &told, fx),
                 false => fx.peer_messages.push((shard, ChatWord::NodesTold(Box::new(told)))),
             }
         }

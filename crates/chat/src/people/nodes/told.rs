@@ -5,7 +5,6 @@
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
-use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, NodeEvent, NodeNews};
 use model::counters::ChatCounter;
@@ -43,7 +42,7 @@ impl NodesTold {
 
 impl Chat {
     /// The home of somebody says what happened to that one's nodes.
-    pub(crate) fn nodes_told(&mut self, _: Now, from: ShardId, told: &NodesTold, fx: &mut Effects) {
+    pub(crate) fn nodes_told(&mut self, from: ShardId, told: &NodesTold, fx: &mut Effects) {
         for (node, events, to) in &told.parts {
             for &inbox in to {
                 self.show_node(inbox, told, (node, events), fx);
