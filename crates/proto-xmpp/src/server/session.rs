@@ -231,6 +231,11 @@ impl Session {
         is_account && jid.resource.is_none_or(|resource| *resource == *self.resource())
     }
 
+    /// Whether an address is at a service: the domain begins with its name, before the own.
+    pub(super) fn is_at(&self, jid: &Jid, service: &str) -> bool {
+        jid.domain.strip_prefix(service) == Some(self.domain())
+    }
+
     /// Why nobody is reached at a domain.
     pub(super) fn nobody_at(&self, domain: &str) -> StanzaFault {
         match domain == self.domain() {

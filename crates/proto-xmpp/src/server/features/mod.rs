@@ -68,19 +68,24 @@ impl Asking {
 }
 
 impl Session {
-    /// Asks the service about people; one answer is due for all of it.
-    fn ask_people(
-        &mut self,
-        (what, (id, to)): (What, (Option<&str>, Option<&str>)),
-        asks: Vec<PeopleAsk>,
-        out: &mut Out,
-    ) {
-        let count = asks.len() as u32;
+    /// The service is asked this many questions, to which one answer is due: the first number.
+    fn asks(&mut self, (what, (id, to)): (What, (Option<&str>, Option<&str>)), count: u32) -> u32 {
         let first = self.numbers(count);
         let [id, to] = [id, to].map(|text| text.map(Box::from));
         let place = self.received().filter(|_| what == What::Presence);
         let asking = Asking { first, count, left: count, what, id, to, place, fault: None };
         self.busy().asks.push(asking);
+        first
+    }
+
+    /// Asks the service about people; one answer is due for all of it.
+    fn ask_people(
+        &mut self,
+        (what, about): (What, (Option<&str>, Option<&str>)),
+        asks: Vec<PeopleAsk>,
+        out: &mut Out,
+    ) {
+        let first = self.asks((what, about), asks.len() as u32);
         for (at, ask) in (0..).zip(asks) {
             let (session, number) = (self.session, first.wrapping_add(at));
             out.say(ChatRequest::People(Box::new(PeopleRequest { session, number, ask })));

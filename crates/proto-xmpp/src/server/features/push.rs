@@ -8,7 +8,7 @@
 //! options by which way the device is reached (docs/push.md). Another's service is not reached. A
 //! form without a token has the node for one.
 
-use super::{Asking, What};
+use super::What;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
@@ -49,20 +49,13 @@ impl Session {
             _ => return false,
         };
         match wish {
-            Ok(wish) => self.ask_push(about, wish, out),
+            Ok(wish) => {
+                let (number, session) = (self.asks((What::Order, about), 1), self.session);
+                out.say(ChatRequest::Push { session, number, wish: Box::new(wish) });
+            }
             Err(fault) => self.refuse("iq", about, fault, out),
         }
         true
-    }
-
-    fn ask_push(&mut self, (id, to): (Option<&str>, Option<&str>), wish: PushWish, out: &mut Out) {
-        let first = self.numbers(1);
-        let [id, to] = [id, to].map(|text| text.map(Box::from));
-        let (what, place, fault) = (What::Order, None, None);
-        let asking = Asking { first, count: 1, left: 1, what, id, to, place, fault };
-        self.busy().asks.push(asking);
-        let (session, wish) = (self.session, Box::new(wish));
-        out.say(ChatRequest::Push { session, number: first, wish });
     }
 
     /// A device is to be woken (5).
@@ -96,9 +89,7 @@ impl Session {
     fn is_own_service(&self, asked: &Element<'_, '_>) -> Result<(), StanzaFault> {
         let jid = asked.attribute("jid").ok_or(StanzaFault::BadRequest)?;
         let jid = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?;
-        let is_own = jid.account.is_none()
-            && jid.domain.strip_prefix(SERVICE).is_some_and(|domain| *domain == *self.domain());
-        match is_own {
+        match jid.account.is_none() && self.is_at(&jid, SERVICE) {
             true => Ok(()),
             false => Err(StanzaFault::RemoteServerNotFound),
         }

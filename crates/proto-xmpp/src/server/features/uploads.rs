@@ -37,7 +37,7 @@ pub(in crate::server) struct Uploading {
 impl Session {
     /// Whether an address is that of uploads.
     pub(in crate::server) fn is_of_uploads(&self, jid: &Jid) -> bool {
-        jid.account.is_none() && jid.domain.strip_prefix(UPLOAD_SERVICE) == Some(self.domain())
+        jid.account.is_none() && self.is_at(jid, UPLOAD_SERVICE)
     }
 
     /// A question for the address of uploads; a file has at most so many bytes.

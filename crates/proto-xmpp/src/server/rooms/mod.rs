@@ -185,7 +185,7 @@ impl RoomWhat {
 impl Session {
     /// Whether somebody is a room, an occupant of one, or the service that has them.
     pub(super) fn is_of_rooms(&self, jid: &Jid) -> bool {
-        jid.domain.strip_prefix(model::chat::GROUP_SERVICE) == Some(self.domain())
+        self.is_at(jid, model::chat::GROUP_SERVICE)
     }
 
     fn rooms(&mut self) -> &mut Rooms {
