@@ -250,6 +250,7 @@ impl Chat {
             }),
             Some(asked) => {
                 let most = self.settings.limits.chat.group_members_max as usize;
+                let by = (by, order.is_operator);
                 group.state.judge(self.settings.home, by, asked, most).map(Some)
             }
         };

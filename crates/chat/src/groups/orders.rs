@@ -29,8 +29,6 @@ const ORDERS_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct ChangeAsked {
     pub(crate) address: AccountAddress,
-    /// An operator wants it in its name.
-    pub(crate) is_operator: bool,
     pub(crate) device: Box<str>,
     pub(crate) client_id: ClientMessageId,
     pub(crate) group: AccountAddress,
@@ -155,8 +153,7 @@ impl Chat {
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
-        let change =
-            Some(Box::new(ChangeAsked { address, is_operator, device, client_id, group, wish }));
+        let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
         let order = StoreOrder { number, route, once, is_operator, body: Box::default(), change };
         self.hand_to_conversation(now, order, fx);
     }

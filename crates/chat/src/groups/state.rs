@@ -105,11 +105,11 @@ impl GroupState {
         self.inboxes.get_or_insert_with(|| members.keys().copied().collect()).clone()
     }
 
-    /// What a wish of an account becomes.
+    /// What a wish of an account becomes, or of an operator in its name.
     pub(crate) fn judge(
         &self,
         home: HashKey,
-        by: TimelineId,
+        (by, is_operator): (TimelineId, bool),
         asked: &ChangeAsked,
         members_max: usize,
     ) -> Result<Verdict, ChatFault> {
@@ -125,7 +125,7 @@ impl GroupState {
         if *verb == GroupVerb::Create {
             return self.judge_making(&asked.address, title, members, members_max);
         }
-        let role = match asked.is_operator {
+        let role = match is_operator {
             true => self.is_there().map(|()| Role::Owner)?,
             false => self.member(by)?.role,
         };

@@ -40,7 +40,8 @@ pub(super) struct Owing {
     pub(super) is_in_round: bool,
     /// It waits for a round by way of the gateway.
     pub(super) is_in_line: bool,
-    mark: MarkStep,
+    /// The log has refused its mark.
+    is_unmarked: bool,
 }
 
 /// How far one way has come.
@@ -52,14 +53,6 @@ pub(super) struct Lane {
     pub(super) tries: u32,
     /// It is not tried before.
     pub(super) not_before: Instant,
-}
-
-/// Where a mark is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MarkStep {
-    Refused,
-    Asked,
-    Stored,
 }
 
 /// Whether a device that is here has what came.
@@ -83,7 +76,7 @@ impl Owing {
             due: None,
             is_in_round: false,
             is_in_line: false,
-            mark: MarkStep::Asked,
+            is_unmarked: false,
         }
     }
 
@@ -92,7 +85,13 @@ impl Owing {
         let lane = Lane { told: mark.told, ..Lane::default() };
         let lanes = [lane; 2];
         let owing = Owing::new(Now::new(Instant::default(), 0), mark.since_s);
-        Owing { lanes, is_restored: true, mark: MarkStep::Stored, ..owing }
+        Owing { lanes, is_restored: true, ..owing }
+    }
+
+    /// Whether nothing is to be told by a way.
+    pub(super) fn has_told(&self, way: Way) -> bool {
+        let lane = self.lanes[way as usize];
+        self.is_known && lane.told >= self.head && lane.tries == 0
     }
 
     /// Where its inbox is to be read from.
@@ -189,7 +188,7 @@ impl Chat {
             owing.lanes.iter_mut().for_each(|lane| lane.told = place.saturating_sub(1));
         }
         owing.head = owing.head.max(place);
-        if owing.mark == MarkStep::Refused {
+        if owing.is_unmarked {
             self.write_mark(inbox, fx);
         }
         let at = self.push_window(now);
@@ -203,7 +202,7 @@ impl Chat {
         let ways = self.pushes.ways(inbox);
         let mark = match self.pushes.owing.get_mut(&inbox) {
             Some(owing) => {
-                owing.mark = MarkStep::Asked;
+                owing.is_unmarked = false;
                 let told = owing.told_by(&ways);
                 Mark { since_s: owing.since_s.max(1), told, badges }
             }
@@ -221,7 +220,7 @@ impl Chat {
     pub(crate) fn mark_written(&mut self, inbox: TimelineId, result: Answered) {
         // One that says too much has what is over looked at after a start, and nothing told.
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
-        owing.mark = if result.is_ok() { MarkStep::Stored } else { MarkStep::Refused };
+        owing.is_unmarked = result.is_err();
     }
 
     /// An account that owes is looked at.
@@ -283,10 +282,10 @@ impl Chat {
         let Some(owing) = owing.get(&inbox) else { return (Vec::new(), None) };
         let (mut ready, mut next) = (Vec::new(), None::<Instant>);
         for &way in ways {
-            let lane = owing.lanes[way as usize];
-            if owing.is_known && lane.told >= owing.head && lane.tries == 0 {
+            if owing.has_told(way) {
                 continue;
             }
+            let lane = owing.lanes[way as usize];
             let is_resting = way == Way::Gateway && *gateway_rests > now.mono;
             let not_before = match is_resting {
                 // Not all of them at once, when it is over.

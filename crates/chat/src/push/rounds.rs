@@ -296,6 +296,7 @@ impl Chat {
         let window = self.push_window(now);
         let limits = self.settings.limits.clone();
         let waits = (limits.notifications.retry_ms_min, limits.notifications.retry_ms_max);
+        let ways = self.pushes.ways(inbox);
         let Pushes { owing, rng, accounts, .. } = &mut self.pushes;
         let Some(owing) = owing.get_mut(&inbox) else { return };
         owing.is_in_round = false;
@@ -316,13 +317,7 @@ impl Chat {
                 now.after(millis(wait / 2 + rng.below(u64::from(wait / 2) + 1) as u32));
             next = Some(next.map_or(lane.not_before, |at| at.min(lane.not_before)));
         }
-        let counts = accounts.get(&inbox).map_or([0; 2], |it| it.counts);
-        let ways = Way::ALL.into_iter().filter(|way| counts[*way as usize] > 0);
-        let is_done = |way: Way| {
-            let lane = owing.lanes[way as usize];
-            owing.is_known && lane.told >= owing.head && lane.tries == 0
-        };
-        let open: Vec<Way> = ways.filter(|way| !is_done(*way)).collect();
+        let open: Vec<Way> = ways.into_iter().filter(|way| !owing.has_told(*way)).collect();
         if open.is_empty() {
             return self.push_over(inbox, fx);
         }

@@ -179,12 +179,12 @@ impl Chat {
         let (wait, device, wish) = match chore {
             PushChore::Wish(wait, device, wish) => (wait, device, &**wish),
             PushChore::Gone(way, name) => {
-                return rows.without(inbox, |it| Way::of(&it.route) == *way && names(it, name));
+                let is_it = |it: &PushRegistration| Way::of(&it.route) == *way && names(it, name);
+                let (rows, writes) = rows.without(inbox, is_it);
+                return Verdict::Is(rows, writes);
             }
             PushChore::Clear => {
-                let Verdict::Is(rows, mut writes) = rows.without(inbox, |_| true) else {
-                    return Verdict::Not(ChatFault::Invalid);
-                };
+                let (rows, mut writes) = rows.without(inbox, |_| true);
                 writes.push(rows::delete(inbox, (Kind::Quiet, "")));
                 return Verdict::Is(rows, writes);
             }
@@ -217,7 +217,9 @@ impl Chat {
             }
             PushWish::Remove { name } => {
                 let name = name.as_ref().unwrap_or(device).clone();
-                rows.without(inbox, |it| name.is_empty() || it.name == name)
+                let is_it = |it: &PushRegistration| name.is_empty() || it.name == name;
+                let (rows, writes) = rows.without(inbox, is_it);
+                Verdict::Is(rows, writes)
             }
             PushWish::Show => {
                 let Rows { registrations, quiet, .. } = rows;
@@ -381,13 +383,17 @@ impl Chat {
 }
 
 impl Rows {
-    /// These, without those that are so.
-    fn without(mut self, inbox: TimelineId, is_so: impl Fn(&PushRegistration) -> bool) -> Verdict {
+    /// These, without those that are so, and what makes them so.
+    fn without(
+        mut self,
+        inbox: TimelineId,
+        is_so: impl Fn(&PushRegistration) -> bool,
+    ) -> (Rows, Vec<Write>) {
         let (gone, stay): (Vec<_>, Vec<_>) = self.registrations.into_iter().partition(is_so);
         let delete = |it: &PushRegistration| rows::delete(inbox, (Kind::Registration, &it.name));
         let writes = gone.iter().map(delete).collect();
         self.registrations = stay;
-        Verdict::Is(self, writes)
+        (self, writes)
     }
 }
 
