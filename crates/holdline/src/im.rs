@@ -239,20 +239,21 @@ fn goodbye(mut session: ImSession) {
 fn line(message: &ChatMessage) -> String {
     let (from, text) = (message.from.name(), escaped(&message.content.text));
     let unix_s = message.at_ms / 1_000;
+    let at = format!("{} {}", date(unix_s), hour(unix_s));
     if let Some(told) = changes::told(message) {
-        return format!("{} {} {told}", date(unix_s), hour(unix_s));
+        return format!("{at} {told}");
     }
     let Content { kind, extra, .. } = &message.content;
     if let (&Content::FILE, Some(note)) = (kind, FileNote::parse(extra)) {
         let what = if note.media_type.is_empty() { "file" } else { note.media_type };
         let (what, url) = (escaped(what), escaped(note.url));
-        return format!("{} {} {from}: [{what}] {text} {url}", date(unix_s), hour(unix_s));
+        return format!("{at} {from}: [{what}] {text} {url}");
     }
     let beside = match (*kind, extra.len()) {
         (Content::TEXT, 0) => String::new(),
         (kind, bytes) => format!("[kind {kind}, {bytes} bytes] "),
     };
-    format!("{} {} {from}: {beside}{text}", date(unix_s), hour(unix_s))
+    format!("{at} {from}: {beside}{text}")
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn wished(common: &Common, wish: PushWish) -> Result<ImEvent, Failure> {
 }
 
 fn print(status: &RegisteredPushes, is_json: bool) {
-    let hour = |minutes: u16| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+    let hour = |minutes: u16| base::calendar::hour(u64::from(minutes) * 60);
     let offset = |minutes: i16| {
         let sign = if minutes < 0 { '-' } else { '+' };
         format!("{sign}{}", hour(minutes.unsigned_abs()))

@@ -7,7 +7,7 @@
 //! until they are acknowledged. Invariant: `h` never counts what a crash could lose, and never
 //! falls.
 
-use super::resumption::{KeepLimits, Resumption, Wish};
+use super::resumption::{KeepLimits, Resumption, Wish, read_count};
 use super::session::Session;
 use super::{End, Out};
 use crate::fault::StreamFault;
@@ -94,10 +94,7 @@ impl Session {
                 out.bytes().extend_from_slice(enabled.as_bytes());
             }
             ("r", true) => self.acknowledge(out),
-            ("a", true) => {
-                let told = element.attribute("h").and_then(|h| h.trim().parse().ok());
-                self.acknowledged(told.ok_or(StreamFault::BadFormat)?, out)?;
-            }
+            ("a", true) => self.acknowledged(read_count(element)?, out)?,
             ("enable" | "resume" | "r" | "a", _) => write_failed("unexpected-request", None, out),
             _ => return Err(StreamFault::UnsupportedStanzaType.into()),
         }

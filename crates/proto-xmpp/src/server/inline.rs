@@ -254,7 +254,7 @@ impl Opening {
     pub(super) fn has_token(&mut self, until_s: u32, out: &mut Out) {
         let Some(inline) = &mut self.inline else { return };
         if let Some(secret) = inline.secret.take().filter(|_| until_s > 0) {
-            let token: String = secret.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            let token = base::hex::encode(&secret.0);
             let expiry = timestamp(u64::from(until_s) * 1_000);
             inline.token = format!("<token xmlns='{FAST}' expiry='{expiry}' token='{token}'/>");
         }

@@ -75,11 +75,11 @@ impl Session {
 
     /// An id for a message that has none to tell a resend by: a UUID of version 8 (RFC 9562 5.8).
     pub(super) fn made_up(&mut self, now: Now, out: &Out) -> ClientMessageId {
-        self.named = self.named.wrapping_add(1);
-        let parts = [self.session.bits(), now.mono.nanos(), u64::from(self.named)];
+        let named = self.name_one();
+        let parts = [self.session.bits(), now.mono.nanos(), u64::from(named)];
         let [session, at, count] = parts.map(u64::to_be_bytes);
         let low = out.draw(&[b"client id", &session, &at, &count]);
-        let high = now.wall_ms << 16 | 0x8000 | u64::from(self.named & 0xfff);
+        let high = now.wall_ms << 16 | 0x8000 | u64::from(named & 0xfff);
         let low = low >> 2 | 1 << 63;
         ClientMessageId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }

@@ -432,8 +432,8 @@ pub(super) fn taken(resumed: Resumed) -> Result<(Session, Vec<ChatDelivery>, Seq
     Ok((it, waiting, head))
 }
 
-/// What is wrong with a count of a client.
-pub(super) fn read_count(resume: &Element<'_, '_>) -> Result<u32, StreamFault> {
-    let h = resume.attribute("h").and_then(|h| h.trim().parse().ok());
+/// How many stanzas a client says that it has.
+pub(super) fn read_count(element: &Element<'_, '_>) -> Result<u32, StreamFault> {
+    let h = element.attribute("h").and_then(|h| h.trim().parse().ok());
     h.ok_or(StreamFault::BadFormat)
 }

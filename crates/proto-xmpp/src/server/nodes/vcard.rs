@@ -85,7 +85,7 @@ pub(super) fn sets(vcard: &Element<'_, '_>) -> Wanted {
     if image.is_empty() {
         return Err(NodesFault::Invalid);
     }
-    let id: String = Sha1::digest(&image).iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = base::hex::encode(&Sha1::digest(&image));
     let data = format!("<data xmlns='{DATA}'>{bytes}</data>");
     let kind = text("TYPE").unwrap_or_else(|| "image/png".to_owned());
     let metadata = avatar::metadata_of(&id, image.len(), kind.trim());
