@@ -30,7 +30,8 @@ pub const MAM: &str = "urn:xmpp:mam:2";
 pub const MAM_FEATURES: [&str; 3] =
     [MAM, "urn:xmpp:mam:2#extended", "urn:xmpp:mam:2#groupchat-field"];
 
-const RSM: &str = "http://jabber.org/protocol/rsm";
+/// The namespace of parts of a result (XEP-0059 7).
+pub(crate) const RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// Longest `queryid`, bytes: it is said again with each message. A longer one is a bad request.
 pub const QUERY_ID_BYTES_MAX: usize = 256;

@@ -20,7 +20,11 @@ pub const CARBONS: &str = "urn:xmpp:carbons:2";
 /// The namespace of forwarded stanzas (XEP-0297 3).
 pub const FORWARD: &str = "urn:xmpp:forward:0";
 /// The namespace of stable stanza ids (XEP-0359 2).
-const STANZA_IDS: &str = "urn:xmpp:sid:0";
+pub const STANZA_IDS: &str = "urn:xmpp:sid:0";
+/// The namespace of occupants' ids (XEP-0421 3).
+pub const OCCUPANT_IDS: &str = "urn:xmpp:occupant-id:0";
+/// The namespace of what a room says of its occupants (XEP-0045 17.2).
+pub const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
 /// The namespace of direct invitations to rooms (XEP-0249 3).
 pub const CONFERENCE: &str = "jabber:x:conference";
 /// The namespace of out-of-band data (XEP-0066 4).
@@ -292,8 +296,8 @@ fn is_text(child: &Element<'_, '_>) -> bool {
 fn is_forged(child: &Element<'_, '_>) -> bool {
     child.is("stanza-id", STANZA_IDS)
         || child.is("delay", DELAY)
-        || child.is("occupant-id", "urn:xmpp:occupant-id:0")
-        || child.is("x", "http://jabber.org/protocol/muc#user")
+        || child.is("occupant-id", OCCUPANT_IDS)
+        || child.is("x", MUC_USER)
 }
 
 /// Attributes of a message that are its own, and not addresses.

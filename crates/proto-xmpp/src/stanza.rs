@@ -4,7 +4,8 @@ use crate::fault::StanzaFault;
 use crate::scan::Element;
 use crate::text;
 
-const STANZA_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-stanzas";
+/// The namespace of conditions of errors (RFC 6120 8.3.2).
+pub const STANZA_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-stanzas";
 
 /// Longest `id` that is given back, bytes. A stanza with a longer one is a bad request.
 pub const ID_BYTES_MAX: usize = 1_024;

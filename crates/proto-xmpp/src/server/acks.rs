@@ -12,6 +12,7 @@ use super::session::Session;
 use super::{End, Out};
 use crate::fault::StreamFault;
 use crate::scan::Element;
+use crate::stanza::STANZA_ERRORS;
 use crate::stream::SM;
 use base::time::Now;
 use model::chat::ChatRequest;
@@ -254,6 +255,6 @@ pub(super) fn failed(condition: &str, handled: Option<u32>) -> String {
     let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
     format!(
         "<failed xmlns='{SM}'{h}><{condition} \
-         xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>"
+         xmlns='{STANZA_ERRORS}'/></failed>"
     )
 }

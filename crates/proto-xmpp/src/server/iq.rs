@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::render::CARBONS;
+use crate::render::{CARBONS, STANZA_IDS};
 use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
@@ -35,7 +35,7 @@ const SERVER_FEATURES: [&str; 7] =
 /// What an account says that it does.
 const ACCOUNT_FEATURES: [&str; 7] = {
     let [mam, extended, groups] = MAM_FEATURES;
-    [DISCO_INFO, DISCO_ITEMS, "urn:xmpp:sid:0", PUSH, mam, extended, groups]
+    [DISCO_INFO, DISCO_ITEMS, STANZA_IDS, PUSH, mam, extended, groups]
 };
 
 /// Whom a question is for.

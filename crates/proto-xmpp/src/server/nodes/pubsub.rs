@@ -1,13 +1,12 @@
 //! PubSub of accounts, for whoever may read and for who publishes (XEP-0060 5 to 7, XEP-0163).
 
 use super::{PUBSUB, Want, Wanted, avatar, forms, payload};
+use crate::archive::RSM;
 use crate::jid::Jid;
 use crate::scan::Element;
 use crate::server::session::Session;
 use base::time::Now;
 use model::chat::*;
-
-const RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// What a `get` asks (6.5, 5.6).
 pub(super) fn gets(pubsub: &Element<'_, '_>) -> Wanted {

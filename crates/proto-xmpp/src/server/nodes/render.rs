@@ -4,12 +4,12 @@ use super::super::Out;
 use super::super::iq::{DISCO_INFO, DISCO_ITEMS, account_info, disco_info};
 use super::super::session::Session;
 use super::{PUBSUB, Want, bookmarks, forms, owner, private, vcard};
+use crate::archive::RSM;
 use crate::stanza::StanzaReply;
 use crate::text::escaped;
 use model::chat::{NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews, NodesFault, NodesFound};
 
 const EVENT: &str = "http://jabber.org/protocol/pubsub#event";
-const RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// What is in the answer to a question; `account`: whose session it is, `to`: who was asked.
 pub(super) fn answer(

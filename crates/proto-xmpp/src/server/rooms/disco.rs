@@ -7,9 +7,10 @@ use super::forms::{self, Configuration};
 use super::listing::{Glance, Items, Listing, Looking, name_of};
 use super::occupants::account_of;
 use super::walk::Walk;
-use super::{MUC, MUC_ADMIN, MUC_OWNER, OCCUPANT_IDS, RoomAsk, RoomWhat};
+use super::{MUC, MUC_ADMIN, MUC_OWNER, RoomAsk, RoomWhat};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::render::{OCCUPANT_IDS, STANZA_IDS};
 use crate::scan::Element;
 use crate::server::Out;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
@@ -39,7 +40,7 @@ const ROOM_FEATURES: [&str; 12] = [
     "muc_unsecured",
     "http://jabber.org/protocol/muc#self-ping-optimization",
     "http://jabber.org/protocol/muc#stable_id",
-    "urn:xmpp:sid:0",
+    STANZA_IDS,
     OCCUPANT_IDS,
 ];
 

@@ -42,14 +42,10 @@ use talk::Reflecting;
 
 /// The namespace of rooms (XEP-0045 17.2).
 const MUC: &str = "http://jabber.org/protocol/muc";
-/// That of what a room says of its occupants.
-const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
 /// That of what admins ask.
 const MUC_ADMIN: &str = "http://jabber.org/protocol/muc#admin";
 /// That of what owners ask.
 const MUC_OWNER: &str = "http://jabber.org/protocol/muc#owner";
-/// The namespace of occupants' ids (XEP-0421 3).
-const OCCUPANT_IDS: &str = "urn:xmpp:occupant-id:0";
 
 /// Rooms of a session: those it is in, and what it asks about rooms.
 #[derive(Default)]

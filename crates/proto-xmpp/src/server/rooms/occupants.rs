@@ -6,8 +6,8 @@
 //! was closed, is read from the group.
 
 use super::walk::Walk;
-use super::{MUC_USER, OCCUPANT_IDS, RoomAnswer, RoomAsk, RoomWhat, Step};
-use crate::render::CONFERENCE;
+use super::{RoomAnswer, RoomAsk, RoomWhat, Step};
+use crate::render::{CONFERENCE, MUC_USER, OCCUPANT_IDS};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;

@@ -6,10 +6,10 @@
 
 use super::administration::Ordering;
 use super::occupants::{nick_of, occupant_id};
-use super::{MUC_USER, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
+use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::render;
+use crate::render::{self, MUC_USER};
 use crate::scan::{CLIENT, Element};
 use crate::server::Out;
 use crate::server::session::Session;
