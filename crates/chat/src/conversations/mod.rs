@@ -288,5 +288,5 @@ impl Chat {
 
 /// The key of the row of what the account with this inbox knows.
 fn key_of(inbox: TimelineId) -> Box<[u8]> {
-    RowHome::at(inbox.home_hash()).key(&[&inbox.to_bytes()])
+    RowHome::key_of(inbox, &[])
 }

@@ -342,7 +342,7 @@ fn shown(contact: &Contact) -> Option<Shown<'_>> {
 
 /// The key of the row of an account and a contact.
 pub(crate) fn key_of(inbox: TimelineId, contact: &str) -> Box<[u8]> {
-    RowHome::at(inbox.home_hash()).key(&[&inbox.to_bytes(), contact.as_bytes()])
+    RowHome::key_of(inbox, &[contact.as_bytes()])
 }
 
 fn address_of(text: &[u8]) -> Option<AccountAddress> {

@@ -49,13 +49,12 @@ pub(super) struct Rows {
 }
 
 pub(super) fn key_of(inbox: TimelineId, kind: Kind, name: &str) -> Box<[u8]> {
-    let home = RowHome::at(inbox.home_hash());
-    home.key(&[&inbox.to_bytes(), &[kind as u8], name.as_bytes()])
+    RowHome::key_of(inbox, &[&[kind as u8], name.as_bytes()])
 }
 
 /// All rows of an account.
 pub(super) fn read(inbox: TimelineId) -> Read {
-    let prefix = RowHome::at(inbox.home_hash()).key(&[&inbox.to_bytes()]);
+    let prefix = RowHome::key_of(inbox, &[]);
     Read::Rows { table: Table::ChatPushes, prefix, after: None, count: ROWS_MAX }
 }
 

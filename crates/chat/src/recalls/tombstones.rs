@@ -56,17 +56,15 @@ impl Tombstone {
 
 /// The key of that of a place.
 pub(crate) fn key_of(conversation: TimelineId, seq: Seq) -> Box<[u8]> {
-    let home = RowHome::at(conversation.home_hash());
-    home.key(&[&conversation.to_bytes(), &seq.to_be_bytes()])
+    RowHome::key_of(conversation, &[&seq.to_be_bytes()])
 }
 
 /// Reads those of a conversation from a place on, as many as there are of so many, within
 /// [`ROWS_MAX`].
 pub(crate) fn read(conversation: TimelineId, first: Seq, count: u64) -> Read {
-    let home = RowHome::at(conversation.home_hash());
     Read::Rows {
         table: Table::ChatRecalled,
-        prefix: home.key(&[&conversation.to_bytes()]),
+        prefix: RowHome::key_of(conversation, &[]),
         after: first.checked_sub(1).map(|before| key_of(conversation, before)),
         count: usize::try_from(count).unwrap_or(ROWS_MAX).min(ROWS_MAX),
     }

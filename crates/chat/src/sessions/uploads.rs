@@ -210,7 +210,7 @@ impl Chat {
 
 /// The key of the row of what the account with this inbox was given leave for.
 fn key_of(inbox: TimelineId) -> Box<[u8]> {
-    RowHome::at(inbox.home_hash()).key(&[&inbox.to_bytes()])
+    RowHome::key_of(inbox, &[])
 }
 
 #[cfg(test)]

@@ -215,12 +215,23 @@ impl RowHome {
 
     /// The key of the row that these bytes name there.
     pub fn key(self, rest: &[&[u8]]) -> Box<[u8]> {
+        self.key_behind(&[], rest)
+    }
+
+    /// The key of the row that a timeline and these bytes name where the timeline is at home.
+    pub fn key_of(timeline: TimelineId, rest: &[&[u8]]) -> Box<[u8]> {
+        RowHome::at(timeline.home_hash()).key_behind(&timeline.to_bytes(), rest)
+    }
+
+    fn key_behind(self, first: &[u8], rest: &[&[u8]]) -> Box<[u8]> {
         let home = match self {
             RowHome::Slot(slot) => slot.number(),
             RowHome::Everywhere => u16::MAX,
         };
-        let mut key = Vec::with_capacity(2 + rest.iter().map(|part| part.len()).sum::<usize>());
+        let bytes = first.len() + rest.iter().map(|part| part.len()).sum::<usize>();
+        let mut key = Vec::with_capacity(2 + bytes);
         key.extend_from_slice(&home.to_be_bytes());
+        key.extend_from_slice(first);
         rest.iter().for_each(|part| key.extend_from_slice(part));
         key.into()
     }
@@ -579,6 +590,7 @@ impl Restored<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::Space;
 
     #[test]
     fn a_table_is_its_byte() {
@@ -596,6 +608,9 @@ mod tests {
             let key = home.key(&[b"ab", b"", b"c"]);
             assert_eq!((RowHome::of(&key), RowHome::rest(&key)), (home, Some(&b"abc"[..])));
         }
+        let timeline = TimelineId::at_home(Space::Inbox, 0x8000 << 48, 7);
+        let key = RowHome::key_of(timeline, &[b"a", b"b"]);
+        assert_eq!(key, RowHome::at(timeline.home_hash()).key(&[&timeline.to_bytes(), b"ab"]));
         let keys = [RowHome::at(1 << 63).key(&[b"a"]), RowHome::at(u64::MAX).key(&[])];
         assert!(keys[0] < keys[1] && keys[1] < RowHome::Everywhere.key(&[]));
         for none in [&b""[..], b"a", &[0x40, 0], b"\xff\xfe"] {

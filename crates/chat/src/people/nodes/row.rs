@@ -29,20 +29,18 @@ const GONE: u8 = 16;
 
 /// How the keys of an account's nodes begin.
 pub(super) fn prefix(inbox: TimelineId) -> Box<[u8]> {
-    RowHome::at(inbox.home_hash()).key(&[&inbox.to_bytes()])
+    RowHome::key_of(inbox, &[])
 }
 
 /// The key of a node.
 pub(super) fn node_key(inbox: TimelineId, name: &NodeName) -> Box<[u8]> {
-    let home = RowHome::at(inbox.home_hash());
-    home.key(&[&inbox.to_bytes(), &[space_byte(name.0)], name.1.as_bytes()])
+    RowHome::key_of(inbox, &[&[space_byte(name.0)], name.1.as_bytes()])
 }
 
 /// The key of an item.
 pub(super) fn item_key(inbox: TimelineId, name: &NodeName, number: u64) -> Box<[u8]> {
-    let home = RowHome::at(inbox.home_hash());
-    let space = [space_byte(name.0)];
-    home.key(&[&inbox.to_bytes(), &space, name.1.as_bytes(), &[0], &number.to_be_bytes()])
+    let (space, number) = ([space_byte(name.0)], number.to_be_bytes());
+    RowHome::key_of(inbox, &[&space, name.1.as_bytes(), &[0], &number])
 }
 
 /// The node whose row has this key.
