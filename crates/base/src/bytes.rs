@@ -1,4 +1,4 @@
-//! Taking bytes off the front.
+//! Taking bytes off the front, and putting texts at the end.
 //!
 //! A [`ByteReader`] is used by one codec for one value; whoever is done asks whether it ends there,
 //! for what is left over is a sign of another format. Decoding trusts nothing: whatever is not
@@ -76,6 +76,12 @@ impl<'a> ByteReader<'a> {
     }
 }
 
+/// Writes a text as [`ByteReader::text`] reads it. It has at most [`u16::MAX`] bytes.
+pub fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +107,15 @@ mod tests {
         assert_eq!(from.u64(), Some(0x0f0e_0d0c_0b0a_0908));
         assert_eq!((from.byte(), from.take(1), from.take(0)), (None, None, Some(&[][..])));
         assert_eq!(ByteReader(&bytes).rest(), bytes);
+    }
+
+    #[test]
+    fn a_text_is_read_as_it_was_written() {
+        let mut out = vec![7];
+        ["", "hello, 世界"].iter().for_each(|text| put_text(text, &mut out));
+        let mut from = ByteReader::of(7, &out).expect("its version");
+        assert_eq!((from.text(), from.text()), (Some(""), Some("hello, 世界")));
+        assert_eq!(out[3..5], [13, 0], "its length is little-endian");
     }
 
     #[test]

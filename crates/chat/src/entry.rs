@@ -10,6 +10,7 @@
 //! The labels are in `label.rs`. Invariant: what is encoded is decoded as it was.
 
 use crate::label::{EntryLabel, Pointer, Route};
+use base::bytes::put_text;
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, ConversationChange, InboxChange, InboxEvent, Recall};
 use model::timeline::{Message, Seq, TimelineId};
@@ -137,8 +138,9 @@ pub(crate) fn peer_read(by: AccountAddress, upto: Seq) -> InboxEvent {
 }
 
 fn text(address: &AccountAddress) -> Vec<u8> {
-    let text = address.as_str().as_bytes();
-    [&(text.len() as u16).to_le_bytes()[..], text].concat()
+    let mut out = Vec::new();
+    put_text(address.as_str(), &mut out);
+    out
 }
 
 fn first(body: &[u8]) -> Option<(AccountAddress, &[u8])> {

@@ -9,7 +9,7 @@
 //! a message again sends the same bytes, by which a log knows it. Invariant: what is encoded is
 //! decoded as it was.
 
-use base::bytes::ByteReader;
+use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, ClientMessageId, Content, NewMessage};
 use model::id::MessageId;
@@ -38,10 +38,10 @@ pub(crate) fn encode(sender: Sender<'_>, to: &AccountAddress, message: &NewMessa
     out.extend_from_slice(&content.kind.to_le_bytes());
     out.push(if content.counts { COUNTS } else { 0 });
     out.extend_from_slice(&client_id.0);
-    put_u16(from, &mut out);
+    put_text(from, &mut out);
     out.push(sender.device.len() as u8);
     out.extend_from_slice(sender.device.as_bytes());
-    put_u16(to, &mut out);
+    put_text(to, &mut out);
     for bytes in [content.text.as_bytes(), &content.extra] {
         out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         out.extend_from_slice(bytes);
@@ -71,11 +71,6 @@ pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
 /// When a number was given, Unix milliseconds.
 pub(crate) fn time_of(id: u64) -> u64 {
     (id >> 22) + MessageId::EPOCH_MS
-}
-
-fn put_u16(text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
 }
 
 fn address(bytes: &mut ByteReader<'_>) -> Option<AccountAddress> {

@@ -7,7 +7,7 @@
 use super::unread::{RING_BYTES, Unread};
 use crate::entry::Entry;
 use crate::label::Pointer;
-use base::bytes::ByteReader;
+use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
 use model::chat::{ConversationChange, InboxChange, InboxEvent, UNREAD_PLACES_MAX};
 use model::timeline::{Seq, TimelineId};
@@ -198,8 +198,7 @@ impl Row {
 
     fn encode(&self, out: &mut Vec<u8>) {
         for text in [self.with.as_str(), &*self.draft] {
-            out.extend_from_slice(&(text.len() as u16).to_le_bytes());
-            out.extend_from_slice(text.as_bytes());
+            put_text(text, out);
         }
         for number in [self.place, self.last_seq, self.read, self.peer_read] {
             out.extend_from_slice(&number.to_le_bytes());

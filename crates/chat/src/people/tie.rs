@@ -13,7 +13,7 @@
 //! other seen from there.
 
 use super::subscription;
-use base::bytes::ByteReader;
+use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
 use model::chat::{Contact, Half, Subscription, SubscriptionVerb};
 use model::timeline::TimelineId;
@@ -279,8 +279,7 @@ impl Tie {
         }
         out.extend(self.peer.iter().flat_map(|peer| peer.to_bytes()));
         for text in [&**name, &*self.contact.greeting, &*self.greeting] {
-            out.extend_from_slice(&(text.len() as u16).to_le_bytes());
-            out.extend_from_slice(text.as_bytes());
+            put_text(text, &mut out);
         }
         out.push(groups.len() as u8);
         for group in groups {

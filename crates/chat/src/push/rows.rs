@@ -8,7 +8,7 @@
 //! ```
 //! Texts are behind their lengths. Invariant: what is encoded is decoded as it was.
 
-use base::bytes::ByteReader;
+use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
 use model::chat::{PushRegistration, PushRoute, QuietHours};
 use model::ports::log::{ROWS_MAX, Read, Row, RowHome, Table, Write};
@@ -134,8 +134,7 @@ pub(super) fn encode_registration(
     };
     let mut out = vec![VERSION, kind];
     for text in [address.as_str(), &registration.device, first, second] {
-        out.extend_from_slice(&(text.len() as u16).to_le_bytes());
-        out.extend_from_slice(text.as_bytes());
+        put_text(text, &mut out);
     }
     out.into()
 }

@@ -8,7 +8,7 @@
 
 use super::NodeName;
 use super::node::{Kept, Node};
-use base::bytes::ByteReader;
+use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
 use model::chat::{
     ITEM_ID_BYTES_MAX, NODE_NAME_BYTES_MAX, NodeAccess, NodeConfig, NodeItem, NodeSpace, SendLast,
@@ -63,7 +63,7 @@ const fn space_byte(space: NodeSpace) -> u8 {
 /// The value of an item's row.
 pub(super) fn encode_item(item: &NodeItem) -> Box<[u8]> {
     let mut out = vec![VERSION];
-    put(&item.id, &mut out);
+    put_text(&item.id, &mut out);
     out.extend_from_slice(&item.payload);
     out.into()
 }
@@ -90,22 +90,22 @@ impl Node {
         let mut out = vec![VERSION, flags, config.access as u8, config.send_last as u8];
         out.extend_from_slice(&config.items_max.to_le_bytes());
         out.extend_from_slice(&self.next.to_le_bytes());
-        put(self.badge.as_deref().unwrap_or_default(), &mut out);
+        put_text(self.badge.as_deref().unwrap_or_default(), &mut out);
         count(config.groups.len(), &mut out);
-        config.groups.iter().for_each(|group| put(group, &mut out));
+        config.groups.iter().for_each(|group| put_text(group, &mut out));
         count(self.items.len(), &mut out);
         for Kept { id, number, bytes } in &self.items {
             out.extend_from_slice(&number.to_le_bytes());
             out.extend_from_slice(&bytes.to_le_bytes());
-            put(id, &mut out);
+            put_text(id, &mut out);
         }
         count(self.subscribers.len(), &mut out);
         for (address, inbox) in &self.subscribers {
             out.extend_from_slice(&inbox.to_bytes());
-            put(address.as_str(), &mut out);
+            put_text(address.as_str(), &mut out);
         }
         count(self.members.len(), &mut out);
-        self.members.iter().for_each(|member| put(member.as_str(), &mut out));
+        self.members.iter().for_each(|member| put_text(member.as_str(), &mut out));
         count(self.litter.len(), &mut out);
         self.litter.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         out.into()
@@ -150,11 +150,6 @@ impl Node {
         let node = Node { config, items, subscribers, members, badge, next, litter, is_gone };
         bytes.ends(node)
     }
-}
-
-fn put(text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
 }
 
 fn count(count: usize, out: &mut Vec<u8>) {
