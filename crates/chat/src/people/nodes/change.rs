@@ -5,6 +5,7 @@
 
 use super::asks::Reply;
 use super::node::{Node, Outcome};
+use super::notify::Audience;
 use super::{NodeName, Step, nodes_fault, row};
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
@@ -15,7 +16,6 @@ use model::counters::ChatCounter;
 use model::ports::log::{Call, Table, Write};
 use model::timeline::TimelineId;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// A change that is being written.
 pub(super) struct Writing {
@@ -271,8 +271,10 @@ impl Chat {
         fx.counters.count(ChatCounter::NodeChanges);
         let badge = of.badge().map(Box::<str>::from);
         let before = of.nodes.get(&name).map_or(0, Node::weight);
+        let is_told = name.0 == NodeSpace::Published && !outcome.events.is_empty();
         // Whoever was told of the node is told that it goes.
-        let told = of.node(&name).filter(|_| outcome.node.is_gone).unwrap_or(&outcome.node).clone();
+        let told = of.node(&name).filter(|_| outcome.node.is_gone).unwrap_or(&outcome.node);
+        let audience = is_told.then(|| Audience::of(told));
         self.nodes.weight = self.nodes.weight + outcome.node.weight() - before;
         of.nodes.insert(name.clone(), outcome.node);
         of.is_untidy = true;
@@ -281,9 +283,9 @@ impl Chat {
         if badge != after {
             self.badge_changed(inbox, after.unwrap_or_default(), fx);
         }
-        if name.0 == NodeSpace::Published && !outcome.events.is_empty() {
-            let events: Arc<[NodeEvent]> = outcome.events.into();
-            self.tell_node(now, (inbox, &address), (&name.1, &told), &events, fx);
+        if let Some(audience) = audience {
+            let told = (&*name.1, audience);
+            self.tell_node(now, (inbox, &address), told, outcome.events, fx);
         }
         if rest.is_empty() {
             return self.reply_nodes(reply, Ok(NodesFound::Done(outcome.ids)), fx);

@@ -50,7 +50,7 @@ pub(crate) struct Audience {
 }
 
 impl Audience {
-    fn of(node: &Node) -> Audience {
+    pub(super) fn of(node: &Node) -> Audience {
         Audience {
             access: node.config.access,
             groups: node.config.groups.clone(),
@@ -167,19 +167,18 @@ impl Chat {
         &mut self,
         now: Now,
         (inbox, address): (TimelineId, &AccountAddress),
-        (name, node): (&str, &Node),
-        events: &Arc<[NodeEvent]>,
+        (name, audience): (&str, Audience),
+        events: Vec<NodeEvent>,
         fx: &mut Effects,
     ) {
-        let is_subscribed = node.subscribers.iter().any(|(other, _)| other == address);
-        let parts = [(name.into(), events.clone(), [inbox].into())].into();
+        let is_subscribed = audience.subscribers.iter().any(|(other, _)| other == address);
+        let parts = [(name.into(), events.clone().into(), [inbox].into())].into();
         let (from, by) = (address.clone(), inbox);
         let told = NodesTold { number: None, from, by, parts, only: None, is_subscribed };
         self.nodes_told(self.settings.shard, &told, fx);
-        if node.config.access == NodeAccess::Members && node.members.is_empty() {
+        if audience.access == NodeAccess::Members && audience.members.is_empty() {
             return; // it is nobody else's
         }
-        let (audience, events) = (Audience::of(node), events.to_vec());
         let news = Box::new(UntoldNode { node: name.into(), audience, events });
         self.for_person(now, (inbox, address), Task::NodeNews(news), fx);
     }
