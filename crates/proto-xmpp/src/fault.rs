@@ -123,13 +123,13 @@ impl StanzaFault {
             | ChatFault::Unchanged
             | ChatFault::UnknownMessage
             | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
-            // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
-            // What is answered with more than that is in `features/uploads.rs`.
             ChatFault::MediaOff => StanzaFault::ServiceUnavailable,
-            ChatFault::Blocked
-            | ChatFault::BadCode
-            | ChatFault::Rejected
-            | ChatFault::TypeRefused => StanzaFault::NotAcceptable,
+            // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
+            ChatFault::Blocked => StanzaFault::NotAcceptable,
+            ChatFault::BadCode | ChatFault::Rejected => StanzaFault::NotAcceptable,
+            // Both are answered with more than that in `features/uploads.rs`.
+            ChatFault::TypeRefused => StanzaFault::NotAcceptable,
+            ChatFault::UploadQuota => StanzaFault::ResourceConstraint,
             ChatFault::Silenced => StanzaFault::Forbidden,
             ChatFault::NoGateway => StanzaFault::FeatureNotImplemented,
             ChatFault::UnknownDevice => StanzaFault::ItemNotFound,
@@ -138,8 +138,7 @@ impl StanzaFault {
                 StanzaFault::PolicyViolation
             }
             ChatFault::Invalid => StanzaFault::BadRequest,
-            ChatFault::UploadQuota
-            | ChatFault::Busy
+            ChatFault::Busy
             | ChatFault::RateLimited
             | ChatFault::StoreFull
             | ChatFault::StoreFailed => StanzaFault::ResourceConstraint,
