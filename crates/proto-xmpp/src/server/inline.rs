@@ -39,8 +39,9 @@ const TAG_BYTES_MAX: usize = 40;
 pub(super) struct Inline {
     /// Which of the client's devices it is, as it says.
     agent: Option<Box<str>>,
-    /// It comes by a token, or wants one.
-    redeems: Option<Redeems>,
+    /// It comes by a token: whether the tokens of its device are void from then on.
+    invalidates: Option<bool>,
+    /// It wants a token.
     wants: Option<FastBinding>,
     /// The token that it has, as it is said.
     token: String,
@@ -52,12 +53,6 @@ pub(super) struct Inline {
     /// The last word of the mechanism.
     data: Option<Box<[u8]>>,
     limits: KeepLimits,
-}
-
-/// A client comes by a token.
-#[derive(Clone, Copy)]
-struct Redeems {
-    invalidates: bool,
 }
 
 struct Resume {
@@ -87,16 +82,14 @@ impl Inline {
             inactive: bind.child("inactive", CSI).is_some(),
             acks: bind.child("enable", SM).map(|enable| Wish::of(&enable)),
         });
-        let redeems = authenticate.child("fast", FAST).map(|fast| Redeems {
-            invalidates: fast
-                .attribute("invalidate")
-                .is_some_and(|it| truth(it.trim()) == Some(true)),
+        let invalidates = authenticate.child("fast", FAST).map(|fast| {
+            fast.attribute("invalidate").is_some_and(|it| truth(it.trim()) == Some(true))
         });
         let wants = authenticate.child("request-token", FAST);
         let wants = wants.and_then(|it| binding_of(&it.attribute("mechanism")?));
         Ok(Inline {
             agent: agent.map(|agent| agent.as_ref().into()),
-            redeems,
+            invalidates,
             wants,
             resume: resume.transpose()?,
             bind,
@@ -213,7 +206,7 @@ impl Opening {
         out: &mut Out,
     ) -> Result<bool, SaslFailure> {
         let inline = self.inline.as_ref().ok_or(SaslFailure::MalformedRequest)?;
-        let redeems = inline.redeems.ok_or(SaslFailure::MalformedRequest)?;
+        let invalidates = inline.invalidates.ok_or(SaslFailure::MalformedRequest)?;
         let agent = inline.agent.clone().ok_or(SaslFailure::MalformedRequest)?;
         let bound = bound_of(input.link, binding).ok_or(SaslFailure::InvalidMechanism)?;
         let message = sasl::decoded(first)?;
@@ -222,7 +215,6 @@ impl Opening {
             return Ok(false);
         }
         let login = self.words(account, input.link);
-        let invalidates = redeems.invalidates;
         let redeeming = Redeeming { login, agent, binding, bound, mac, invalidates };
         out.say(ChatRequest::Redeem(Box::new(redeeming)));
         Ok(true)
