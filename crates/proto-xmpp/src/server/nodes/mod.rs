@@ -214,9 +214,6 @@ impl Session {
         let NodesAsking { id, to, want, .. } = asks.remove(at);
         let about = (id.as_deref(), to.as_deref());
         match (want, answer.result) {
-            (Want::Bookmarks, Err(NodesFault::UnknownNode)) => {
-                self.answers(about, &bookmarks::storage(&[]), out);
-            }
             (Want::VCardSet(changes), Ok(found)) => {
                 let ask = NodesAsk::Change(vcard::changes(changes, found));
                 self.ask_nodes((Want::Order, None), ask, about, out);
