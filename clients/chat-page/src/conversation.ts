@@ -135,9 +135,7 @@ export class Conversation {
 
   /** What stands at the end of a page that is looked at was seen. */
   #look(): void {
-    const { scrollHeight, scrollTop, clientHeight } = by("scroll");
-    const isAtEnd = this.#hasBegun && !this.#talk.hasLater
-      && scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    const isAtEnd = this.#hasBegun && !this.#talk.hasLater && isNearEnd();
     const isUnread = (this.#known?.unread ?? 0) > 0;
     const isBelow = this.#talk.hasLater || (this.#hasBegun && !isAtEnd && isUnread);
     by("newest").hidden = !isBelow;
@@ -185,7 +183,7 @@ export class Conversation {
   show(isToEnd = false): void {
     const scroll = by("scroll");
     const below = scroll.scrollHeight - scroll.scrollTop;
-    const isAtEnd = isToEnd || below - scroll.clientHeight < NEAR_PX;
+    const isAtEnd = isToEnd || isNearEnd();
     const first = by("rows").firstElementChild;
     this.#place(this.#wanted());
     by("more").hidden = !(this.#hasBegun && this.#talk.hasEarlier && this.#talk.before > 1);
@@ -279,10 +277,10 @@ export class Conversation {
 
   #made({ text, kind, file }: Row): HTMLElement {
     const element = made("li", "", kind);
-    const isAtEnd = () => by("scroll").scrollHeight - by("scroll").scrollTop
-      - by("scroll").clientHeight < NEAR_PX + element.clientHeight;
-    const said = file === undefined ? made("div", text, "text")
-      : madeFile(file, text, () => isAtEnd() && !this.#talk.hasLater && this.#toEnd());
+    const stay = () => {
+      if (isNearEnd(element.clientHeight) && !this.#talk.hasLater) this.#toEnd();
+    };
+    const said = file === undefined ? made("div", text, "text") : madeFile(file, text, stay);
     element.append(said, made("small"));
     return element;
   }
@@ -321,4 +319,10 @@ export class Conversation {
       this.show();
     }
   }
+}
+
+/** Whether the end of the list is in sight, or was before it grew by so much, CSS pixels. */
+function isNearEnd(grownPx = 0): boolean {
+  const { scrollHeight, scrollTop, clientHeight } = by("scroll");
+  return scrollHeight - scrollTop - clientHeight < NEAR_PX + grownPx;
 }
