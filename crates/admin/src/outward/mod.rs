@@ -53,14 +53,11 @@ pub fn post_signed(
     request.send(body)
 }
 
-/// Whether what was posted was taken.
+/// Whether what was posted was taken, which 2xx alone says: who answers with a redirect has nothing
+/// of it yet.
 pub(crate) fn taken(answer: &Response<Body>) -> Result<(), ureq::Error> {
-    match answer.status() {
-        status if status.is_client_error() || status.is_server_error() => {
-            Err(ureq::Error::StatusCode(status.as_u16()))
-        }
-        _ => Ok(()),
-    }
+    let status = answer.status();
+    if status.is_success() { Ok(()) } else { Err(ureq::Error::StatusCode(status.as_u16())) }
 }
 
 /// What a request to a URL that is told elsewhere failed with.

@@ -125,6 +125,18 @@ fn a_batch_is_posted_again_until_it_is_taken_and_order_is_kept() {
 }
 
 #[test]
+fn a_batch_that_is_sent_elsewhere_is_not_taken() {
+    let application = Application::start();
+    let test_api = test_api(&application, |_| {});
+    test_api.feed.publish(vec![report(1)]);
+    let (_, first) = application.take(301);
+    assert_eq!(application.take(304).1, first, "no redirect is followed");
+    assert_eq!(application.take(202).1, first);
+    wait_for(&test_api, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 1");
+    wait_for(&test_api, "holdline_webhook_failures_total{hook=\"0\"} 2");
+}
+
+#[test]
 fn an_offline_names_the_heartbeat_time_out_and_the_take_over_and_has_a_version() {
     let application = Application::start();
     let test_api = test_api(&application, |_| {});
