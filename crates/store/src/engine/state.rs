@@ -54,6 +54,16 @@ impl StateChange {
         StateChange { space, key: key.into(), value: Some(value) }
     }
 
+    /// Rows of a space as changes of a batch.
+    fn of_rows(space: Keep, rows: &Sorted) -> Vec<StateChange> {
+        let change = |(key, value): (&[u8], Option<&[u8]>)| StateChange {
+            space,
+            key: key.into(),
+            value: value.map(Into::into),
+        };
+        rows.iter().map(change).collect()
+    }
+
     pub(crate) fn delete(space: Keep, key: impl Into<Vec<u8>>) -> StateChange {
         StateChange { space, key: key.into(), value: None }
     }

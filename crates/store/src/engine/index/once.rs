@@ -174,7 +174,7 @@ impl Once {
         let there = |&(place, key): &(Place, OnceKey)| Some((key, self.there(place, key)?));
         let there: Vec<_> = untold.keys.iter().filter_map(there).collect();
         let (mut changes, mut told, mut rest) = (Vec::new(), Vec::new(), &there[..]);
-        while let Some(((_, first), (_, last))) = rest.first().zip(rest.last()) {
+        while let Some((_, first)) = rest.first() {
             let mut bytes = 0;
             let fits = |(_, first): &&(OnceKey, &First)| {
                 bytes += weight(first);
@@ -182,8 +182,8 @@ impl Once {
             };
             let count = rest.iter().take(ROW_KEYS_MAX).take_while(fits).count().max(1);
             let (row, later) = rest.split_at(count);
-            let last = row.last().map_or(last.place, |(_, last)| last.place);
-            told.push((first.place, last));
+            let (_, last) = row[count - 1];
+            told.push((first.place, last.place));
             changes.push(StateChange::put(Keep::Once, row_key(first.place), write(row)));
             rest = later;
         }

@@ -129,12 +129,7 @@ impl State for FjallState {
 
     fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
         if self.opened()?.keyspace(space).l0_table_count() > LOADED_TABLES_MAX {
-            let change = |(key, value): (&[u8], Option<&[u8]>)| StateChange {
-                space,
-                key: key.into(),
-                value: value.map(Into::into),
-            };
-            self.write(rows.iter().map(change).collect())?;
+            self.write(StateChange::of_rows(space, rows))?;
             return self.persist();
         }
         // What is pending would be said again over what is newer.

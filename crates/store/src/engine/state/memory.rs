@@ -90,12 +90,7 @@ impl State for MemoryState {
         self.inner().may_write()?;
         self.persist()?;
         let mut inner = self.inner();
-        let change = |(key, value): (&[u8], Option<&[u8]>)| StateChange {
-            space,
-            key: key.into(),
-            value: value.map(Into::into),
-        };
-        let changes: Vec<_> = rows.iter().map(change).collect();
+        let changes = StateChange::of_rows(space, rows);
         apply(&mut inner.now, changes.clone());
         apply(&mut inner.persisted, changes);
         Ok(())
