@@ -26,7 +26,7 @@ pub(crate) struct Placing {
     inboxes: Arc<[TimelineId]>,
     entry: Entry,
     cargo: Cargo,
-    /// Those of them whose accounts owe it to devices that are away.
+    /// Those of them, in their order, whose accounts owe it to devices that are away.
     owed: Vec<TimelineId>,
 }
 
@@ -150,10 +150,11 @@ impl Chat {
         };
         arrivals.placed(number);
         fx.counters.count_by(ChatCounter::Distributed, done.seqs.len() as u64);
+        let mut owed = owed.into_iter().peekable();
         for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
             self.has_entry((inbox, seq), &entry, fx);
             self.deliver(now, (inbox, seq), &cargo, fx);
-            if owed.contains(&inbox) {
+            if owed.next_if_eq(&inbox).is_some() {
                 self.owes(now, (inbox, Some(seq)), fx);
             }
         }
