@@ -11,7 +11,7 @@ use crate::waits::Waits;
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountId;
 use model::chat::{ChatDelivery, ChatFault, ChatRequest, PeopleAsk, PeopleRequest};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -121,9 +121,4 @@ fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
             ChatRequest::People(Box::new(PeopleRequest { session, number, ask }))
         }
     }
-}
-
-/// Whether nobody may log in by this address, whatever else holds.
-pub(crate) fn is_reserved(address: &AccountAddress) -> bool {
-    address.is_system()
 }

@@ -104,7 +104,8 @@ impl Reviews {
 
     /// Whether something of this sender waits that is for the same conversation.
     fn has_line(&self, held: &Held) -> bool {
-        self.lines.contains_key(&(held.asker.inbox, held.to.clone()))
+        // Most often nothing waits: then nothing is copied.
+        !self.lines.is_empty() && self.lines.contains_key(&(held.asker.inbox, held.to.clone()))
     }
 
     /// A verdict of one that waits. Its line, if that is known.

@@ -154,11 +154,7 @@ impl Chat {
         for &inbox in &told.to {
             self.show(inbox, (&told.from, told.by), &told.states, None, fx);
         }
-        if from == self.settings.shard {
-            self.walk_heard(told.number);
-        } else {
-            fx.peer_messages.push((from, ChatWord::PresenceHeard { number: told.number }));
-        }
+        self.heard(from, told.number, fx);
     }
 
     /// Sessions of an account, or one of them, are told how a contact is there, if the account

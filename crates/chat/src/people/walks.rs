@@ -362,6 +362,14 @@ impl Chat {
         }
     }
 
+    /// What a walk of a shard had to say to this one is heard.
+    pub(super) fn heard(&mut self, from: ShardId, number: u64, fx: &mut Effects) {
+        match from == self.settings.shard {
+            true => self.walk_heard(number),
+            false => fx.peer_messages.push((from, ChatWord::PresenceHeard { number })),
+        }
+    }
+
     /// A shard has heard what a walk had to say to it.
     pub(crate) fn walk_heard(&mut self, number: u64) {
         let Some((inbox, _)) = self.people.walking.take(number) else { return };

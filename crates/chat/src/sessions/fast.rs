@@ -18,6 +18,7 @@ use crate::log::{Answered, PendingCall};
 use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
+use base::hex;
 use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};
 use model::account::AccountAddress;
@@ -102,18 +103,14 @@ impl Tokens {
     }
 }
 
-/// What shows that one has a token (draft-schmaus-kitten-sasl-ht): compared in constant time.
+/// What shows that one has a token (draft-schmaus-kitten-sasl-ht): compared in constant time. It
+/// is made of the token as a client has it: hexadecimal.
 fn mac(secret: &FastSecret, label: &[u8], bound: &[u8]) -> Hmac<Sha256> {
-    let key = Hmac::<Sha256>::new_from_slice(&text_of(secret));
+    let key = Hmac::<Sha256>::new_from_slice(hex::encode(&secret.0).as_bytes());
     let mut mac = key.expect("HMAC takes keys of every length");
     mac.update(label);
     mac.update(bound);
     mac
-}
-
-/// The token as a client has it: hexadecimal, of which the MAC is made.
-fn text_of(secret: &FastSecret) -> Vec<u8> {
-    secret.0.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
 }
 
 impl Chat {

@@ -9,7 +9,6 @@
 
 use crate::accounts::{AccountRow, Owner, Waiter, fault_of};
 use crate::log::{Answered, PendingCall};
-use crate::operators::errands;
 use crate::sessions::Arrival;
 use crate::{Chat, Effects};
 use base::pace::AdmissionPace;
@@ -138,7 +137,7 @@ impl Chat {
             Some((Denial::Busy, self.settings.limits.retry_jitter_ms))
         } else if !is_device
             || login.account.is_group()
-            || errands::is_reserved(&login.account)
+            || login.account.is_system()
             || logins.under_way.contains_key(&from)
         {
             Some((Denial::ClientIdInvalid, 0))

@@ -5,7 +5,7 @@
 
 use super::access::{Standing, readable};
 use super::items::Whose;
-use super::{NodeName, Task};
+use super::{NodeName, Task, fault_for};
 use crate::accounts::Waiter;
 use crate::sessions::Requester;
 use crate::word::ChatWord;
@@ -127,15 +127,9 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let NodesWanted { wait, from, by, ask } = wanted;
-        let fault = |fault| match fault {
-            ChatFault::UnknownAccount => NodesFault::UnknownAccount,
-            ChatFault::StoreFull => NodesFault::StoreFull,
-            ChatFault::Busy => NodesFault::Busy,
-            _ => NodesFault::StoreFailed,
-        };
         let inbox = match id {
             Ok(id) => of.inbox(self.settings.home, id),
-            Err(why) => return self.reply_nodes(Reply::Session(wait), Err(fault(why)), fx),
+            Err(why) => return self.reply_nodes(Reply::Session(wait), Err(fault_for(why)), fx),
         };
         let is_blocked = self.people.tie(by, of).is_some_and(|tie| tie.contact.is_blocked);
         if is_blocked {

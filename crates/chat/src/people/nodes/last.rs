@@ -87,11 +87,7 @@ impl Chat {
             let (from, interests) = (who.clone(), interests.clone());
             self.want_last(LastWanted { from, by, of, inbox, interests, only }, fx);
         }
-        if from == self.settings.shard {
-            self.walk_heard(number);
-        } else {
-            fx.peer_messages.push((from, ChatWord::PresenceHeard { number }));
-        }
+        self.heard(from, number, fx);
     }
 
     /// A session that has come is told the last items of its own account.

@@ -437,7 +437,13 @@ impl Chat {
 
 /// What the log's refusal is for whoever waits.
 fn nodes_fault(error: model::ports::log::StoreError) -> NodesFault {
-    match fault_of(error) {
+    fault_for(fault_of(error))
+}
+
+/// What a fault of before is for whoever waits for something about nodes.
+fn fault_for(fault: ChatFault) -> NodesFault {
+    match fault {
+        ChatFault::UnknownAccount => NodesFault::UnknownAccount,
         ChatFault::StoreFull => NodesFault::StoreFull,
         ChatFault::Busy => NodesFault::Busy,
         ChatFault::TooLarge => NodesFault::TooLarge,

@@ -178,11 +178,8 @@ impl Node {
                 None => {}
             }
         }
-        let mut last = BTreeSet::new();
-        for item in change.publish.iter().rev() {
-            last.insert(&*item.id);
-        }
-        if last.len() != change.publish.len() {
+        let ids: BTreeSet<&str> = change.publish.iter().map(|item| &*item.id).collect();
+        if ids.len() != change.publish.len() {
             return Err(NodesFault::Invalid);
         }
         for item in &change.publish {

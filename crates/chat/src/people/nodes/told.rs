@@ -2,7 +2,6 @@
 //!
 //! Invariant: a session is told what its account sees, and of that what it is interested in.
 
-use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
 use model::account::AccountAddress;
@@ -48,11 +47,8 @@ impl Chat {
                 self.show_node(inbox, told, (node, events), fx);
             }
         }
-        let Some(number) = told.number else { return };
-        if from == self.settings.shard {
-            self.walk_heard(number);
-        } else {
-            fx.peer_messages.push((from, ChatWord::PresenceHeard { number }));
+        if let Some(number) = told.number {
+            self.heard(from, number, fx);
         }
     }
 
