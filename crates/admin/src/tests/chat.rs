@@ -8,6 +8,7 @@ use ::model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand, E
 use ::model::ports::events::{ChatEvent, ChatWhat};
 use ::model::timeline::Seq;
 use serde_json::json;
+use std::sync::atomic::AtomicBool;
 
 fn person(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")
@@ -395,8 +396,36 @@ fn a_broadcast_reaches_each_once_and_says_how_far_it_is() {
     }
     let (_, list) = test_api.json("GET", "/v1/chat/broadcasts", "");
     assert_eq!(list["broadcasts"].as_array().map(Vec::len), Some(2));
+    let id = again["id"].as_str().expect("text");
+    let (_, late) = test_api.json("DELETE", &format!("/v1/chat/broadcasts/{id}"), "");
+    assert_eq!(late["state"], "done", "what is over is not cancelled any more");
+    assert_eq!(ended(&test_api, id)["state"], "done");
     let unknown = test_api.json("DELETE", "/v1/chat/broadcasts/1", "");
     assert_eq!((unknown.0, &unknown.1["error"]["code"]), (404, &json!("unknown_broadcast")));
+}
+
+#[test]
+fn a_broadcast_that_is_cancelled_ends_with_its_slice_and_says_so() {
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let goes_on = is_cancelled.clone();
+    let test_api = TestApi::new(move |command| match command {
+        Command::Chat(ChatCommand::Errand(errand)) if goes_on.load(Ordering::Relaxed) => {
+            Answer::Chat(ChatAnswer::Told(Some(Box::new(told(&errand.what)))))
+        }
+        _ => Answer::Busy,
+    });
+    let names: Vec<String> = (0..150).map(|n| format!("p{n}")).collect();
+    let body = json!({ "accounts": names, "message": { "text": "hi" } });
+    let (_, begun) = test_api.json("POST", "/v1/chat/broadcasts", &body.to_string());
+    let id = begun["id"].as_str().expect("text");
+    while test_api.asked().is_empty() {
+        std::thread::yield_now();
+    }
+    let (_, asked) = test_api.json("DELETE", &format!("/v1/chat/broadcasts/{id}"), "");
+    assert_eq!(asked["state"], "running", "its slice goes on");
+    is_cancelled.store(true, Ordering::Relaxed);
+    let told = ended(&test_api, id);
+    assert_eq!((&told["state"], &told["sent"]), (&json!("cancelled"), &json!(64)));
 }
 
 #[test]

@@ -55,8 +55,17 @@ pub(crate) struct Job {
     again: AtomicU64,
     refused: AtomicU64,
     cancelled: AtomicBool,
-    /// How it ended, once it has: nothing, or why before its end.
-    over: Mutex<Option<Result<(), String>>>,
+    /// How it ended, once it has, or why before its end.
+    over: Mutex<Option<Result<Ending, String>>>,
+}
+
+/// How one ended that did not fail. What is asked of it afterwards changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// All were sent to.
+    Done,
+    /// A slice was not begun, for it was cancelled before.
+    Cancelled,
 }
 
 /// Those that are remembered, the oldest first.
@@ -70,8 +79,8 @@ impl Job {
         let (state, failure) = match over {
             None => ("running", None),
             Some(Err(why)) => ("failed", Some(why)),
-            Some(Ok(())) if self.cancelled.load(Ordering::Relaxed) => ("cancelled", None),
-            Some(Ok(())) => ("done", None),
+            Some(Ok(Ending::Cancelled)) => ("cancelled", None),
+            Some(Ok(Ending::Done)) => ("done", None),
         };
         Broadcast {
             id: self.id.to_string(),
@@ -93,10 +102,6 @@ impl Job {
 
     fn is_over(&self) -> bool {
         lock(&self.over).is_some()
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
     }
 }
 
@@ -148,24 +153,25 @@ impl Broadcasts {
     }
 }
 
-async fn carry_out(api: &Arc<Shared>, job: &Job, order: &BroadcastOrder) -> Result<(), String> {
+async fn carry_out(api: &Arc<Shared>, job: &Job, order: &BroadcastOrder) -> Result<Ending, String> {
     if let Some(to) = &order.to {
         return send_to(api, job, order, to).await;
     }
     let mut after: Option<String> = None;
-    while !job.is_cancelled() {
+    loop {
         let (book, from) = (Arc::clone(&api.settings.users), after.clone());
         let page = tokio::task::spawn_blocking(move || book.list(from.as_deref(), PAGE)).await;
         let Ok(page) = page else { return Err("a defect of this server".into()) };
         let page = page.map_err(|fault| format!("the book of users: {fault:?}"))?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let Some(last) = page.last() else { return Ok(Ending::Done) };
         after = Some(last.name.clone());
         // A user whose name no account may have is none of chat.
         let accounts: Vec<Addressee> =
             page.iter().filter_map(|user| Addressee::parse(&user.name).ok()).collect();
-        send_to(api, job, order, &accounts).await?;
+        if send_to(api, job, order, &accounts).await? == Ending::Cancelled {
+            return Ok(Ending::Cancelled);
+        }
     }
-    Ok(())
 }
 
 async fn send_to(
@@ -173,16 +179,16 @@ async fn send_to(
     job: &Job,
     order: &BroadcastOrder,
     to: &[Addressee],
-) -> Result<(), String> {
+) -> Result<Ending, String> {
     for slice in to.chunks(SLICE) {
-        if job.is_cancelled() {
-            return Ok(());
+        if job.cancelled.load(Ordering::Relaxed) {
+            return Ok(Ending::Cancelled);
         }
         for sent in join_all(slice.iter().map(|to| send_one(api, order, to))).await {
             sent.map(|outcome| job.count(outcome))?;
         }
     }
-    Ok(())
+    Ok(Ending::Done)
 }
 
 /// What became of one message.
