@@ -3,6 +3,7 @@
 // What is shown is `/openapi.json` of this very server. A call is made with the session, or with a
 // token that is typed here and kept nowhere. It knows no call by name.
 
+import { ask } from './api.js';
 import { h, put, set } from './dom.js';
 import { badge, card, copy, field, why } from './show.js';
 
@@ -201,8 +202,7 @@ async function show(place) {
     field('Token', token, 'Empty: with the session of the console. It is kept nowhere.')), list);
   let all;
   try {
-    const answer = await fetch('openapi.json', { signal: place.gone });
-    all = await answer.json();
+    all = await ask('GET', 'openapi.json', undefined, place.gone);
   } catch (error) {
     if (!place.gone.aborted) set(list, h('p', { class: 'fault' }, why(error)));
     return;
@@ -238,5 +238,5 @@ async function show(place) {
   look();
 }
 
-export const page = { title: 'API', scopes: ['metrics', 'read', 'push', 'publish', 'manage', 'users', 'view', 'trace'],
+export const page = { title: 'API', scopes: ['metrics', 'read', 'push', 'publish', 'manage', 'users', 'view', 'trace', 'chat'],
   lead: 'Every call of the API, as this server describes it, to be read and tried.', show };

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { micros, quantile } from '../overview.js';
-import { calls, command, group, kind } from '../reference.js';
+import { calls, command, group, kind, page } from '../reference.js';
 
 const ALL = {
   paths: {
@@ -23,6 +23,11 @@ test('a type is told in a few words, through references', () => {
   assert.equal(kind(ALL, { type: 'array', items: { $ref: '#/components/schemas/A~1B' } }), 'integer[]');
   assert.equal(kind(ALL, { anyOf: [{ type: ['string', 'null'] }, { const: 5 }] }), 'string | null | 5');
   assert.equal(kind(ALL, {}), 'any');
+});
+
+test('whoever may call anything sees the page', () => {
+  // As `/openapi.json` names them; `admin` has them all.
+  assert.deepEqual([...page.scopes].sort(), ['chat', 'manage', 'metrics', 'publish', 'push', 'read', 'trace', 'users', 'view']);
 });
 
 test('a line for a shell quotes what it is given', () => {
