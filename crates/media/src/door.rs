@@ -14,11 +14,10 @@ use axum::extract::{Request, State};
 use model::limits::MediaLimits;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -31,8 +30,7 @@ const SWEEP: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub struct MediaDoor {
     to: mpsc::Sender<Incoming>,
-    open: Arc<AtomicUsize>,
-    most: usize,
+    seats: Arc<Semaphore>,
     tally: Arc<MediaTally>,
     desk: Arc<Desk>,
 }
@@ -45,8 +43,9 @@ impl MediaDoor {
         now_s: fn() -> u64,
     ) -> io::Result<MediaDoor> {
         let folder = Folder::open(&settings.folder, settings.folder_bytes_max)?;
-        let (tally, open) = (Arc::new(MediaTally::default()), Arc::new(AtomicUsize::new(0)));
+        let tally = Arc::new(MediaTally::default());
         let most = limits.transfers_max as usize;
+        let seats = Arc::new(Semaphore::new(most));
         let (to, from) = mpsc::channel(most);
         let uploads =
             Uploads::new(limits.uploads_max as usize, limits.uploads_an_account_max.into());
@@ -64,22 +63,20 @@ impl MediaDoor {
         thread::Builder::new().name("media".into()).spawn(move || {
             runtime.block_on(serve(listener, serving));
         })?;
-        Ok(MediaDoor { to, open, most, tally, desk })
+        Ok(MediaDoor { to, seats, tally, desk })
     }
 
     /// Whether one more would be taken.
     pub fn has_room(&self) -> bool {
-        self.open.load(Ordering::Relaxed) < self.most
+        self.seats.available_permits() > 0
     }
 
     /// Takes a connection, or lets it go where there are too many.
     pub fn take(&self, incoming: Incoming) -> bool {
-        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            return false;
-        }
-        let seat = Seat { open: self.open.clone(), _under: incoming.seat };
-        self.to.try_send(Incoming { seat: Box::new(seat), ..incoming }).is_ok()
+        let Ok(seat) = self.seats.clone().try_acquire_owned() else { return false };
+        // Whoever has the connection has both seats: the one here, and that of its listener.
+        let seat = Box::new((seat, incoming.seat));
+        self.to.try_send(Incoming { seat, ..incoming }).is_ok()
     }
 
     /// What became of requests.
@@ -90,18 +87,6 @@ impl MediaDoor {
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.desk.folder.bytes()
-    }
-}
-
-/// A connection that is counted here, until it is dropped.
-struct Seat {
-    open: Arc<AtomicUsize>,
-    _under: Box<dyn Send>,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
