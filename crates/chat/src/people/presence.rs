@@ -10,7 +10,6 @@ use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
-use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
     Availability, ChatDelivery, ContactChange, Half, Presence, Show, SubscriptionVerb,
@@ -180,7 +179,7 @@ impl Chat {
     }
 
     /// The home of somebody asks how accounts of this shard are there.
-    pub(crate) fn probe(&mut self, now: Now, from: ShardId, asked: &ProbeAsked, fx: &mut Effects) {
+    pub(crate) fn probe(&mut self, from: ShardId, asked: &ProbeAsked, fx: &mut Effects) {
         let found = asked.to.iter().filter_map(|inbox| {
             let person = self.people.known.get(inbox)?;
             let tie = person.ties.get(&asked.from)?;
@@ -190,14 +189,14 @@ impl Chat {
         });
         let probed = Box::new(Probed { number: asked.number, found: found.collect() });
         if from == self.settings.shard {
-            self.probed(now, &probed, fx);
+            self.probed(&probed, fx);
         } else {
             fx.peer_messages.push((from, ChatWord::Probed(probed)));
         }
     }
 
     /// Contacts are there like this.
-    pub(crate) fn probed(&mut self, _: Now, probed: &Probed, fx: &mut Effects) {
+    pub(crate) fn probed(&mut self, probed: &Probed, fx: &mut Effects) {
         let Some((inbox, only)) = self.walk_asks(probed.number) else { return };
         for (address, by, states) in &probed.found {
             self.show(inbox, (address, *by), states, only, fx);

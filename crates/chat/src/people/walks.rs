@@ -280,11 +280,11 @@ impl Chat {
         let numbers: Vec<u64> = walk.open.iter().map(|(number, ..)| *number).collect();
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         person.walks.going = Some(walk);
-        numbers.into_iter().for_each(|number| self.say_slice(now, inbox, number, fx));
+        numbers.into_iter().for_each(|number| self.say_slice(inbox, number, fx));
     }
 
     /// Says what a walk has to say to a shard, as things are now.
-    fn say_slice(&mut self, now: Now, inbox: TimelineId, number: u64, fx: &mut Effects) {
+    fn say_slice(&mut self, inbox: TimelineId, number: u64, fx: &mut Effects) {
         let Some(person) = self.people.known.get(&inbox) else { return };
         let Some(walk) = &person.walks.going else { return };
         let open = walk.open.iter().find(|(open, ..)| *open == number);
@@ -336,7 +336,7 @@ impl Chat {
                 let to = ties.filter(|tie| tie.sees()).filter_map(|tie| tie.peer).collect();
                 let asked = ProbeAsked { number, from, by, to };
                 match is_here {
-                    true => self.probe(now, shard, &asked, fx),
+                    true => self.probe(shard, &asked, fx),
                     false => fx.peer_messages.push((shard, ChatWord::Probe(Box::new(asked)))),
                 }
             }
@@ -350,7 +350,7 @@ impl Chat {
         let Some(open) = walk.open.iter_mut().find(|(_, to, _)| *to == shard) else { return };
         let number = self.people.walking.put((inbox, shard));
         open.0 = number;
-        self.say_slice(now, inbox, number, fx);
+        self.say_slice(inbox, number, fx);
     }
 
     /// Whose question has this number, and for which session of that it is.
