@@ -7,7 +7,7 @@
 
 mod kept;
 
-pub use self::kept::{KeptSocket, kept_name, take as take_kept};
+pub use self::kept::{KeptSocket, has as has_kept, kept_name, take as take_kept};
 
 use crate::layer::{ListenEndpoint, ListenerSetup};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -60,6 +60,14 @@ impl fmt::Display for ListenError {
 impl std::error::Error for ListenError {}
 
 impl ListenError {
+    /// What a door could not be opened for.
+    fn of(door: &ListenerSetup) -> impl Fn(Errno) -> ListenError + Copy {
+        |errno| {
+            let (name, address) = (door.name.clone(), door.address.clone());
+            ListenError { name, address, errno }
+        }
+    }
+
     fn about_file(&self, path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, path) = (&self.name, path.display());
         match self.errno {
@@ -100,10 +108,7 @@ pub fn open(
         unclaimed: Vec::new(),
     };
     for (number, door) in doors.iter().enumerate() {
-        let failed = |errno| {
-            let (name, address) = (door.name.clone(), door.address.clone());
-            ListenError { name, address, errno }
-        };
+        let failed = ListenError::of(door);
         let settings = (user_timeout_ms, door.backlog);
         let (address, sockets) = match take_kept(&mut kept, (&door.name, &door.address)) {
             Some((address, sockets)) => {
@@ -133,14 +138,12 @@ pub fn complete(
 ) -> Result<SocketFiles, ListenError> {
     let mut files = SocketFiles::default();
     for door in doors {
-        if kept::has(kept, (&door.name, &door.address)) {
+        if has_kept(kept, (&door.name, &door.address)) {
             continue;
         }
         let settings = (count, (user_timeout_ms, door.backlog));
-        let (_, sockets) = fresh(door, settings, &mut files).map_err(|errno| {
-            let (name, address) = (door.name.clone(), door.address.clone());
-            ListenError { name, address, errno }
-        })?;
+        let opened = fresh(door, settings, &mut files);
+        let (_, sockets) = opened.map_err(ListenError::of(door))?;
         let named = sockets.into_iter().enumerate();
         kept.extend(
             named.map(|(at, socket)| KeptSocket { name: kept_name(&door.name, at), socket }),

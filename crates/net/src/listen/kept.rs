@@ -77,7 +77,7 @@ fn fits(kept: &str, at: &Place, listener: (&str, &ListenEndpoint)) -> bool {
 }
 
 /// Whether a socket of a listener is among those that were kept.
-pub(super) fn has(kept: &[KeptSocket], listener: (&str, &ListenEndpoint)) -> bool {
+pub fn has(kept: &[KeptSocket], listener: (&str, &ListenEndpoint)) -> bool {
     let mut kept = kept.iter();
     kept.any(|it| place(&it.socket).is_some_and(|at| fits(&it.name, &at, listener)))
 }

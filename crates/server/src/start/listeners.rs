@@ -6,7 +6,6 @@
 use super::supervisor::{Inherited, LifeSign};
 use super::{StartError, failed};
 use crate::config::Config;
-use crate::takeover;
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::listen::{self, KeptSocket, OpenListeners, SocketFiles};
 use std::net::{SocketAddr, TcpListener};
@@ -68,13 +67,10 @@ pub(super) fn complete(
     (doors, count): (&[ListenerSetup], usize),
     sockets: &mut Vec<KeptSocket>,
 ) -> Result<SocketFiles, StartError> {
-    if config.api.enabled {
-        let mut rest = takeover::copies(sockets).map_err(failed)?;
-        let OpenApi { listener, is_fresh } = open_api(config.api.address, &mut rest)?;
-        if is_fresh {
-            let socket = listener.into();
-            sockets.push(KeptSocket { name: listen::kept_name(API, 0), socket });
-        }
+    let api = ListenEndpoint::Tcp(config.api.address);
+    if config.api.enabled && !listen::has_kept(sockets, (API, &api)) {
+        let socket = bind_api(config.api.address)?.into();
+        sockets.push(KeptSocket { name: listen::kept_name(API, 0), socket });
     }
     listen::complete(doors, count, config.limits.tcp_user_timeout_ms, sockets).map_err(failed)
 }
@@ -91,7 +87,9 @@ fn open_api(address: SocketAddr, sockets: &mut Vec<KeptSocket>) -> Result<OpenAp
     if let Some(socket) = kept.and_then(|(_, sockets)| sockets.into_iter().next()) {
         return Ok(OpenApi { listener: TcpListener::from(socket), is_fresh: false });
     }
-    let opened = admin::bind(address);
-    let listener = opened.map_err(|error| StartError(format!("api: {error}")))?;
-    Ok(OpenApi { listener, is_fresh: true })
+    Ok(OpenApi { listener: bind_api(address)?, is_fresh: true })
+}
+
+fn bind_api(address: SocketAddr) -> Result<TcpListener, StartError> {
+    admin::bind(address).map_err(|error| StartError(format!("api: {error}")))
 }
