@@ -4,6 +4,7 @@
 //! runs nothing in a browser: only pictures are shown, everything else is kept by it. Invariant:
 //! every request has one answer and is counted once.
 
+use crate::bucket::shown_how;
 use crate::folder::{Folder, Unwritten, Written};
 use crate::keyed::escaped;
 use crate::permit::{May, Permit};
@@ -16,7 +17,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use base::hex;
 use futures_util::{StreamExt, stream};
-use model::media::{UNKNOWN_TYPE, is_picture};
+use model::media::UNKNOWN_TYPE;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -272,9 +273,9 @@ fn pieces(file: File, from: u64, count: u64) -> Body {
     ))
 }
 
-/// How a browser is to take a file: pictures it shows, everything else it keeps under its name.
+/// How a browser is to take a file, and under which name it keeps it.
 fn disposition(permit: &Permit) -> String {
-    let how = if is_picture(&permit.media_type) { "inline" } else { "attachment" };
+    let how = shown_how(&permit.media_type);
     format!("{how}; filename*=UTF-8''{}", escaped(&permit.name))
 }
 

@@ -53,11 +53,40 @@ struct Request<'a> {
     query: &'a [(&'a str, &'a str)],
 }
 
+impl BucketSettings {
+    /// Scheme and host where files are put, and got with a signature.
+    fn place(&self) -> (&str, String) {
+        let (scheme, host) = self.endpoint.split_once("://").unwrap_or(("https", ""));
+        let host = host.trim_end_matches('/');
+        match self.is_path_style {
+            true => (scheme, host.to_owned()),
+            false => (scheme, format!("{}.{host}", self.bucket)),
+        }
+    }
+
+    /// Scheme and host of all addresses that are made for it: the bucket's own, and where files
+    /// are got without a signature.
+    pub fn origins(&self) -> Vec<String> {
+        let (scheme, host) = self.place();
+        let public = Some(origin(&self.public_url)).filter(|public| !public.is_empty());
+        [format!("{scheme}://{host}")].into_iter().chain(public).collect()
+    }
+}
+
+/// Scheme, host and port of an address; nothing of what is none.
+pub fn origin(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            format!("{scheme}://{}", rest.split('/').next().unwrap_or_default())
+        }
+        None => String::new(),
+    }
+}
+
 impl Bucket {
     pub(crate) fn new(settings: BucketSettings) -> Bucket {
-        let (scheme, host) = settings.endpoint.split_once("://").unwrap_or(("https", ""));
-        let (scheme, host) = (scheme.to_owned(), host.trim_end_matches('/').to_owned());
-        Bucket { scheme, host, settings }
+        let (scheme, host) = settings.place();
+        Bucket { scheme: scheme.to_owned(), host, settings }
     }
 
     /// Leave to put a file there under this key, for so long, and to get it for as long.
@@ -81,8 +110,7 @@ impl Bucket {
             headers: &headers[..told],
             query: &[],
         };
-        // A browser is to show pictures, and to keep all else.
-        let how = if is_picture(wish.media_type()) { "inline" } else { "attachment" };
+        let how = shown_how(wish.media_type());
         let query =
             [("response-content-disposition", how), ("response-content-type", wish.media_type())];
         let get =
@@ -103,13 +131,14 @@ impl Bucket {
 
     fn signed(&self, request: &Request<'_>) -> String {
         let BucketSettings { region, bucket, access_key, secret_key, .. } = &self.settings;
-        let (host, path) = match self.settings.is_path_style {
-            true => (self.host.clone(), format!("/{}/{}", escaped(bucket), path_of(request.key))),
-            false => (format!("{bucket}.{}", self.host), format!("/{}", path_of(request.key))),
+        let host = &*self.host;
+        let path = match self.settings.is_path_style {
+            true => format!("/{}/{}", escaped(bucket), path_of(request.key)),
+            false => format!("/{}", path_of(request.key)),
         };
         let (day, time) = stamps(request.now_s);
         let scope = format!("{day}/{region}/s3/aws4_request");
-        let mut headers: Vec<(&str, &str)> = vec![("host", &host)];
+        let mut headers: Vec<(&str, &str)> = vec![("host", host)];
         headers.extend(request.headers);
         headers.sort_unstable();
         let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
@@ -142,6 +171,11 @@ impl Bucket {
         let signature = hex::encode(&mac(&key, &[said.as_bytes()]));
         format!("{}://{host}{path}?{query}&X-Amz-Signature={signature}", self.scheme)
     }
+}
+
+/// How a browser is to take a file of this type: pictures it shows, everything else it keeps.
+pub(crate) fn shown_how(media_type: &str) -> &'static str {
+    if is_picture(media_type) { "inline" } else { "attachment" }
 }
 
 /// A key as it stands in a path: its slashes are the path's.

@@ -21,7 +21,7 @@ mod stream;
 mod tally;
 mod uploads;
 
-pub use bucket::{BUCKET_S_MAX, BucketSettings};
+pub use bucket::{BUCKET_S_MAX, BucketSettings, origin};
 pub use door::MediaDoor;
 pub use permit::PATH;
 pub use storage::{AddressSigner, FolderSettings, StorageSettings};

@@ -97,3 +97,17 @@ fn no_signed_address_holds_for_longer_than_a_week() {
     assert!(slot.get_url.contains("X-Amz-Expires=604800&"), "{}", slot.get_url);
     assert_eq!(slot.get_until_s, THEN_S + 604_800);
 }
+
+#[test]
+fn a_page_may_reach_where_addresses_lead_and_nothing_else() {
+    let origins = |settings: &BucketSettings| settings.origins().join(" ");
+    let mut settings = example();
+    assert_eq!(origins(&settings), "https://examplebucket.s3.amazonaws.com");
+    settings.public_url = "https://files.example.org:8443/chat/".into();
+    settings.is_path_style = true;
+    settings.endpoint = "http://127.0.0.1:9000/".into();
+    assert_eq!(origins(&settings), "http://127.0.0.1:9000 https://files.example.org:8443");
+    let slot = Bucket::new(settings).slot(THEN_S, "x", (60, 600), &wish("image/png"));
+    assert!(slot.put_url.starts_with("http://127.0.0.1:9000/examplebucket/x?"));
+    assert!(slot.get_url.starts_with("https://files.example.org:8443/chat/x"));
+}

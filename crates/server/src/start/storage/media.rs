@@ -61,8 +61,8 @@ impl Media {
             None => (StorageSettings::Bucket(bucket(config)?), None),
         };
         let origins = match &settings {
-            StorageSettings::Folder(settings) => vec![origin(&settings.url)],
-            StorageSettings::Bucket(settings) => bucket_origins(settings),
+            StorageSettings::Folder(settings) => vec![media::origin(&settings.url)],
+            StorageSettings::Bucket(settings) => settings.origins(),
         };
         let storage = Arc::new(AddressSigner::new(settings, &config.limits.media, random()?));
         Ok(Some(Media { storage, door, origins }))
@@ -135,26 +135,6 @@ fn read_secret(path: &Path) -> Result<String, StartError> {
 pub(in crate::start) fn unusable(config: &Config) -> Option<String> {
     let path = config.media.s3_secret_key_file.as_ref()?;
     read_secret(path).err().map(|error| error.to_string())
-}
-
-fn bucket_origins(settings: &BucketSettings) -> Vec<String> {
-    let at = origin(&settings.endpoint);
-    let own = match (settings.is_path_style, at.split_once("://")) {
-        (false, Some((scheme, host))) => format!("{scheme}://{}.{host}", settings.bucket),
-        _ => at,
-    };
-    let public = Some(origin(&settings.public_url)).filter(|public| !public.is_empty());
-    [own].into_iter().chain(public).collect()
-}
-
-/// Scheme, host and port of an address.
-fn origin(url: &str) -> String {
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            format!("{scheme}://{}", rest.split('/').next().unwrap_or_default())
-        }
-        None => String::new(),
-    }
 }
 
 /// Takes what the shards hand over.
