@@ -219,7 +219,7 @@ impl Chat {
         let again_ms = self.settings.limits.chat.redistribute_ms;
         let (unheard, waits) = self.people.walking.overdue(now, again_ms);
         for (inbox, shard) in unheard {
-            self.say_slice_again(now, inbox, shard, fx);
+            self.say_slice_again(inbox, shard, fx);
         }
         while let Some(&(due, inbox)) = self.people.held.first()
             && due <= now.mono
@@ -344,7 +344,7 @@ impl Chat {
     }
 
     /// A shard did not confirm in time what a walk said to it.
-    fn say_slice_again(&mut self, now: Now, inbox: TimelineId, shard: ShardId, fx: &mut Effects) {
+    fn say_slice_again(&mut self, inbox: TimelineId, shard: ShardId, fx: &mut Effects) {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         let Some(walk) = &mut person.walks.going else { return };
         let Some(open) = walk.open.iter_mut().find(|(_, to, _)| *to == shard) else { return };
