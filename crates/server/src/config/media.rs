@@ -23,7 +23,7 @@ section! {
         /// Instead of a folder, the endpoint of a storage that speaks S3, such as
         /// "https://s3.example.org"; "" is none. Devices go there by themselves: no file passes
         /// through the server.
-        s3_endpoint: String = String::new(), BASE_OR_NONE;
+        s3_endpoint: String = String::new(), ENDPOINT_OR_NONE;
         /// Its region.
         s3_region: String = "us-east-1".into(), text("1 to 64 letters, digits and -", is_region);
         /// The bucket.
@@ -46,9 +46,19 @@ section! {
     }
 }
 
-const BASE_OR_NONE: Kind = text("an http:// or https:// address without query, or empty", |text| {
+const BASE_OR_NONE: Kind =
+    text("an http:// or https:// address without query, or empty", is_base_or_none);
+
+fn is_base_or_none(text: &str) -> bool {
     text.is_empty() || is_url(text) && !text.contains(['?', '#', '\'', '"', ';', ',', '@'])
-});
+}
+
+/// What is signed of an address of a storage is its host and the bucket's path alone.
+const ENDPOINT_OR_NONE: Kind =
+    text("an http:// or https:// address without path and query, or empty", |text| {
+        let place = text.split_once("://").map_or("", |(_, rest)| rest.trim_end_matches('/'));
+        is_base_or_none(text) && !place.contains('/')
+    });
 
 impl MediaSection {
     /// Whether there is a storage.

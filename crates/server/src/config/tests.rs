@@ -276,6 +276,27 @@ fn a_listener_that_cannot_work_is_refused() {
 }
 
 #[test]
+fn an_endpoint_of_a_bucket_has_no_path() {
+    let bucket = |endpoint: &str| {
+        format!(
+            "[media]\ns3_endpoint = \"{endpoint}\"\ns3_bucket = \"files\"\n\
+             s3_access_key = \"a\"\ns3_secret_key = \"b\""
+        )
+    };
+    for right in ["http://127.0.0.1:9000", "https://s3.example.org", "https://s3.example.org/"] {
+        assert!(parse(&bucket(right)).is_ok(), "{right}");
+    }
+    for wrong in ["https://h/files", "https://h/files/", "https://h//files", "https://h?a"] {
+        let line = format!(
+            "holdline.toml:2: [media] s3_endpoint = \"{wrong}\": must be an http:// or https:// \
+             address without path and query, or empty"
+        );
+        let error = parse(&bucket(wrong)).expect_err(wrong).to_string();
+        assert!(error.contains(&line), "{error}");
+    }
+}
+
+#[test]
 fn a_rule_is_silent_while_one_of_its_keys_is_unreadable() {
     refused(
         "[limits]\nframe_bytes_max = 4_096\npush_bytes_max = \"1024\"",
