@@ -1,8 +1,9 @@
 //! `[push]`: `model::limits::NotificationLimits`, and what else holds for devices that are not
 //! connected.
 
-use super::sections::{TOKEN, is_url};
-use base::setting::{Hidden, text};
+use super::access::URL_OR_NONE;
+use super::sections::TOKEN;
+use base::setting::Hidden;
 use base::{section, words};
 use chat::{PushDetail, PushPolicy, QuietPush};
 use model::limits::NotificationLimits;
@@ -13,8 +14,7 @@ section! {
     pub struct PushSection {
         /// Where notifications for devices of gateways (FCM, APNs and their like) are posted, as
         /// JSON. "": nowhere; then only devices of MIOP are woken, by Holdline itself.
-        gateway: String = String::new(),
-            text("an http:// or https:// address, or empty", is_url_or_none), url;
+        gateway: String = String::new(), URL_OR_NONE, url;
         /// Signs what is posted (HMAC-SHA256), as webhooks are. "": nothing is signed. Never
         /// printed.
         secret: Hidden = Hidden::default(), TOKEN, secret;
@@ -31,10 +31,6 @@ section! {
         /// What bounds them.
         @part limits: NotificationLimits;
     }
-}
-
-fn is_url_or_none(text: &str) -> bool {
-    text.is_empty() || is_url(text)
 }
 
 words! {
