@@ -94,7 +94,11 @@ impl Filter {
 
     /// The same without one type; nothing if no other is left.
     pub(crate) fn without(&self, name: &str) -> Option<Filter> {
-        let left = TYPES.into_iter().filter(|known| *known != name && self.wants_type(known));
+        self.without_those(|known| known == name)
+    }
+
+    fn without_those(&self, are: impl Fn(&str) -> bool) -> Option<Filter> {
+        let left = TYPES.into_iter().filter(|known| !are(known) && self.wants_type(known));
         let types: Vec<_> = left.collect();
         (!types.is_empty()).then(|| Filter { types, ..self.clone() })
     }
@@ -116,9 +120,7 @@ impl Filter {
 
     /// The same without events of chat; nothing if no other type is left.
     pub(crate) fn without_chat(&self) -> Option<Filter> {
-        let left = TYPES.into_iter().filter(|known| !is_chat(known) && self.wants_type(known));
-        let types: Vec<_> = left.collect();
-        (!types.is_empty()).then(|| Filter { types, ..self.clone() })
+        self.without_those(is_chat)
     }
 
     /// The messages it wants, if any.

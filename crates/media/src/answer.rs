@@ -79,8 +79,7 @@ impl Desk {
 
     fn options(&self) -> Response<Body> {
         self.tally.count(TransferOutcome::Asked);
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
+        let mut response = empty(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();
         put(headers, header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, PUT, OPTIONS");
         put(headers, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type, Range");
@@ -113,8 +112,7 @@ impl Desk {
         let tag = format!("\"{}\"", hex::encode(&permit.id));
         if text(&request.headers, header::IF_NONE_MATCH).is_some_and(|known| known.contains(&tag)) {
             self.tally.count(TransferOutcome::Asked);
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            let mut response = empty(StatusCode::NOT_MODIFIED);
             put(response.headers_mut(), header::ETAG, &tag);
             return Ok(response);
         }
@@ -140,8 +138,7 @@ impl Desk {
             Part::Bytes(from, count) => (StatusCode::PARTIAL_CONTENT, from, count),
             Part::Beyond => {
                 self.tally.count(TransferOutcome::Range);
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+                let mut response = empty(StatusCode::RANGE_NOT_SATISFIABLE);
                 put(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
                 return Ok(response);
             }
@@ -188,9 +185,7 @@ impl Desk {
         finished.await.map_err(lost).and_then(|made| made.map_err(unwritten))?;
         drop(seat);
         self.tally.count(TransferOutcome::Stored);
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::CREATED;
-        Ok(response)
+        Ok(empty(StatusCode::CREATED))
     }
 
     /// Whether what comes is what was agreed.
@@ -296,6 +291,13 @@ fn lost(error: tokio::task::JoinError) -> Answer {
 fn failed(error: &io::Error) -> Answer {
     tracing::warn!(%error, "a file of the media folder");
     (TransferOutcome::Failed, StatusCode::INTERNAL_SERVER_ERROR, "the storage failed")
+}
+
+/// An answer without a body.
+fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

@@ -97,7 +97,8 @@ pub(crate) async fn history(
     query: Asked<HistoryQuery>,
 ) -> Told<answers::History> {
     let (by, query) = (of(&api, path)?, asked(query)?);
-    read_history(&api, by, query.range(None)?).await
+    let what = ErrandWhat::History(Box::new(query.range(None)?));
+    told_history(run(&api, errand(by, what)).await?)
 }
 
 /// `POST /v1/chat/accounts/{account}/messages`: says something in its name.
@@ -191,14 +192,6 @@ pub(crate) async fn say(
     let is_operators = by.is_system();
     let what = ErrandWhat::Send(Box::new(message));
     sent(run(api, Errand { by, is_operators, what }).await?)
-}
-
-async fn read_history(
-    api: &Shared,
-    by: AccountAddress,
-    range: HistoryRange,
-) -> Told<answers::History> {
-    told_history(run(api, errand(by, ErrandWhat::History(Box::new(range)))).await?)
 }
 
 fn told_history(told: ChatDelivery) -> Told<answers::History> {
