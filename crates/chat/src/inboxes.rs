@@ -41,6 +41,8 @@ struct Arrivals {
     handed: VecDeque<Handed>,
     /// The shard is to be told so.
     untold: bool,
+    /// It is to be told that one was refused.
+    refused: bool,
 }
 
 /// What became of a parcel.
@@ -90,6 +92,7 @@ impl Arrivals {
             *handed = Handed::Not;
         }
         self.taken = self.taken.min(number - 1);
+        self.refused = true;
     }
 }
 
@@ -103,7 +106,7 @@ impl Inboxes {
 
     /// Whether a shard is still to be told what has arrived.
     pub(crate) fn is_untold(&self) -> bool {
-        self.0.iter().any(|arrivals| arrivals.untold)
+        self.0.iter().any(|arrivals| arrivals.untold || arrivals.refused)
     }
 }
 
@@ -116,7 +119,14 @@ impl Chat {
             arrivals.untold = true; // its receipt was lost
             return;
         }
-        if parcel.number != arrivals.taken + 1 || !may_ask || !arrivals.takes(parcel.number) {
+        if parcel.number != arrivals.taken + 1 {
+            return;
+        }
+        if !may_ask {
+            arrivals.refused = true;
+            return;
+        }
+        if !arrivals.takes(parcel.number) {
             return;
         }
         let Parcel { number, inboxes, conversation, own, cargo } = parcel;
@@ -168,10 +178,16 @@ impl Chat {
     pub(crate) fn turn_inboxes(&mut self, now: Now, fx: &mut Effects) {
         for at in 0..self.inboxes.0.len() {
             let arrivals = &mut self.inboxes.0[at];
-            if !std::mem::take(&mut arrivals.untold) {
+            let (shard, upto) = (ShardId(at as u16), arrivals.done);
+            if std::mem::take(&mut arrivals.refused) {
+                match shard == self.settings.shard {
+                    true => self.refused(now, shard),
+                    false => fx.peer_messages.push((shard, ChatWord::NotPlaced)),
+                }
+            }
+            if !std::mem::take(&mut self.inboxes.0[at].untold) {
                 continue;
             }
-            let (shard, upto) = (ShardId(at as u16), arrivals.done);
             if shard == self.settings.shard {
                 self.confirmed(now, shard, upto, fx);
             } else {

@@ -147,6 +147,7 @@ impl Service for Chat {
             ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
             ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto, fx),
+            ChatWord::NotPlaced => self.refused(now, from),
             ChatWord::Seek(sought) => self.sought(from, *sought, fx),
             ChatWord::Sought { number, inbox, has } => {
                 self.told_of(now, (number, inbox), has, fx);

@@ -53,6 +53,8 @@ pub enum ChatWord {
         /// The parcel's.
         upto: u64,
     },
+    /// A parcel was refused, for its log takes no more now.
+    NotPlaced,
     /// Has an inbox this reference? Answered by `Sought`.
     Seek(Box<Sought>),
     /// It has, or has not.

@@ -6,11 +6,13 @@
 //!              └─── once more, from the first that is not confirmed
 //! ```
 //! Parcels to a shard go in the order of the log, and are taken there in no other; so an inbox has
-//! a conversation's messages in their order. The outbox, a timeline of this shard, says after a
+//! a conversation's messages in their order. So many are on their way at once as a log's queue has
+//! room for; the others wait here (`way.rs`). The outbox, a timeline of this shard, says after a
 //! start what had not been confirmed (`left.rs`). Invariant: a message is in the outbox until it is
 //! in every inbox.
 
 pub(crate) mod left;
+mod way;
 
 use crate::label::Route;
 
@@ -25,12 +27,10 @@ use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
 use model::ports::log::{REMOVE_SEQS_MAX, Write};
 use model::timeline::{Message, Seq, Space, TimelineId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Parcels that are said once more in one turn, to one shard.
-const AGAIN_A_TURN_MAX: usize = 256;
+use way::Way;
 
 /// Inboxes of one parcel. Those of a large group are several: between them others take their turn.
 const PARCEL_INBOXES_MAX: usize = 256;
@@ -64,22 +64,12 @@ pub(crate) struct Outbox {
     pub(crate) line: Line,
 }
 
-/// Parcels to one shard.
-#[derive(Default)]
-struct Way {
-    /// The number of the last.
-    last: u64,
-    unconfirmed: VecDeque<(Parcel, OutboxPlace)>,
-    /// When they are said once more, unless some are confirmed before.
-    due: Instant,
-}
-
 impl Outbox {
     /// An empty one of this shard, of so many.
     pub(crate) fn new(key: HashKey, shard: ShardId, shards: u16) -> Outbox {
         Outbox {
             timeline: outbox_of(key, shard, shards),
-            ways: (0..shards.max(1)).map(|_| Way::default()).collect(),
+            ways: (0..shards.max(1)).map(|_| Way::of(shards)).collect(),
             open: BTreeMap::new(),
             over: BTreeMap::new(),
             bytes: 0,
@@ -122,7 +112,7 @@ impl Outbox {
     }
 
     pub(crate) fn audit(&self) {
-        let parcels = self.ways.iter().flat_map(|way| &way.unconfirmed);
+        let parcels = self.ways.iter().flat_map(Way::unconfirmed);
         let mut counts = BTreeMap::<OutboxPlace, u32>::new();
         let mut bytes = 0;
         for (parcel, place) in parcels {
@@ -162,7 +152,7 @@ impl Chat {
         cargo: &Cargo,
         fx: &mut Effects,
     ) {
-        let due = now.after(self.again_after());
+        let again = self.again_after();
         let mut ways = BTreeMap::<(ShardId, bool), Vec<TimelineId>>::new();
         for &inbox in inboxes {
             let way = (self.settings.shard_at(inbox), inbox == route.from);
@@ -178,15 +168,18 @@ impl Chat {
             .flat_map(|(&way, all)| all.chunks(PARCEL_INBOXES_MAX).map(move |slice| (way, slice)));
         for ((to, own), slice) in slices {
             let way = &mut self.outbox.ways[usize::from(to.0)];
-            if way.unconfirmed.is_empty() {
-                way.due = due;
-            }
-            way.last += 1;
-            let (number, inboxes, cargo) = (way.last, slice.into(), cargo.clone());
+            let (number, inboxes, cargo) = (way.next_number(), slice.into(), cargo.clone());
             let conversation = route.conversation;
             let parcel = Parcel { number, inboxes, conversation, own, cargo };
-            way.unconfirmed.push_back((parcel.clone(), place));
             self.outbox.bytes += parcel.weight() as u64;
+            way.put(now, again, (parcel, place));
+            self.go_on(now, to, fx);
+        }
+    }
+
+    /// Sends what may be on its way to a shard.
+    fn go_on(&mut self, now: Now, to: ShardId, fx: &mut Effects) {
+        while let Some(parcel) = self.outbox.ways[usize::from(to.0)].next() {
             self.hand_over(now, to, parcel, fx);
         }
     }
@@ -201,26 +194,31 @@ impl Chat {
 
     /// A shard has everything up to this number in its inboxes.
     pub(crate) fn confirmed(&mut self, now: Now, from: ShardId, upto: u64, fx: &mut Effects) {
-        let due = now.after(self.again_after());
+        let again = self.again_after();
         let Outbox { ways, open, bytes, .. } = &mut self.outbox;
         let Some(way) = ways.get_mut(usize::from(from.0)) else { return };
         let mut over = Vec::new();
-        while let Some((parcel, place)) = way.unconfirmed.front()
-            && parcel.number <= upto
-        {
+        while let Some((parcel, place)) = way.confirm_first(now, again, upto) {
             *bytes -= parcel.weight() as u64;
-            if let Some((left, began)) = open.get_mut(place) {
+            if let Some((left, began)) = open.get_mut(&place) {
                 *left -= 1;
                 if *left == 0 {
                     fx.counters.lasted(LatencyPhase::Distribute, began.until(now));
-                    open.remove(place);
-                    over.push(*place);
+                    open.remove(&place);
+                    over.push(place);
                 }
             }
-            way.unconfirmed.pop_front();
-            way.due = due;
         }
         over.into_iter().for_each(|place| self.leaves(place));
+        self.go_on(now, from, fx);
+    }
+
+    /// A shard has refused a parcel, and so what came behind it: soon it may have room.
+    pub(crate) fn refused(&mut self, now: Now, from: ShardId) {
+        let again = self.again_after();
+        if let Some(way) = self.outbox.ways.get_mut(usize::from(from.0)) {
+            way.refused(now, again);
+        }
     }
 
     /// A message is in every inbox.
@@ -236,24 +234,16 @@ impl Chat {
                 self.log.write(Write::Remove { timeline, seqs: seqs.to_vec() }, fx);
             }
         }
-        let again = now.after(self.again_after());
+        let again = self.again_after();
         let mut next = self.turn_line(now, fx);
         for shard in 0..self.outbox.ways.len() {
             let way = &mut self.outbox.ways[shard];
-            if way.unconfirmed.is_empty() {
-                continue;
+            if let Some(count) = way.begin_again(now, again) {
+                fx.counters.count_by(ChatCounter::Redistributed, count as u64);
+                self.go_on(now, ShardId(shard as u16), fx);
             }
-            if way.due <= now.mono {
-                way.due = again;
-                let first = way.unconfirmed.iter().take(AGAIN_A_TURN_MAX);
-                let parcels: Vec<Parcel> = first.map(|(parcel, _)| parcel.clone()).collect();
-                fx.counters.count_by(ChatCounter::Redistributed, parcels.len() as u64);
-                for parcel in parcels {
-                    self.hand_over(now, ShardId(shard as u16), parcel, fx);
-                }
-            }
-            let due = self.outbox.ways[shard].due;
-            next = Some(next.map_or(due, |next: Instant| next.min(due)));
+            let due = self.outbox.ways[shard].due();
+            next = next.into_iter().chain(due).min();
         }
         next
     }

@@ -1,0 +1,218 @@
+//! The way of parcels to one shard: those that are not confirmed, in their order, of which the
+//! first are on their way.
+//!
+//! The others wait for room: more at once than a log takes would be refused, and what is refused
+//! goes again with all that went behind it. What was refused goes again after a pause that doubles,
+//! what was lost after the time of [`Chat::again_after`](crate::Chat::again_after). It knows nobody
+//! to hand parcels to. Invariant: at least one is on its way while any is not confirmed.
+
+use super::OutboxPlace;
+use crate::word::Parcel;
+use base::time::{Instant, Now};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Parcels that are on their way to one shard.
+const UNDER_WAY_MAX: usize = 16_384;
+
+/// Their bytes, from all shards to one: half of what waits for a log at most.
+const UNDER_WAY_BYTES_MAX: usize = 8 << 20;
+
+/// The pause after a refusal, the first.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Parcels to one shard.
+pub(super) struct Way {
+    /// The number of the last.
+    last: u64,
+    unconfirmed: VecDeque<(Parcel, OutboxPlace)>,
+    /// Of them, so many of the first are on their way, and weigh so much.
+    under_way: usize,
+    under_way_bytes: usize,
+    under_way_bytes_max: usize,
+    /// When they are said once more, unless some are confirmed before.
+    due: Instant,
+    /// One was refused: others that are confirmed put nothing off.
+    is_refused: bool,
+    /// The pause after the next refusal.
+    pause: Duration,
+}
+
+impl Way {
+    /// One of those from so many shards to another.
+    pub(super) fn of(shards: u16) -> Way {
+        Way {
+            last: 0,
+            unconfirmed: VecDeque::new(),
+            under_way: 0,
+            under_way_bytes: 0,
+            under_way_bytes_max: UNDER_WAY_BYTES_MAX / usize::from(shards.max(1)),
+            due: Instant::default(),
+            is_refused: false,
+            pause: PAUSE,
+        }
+    }
+
+    pub(super) fn unconfirmed(&self) -> impl Iterator<Item = &(Parcel, OutboxPlace)> {
+        self.unconfirmed.iter()
+    }
+
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// One more, behind all others.
+    pub(super) fn put(&mut self, now: Now, again: Duration, parcel: (Parcel, OutboxPlace)) {
+        if self.unconfirmed.is_empty() {
+            (self.due, self.is_refused) = (now.after(again), false);
+        }
+        self.unconfirmed.push_back(parcel);
+    }
+
+    /// The next that may be on its way; now it is.
+    pub(super) fn next(&mut self) -> Option<Parcel> {
+        let (parcel, _) = self.unconfirmed.get(self.under_way)?;
+        let has_room = self.under_way < UNDER_WAY_MAX
+            && self.under_way_bytes + parcel.weight() <= self.under_way_bytes_max;
+        if self.is_refused || !(has_room || self.under_way == 0) {
+            return None;
+        }
+        self.under_way += 1;
+        self.under_way_bytes += parcel.weight();
+        Some(parcel.clone())
+    }
+
+    /// The first, if it is among those up to a number, which are in their inboxes.
+    pub(super) fn confirm_first(
+        &mut self,
+        now: Now,
+        again: Duration,
+        upto: u64,
+    ) -> Option<(Parcel, OutboxPlace)> {
+        let first = self.unconfirmed.pop_front_if(|(parcel, _)| parcel.number <= upto)?;
+        if self.under_way > 0 {
+            self.under_way -= 1;
+            self.under_way_bytes -= first.0.weight();
+        }
+        self.pause = PAUSE;
+        if !self.is_refused {
+            self.due = now.after(again);
+        }
+        Some(first)
+    }
+
+    /// One of them was refused.
+    pub(super) fn refused(&mut self, now: Now, again: Duration) {
+        if self.is_refused {
+            return;
+        }
+        self.is_refused = true;
+        self.due = self.due.min(now.after(self.pause));
+        self.pause = (2 * self.pause).min(again);
+    }
+
+    /// If it is time nothing counts as on its way any more; how many did.
+    pub(super) fn begin_again(&mut self, now: Now, again: Duration) -> Option<usize> {
+        if self.unconfirmed.is_empty() || self.due > now.mono {
+            return None;
+        }
+        (self.due, self.is_refused) = (now.after(again), false);
+        self.under_way_bytes = 0;
+        Some(std::mem::take(&mut self.under_way))
+    }
+
+    /// When to come back.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.unconfirmed.is_empty()).then_some(self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::Cargo;
+    use base::hash::HashKey;
+    use model::account::AccountAddress;
+    use model::chat::{InboxChange, InboxEvent};
+    use model::timeline::{Space, TimelineId};
+    use std::sync::Arc;
+
+    const AGAIN: Duration = Duration::from_secs(5);
+
+    fn id(n: u64) -> TimelineId {
+        TimelineId::of(Space::Other, HashKey::new(1, 2), &[&n.to_be_bytes()])
+    }
+
+    fn put(way: &mut Way, now: Now, count: u64) {
+        for _ in 0..count {
+            let with = AccountAddress::parse("ann", "a.example").expect("a name");
+            let event = InboxEvent { with, what: InboxChange::Read(1) };
+            let cargo = Cargo::Event(7, Arc::new(event));
+            let (number, inboxes) = (way.next_number(), (0..256).map(id).collect());
+            let parcel = Parcel { number, inboxes, conversation: id(1), own: false, cargo };
+            way.put(now, AGAIN, (parcel, (id(2), number)));
+        }
+    }
+
+    fn sent(way: &mut Way) -> Vec<u64> {
+        std::iter::from_fn(|| way.next()).map(|parcel| parcel.number).collect()
+    }
+
+    fn confirm(way: &mut Way, now: Now, upto: u64) -> usize {
+        std::iter::from_fn(|| way.confirm_first(now, AGAIN, upto)).count()
+    }
+
+    fn at(ms: u64) -> Now {
+        Now { mono: Instant::default() + Duration::from_millis(ms), ..Now::default() }
+    }
+
+    #[test]
+    fn so_many_are_on_their_way_as_have_room_and_confirmed_ones_make_it() {
+        let mut way = Way::of(64);
+        put(&mut way, at(0), 1_000);
+        let first = sent(&mut way);
+        let room = first.len();
+        assert!(first.iter().copied().eq(1..=room as u64) && (2..1_000).contains(&room), "{room}");
+        assert!(way.under_way_bytes <= UNDER_WAY_BYTES_MAX / 64);
+        assert_eq!(confirm(&mut way, at(1), 3), 3);
+        assert_eq!(sent(&mut way), [room as u64 + 1, room as u64 + 2, room as u64 + 3]);
+        assert_eq!(confirm(&mut way, at(2), 1_000), 997, "even those that were not sent again");
+        assert_eq!((way.under_way, way.under_way_bytes, way.due()), (0, 0, None));
+    }
+
+    #[test]
+    fn what_weighs_more_than_may_be_on_its_way_goes_alone() {
+        let mut way = Way::of(u16::MAX);
+        put(&mut way, at(0), 2);
+        assert_eq!((sent(&mut way), sent(&mut way)), (vec![1], vec![]));
+        assert_eq!(confirm(&mut way, at(1), 1), 1);
+        assert_eq!(sent(&mut way), [2]);
+    }
+
+    #[test]
+    fn what_was_refused_goes_again_after_a_pause_that_doubles_and_what_was_lost_later() {
+        let mut way = Way::of(1);
+        put(&mut way, at(0), 4);
+        assert_eq!(sent(&mut way), [1, 2, 3, 4]);
+        way.refused(at(1), AGAIN);
+        assert_eq!(confirm(&mut way, at(2), 1), 1, "it puts nothing off");
+        assert_eq!((way.due(), sent(&mut way)), (Some(at(21).mono), vec![]));
+        assert_eq!(way.begin_again(at(20), AGAIN), None);
+        assert_eq!((way.begin_again(at(21), AGAIN), sent(&mut way)), (Some(3), vec![2, 3, 4]));
+        way.refused(at(30), AGAIN);
+        way.refused(at(31), AGAIN);
+        assert_eq!(way.due(), Some(at(50).mono), "a confirmation has ended the doubling");
+        assert_eq!((way.begin_again(at(50), AGAIN), sent(&mut way)), (Some(3), vec![2, 3, 4]));
+        way.refused(at(60), AGAIN);
+        assert_eq!(way.due(), Some(at(100).mono));
+        assert_eq!((way.begin_again(at(100), AGAIN), sent(&mut way)), (Some(3), vec![2, 3, 4]));
+        assert_eq!(way.due(), Some(at(5_100).mono), "none was refused: they may be lost");
+        put(&mut way, at(5_099), 1);
+        assert_eq!(sent(&mut way), [5]);
+        assert_eq!(
+            (way.begin_again(at(5_100), AGAIN), sent(&mut way)),
+            (Some(4), vec![2, 3, 4, 5])
+        );
+    }
+}
