@@ -1,5 +1,5 @@
-//! Wildfire's single chats, W1 and W2, and its groups, W3 to W5, as the shipped plans have them,
-//! scaled to two cores.
+//! Wildfire's single chats, W1 and W2, and its groups, W3 to W5, at the size of the shipped plans:
+//! 10 million messages, and 10 to 20 million distributions. In lock step W1 and W2 go a part of it.
 //!
 //! The server has one core, with its log and all its threads; `holdline load` has the other. CPU is
 //! the server's process's, from the first send until it is at rest, the log's included. A figure is
@@ -18,10 +18,12 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Rounds of each sender over 1,000 receivers, of the 50 that Wildfire went.
-const LOOPS: u32 = 2;
-/// Groups of W3 to W5, of the 100 that Wildfire had: a fifth of its messages and less.
-const GROUPS: u32 = 20;
+/// Rounds of each sender over all receivers, pipelined: as many as Wildfire went.
+const LOOPS: u32 = 50;
+/// The same in lock step: a part.
+const LOOPS_IN_LOCK_STEP: u32 = 2;
+/// Groups of W3 to W5, as many as Wildfire had.
+const GROUPS: u32 = 100;
 /// Messages without an answer that a pipelined sender has.
 const WINDOW: u32 = 64;
 /// Rules whose end depends on the machine: they are told with the figures.
@@ -50,21 +52,21 @@ pub fn w2_pipelined(scale: Scale) -> io::Result<Outcome> {
 
 /// Groups of 100, of whom half send.
 pub fn w3(scale: Scale) -> io::Result<Outcome> {
-    groups(scale, ("im-w3", 8_375.0), (50, 10))
+    groups(scale, ("im-w3", 8_375.0), (50, 20))
 }
 
 /// Groups of 200, of whom half send.
 pub fn w4(scale: Scale) -> io::Result<Outcome> {
-    groups(scale, ("im-w4", 8_573.0), (100, 3))
+    groups(scale, ("im-w4", 8_573.0), (100, 10))
 }
 
 /// Groups of 1,000, of whom a hundred send.
 pub fn w5(scale: Scale) -> io::Result<Outcome> {
-    groups(scale, ("im-w5", 8_750.0), (900, 1))
+    groups(scale, ("im-w5", 8_750.0), (900, 2))
 }
 
-/// Groups with so many receivers and all senders, and rounds of each sender over a part of the
-/// hundred groups; pipelined, as what a distribution costs is asked.
+/// Groups with so many receivers and all senders, and rounds of each sender over its groups;
+/// pipelined, as what a distribution costs is asked.
 fn groups(scale: Scale, what: (&str, f64), (receivers, loops): (u32, u32)) -> io::Result<Outcome> {
     let sets = vec![
         format!("ReceiveUserCount={receivers}"),
@@ -77,9 +79,10 @@ fn groups(scale: Scale, what: (&str, f64), (receivers, loops): (u32, u32)) -> io
 
 /// Send and receive between two.
 fn single(scale: Scale, what: (&str, f64), window: u32) -> io::Result<Outcome> {
+    let loops = if window == 1 { LOOPS_IN_LOCK_STEP } else { scale.of(LOOPS) };
     let sets = vec![
         format!("ReceiveUserCount={}", scale.of(1_000)),
-        format!("Loop={LOOPS}"),
+        format!("Loop={loops}"),
         format!("Window={window}"),
     ];
     run(what, sets, Of::Two)
