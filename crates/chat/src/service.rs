@@ -4,6 +4,7 @@ use crate::conversations::changes::{Part, Wish};
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now};
 use model::chat::{ChatDelivery, ChatRequest};
+use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
 use model::ports::access::Admission;
 use model::ports::chat::{ChatAnswer, ChatCommand};
@@ -55,6 +56,7 @@ impl Service for Chat {
     fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         match request {
             ChatRequest::Login(login) => self.login(now, from, login, fx),
+            ChatRequest::Enter(entering) => self.enter_granted(now, from, *entering, fx),
             ChatRequest::Proceed(data) => self.proceed(now, from, data, fx),
             ChatRequest::Gone => self.gone(from),
             ChatRequest::Bind { session, device } => self.bind(now, from, session, device, fx),
@@ -119,7 +121,14 @@ impl Service for Chat {
     fn undelivered(&mut self, _: Now, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
         match delivery {
             // Whoever was let in a moment ago has gone, or what it was to go on with.
-            ChatDelivery::LoggedIn(logged_in) => self.closed(to, logged_in.session, fx),
+            ChatDelivery::LoggedIn(logged_in) => {
+                let (session, reason) = (logged_in.session, CloseReason::PeerClosed);
+                match session.shard() == self.settings.shard {
+                    true => self.closed(to, session, fx),
+                    // It is of another shard than the connection was (`Enter`).
+                    false => fx.requests.push((to, ChatRequest::Closed { session, reason })),
+                }
+            }
             ChatDelivery::Resumed(resumed) => self.closed(to, resumed.session, fx),
             // Of what else is for it nothing is kept, but for a session that is away.
             delivery => self.came_back(to, delivery, fx),

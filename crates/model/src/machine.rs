@@ -399,6 +399,11 @@ impl<Up> Outbox<Up> {
         &self.words
     }
 
+    /// The word that was said last, to be changed.
+    pub fn last_word(&mut self) -> Option<&mut Up> {
+        self.words.last_mut()
+    }
+
     /// Whether there are words for the inside.
     pub fn has_words(&self) -> bool {
         !self.words.is_empty()

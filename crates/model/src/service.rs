@@ -170,8 +170,9 @@ impl Request {
     pub fn owner(&self, here: ShardId, (key, shards): (HashKey, u16)) -> ShardId {
         match self {
             Request::Push(request) => request.owner((key, shards)),
+            Request::Chat(request) => request.owner(here, (key, shards)),
             // A machine lives where its session does.
-            Request::Topics(_) | Request::Chat(_) | Request::Echo(_) => here,
+            Request::Topics(_) | Request::Echo(_) => here,
         }
     }
 
@@ -183,6 +184,7 @@ impl Request {
             }
             Request::Topics(SessionRequest::Connect(connect)) => Some(("", &connect.client_id)),
             Request::Chat(ChatRequest::Login(login)) => Some(("", login.account.as_str())),
+            Request::Chat(ChatRequest::Enter(it)) => Some(("", it.login.account.as_str())),
             Request::Chat(ChatRequest::Redeem(it)) => Some(("", it.login.account.as_str())),
             _ => None,
         }

@@ -5,6 +5,7 @@
 //! sessions. Whatever outlives a connection is the session's: identifiers in use, what is on the
 //! way, subscriptions, the will. A machine and its session live on the same shard.
 
+use crate::chat::{AccountDevice, ChatCall};
 use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::topic::{Publication, Qos, SubscriptionIds, SubscriptionOptions};
@@ -214,6 +215,8 @@ pub struct ConnectRequest {
     pub user: Option<Box<str>>,
     /// What it brings to prove it.
     pub password: Option<Box<[u8]>>,
+    /// The name of the device that it is, where it has another one than its identifier.
+    pub device: Option<Box<str>>,
     /// An exchange it wants instead: method, and first data.
     pub method: Option<(Box<str>, Box<[u8]>)>,
     /// Identity in its verified certificate, or of its pre-shared key.
@@ -336,6 +339,11 @@ pub enum SessionDelivery {
         /// In the order of the filters.
         results: Box<[Result<bool, Denial>]>,
     },
+    /// A message that chat is to answer. The publisher is told what became of it by `Taken`, as by
+    /// the broker, and all that chat says to it by `Publish`.
+    Call(Box<ChatCall>),
+    /// Whose device the client is has changed, or what it wants to be told.
+    Device(Box<AccountDevice>),
     /// The server ends it: say so and go.
     End(Box<Denied>),
 }

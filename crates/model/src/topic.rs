@@ -92,6 +92,12 @@ impl Publication {
         std::str::from_utf8(bytes).expect("it was made of a str")
     }
 
+    /// Whether the topic begins so.
+    pub fn is_under(&self, prefix: &str) -> bool {
+        let topic = &self.bytes[..usize::from(self.topic_bytes)];
+        topic.starts_with(prefix.as_bytes())
+    }
+
     /// Properties that go on unaltered; see [`Publication::new`].
     pub fn properties(&self) -> &[u8] {
         let from = usize::from(self.topic_bytes);

@@ -4,6 +4,7 @@
 
 mod binding;
 mod detached;
+mod entering;
 pub(crate) mod fast;
 mod following;
 pub(crate) mod login;

@@ -17,6 +17,8 @@ mod fast;
 mod group;
 mod members;
 mod nodes;
+mod numbers;
+mod over_topics;
 mod people;
 mod push;
 mod resumption;
@@ -40,6 +42,10 @@ pub use nodes::{
     NodeAccess, NodeChange, NodeConfig, NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews,
     NodeOptions, NodeSpace, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
     PROFILE_BYTES_MAX, ProfileRequest, ProfileSaid, SendLast,
+};
+pub use over_topics::{
+    AccountDevice, CHAT_ANSWERS, CHAT_EVENTS, CHAT_EVENTS_JSON, CHAT_REQUESTS, CHAT_TOPICS,
+    ChatCall, Entering, EventsWanted, NoDevice,
 };
 pub use people::{
     Availability, CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX,
@@ -89,6 +95,8 @@ pub enum ChatRequest {
     /// Begin a session over this connection. Answered by `LoggedIn`, `Challenge` or `Refused`;
     /// nothing else is asked before, but `Proceed` and `Gone`.
     Login(Box<Login>),
+    /// The same for a device that another service has let in; `Challenge` is no answer to it.
+    Enter(Box<Entering>),
     /// The next step of an exchange that was begun.
     Proceed(Box<[u8]>),
     /// The connection ended before it had a session.
@@ -706,6 +714,7 @@ faults! {
     MediaOff "media_off" "This server has no storage for files.";
     TypeRefused "type_refused" "Files of this type are not taken.";
     UploadQuota "upload_quota" "The account may upload no more today.";
+    NoSession "no_session" "Who asks is no device of an account of this server.";
 }
 
 #[cfg(test)]

@@ -149,6 +149,7 @@ counters! {
         SessionsExpired "sessions_expired_total" "Sessions that ended by their expiry.";
         SessionsDelayed "sessions_delayed_total" "Connects answered late: they came too often.";
         Publishes "publishes_received_total" "Messages published by clients.";
+        ChatCalls "publishes_chat_total" "Requests to chat published by clients, under $im/req/.";
         PublishesQos1 "publishes_qos1_received_total" "Of these, at QoS 1.";
         PublishesQos2 "publishes_qos2_received_total" "Of these, at QoS 2.";
         PublishesRepeated "publishes_repeated_total" "Messages of QoS 2 that had come before.";
@@ -245,6 +246,8 @@ counters! {
         ResumesFailed "chat_resumes_failed_total" "Resumptions of sessions that were no more.";
         TokensGiven "chat_fast_tokens_total" "Tokens given by which a device comes back (FAST).";
         TokensRefused "chat_fast_refused_total" "Logins by such a token that were refused.";
+        CallsRefused "chat_mqtt_refused_total"
+            "Requests by MQTT refused: no device of an account, no such request, or too many.";
         ResumesRefused "chat_resumes_refused_total"
             "Resumptions refused: the id is another account's, or was never given.";
         PushesRegistered "chat_push_registered_total" "Devices registered to be woken.";

@@ -1,0 +1,40 @@
+//! A device comes that another service has let in: it has shown who it is there, by the same rules.
+//!
+//! What it was granted may be older than an order that ended the account's sessions: that is looked
+//! at again, and from then on it is a session as any other.
+
+use crate::sessions::login::LetIn;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::chat::Entering;
+use model::id::ConnRef;
+use model::ports::access::Grant;
+use model::session::Denial;
+
+impl Chat {
+    /// A device wants to come in as whom another service knows it.
+    pub(crate) fn enter_granted(
+        &mut self,
+        now: Now,
+        conn: ConnRef,
+        entering: Entering,
+        fx: &mut Effects,
+    ) {
+        let Entering { login, user, account, until_s } = entering;
+        if !self.may_try(now, conn, &login, fx) {
+            return;
+        }
+        let version = self.settings.access.version();
+        let is_over = until_s != 0 && until_s <= now.unix_s();
+        if is_over || !self.settings.access.holds(&user, Some(account)) {
+            return self.turn_away(&login, conn, Denial::NotAuthorized, fx);
+        }
+        let grant = Grant { user: Some(user), rules: None, until_s, account: Some(account) };
+        let Some(owner) = self.owner_of_login(&login, &grant) else {
+            return self.turn_away(&login, conn, Denial::BadCredentials, fx);
+        };
+        let login = Box::new(login);
+        let let_in = Box::new(LetIn { conn, login, grant, owner, version, data: None });
+        self.find_for_login(now, let_in, fx);
+    }
+}

@@ -1,0 +1,122 @@
+//! Sessions and numbers of requests, and of their answers.
+//!
+//! Whoever carries requests of a protocol in another one's messages gives them numbers of its own,
+//! for what comes back; each variant is named here, so that none is forgotten.
+
+use super::{ChatDelivery, ChatRequest};
+use crate::id::SessionRef;
+
+impl ChatRequest {
+    /// The session that asks; none: there is none yet.
+    pub fn session(&self) -> Option<SessionRef> {
+        Some(match self {
+            ChatRequest::Login(_)
+            | ChatRequest::Enter(_)
+            | ChatRequest::Redeem(_)
+            | ChatRequest::Proceed(_)
+            | ChatRequest::Gone => return None,
+            ChatRequest::Bind { session, .. }
+            | ChatRequest::Standing { session, .. }
+            | ChatRequest::Send { session, .. }
+            | ChatRequest::Group { session, .. }
+            | ChatRequest::Members { session, .. }
+            | ChatRequest::Pull { session, .. }
+            | ChatRequest::History { session, .. }
+            | ChatRequest::Archive { session, .. }
+            | ChatRequest::Read { session, .. }
+            | ChatRequest::Set { session, .. }
+            | ChatRequest::Conversations { session, .. }
+            | ChatRequest::Conversation { session, .. }
+            | ChatRequest::Recall { session, .. }
+            | ChatRequest::Upload { session, .. }
+            | ChatRequest::Acknowledge { session, .. }
+            | ChatRequest::Resume { session, .. }
+            | ChatRequest::Push { session, .. }
+            | ChatRequest::Closed { session, .. } => *session,
+            ChatRequest::People(asked) => asked.session,
+            ChatRequest::Nodes(asked) => asked.session,
+            ChatRequest::Profile(said) => said.session,
+            ChatRequest::Token(wish) => wish.session,
+            ChatRequest::Keep(keeping) => keeping.id.session,
+            ChatRequest::Detach(detaching) => detaching.session,
+        })
+    }
+
+    /// The number that its answer will have; none: it is not answered by number.
+    pub fn number_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            ChatRequest::Standing { number, .. }
+            | ChatRequest::Send { number, .. }
+            | ChatRequest::Group { number, .. }
+            | ChatRequest::Members { number, .. }
+            | ChatRequest::Pull { number, .. }
+            | ChatRequest::History { number, .. }
+            | ChatRequest::Archive { number, .. }
+            | ChatRequest::Read { number, .. }
+            | ChatRequest::Set { number, .. }
+            | ChatRequest::Conversations { number, .. }
+            | ChatRequest::Conversation { number, .. }
+            | ChatRequest::Recall { number, .. }
+            | ChatRequest::Upload { number, .. }
+            | ChatRequest::Push { number, .. } => Some(number),
+            ChatRequest::People(asked) => Some(&mut asked.number),
+            ChatRequest::Nodes(asked) => Some(&mut asked.number),
+            ChatRequest::Login(_)
+            | ChatRequest::Enter(_)
+            | ChatRequest::Redeem(_)
+            | ChatRequest::Proceed(_)
+            | ChatRequest::Gone
+            | ChatRequest::Bind { .. }
+            | ChatRequest::Acknowledge { .. }
+            | ChatRequest::Resume { .. }
+            | ChatRequest::Closed { .. }
+            | ChatRequest::Profile(_)
+            | ChatRequest::Token(_)
+            | ChatRequest::Keep(_)
+            | ChatRequest::Detach(_) => None,
+        }
+    }
+}
+
+impl ChatDelivery {
+    /// The number of the request that it answers; none: nobody asked for it.
+    pub fn number_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            ChatDelivery::Standing { number, .. }
+            | ChatDelivery::Sent { number, .. }
+            | ChatDelivery::Failed { number, .. }
+            | ChatDelivery::Read { number, .. }
+            | ChatDelivery::Set { number }
+            | ChatDelivery::Upload { number, .. }
+            | ChatDelivery::Done { number }
+            | ChatDelivery::PushCode { number } => Some(number),
+            ChatDelivery::Changed(changed) => Some(&mut changed.number),
+            ChatDelivery::Members(page) => Some(&mut page.number),
+            ChatDelivery::Rejected(rejected) => Some(&mut rejected.number),
+            ChatDelivery::Conversations(page) => Some(&mut page.number),
+            ChatDelivery::Page(page) => Some(&mut page.number),
+            ChatDelivery::History(page) => Some(&mut page.number),
+            ChatDelivery::Archive(page) => Some(&mut page.number),
+            ChatDelivery::Contacts(list) => Some(&mut list.number),
+            ChatDelivery::ContactsPage(page) => Some(&mut page.number),
+            ChatDelivery::PushStatus(status) => Some(&mut status.number),
+            ChatDelivery::Nodes(answer) => Some(&mut answer.number),
+            ChatDelivery::LoggedIn(_)
+            | ChatDelivery::Challenge(_)
+            | ChatDelivery::Bound { .. }
+            | ChatDelivery::Refused(_)
+            | ChatDelivery::Message { .. }
+            | ChatDelivery::Event { .. }
+            | ChatDelivery::Notify { .. }
+            | ChatDelivery::Contact(_)
+            | ChatDelivery::Presence(_)
+            | ChatDelivery::Token { .. }
+            | ChatDelivery::Resumed(_)
+            | ChatDelivery::NotResumed { .. }
+            | ChatDelivery::Yield
+            | ChatDelivery::NodeNews(_)
+            | ChatDelivery::ProfileWanted { .. }
+            | ChatDelivery::End(_) => None,
+        }
+    }
+}
