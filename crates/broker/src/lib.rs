@@ -93,6 +93,11 @@ pub struct Settings {
     pub rewrites: Option<Arc<Rewrites>>,
     /// What every new session is subscribed to.
     pub auto_subscribes: Option<Arc<AutoSubscribes>>,
+    /// The domain of those accounts without one whose devices clients are ([`CHAT_TOPICS`]);
+    /// absent: they are nobody's.
+    ///
+    /// [`CHAT_TOPICS`]: model::chat::CHAT_TOPICS
+    pub chat_domain: Option<Arc<str>>,
     /// For identifiers that are given to clients, and for jitter.
     pub seed: u64,
 }

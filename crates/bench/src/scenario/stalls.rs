@@ -106,6 +106,7 @@ impl Shard {
             exclusives: Arc::default(),
             rewrites: None,
             auto_subscribes: None,
+            chat_domain: None,
             seed: 7,
         });
         let log = MemoryLog::new(LogOptions { now_s: now.unix_s(), ..LogOptions::default() });
@@ -214,6 +215,7 @@ fn connect(id: &str, expiry_s: u32) -> ConnectRequest {
         will: None,
         user: None,
         password: None,
+        device: None,
         method: None,
         certificate: None,
         peer: std::net::SocketAddr::from(([127, 0, 0, 1], 1)),

@@ -8,6 +8,7 @@
 use super::answers::Origin;
 use super::subscribe::Wish;
 use base::slab::{Key, Slab};
+use model::chat::CHAT_EVENTS;
 use model::id::ConnRef;
 use model::session::{Denial, SessionDelivery};
 use model::topic::{Qos, SubscriptionOptions};
@@ -109,6 +110,11 @@ impl Granting {
                 SessionDelivery::Unsubscribed { id, results: results.into() }
             }
         }
+    }
+
+    /// Whether one of its filters is that of what happens in chat.
+    pub fn is_about_events(&self) -> bool {
+        self.filters.iter().any(|filter| filter.starts_with(CHAT_EVENTS))
     }
 
     /// A wish was granted, or was not. `wanted`: its retained messages are. `joins`: the owner of

@@ -6,6 +6,7 @@
 //! where it has to be; an answer that a log refused says so.
 
 use super::answers::{Deferred, DueAnswer, Origin, PendingAnswer, SameShape, receipt_of};
+use super::chat_calls::is_of_chat;
 use super::keep::Kept;
 use crate::Broker;
 use crate::Effects;
@@ -18,6 +19,7 @@ use crate::session::inbound::{Inbound, InboundState, Marker};
 use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
+use model::chat::CHAT_TOPICS;
 use model::counters::TopicCounter;
 use model::ports::calls::may_be_taken_later;
 use model::ports::events::ClientWhat;
@@ -43,6 +45,9 @@ impl Broker {
     ) {
         let key = exchange.session;
         fx.counters.count(TopicCounter::Publishes);
+        if message.is_under(CHAT_TOPICS) {
+            return self.call_chat(now, exchange, message, fx);
+        }
         match message.qos {
             Qos::AtMostOnce if self.pressure >= Pressure::Qos0 => {
                 return fx.counters.count(TopicCounter::PressedPublishes);
@@ -210,7 +215,9 @@ impl Broker {
         let rewrites = self.settings.rewrites.as_ref();
         let other = rewrites.and_then(|rewrites| rewrites.published(topic, names));
         let name = other.as_deref().unwrap_or(topic);
-        let is_own = is_own(name) || ["$share", DELAYED].iter().any(|own| name.starts_with(own));
+        let is_own = is_own(name)
+            || is_of_chat(name)
+            || ["$share", DELAYED].iter().any(|own| name.starts_with(own));
         let most = usize::from(self.settings.limits.topics.topic_bytes_max);
         match is_own || name.is_empty() || name.len() > most {
             true => Err(Denial::TopicInvalid),

@@ -6,6 +6,7 @@
 //! alone: the others of the packet are granted all the same (MQTT5 3.8.4-5).
 
 use super::answers::Origin;
+use super::chat_calls::is_of_chat;
 use super::groups::{SHARE, shared_filter};
 use super::packets::{Granting, Next, Packet, Rest};
 use super::route::holder::{option, options_of, qos_of};
@@ -17,6 +18,7 @@ use crate::durable::rows::{SubscriptionRow, subscription_key};
 use crate::session::record::Session;
 use base::slab::Key;
 use base::time::{Instant, Now};
+use model::chat::CHAT_EVENTS;
 use model::close::CloseReason;
 use model::counters::TopicCounter;
 use model::ports::access::Reach;
@@ -214,7 +216,11 @@ impl Broker {
         let (key, conn) = (granting.session, granting.conn);
         if self.sessions.online(key) == Some(conn) {
             let wanted = std::mem::take(&mut granting.wanted);
+            let is_about_events = granting.is_about_events();
             fx.deliveries.push((conn, granting.into_word()));
+            if is_about_events {
+                self.tell_device(key, fx);
+            }
             self.replay(now, key, wanted, fx);
         }
     }
@@ -228,7 +234,11 @@ impl Broker {
         fx: &mut Effects,
     ) -> bool {
         let wish = Wish { options: wish, subscription_id: None, joining: None };
+        let is_about_events = wish.options.filter.starts_with(CHAT_EVENTS);
         let Ok(granted) = self.grant(now, key, wish, fx) else { return false };
+        if is_about_events {
+            self.tell_device(key, fx);
+        }
         fx.counters.count(TopicCounter::Subscribed);
         if let Some(row) = granted.row {
             self.log.write(row, fx);
@@ -251,6 +261,9 @@ impl Broker {
         if let Some(row) = row {
             self.log.write(row, fx);
         }
+        if filter.starts_with(CHAT_EVENTS) {
+            self.tell_device(key, fx);
+        }
         was_there
     }
 
@@ -269,7 +282,7 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        wish: Wish,
+        mut wish: Wish,
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
@@ -282,6 +295,10 @@ impl Broker {
         let most = usize::from(self.settings.limits.topics.topic_bytes_max);
         if plain.is_empty() || filter.len() > most {
             return Err(Denial::FilterInvalid);
+        }
+        if is_of_chat(plain) {
+            self.may_hear_chat(session, &filter)?;
+            wish.options.qos = Qos::AtMostOnce;
         }
         let mut options = self.options_for(session, plain, &wish)?;
         let (durable, slot) = (session.is_durable(), key.slot);
@@ -348,6 +365,9 @@ impl Broker {
             || plain.len() > usize::from(limits.topic_bytes_max)
         {
             return Err(Denial::FilterInvalid);
+        }
+        if is_of_chat(plain) {
+            return Err(Denial::NotAuthorized);
         }
         let mut options = options_of(&wish.options) & !option::NO_LOCAL;
         match self.sessions.reach(session, plain) {

@@ -257,6 +257,7 @@ impl Broker {
         version.into_iter().for_each(|version| session.transit(version, None));
         session.set_peer(connect.peer);
         session.set_until_s(grant.until_s);
+        session.set_device(connect.device.clone());
         let was_durable = session.is_durable();
         // The client is back before its will was due (MQTT5 3.1.3-9), with a new one or none.
         self.cancel_will(key, fx);
@@ -342,8 +343,9 @@ impl Broker {
             self.sessions.event(now, key, || what, fx);
         }
         self.share_presence(now, key, true, fx);
-        if !present {
-            self.auto_subscribe(now, key, fx);
+        match present {
+            true => self.tell_device_again(key, fx),
+            false => self.auto_subscribe(now, key, fx),
         }
         self.resume(now, key, fx);
     }

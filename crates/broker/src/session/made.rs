@@ -30,6 +30,7 @@ pub(crate) fn broker(change: impl FnOnce(&mut Settings)) -> Broker {
         exclusives: Arc::default(),
         rewrites: None,
         auto_subscribes: None,
+        chat_domain: None,
         seed: 1,
     };
     change(&mut settings);
@@ -55,6 +56,7 @@ pub(crate) fn connect(id: &str) -> Box<ConnectRequest> {
         will: None,
         user: None,
         password: None,
+        device: None,
         method: None,
         certificate: None,
         peer: "10.0.0.7:1234".parse().expect("an address"),

@@ -103,6 +103,8 @@ pub(crate) struct More {
     will: Option<Box<(Will, u32)>>,
     /// Its address, when that is not of IPv4.
     peer: Option<SocketAddr>,
+    /// The name of the device that its client is, where it brought one.
+    pub device: Option<Box<str>>,
     /// Unix second at which what it may do is over; 0: never.
     until_s: u32,
     /// Messages dropped since it began.
@@ -346,6 +348,13 @@ impl Session {
         }
     }
 
+    /// Its client is the device of this name, or of its identifier's.
+    pub fn set_device(&mut self, device: Option<Box<str>>) {
+        if device.is_some() || self.more.as_ref().is_some_and(|more| more.device.is_some()) {
+            self.more().device = device;
+        }
+    }
+
     /// Messages dropped since it began.
     pub fn dropped(&self) -> u64 {
         self.more.as_ref().map_or(0, |more| more.dropped)
@@ -565,6 +574,7 @@ impl More {
             && self.replays.is_empty()
             && self.will.is_none()
             && self.peer.is_none()
+            && self.device.is_none()
             && self.until_s == 0
             && self.dropped == 0
             && self.asked == 0

@@ -10,6 +10,7 @@ use super::principals::{Principal, Principals};
 use super::record::{More, Session};
 use super::shares::{ShareTerms, Shares};
 use crate::durable::entries::home_hash;
+use crate::message::chat_calls::is_of_chat;
 use crate::rewrite::Names;
 use base::hash::HashKey;
 use base::index::Index;
@@ -201,7 +202,11 @@ impl Sessions {
 
     /// How far a filter reaches for a session.
     pub fn reach(&self, session: &Session, filter: &str) -> Reach {
-        self.principal(session).reach(session.id(), filter)
+        match is_of_chat(filter) {
+            // Rules are about topics that clients publish to: what is granted there is its own.
+            true => Reach::All,
+            false => self.principal(session).reach(session.id(), filter),
+        }
     }
 
     /// Whether a session may publish to a topic; that it may is remembered for a while.

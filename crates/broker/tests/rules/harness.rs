@@ -81,6 +81,7 @@ pub fn connect(id: &str) -> ConnectRequest {
         will: None,
         user: None,
         password: None,
+        device: None,
         method: None,
         certificate: None,
         peer: "10.0.0.7:1234".parse().expect("an address"),
@@ -174,6 +175,7 @@ impl BrokerHarness {
                 exclusives: Arc::clone(&exclusives),
                 rewrites: None,
                 auto_subscribes: None,
+                chat_domain: None,
                 seed: at as u64,
             };
             (self.make)(&mut settings);

@@ -378,6 +378,7 @@ fn shard(
         exclusives: Arc::default(),
         rewrites: None,
         auto_subscribes: None,
+        chat_domain: None,
         seed: 7,
     });
     let profiles = vec![DoorProfile::strict(settings.limits.bind_ms_max, "localhost")].into();

@@ -307,6 +307,7 @@ fn logic(
         exclusives: joined.exclusives.clone(),
         rewrites: None,
         auto_subscribes: None,
+        chat_domain: None,
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
     let now = parts.fabric.borrow().now();
