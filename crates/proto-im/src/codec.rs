@@ -20,7 +20,7 @@ mod fault;
 pub mod frame;
 pub mod group;
 pub mod presence;
-mod protobuf;
+pub mod protobuf;
 pub mod push;
 mod reason;
 pub mod server_frame;

@@ -2,7 +2,8 @@
 //!
 //! [`codec`] turns bytes into frames and back, [`server::Server`] and [`client::Client`] are the
 //! two ends of a connection. Frames are messages of Protocol Buffers behind their length, as every
-//! library of those writes them; `schema/im.proto` has their fields. Nothing here knows a socket, a
+//! library of those writes them; `schema/im.proto` has their fields, and
+//! [`schema`] what stands there. Nothing here knows a socket, a
 //! clock, an account's contents or another connection. Whatever bytes come, a machine answers,
 //! waits or ends with a reason; it keeps nothing of them between calls.
 //!
@@ -14,6 +15,7 @@ use model::link::{FrameLimits, Protocol, WireProfile};
 
 pub mod client;
 pub mod codec;
+pub mod schema;
 pub mod server;
 
 /// IM as the transport sees it (IM 1).

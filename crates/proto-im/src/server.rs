@@ -12,6 +12,7 @@
 //! [`Server`] is twelve bytes, so that the record of a connection needs no more than for MIOP's
 //! sixteen.
 
+pub mod carried;
 mod conversations;
 mod groups;
 mod login;

@@ -132,6 +132,8 @@ impl StanzaFault {
             ChatFault::UploadQuota => StanzaFault::ResourceConstraint,
             ChatFault::Silenced => StanzaFault::Forbidden,
             ChatFault::NoGateway => StanzaFault::FeatureNotImplemented,
+            // Of those who come by MQTT alone.
+            ChatFault::NoSession => StanzaFault::NotAllowed,
             ChatFault::UnknownDevice => StanzaFault::ItemNotFound,
             ChatFault::Conflict => StanzaFault::Conflict,
             ChatFault::TooLarge | ChatFault::ContactsFull | ChatFault::PushFull => {

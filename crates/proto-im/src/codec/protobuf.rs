@@ -9,23 +9,28 @@ use super::WireFault;
 
 /// A field's value as its type tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
+    /// A number.
     Varint(u64),
+    /// A number of eight bytes.
     Fixed64(u64),
+    /// A row of bytes, a text or a message.
     Bytes(&'a [u8]),
+    /// A number of four bytes, which no field is.
     Fixed32,
 }
 
 /// The fields of a message, from the first to the last.
-pub(super) struct Fields<'a>(&'a [u8]);
+pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    pub(super) const fn of(message: &'a [u8]) -> Fields<'a> {
+    /// Those of this message.
+    pub const fn of(message: &'a [u8]) -> Fields<'a> {
         Fields(message)
     }
 
     /// The next field: its number, and its value.
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
+    pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -93,53 +98,59 @@ pub(super) const fn varint_bytes(value: u64) -> usize {
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn u64(self) -> Result<u64, WireFault> {
+    /// It as a number.
+    pub fn u64(self) -> Result<u64, WireFault> {
         match self {
             Value::Varint(value) => Ok(value),
             _ => Err(WireFault::WireType),
         }
     }
 
-    pub(super) fn u32(self) -> Result<u32, WireFault> {
+    /// It as a number of 32 bits.
+    pub fn u32(self) -> Result<u32, WireFault> {
         u32::try_from(self.u64()?).map_err(|_| WireFault::Range)
     }
 
     /// A number with a sign.
-    pub(super) fn sint32(self) -> Result<i32, WireFault> {
+    pub fn sint32(self) -> Result<i32, WireFault> {
         let folded = self.u32()?;
         Ok((folded >> 1) as i32 ^ -((folded & 1) as i32))
     }
 
-    pub(super) fn bool(self) -> Result<bool, WireFault> {
+    /// It as a truth.
+    pub fn bool(self) -> Result<bool, WireFault> {
         Ok(self.u64()? != 0)
     }
 
-    pub(super) fn fixed64(self) -> Result<u64, WireFault> {
+    /// It as a number of eight bytes.
+    pub fn fixed64(self) -> Result<u64, WireFault> {
         match self {
             Value::Fixed64(value) => Ok(value),
             _ => Err(WireFault::WireType),
         }
     }
 
-    pub(super) fn bytes(self) -> Result<&'a [u8], WireFault> {
+    /// It as bytes.
+    pub fn bytes(self) -> Result<&'a [u8], WireFault> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
             _ => Err(WireFault::WireType),
         }
     }
 
-    pub(super) fn text(self) -> Result<&'a str, WireFault> {
+    /// It as a text.
+    pub fn text(self) -> Result<&'a str, WireFault> {
         std::str::from_utf8(self.bytes()?).map_err(|_| WireFault::Text)
     }
 
     /// A message within the message.
-    pub(super) fn fields(self) -> Result<Fields<'a>, WireFault> {
+    pub fn fields(self) -> Result<Fields<'a>, WireFault> {
         Ok(Fields::of(self.bytes()?))
     }
 }
 
 /// Where a message is written to.
-pub(crate) trait Sink {
+pub trait Sink {
     /// A number without its tag.
     fn varint(&mut self, value: u64);
 
@@ -149,6 +160,7 @@ pub(crate) trait Sink {
     /// A message behind its length.
     fn sized(&mut self, message: &impl Body);
 
+    /// A number, unless it is zero.
     fn u64(&mut self, field: u32, value: u64) {
         if value != 0 {
             self.tag(field, 0);
@@ -156,6 +168,7 @@ pub(crate) trait Sink {
         }
     }
 
+    /// The same of 32 bits.
     fn u32(&mut self, field: u32, value: u32) {
         self.u64(field, u64::from(value));
     }
@@ -165,10 +178,12 @@ pub(crate) trait Sink {
         self.u32(field, (value << 1 ^ value >> 31) as u32);
     }
 
+    /// A truth, unless it is false.
     fn bool(&mut self, field: u32, value: bool) {
         self.u64(field, u64::from(value));
     }
 
+    /// A number of eight bytes, unless it is zero.
     fn fixed64(&mut self, field: u32, value: u64) {
         if value != 0 {
             self.tag(field, 1);
@@ -176,6 +191,7 @@ pub(crate) trait Sink {
         }
     }
 
+    /// Bytes, unless there are none.
     fn bytes(&mut self, field: u32, value: &[u8]) {
         if !value.is_empty() {
             self.tag(field, 2);
@@ -184,6 +200,7 @@ pub(crate) trait Sink {
         }
     }
 
+    /// A text, unless it is empty.
     fn text(&mut self, field: u32, value: &str) {
         self.bytes(field, value.as_bytes());
     }
@@ -201,13 +218,14 @@ pub(crate) trait Sink {
         self.sized(message);
     }
 
+    /// The tag of a field.
     fn tag(&mut self, field: u32, wire_type: u64) {
         self.varint(u64::from(field) << 3 | wire_type);
     }
 }
 
 /// A message that can be written.
-pub(crate) trait Body {
+pub trait Body {
     /// Its fields, in the order of their numbers.
     fn put(&self, sink: &mut impl Sink);
 

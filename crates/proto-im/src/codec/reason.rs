@@ -129,6 +129,7 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::MediaOff => 47,
         ChatFault::TypeRefused => 48,
         ChatFault::UploadQuota => 49,
+        ChatFault::NoSession => 60,
     }
 }
 

@@ -65,7 +65,7 @@ impl Session {
         Ok(())
     }
 
-    fn take(&mut self, request: &ClientFrame<'_>, out: &mut Out) -> Result<(), End> {
+    pub(super) fn take(&mut self, request: &ClientFrame<'_>, out: &mut Out) -> Result<(), End> {
         let session = self.session;
         match request {
             ClientFrame::Send(send) => self.send(send, out),

@@ -1,5 +1,6 @@
 //! The server's machine with a service that is told: malformed input first.
 
+mod carried;
 mod conversations;
 mod groups;
 pub(crate) mod harness;

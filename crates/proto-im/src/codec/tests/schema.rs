@@ -4,51 +4,25 @@
 //! the type that the schema gives it.
 
 use crate::codec::protobuf::{Body, Sink};
-
-const FILE: &str = include_str!("../../../schema/im.proto");
-
-/// A field, or a word of an enumeration.
-#[derive(Clone, Debug)]
-struct Line {
-    /// The message or enumeration it stands in.
-    of: String,
-    /// `uint32`, or the name of a message; empty for a word.
-    kind: String,
-    name: String,
-    number: u32,
-}
+use crate::schema::SchemaLine;
 
 /// All messages and enumerations.
-pub(crate) struct Schema(Vec<Line>);
+pub(crate) struct Schema(Vec<SchemaLine>);
 
 impl Schema {
     pub(crate) fn read() -> Schema {
-        let (mut lines, mut of) = (Vec::new(), String::new());
-        for line in FILE.lines().map(str::trim).filter(|line| is_said(line)) {
-            let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();
-            match words[..] {
-                ["message" | "enum", name, ..] => of = name.to_owned(),
-                ["repeated", kind, name, "=", number] | [kind, name, "=", number] => {
-                    lines.push(entry(&of, kind, name, number));
-                }
-                [name, "=", number] if !of.is_empty() => {
-                    lines.push(entry(&of, "", name, number));
-                }
-                _ => {}
-            }
-        }
-        Schema(lines.into_iter().filter(|line| !line.of.is_empty()).collect())
+        Schema(crate::schema::Schema::get().all().copied().collect())
     }
 
     /// Names of all fields.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|line| !line.kind.is_empty()).map(|line| line.name.as_str())
+        self.0.iter().filter(|line| !line.kind.is_empty()).map(|line| line.name)
     }
 
     /// The words of an enumeration, in their order.
     pub(crate) fn words(&self, of: &str) -> Vec<(u32, String)> {
         let its = self.0.iter().filter(|line| line.of == of);
-        its.map(|line| (line.number, line.name.clone())).collect()
+        its.map(|line| (line.number, line.name.to_owned())).collect()
     }
 
     /// A message as text.
@@ -57,16 +31,6 @@ impl Schema {
         message.put(&mut text);
         text.out.join(" ")
     }
-}
-
-/// Whether a line of the file says something of a message or an enumeration.
-fn is_said(line: &str) -> bool {
-    !line.starts_with("//") && !line.starts_with("option ")
-}
-
-fn entry(of: &str, kind: &str, name: &str, number: &str) -> Line {
-    let number = number.parse().unwrap_or_else(|_| panic!("{name} = {number}"));
-    Line { of: of.to_owned(), kind: kind.to_owned(), name: name.to_owned(), number }
 }
 
 /// A sink that names what it is given.
@@ -78,16 +42,16 @@ struct Text<'a> {
 
 impl Text<'_> {
     /// The field, which must be of one of these types.
-    fn field(&self, number: u32, kinds: &[&str]) -> &Line {
-        let its = |line: &&Line| line.of == self.of && line.number == number;
+    fn field(&self, number: u32, kinds: &[&str]) -> &SchemaLine {
+        let its = |line: &&SchemaLine| line.of == self.of && line.number == number;
         let line = self.schema.0.iter().find(its);
         let line = line.unwrap_or_else(|| panic!("{} has no field {number}", self.of));
-        assert!(kinds.contains(&&*line.kind), "{}.{}: {kinds:?}", self.of, line.name);
+        assert!(kinds.contains(&line.kind), "{}.{}: {kinds:?}", self.of, line.name);
         line
     }
 
     fn say(&mut self, number: u32, kinds: &[&str], value: impl std::fmt::Display) {
-        let name = self.field(number, kinds).name.clone();
+        let name = self.field(number, kinds).name;
         self.out.push(format!("{name}: {value}"));
     }
 }
@@ -117,8 +81,8 @@ impl Sink for Text<'_> {
         }
         let words = ["Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
         let kinds = [&["uint32"][..], &words, &["ContactVerb", "Half", "Show"]].concat();
-        let kind = self.field(field, &kinds).kind.clone();
-        let word = self.schema.words(&kind).into_iter().find(|(number, _)| *number == value);
+        let kind = self.field(field, &kinds).kind;
+        let word = self.schema.words(kind).into_iter().find(|(number, _)| *number == value);
         match word {
             Some((_, word)) => self.say(field, &kinds[1..], word),
             None => self.say(field, &kinds, value),
@@ -162,8 +126,8 @@ impl Sink for Text<'_> {
 
     fn body(&mut self, field: u32, message: &impl Body) {
         let line = self.schema.0.iter().find(|line| line.of == self.of && line.number == field);
-        let line = line.unwrap_or_else(|| panic!("{} has no field {field}", self.of)).clone();
-        let within = self.schema.text(&line.kind, message);
+        let line = line.unwrap_or_else(|| panic!("{} has no field {field}", self.of));
+        let within = self.schema.text(line.kind, message);
         let space = if within.is_empty() { "" } else { " " };
         self.out.push(format!("{} {{ {within}{space}}}", line.name));
     }
