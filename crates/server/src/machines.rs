@@ -4,11 +4,13 @@
 //! included, with whatever is not idle boxed by the machine (docs/adr/0003). A new protocol is a
 //! new variant here and a line in each match.
 
+use crate::chat_over_mqtt::ChatOverMqtt;
 use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::service::{Delivery, Request};
+use model::session::SessionDelivery;
 use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
 pub use proto_im::server::ImListener;
 pub use proto_mqtt::server::ListenerProfile;
@@ -57,6 +59,8 @@ pub enum ServerMachine {
     Im(proto_im::server::Server),
     /// XMPP.
     Xmpp(proto_xmpp::server::Server),
+    /// MQTT whose client is a device of an account, once it is one.
+    ChatOverMqtt(Box<ChatOverMqtt>),
 }
 
 const _: () =
@@ -88,6 +92,11 @@ impl ServerMachine {
 
 type Out = Outbox<Request>;
 
+/// Whether the broker says something that the machine of MQTT alone cannot do.
+fn is_about_chat(down: &Delivery) -> bool {
+    matches!(down, Delivery::Topics(SessionDelivery::Call(_) | SessionDelivery::Device(_)))
+}
+
 impl Machine for ServerMachine {
     type Up = Request;
     type Down = Delivery;
@@ -98,6 +107,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.opened(now, link, out),
             ServerMachine::Im(machine) => machine.opened(now, link, out),
             ServerMachine::Xmpp(machine) => machine.opened(now, link, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.opened(now, link, out),
         }
     }
 
@@ -112,15 +122,24 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.receive(now, input, out),
             ServerMachine::Im(machine) => machine.receive(now, input, out),
             ServerMachine::Xmpp(machine) => machine.receive(now, input, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.receive(now, input, out),
         }
     }
 
     fn command(&mut self, now: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
+        if let ServerMachine::Mqtt(machine) = self
+            && is_about_chat(&down)
+        {
+            let unused = proto_mqtt::server::Server::new(ListenerProfile::strict(0));
+            let machine = ChatOverMqtt::of(std::mem::replace(machine, unused));
+            *self = ServerMachine::ChatOverMqtt(Box::new(machine));
+        }
         match self {
             ServerMachine::Miop(machine) => machine.command(now, down, out),
             ServerMachine::Mqtt(machine) => machine.command(now, down, out),
             ServerMachine::Im(machine) => machine.command(now, down, out),
             ServerMachine::Xmpp(machine) => machine.command(now, down, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.command(now, down, out),
         }
     }
 
@@ -130,6 +149,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.wake(now, out),
             ServerMachine::Im(machine) => machine.wake(now, out),
             ServerMachine::Xmpp(machine) => machine.wake(now, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.wake(now, out),
         }
     }
 
@@ -139,6 +159,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.drained(now, out),
             ServerMachine::Im(machine) => machine.drained(now, out),
             ServerMachine::Xmpp(machine) => machine.drained(now, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.drained(now, out),
         }
     }
 
@@ -153,6 +174,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.tls_started(now, link, out),
             ServerMachine::Im(machine) => machine.tls_started(now, link, out),
             ServerMachine::Xmpp(machine) => machine.tls_started(now, link, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.tls_started(now, link, out),
         }
     }
 
@@ -162,6 +184,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.silent(now, out),
             ServerMachine::Im(machine) => machine.silent(now, out),
             ServerMachine::Xmpp(machine) => machine.silent(now, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.silent(now, out),
         }
     }
 
@@ -171,6 +194,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.turn_away(now, away, out),
             ServerMachine::Im(machine) => machine.turn_away(now, away, out),
             ServerMachine::Xmpp(machine) => machine.turn_away(now, away, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.turn_away(now, away, out),
         }
     }
 
@@ -180,6 +204,7 @@ impl Machine for ServerMachine {
             ServerMachine::Mqtt(machine) => machine.closed(now, reason, out),
             ServerMachine::Im(machine) => machine.closed(now, reason, out),
             ServerMachine::Xmpp(machine) => machine.closed(now, reason, out),
+            ServerMachine::ChatOverMqtt(machine) => machine.closed(now, reason, out),
         }
     }
 }

@@ -435,7 +435,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     fn login_phase(machine: &ServerMachine) -> Option<LatencyPhase> {
         Some(match machine {
             ServerMachine::Miop(_) => LatencyPhase::LoginMiop,
-            ServerMachine::Mqtt(_) => LatencyPhase::LoginMqtt,
+            ServerMachine::Mqtt(_) | ServerMachine::ChatOverMqtt(_) => LatencyPhase::LoginMqtt,
             ServerMachine::Im(_) => LatencyPhase::LoginIm,
             ServerMachine::Xmpp(_) => LatencyPhase::LoginXmpp,
         })

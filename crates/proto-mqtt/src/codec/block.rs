@@ -53,7 +53,7 @@ impl<'a> Properties<'a> {
 
     /// Properties that a message brought and that go on unaltered to every receiver: a block that
     /// [`Properties::passed_on`] gave. They are not looked into.
-    pub(crate) fn of_message(block: &'a [u8]) -> Properties<'a> {
+    pub fn of_message(block: &'a [u8]) -> Properties<'a> {
         Properties { block, held: 0 }
     }
 

@@ -50,6 +50,9 @@ impl Bound {
                 self.write_end(&denied, out);
                 return Err(denied.reason);
             }
+            SessionDelivery::Call(_) | SessionDelivery::Device(_) => {
+                return Err(super::unexpected("what the roof gives to chat"));
+            }
             SessionDelivery::Connected(_) => return Err(super::unexpected("Connected twice")),
         }
         Ok(())

@@ -384,6 +384,9 @@ fn expiry_s(connect: &wire::Connect<'_>) -> u32 {
     if is_kept { u32::MAX } else { 0 }
 }
 
+/// The user property by which a client names the device of its account that it is (IM 19.1).
+const DEVICE: &str = "im-device";
+
 /// A CONNECT in the broker's words.
 fn words(connect: &wire::Connect<'_>, asked: &Asked, link: &Link) -> Box<ConnectRequest> {
     let properties = &connect.properties;
@@ -401,6 +404,10 @@ fn words(connect: &wire::Connect<'_>, asked: &Asked, link: &Link) -> Box<Connect
         will: connect.will.as_ref().map(will),
         user: connect.user_name.map(Into::into),
         password: connect.password.map(Into::into),
+        device: properties
+            .user_properties()
+            .find(|(name, _)| *name == DEVICE)
+            .map(|it| it.1.into()),
         method: asked.method.clone().map(|method| (method, data.into())),
         certificate,
         peer: link.peer,

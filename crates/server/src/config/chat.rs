@@ -18,6 +18,9 @@ section! {
         domain: String = "localhost".into(), text("a host in lower case", is_domain);
         /// Whether listeners with IM in WebSockets at "/im" give browsers a page to talk, at /chat.
         page: bool = true;
+        /// Whether MQTT clients that log in with accounts of the book are devices of theirs, which
+        /// chat by topics that begin with $im/. If not, they are told so.
+        mqtt: bool = true;
         /// Who is asked about each message before it is stored, as JSON by POST: it may allow it,
         /// change it or refuse it. "": nobody.
         before_send_url: String = String::new(), URL_OR_NONE, url;

@@ -24,6 +24,8 @@ pub(super) struct Topics {
     exclusives: Arc<Exclusives>,
     rewrites: Option<Arc<Rewrites>>,
     auto_subscribes: Option<Arc<AutoSubscribes>>,
+    /// Whose clients are devices of accounts.
+    chat_domain: Option<Arc<str>>,
     /// Of chat.
     pub(super) moderation: Arc<Moderation>,
 }
@@ -43,6 +45,7 @@ impl Topics {
             summary: OnceLock::new(),
             exclusives: Arc::new(Exclusives::default()),
             rewrites: rewrites.map_err(StartError)?.map(Arc::new),
+            chat_domain: config.chat.mqtt.then(|| config.chat.domain.as_str().into()),
             auto_subscribes: subscribes.map_err(StartError)?.map(Arc::new),
             moderation: Arc::new(Moderation::new(config).map_err(StartError)?),
         })
@@ -62,6 +65,7 @@ impl Topics {
             exclusives: self.exclusives.clone(),
             rewrites: self.rewrites.clone(),
             auto_subscribes: self.auto_subscribes.clone(),
+            chat_domain: self.chat_domain.clone(),
             seed: seeds.seed ^ u64::from(shard.0),
         })
     }

@@ -326,15 +326,17 @@ fn seen(at: Moment, connection: u64, what: SeenWhat) -> Arc<Seen> {
 /// What a machine speaks, and for whom.
 fn spoken(machine: &mut ServerMachine) -> (WireKind, Option<TraceSubject>) {
     let chat = |session| TraceSubject::Session(ServiceKind::Chat, session);
+    let mqtt = |machine: &mut proto_mqtt::server::Server| {
+        let (session, version) = machine.spoken();
+        let topics = |session| TraceSubject::Session(ServiceKind::Topics, session);
+        (WireKind::Mqtt(version), session.map(topics))
+    };
     match machine {
         ServerMachine::Miop(machine) => {
             (WireKind::Miop, machine.first_device().map(TraceSubject::Device))
         }
-        ServerMachine::Mqtt(machine) => {
-            let (session, version) = machine.spoken();
-            let topics = |session| TraceSubject::Session(ServiceKind::Topics, session);
-            (WireKind::Mqtt(version), session.map(topics))
-        }
+        ServerMachine::Mqtt(machine) => mqtt(machine),
+        ServerMachine::ChatOverMqtt(machine) => mqtt(machine.mqtt()),
         ServerMachine::Im(machine) => (WireKind::Im, machine.session().map(chat)),
         ServerMachine::Xmpp(machine) => (WireKind::Xmpp, machine.session().map(chat)),
     }

@@ -68,6 +68,7 @@ fn connect(client_id: &str, user: Option<&str>) -> Request {
         will: None,
         user: user.map(Into::into),
         password: Some(b"secret"[..].into()),
+        device: None,
         method: None,
         certificate: None,
         peer: "192.0.2.7:1".parse().expect("an address"),
