@@ -22,8 +22,8 @@ SCRIPT = os.path.join(fixture.ROOT, "scripts", "book.py")
 sys.path.insert(0, os.path.dirname(SCRIPT))
 import book  # noqa: E402
 
-GUIDES = ["start", "operate", "security", "from-mosquitto", "from-emqx", "from-prosody",
-          "from-ejabberd"]
+GUIDES = ["start", "operate", "security", "chat-over-mqtt", "from-mosquitto", "from-emqx",
+          "from-prosody", "from-ejabberd"]
 TRANSLATED = {"start.zh": "start"}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.

@@ -6,7 +6,6 @@
 
 pub(crate) mod answer;
 pub(crate) mod answers;
-pub(crate) mod chat_calls;
 pub(crate) mod delayed;
 pub(crate) mod deliver;
 pub(crate) mod fan_out;

@@ -6,6 +6,7 @@
 pub(crate) mod access;
 pub(crate) mod admissions;
 pub(crate) mod allowed;
+pub(crate) mod chat_calls;
 pub(crate) mod connect;
 pub(crate) mod endings;
 pub(crate) mod events;

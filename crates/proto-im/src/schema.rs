@@ -28,17 +28,17 @@ pub struct SchemaLine {
 }
 
 /// All messages and enumerations, by name, each with its lines in their order.
-pub struct Schema(BTreeMap<&'static str, Vec<SchemaLine>>);
+pub struct ImSchema(BTreeMap<&'static str, Vec<SchemaLine>>);
 
-static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::read);
+static SCHEMA: LazyLock<ImSchema> = LazyLock::new(ImSchema::read);
 
-impl Schema {
+impl ImSchema {
     /// The schema.
-    pub fn get() -> &'static Schema {
+    pub fn get() -> &'static ImSchema {
         &SCHEMA
     }
 
-    fn read() -> Schema {
+    fn read() -> ImSchema {
         let (mut lines, mut of) = (BTreeMap::<_, Vec<_>>::new(), "");
         for line in FILE.lines().map(str::trim).filter(|line| is_said(line)) {
             let words: Vec<&'static str> = line.trim_end_matches(';').split_whitespace().collect();
@@ -57,7 +57,7 @@ impl Schema {
                 its.push(SchemaLine { of, kind, name, number, repeated });
             }
         }
-        Schema(lines)
+        ImSchema(lines)
     }
 
     /// The lines of a message or an enumeration; none: there is no such.
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_field_is_read_and_of_a_type_that_there_is() {
-        let schema = Schema::get();
+        let schema = ImSchema::get();
         let built_in = ["uint32", "uint64", "sint32", "bool", "fixed64", "bytes", "string"];
         for line in schema.all() {
             let is_known = built_in.contains(&line.kind) || schema.is_named(line.kind);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_request_is_found_by_its_name_unless_it_belongs_to_a_connection() {
-        let schema = Schema::get();
+        let schema = ImSchema::get();
         let number = |name| schema.request(name).map(|line| line.number);
         assert_eq!((number("send"), number("push_settings")), (Some(3), Some(25)));
         for none in ["login", "proceed", "ping", "goodbye", "Send", "", "send/x"] {
@@ -155,7 +155,7 @@ mod tests {
     fn names_in_json_are_those_of_the_mapping() {
         for (name, json) in [("to", "to"), ("client_id", "clientId"), ("at_ms", "atMs")] {
             assert_eq!(json_name(name), json);
-            let field = Schema::get().named("ChatMessage", json).map(|line| line.name);
+            let field = ImSchema::get().named("ChatMessage", json).map(|line| line.name);
             assert_eq!(field, Some(name));
         }
     }

@@ -2,14 +2,12 @@
 //!
 //! Here the crates meet: [`machines`] is the table of protocols, [`shard_logic`] joins machines and
 //! services on one shard, [`access`] has what slow questions about access need, [`bridge`] carries
-//! messages to other brokers, [`chat_over_mqtt`] chat to clients of MQTT, [`switchboard`] is the
-//! API's way in. [`start`] builds it all from a [`config`], with the thread that carries presence
+//! messages to other brokers, [`switchboard`] is the API's way in. [`start`] builds it all from a [`config`], with the thread that carries presence
 //! to its directory, and [`signals`] ends or reloads it; [`trace`] shows operators what
 //! connections say; [`tools`] are for a server that is stopped. No rule of messaging lives here.
 
 pub mod access;
 pub mod bridge;
-pub mod chat_over_mqtt;
 pub mod clock;
 pub mod config;
 pub mod log;

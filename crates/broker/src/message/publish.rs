@@ -6,7 +6,6 @@
 //! where it has to be; an answer that a log refused says so.
 
 use super::answers::{Deferred, DueAnswer, Origin, PendingAnswer, SameShape, receipt_of};
-use super::chat_calls::is_of_chat;
 use super::keep::Kept;
 use crate::Broker;
 use crate::Effects;
@@ -15,6 +14,7 @@ use crate::durable::entries::Said;
 use crate::peer_message::PeerMessage;
 use crate::retained::is_own;
 use crate::rewrite::Names;
+use crate::session::chat_calls::is_of_chat;
 use crate::session::inbound::{Inbound, InboundState, Marker};
 use crate::session::record::Exchange;
 use base::slab::Key;

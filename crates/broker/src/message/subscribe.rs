@@ -6,7 +6,6 @@
 //! alone: the others of the packet are granted all the same (MQTT5 3.8.4-5).
 
 use super::answers::Origin;
-use super::chat_calls::is_of_chat;
 use super::groups::{SHARE, shared_filter};
 use super::packets::{Granting, Next, Packet, Rest};
 use super::route::holder::{option, options_of, qos_of};
@@ -15,6 +14,7 @@ use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
+use crate::session::chat_calls::is_of_chat;
 use crate::session::record::Session;
 use base::slab::Key;
 use base::time::{Instant, Now};

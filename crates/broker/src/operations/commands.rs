@@ -7,6 +7,7 @@ use crate::message::route::holder::{option, qos_of};
 use crate::retained::Most;
 use base::slab::Key;
 use base::time::Now;
+use model::chat::CHAT_TOPICS;
 use model::close::CloseReason;
 use model::ports::topics::{
     ClientFilter, ClientState, SubscriptionState, TopicAnswer, TopicCommand,
@@ -80,6 +81,10 @@ impl Broker {
         delay_s: u32,
         fx: &mut Effects,
     ) {
+        if message.is_under(CHAT_TOPICS) {
+            // Nothing is published there, and nobody would hear it.
+            return fx.answers.push((ask, TopicAnswer::Published { matched: false }));
+        }
         let mut own = (*message).clone();
         own.publisher = 0;
         self.routing.stamp(now, &mut own);

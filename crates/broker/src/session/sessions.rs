@@ -6,11 +6,11 @@
 //! record holds its principal, and is counted as online exactly while its client is.
 
 use super::allowed::Allowed;
+use super::chat_calls::is_of_chat;
 use super::principals::{Principal, Principals};
 use super::record::{More, Session};
 use super::shares::{ShareTerms, Shares};
 use crate::durable::entries::home_hash;
-use crate::message::chat_calls::is_of_chat;
 use crate::rewrite::Names;
 use base::hash::HashKey;
 use base::index::Index;

@@ -2,6 +2,7 @@
 
 mod access;
 mod bounds;
+mod chat;
 mod commands;
 mod crowds;
 mod deadlines;

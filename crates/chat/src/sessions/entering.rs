@@ -6,7 +6,7 @@
 use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::Entering;
+use model::chat::GrantedLogin;
 use model::id::ConnRef;
 use model::ports::access::Grant;
 use model::session::Denial;
@@ -17,10 +17,10 @@ impl Chat {
         &mut self,
         now: Now,
         conn: ConnRef,
-        entering: Entering,
+        entering: GrantedLogin,
         fx: &mut Effects,
     ) {
-        let Entering { login, user, account, until_s } = entering;
+        let GrantedLogin { login, user, account, until_s } = entering;
         if !self.may_try(now, conn, &login, fx) {
             return;
         }

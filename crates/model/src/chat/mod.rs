@@ -45,7 +45,7 @@ pub use nodes::{
 };
 pub use over_topics::{
     AccountDevice, CHAT_ANSWERS, CHAT_EVENTS, CHAT_EVENTS_JSON, CHAT_REQUESTS, CHAT_TOPICS,
-    ChatCall, Entering, EventsWanted, NoDevice,
+    ChatCall, EventsForm, EventsWanted, GrantedLogin, NoDevice,
 };
 pub use people::{
     Availability, CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX,
@@ -96,7 +96,7 @@ pub enum ChatRequest {
     /// nothing else is asked before, but `Proceed` and `Gone`.
     Login(Box<Login>),
     /// The same for a device that another service has let in; `Challenge` is no answer to it.
-    Enter(Box<Entering>),
+    Enter(Box<GrantedLogin>),
     /// The next step of an exchange that was begun.
     Proceed(Box<[u8]>),
     /// The connection ended before it had a session.

@@ -61,15 +61,22 @@ pub struct AccountDevice {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EventsWanted {
     /// As the protocol has it.
-    pub plain: bool,
+    pub plain: Option<EventsForm>,
     /// As JSON.
-    pub json: bool,
+    pub json: Option<EventsForm>,
+}
+
+/// A subscription to what happens.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EventsForm {
+    /// The number that deliveries shall name.
+    pub subscription_id: Option<u32>,
 }
 
 impl EventsWanted {
     /// Whether it wants to be told at all.
     pub const fn any(self) -> bool {
-        self.plain || self.json
+        self.plain.is_some() || self.json.is_some()
     }
 }
 
@@ -109,7 +116,7 @@ pub struct ChatCall {
 
 /// A device that another service has let in, as this account.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entering {
+pub struct GrantedLogin {
     /// All that is asked when a device logs in, but for the proof.
     pub login: Login,
     /// The name that it was let in by.

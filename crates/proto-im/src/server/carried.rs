@@ -21,7 +21,7 @@ pub struct CarriedSession(Session);
 
 /// What became of a frame of the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Carried {
+pub enum CarriedFrame {
     /// It is with the service, under the carrier's number; the device's own is this.
     Asked(u32),
     /// It is answered by this frame.
@@ -42,7 +42,12 @@ impl CarriedSession {
     }
 
     /// Takes what stands in a `ClientFrame`, and asks the service by this number.
-    pub fn ask(&mut self, frame: &[u8], number: u32, out: &mut Out) -> Result<Carried, WireFault> {
+    pub fn ask(
+        &mut self,
+        frame: &[u8],
+        number: u32,
+        out: &mut Out,
+    ) -> Result<CarriedFrame, WireFault> {
         let request = ClientFrame::read(frame)?;
         if matches!(
             request,
@@ -57,14 +62,14 @@ impl CarriedSession {
         self.0.take(&request, out).map_err(|_| WireFault::OutOfOrder)?;
         let answer = cut(bytes, out);
         if out.look_at_words().len() == words {
-            return Ok(answer.map_or(Carried::Taken, Carried::Answered));
+            return Ok(answer.map_or(CarriedFrame::Taken, CarriedFrame::Answered));
         }
         let asked = out.last_word().and_then(|word| match word {
             model::service::Request::Chat(asked) => asked.number_mut(),
             _ => None,
         });
         let own = asked.map(|asked| std::mem::replace(asked, number));
-        Ok(own.map_or(Carried::Taken, Carried::Asked))
+        Ok(own.map_or(CarriedFrame::Taken, CarriedFrame::Asked))
     }
 
     /// The service has something for the device: the `ServerFrame` that says it.

@@ -11,7 +11,7 @@ pub(crate) struct Schema(Vec<SchemaLine>);
 
 impl Schema {
     pub(crate) fn read() -> Schema {
-        Schema(crate::schema::Schema::get().all().copied().collect())
+        Schema(crate::schema::ImSchema::get().all().copied().collect())
     }
 
     /// Names of all fields.

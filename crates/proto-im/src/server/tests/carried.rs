@@ -1,6 +1,6 @@
 //! Frames that another protocol carries: numbers go there and back, and bad ones are answered.
 
-use super::super::carried::{Carried, CarriedSession, failed, logged_in, notify};
+use super::super::carried::{CarriedFrame, CarriedSession, failed, logged_in, notify};
 use super::harness::*;
 use super::requests::message;
 use crate::codec::client_frame::PullFields;
@@ -40,7 +40,7 @@ fn told(bytes: &[u8]) -> String {
 #[test]
 fn a_request_is_asked_under_the_carriers_number_and_answered_under_whichever_it_says() {
     let (mut session, mut out) = (CarriedSession::new(SESSION), out());
-    assert_eq!(session.ask(&send("bob"), 1_000, &mut out), Ok(Carried::Asked(7)));
+    assert_eq!(session.ask(&send("bob"), 1_000, &mut out), Ok(CarriedFrame::Asked(7)));
     let words: Vec<_> = out.words().collect();
     let [Request::Chat(ChatRequest::Send { session: whose, number: 1_000, .. })] = &words[..]
     else {
@@ -60,7 +60,7 @@ fn a_request_is_asked_under_the_carriers_number_and_answered_under_whichever_it_
 fn what_the_lane_has_already_stays_before_what_is_said() {
     let (mut session, mut out) = (CarriedSession::new(SESSION), out());
     out.bytes().extend_from_slice(b"PUBACK");
-    assert_eq!(session.ask(&send("bob"), 1, &mut out), Ok(Carried::Asked(7)));
+    assert_eq!(session.ask(&send("bob"), 1, &mut out), Ok(CarriedFrame::Asked(7)));
     let answer = session.tell(ChatDelivery::Failed { number: 7, why: ChatFault::Busy }, &mut out);
     assert_eq!(told(&answer.unwrap()), "failed { number: 7 fault: FAULT_BUSY word: \"busy\" }");
     assert_eq!(out.bytes(), b"PUBACK");
@@ -69,14 +69,14 @@ fn what_the_lane_has_already_stays_before_what_is_said() {
 #[test]
 fn what_makes_no_sense_by_itself_is_answered_at_once_and_counted() {
     let (mut session, mut out) = (CarriedSession::new(SESSION), out());
-    let Ok(Carried::Answered(answer)) = session.ask(&send("no body"), 1, &mut out) else {
+    let Ok(CarriedFrame::Answered(answer)) = session.ask(&send("no body"), 1, &mut out) else {
         panic!("it was asked")
     };
     assert_eq!(told(&answer), "failed { number: 7 fault: FAULT_INVALID word: \"invalid\" }");
-    assert_eq!(out.counts().collect::<Vec<_>>(), [ChatCounter::Invalid.into()]);
+    assert_eq!(out.counts().collect::<Vec<_>>(), [ChatCounter::Invalid]);
     assert!(!out.has_words());
     let acknowledge = bare(&ClientFrame::Acknowledge(3));
-    assert_eq!(session.ask(&acknowledge, 1, &mut out), Ok(Carried::Taken));
+    assert_eq!(session.ask(&acknowledge, 1, &mut out), Ok(CarriedFrame::Taken));
     assert!(out.has_words() && out.wire_is_empty());
 }
 
@@ -99,7 +99,7 @@ fn what_belongs_to_a_connection_or_is_malformed_is_a_fault() {
         assert_eq!(session.ask(&bytes, 1, &mut out), Err(fault), "{bytes:02x?}");
     }
     assert!(!out.has_words() && out.wire_is_empty(), "nobody is asked, and nothing is said");
-    assert_eq!(session.ask(&pull, 1, &mut out), Ok(Carried::Asked(1)), "and it goes on");
+    assert_eq!(session.ask(&pull, 1, &mut out), Ok(CarriedFrame::Asked(1)), "and it goes on");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proto_im::codec::WireFault;
 use proto_im::codec::protobuf::{Fields, Sink, Value};
-use proto_im::schema::{Schema, SchemaLine, json_name};
+use proto_im::schema::{ImSchema, SchemaLine, json_name};
 use serde_json::{Map, Value as Json};
 
 /// The message of this type that a JSON text is; or what is wrong with the text, for people.
@@ -28,7 +28,7 @@ pub(super) fn of_message(of: &str, message: &[u8]) -> Result<Vec<u8>, WireFault>
 fn put(of: &str, json: &Json, out: &mut Vec<u8>) -> Result<(), String> {
     let Json::Object(members) = json else { return Err(format!("{of} is an object")) };
     for (name, value) in members {
-        let field = Schema::get().named(of, name);
+        let field = ImSchema::get().named(of, name);
         let field = field.ok_or_else(|| format!("{of} has no field {name:?}"))?;
         match (value, field.repeated) {
             (Json::Null, _) => {}
@@ -63,8 +63,8 @@ fn put_one(field: &SchemaLine, value: &Json, out: &mut Vec<u8>) -> Result<(), St
             let it = value.as_str().and_then(|it| STANDARD.decode(it).ok());
             out.bytes(number, &it.ok_or_else(wrong)?);
         }
-        kind if Schema::get().is_enumeration(kind) => {
-            let words = Schema::get().lines(kind);
+        kind if ImSchema::get().is_enumeration(kind) => {
+            let words = ImSchema::get().lines(kind);
             let named = |it: &str| words.iter().find(|word| word.name == it).map(|it| it.number);
             let it = match value.as_str() {
                 Some(it) => named(it),
@@ -91,7 +91,7 @@ fn unsigned(value: &Json) -> Option<u64> {
 fn get(of: &str, mut fields: Fields<'_>) -> Result<Json, WireFault> {
     let mut members = Map::new();
     while let Some((number, value)) = fields.next()? {
-        let Some(field) = Schema::get().field(of, number) else { continue };
+        let Some(field) = ImSchema::get().field(of, number) else { continue };
         let (name, value) = (json_name(field.name), get_one(field.kind, value)?);
         match members.get_mut(&name) {
             Some(Json::Array(items)) if field.repeated => items.push(value),
@@ -111,9 +111,9 @@ fn get_one(kind: &str, value: Value<'_>) -> Result<Json, WireFault> {
         "fixed64" => value.fixed64()?.to_string().into(),
         "string" => value.text()?.into(),
         "bytes" => STANDARD.encode(value.bytes()?).into(),
-        kind if Schema::get().is_enumeration(kind) => {
+        kind if ImSchema::get().is_enumeration(kind) => {
             let number = value.u32()?;
-            let word = Schema::get().field(kind, number);
+            let word = ImSchema::get().field(kind, number);
             word.map_or_else(|| number.into(), |word| word.name.into())
         }
         kind => get(kind, value.fields()?)?,

@@ -5,7 +5,7 @@ use super::*;
 use crate::machines::{DoorProfile, ServerMachine};
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatMessage, ClientMessageId, Content, NoDevice, SendRejected};
+use model::chat::{ChatMessage, ClientMessageId, Content, EventsForm, NoDevice, SendRejected};
 use model::id::{SessionRef, ShardId};
 use model::limits::Limits;
 use model::link::Protocol;
@@ -35,7 +35,13 @@ fn send() -> Vec<u8> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Heard {
     Ack(u16, u8),
-    Message { topic: String, payload: Vec<u8>, correlation: Option<Vec<u8>>, json: bool },
+    Message {
+        topic: String,
+        payload: Vec<u8>,
+        correlation: Option<Vec<u8>>,
+        json: bool,
+        ids: Vec<u32>,
+    },
     Disconnect(u8),
 }
 
@@ -45,7 +51,7 @@ impl Heard {
         let mut bytes = Vec::new();
         frame.write(&mut bytes);
         let payload = bytes[1..].to_vec(); // none of these is longer than 127 bytes
-        Heard::Message { topic: topic.into(), payload, correlation: None, json: false }
+        Heard::Message { topic: topic.into(), payload, correlation: None, json: false, ids: vec![] }
     }
 }
 
@@ -103,7 +109,7 @@ impl Client {
     /// One that has its session, and wants to be told what happens.
     fn in_session() -> Client {
         let mut client = Client::new(Version::V5);
-        client.events.plain = true;
+        client.events.plain = Some(EventsForm::default());
         client.wants();
         assert!(matches!(client.asked()[..], [ChatRequest::Enter(_)]));
         client.tell(logged_in(3, 3));
@@ -135,6 +141,7 @@ impl Client {
                         payload: publish.payload.into(),
                         correlation: properties.correlation_data().map(Into::into),
                         json: properties.content_type() == Some("application/json"),
+                        ids: properties.subscription_ids().collect(),
                     });
                 }
                 Packet::Disconnect(end) => heard.push(Heard::Disconnect(end.reason.number())),
@@ -261,7 +268,7 @@ fn a_request_begins_the_session_and_is_answered_where_it_wants_with_what_belongs
     assert_eq!((*session, message.to.as_str()), (SESSION, "bob"));
     let sent = ChatDelivery::Sent { number: *number, id: 3, seq: 2, at_ms: 1, again: false };
     let heard = client.tell(sent.into());
-    let [Heard::Ack(9, 0), Heard::Message { topic, payload, correlation, json: false }] =
+    let [Heard::Ack(9, 0), Heard::Message { topic, payload, correlation, json: false, .. }] =
         &heard[..]
     else {
         panic!("{heard:?}")
@@ -287,7 +294,8 @@ fn json_is_answered_in_json_by_content_type_or_by_topic() {
         let heard = client.tell(ChatDelivery::Failed { number, why: ChatFault::Busy }.into());
         let payload = br#"{"failed":{"fault":"FAULT_BUSY","number":7,"word":"busy"}}"#.to_vec();
         let topic = "$im/res/a".to_owned();
-        let expected = Heard::Message { topic, payload, correlation: topic_data, json: true };
+        let correlation = topic_data;
+        let expected = Heard::Message { topic, payload, correlation, json: true, ids: vec![] };
         assert_eq!(heard, [expected]);
     }
 }
@@ -349,7 +357,7 @@ fn who_has_no_account_is_told_so() {
         let call = client.call_of(3, "$im/req/send", &send(), &[]);
         let call = ChatCall { device: Err(none), ..call };
         let heard = client.tell(SessionDelivery::Call(Box::new(call)).into());
-        let told = Heard::frame("$im/res/a", &failed(0, ChatFault::NoSession, none.meaning()));
+        let told = Heard::frame("$im/res/a", &failed(7, ChatFault::NoSession, none.meaning()));
         let code = if version == Version::V5 { 0x87 } else { 0 };
         assert_eq!(heard, [told, Heard::Ack(3, code)]);
         assert_eq!(client.asked(), []);
@@ -391,7 +399,7 @@ fn so_many_requests_may_be_unanswered_and_one_more_is_busy() {
     let asked = client.asked();
     assert_eq!(asked.len(), most);
     let heard = client.call(1, "$im/req/send", &send());
-    let told = failed(0, ChatFault::Busy, "too many requests are not answered");
+    let told = failed(7, ChatFault::Busy, "too many requests are not answered");
     assert_eq!(heard, [Heard::frame("$im/res/a", &told), Heard::Ack(1, 0x97)]);
     let ChatRequest::Send { number, .. } = asked[0] else { panic!() };
     client.tell(ChatDelivery::Done { number }.into());
@@ -405,7 +413,7 @@ fn what_waits_for_a_session_is_bounded_and_refused_with_it() {
     for id in 1..=2 {
         assert_eq!(client.call(id, "$im/req/send", &large), []);
     }
-    let told = failed(0, ChatFault::Busy, "the session is not there yet");
+    let told = failed(0, ChatFault::Busy, "too much is not answered");
     let heard = client.call(3, "$im/req/send", &large);
     assert_eq!(heard, [Heard::frame("$im/res/a", &told), Heard::Ack(3, 0x97)]);
     assert_eq!(client.asked().len(), 1, "one login for all of them");
@@ -422,7 +430,7 @@ fn what_waits_for_a_session_is_bounded_and_refused_with_it() {
 #[test]
 fn a_session_that_was_refused_for_now_is_asked_for_again() {
     let mut client = Client::new(Version::V5);
-    client.events.json = true;
+    client.events.json = Some(EventsForm { subscription_id: Some(7) });
     client.wants();
     assert_eq!(client.asked().len(), 1);
     let refused = LoginRefused { why: Denial::Busy, retry_after_ms: 2_000, who: None };
@@ -449,7 +457,7 @@ fn what_is_not_answered_in_time_is_busy_and_a_late_answer_is_nobodys() {
     let mut client = Client::new(Version::V5);
     client.call(8, "$im/req/send", &send());
     client.asked();
-    let told = failed(0, ChatFault::Busy, "there was no answer in time");
+    let told = failed(7, ChatFault::Busy, "there was no answer in time");
     let heard = client.wake_at(ANSWER_S_MAX);
     assert_eq!(heard, [Heard::frame("$im/res/a", &told), Heard::Ack(8, 0x97)]);
     client.tell(logged_in(1, 1));
@@ -464,21 +472,19 @@ fn what_happens_is_told_in_the_forms_that_are_wanted() {
     let [Heard::Message { topic, payload, json: false, .. }] = &heard[..] else { panic!() };
     let Ok(Some(ServerFrame::Message(entry))) = ServerFrame::read(payload) else { panic!() };
     assert_eq!((&**topic, entry.seq, entry.message.content.text), ("$im/evt", 4, "hi"));
-    client.events.json = true;
+    client.events.json = Some(EventsForm { subscription_id: Some(7) });
     client.wants();
-    let topics = |heard: Vec<Heard>| -> Vec<(String, bool)> {
-        let each = heard.into_iter().map(|it| match it {
-            Heard::Message { topic, json, .. } => (topic, json),
-            other => panic!("{other:?}"),
-        });
-        each.collect()
-    };
-    let both = [("$im/evt".to_owned(), false), ("$im/evt/json".to_owned(), true)];
-    assert_eq!(topics(client.tell(message(5))), both);
+    let both = client.tell(message(5)).into_iter().map(|it| match it {
+        Heard::Message { topic, json, ids, .. } => (topic, json, ids),
+        other => panic!("{other:?}"),
+    });
+    let expected =
+        [("$im/evt".to_owned(), false, vec![]), ("$im/evt/json".to_owned(), true, vec![7])];
+    assert_eq!(both.collect::<Vec<_>>(), expected);
     client.events = EventsWanted::default();
     client.wants();
     assert_eq!(client.tell(message(6)), [], "it does not want to be told any more");
-    client.events.plain = true;
+    client.events.plain = Some(EventsForm::default());
     let heard = client.wants();
     let last = Heard::frame("$im/evt", &ServerFrame::Notify(6));
     assert_eq!(heard.last(), Some(&last), "and hears by one word what it was not told");
@@ -487,7 +493,7 @@ fn what_happens_is_told_in_the_forms_that_are_wanted() {
 #[test]
 fn who_was_away_is_told_its_terms_and_once_that_there_is_more() {
     let mut client = Client::new(Version::V5);
-    client.events.plain = true;
+    client.events.plain = Some(EventsForm::default());
     client.wants();
     client.asked();
     let heard = client.tell(logged_in(20, 4));

@@ -6,17 +6,17 @@
 //! subscription there holds a place, outlives restarts as any other, and matches nothing; no body
 //! waits in a session's queue.
 
-use super::answers::Origin;
+use super::principals::Principal;
+use super::record::{Exchange, Session};
 use crate::Broker;
 use crate::Effects;
-use crate::session::principals::Principal;
-use crate::session::record::{Exchange, Session};
+use crate::message::answers::Origin;
 use base::slab::Key;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
     AccountDevice, CHAT_ANSWERS, CHAT_EVENTS, CHAT_EVENTS_JSON, CHAT_REQUESTS, CHAT_TOPICS,
-    ChatCall, EventsWanted, NoDevice,
+    ChatCall, EventsForm, EventsWanted, NoDevice,
 };
 use model::counters::TopicCounter;
 use model::pressure::Pressure;
@@ -68,7 +68,7 @@ impl Broker {
     }
 
     /// Whether a session may have this filter, which is chat's: those that are its own alone.
-    pub(super) fn may_hear_chat(&self, session: &Session, filter: &str) -> Result<(), Denial> {
+    pub(crate) fn may_hear_chat(&self, session: &Session, filter: &str) -> Result<(), Denial> {
         let own = filter.strip_prefix(CHAT_ANSWERS);
         let is_own = own.is_some_and(|rest| {
             rest.is_empty() || rest.strip_prefix('/').is_some_and(|name| name == session.id())
@@ -98,7 +98,10 @@ impl Broker {
     fn device_of(&self, key: Key) -> Result<AccountDevice, NoDevice> {
         let session = self.sessions.at(key).ok_or(NoDevice::NoAccount)?;
         let device = self.device_of_session(session)?;
-        let wants = |filter| self.subscriptions.known(session, key.slot, filter).is_some();
+        let wants = |filter| {
+            let held = self.subscriptions.known(session, key.slot, filter)?;
+            Some(EventsForm { subscription_id: session.subscription_id(held.number) })
+        };
         let events = EventsWanted { plain: wants(CHAT_EVENTS), json: wants(CHAT_EVENTS_JSON) };
         Ok(AccountDevice { events, ..device })
     }

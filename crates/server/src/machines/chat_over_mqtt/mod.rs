@@ -16,11 +16,11 @@ mod json;
 #[cfg(test)]
 mod tests;
 
-use self::call::{Fault, Pending, Reply, denial_of, frame_of, outgoing};
+use self::call::{Fault, Pending, Reply, denial_of, frame_of, outgoing, own_number};
 use base::time::{Instant, Now};
 use model::chat::{
     AccountDevice, CHAT_EVENTS, CHAT_EVENTS_JSON, ChatCall, ChatDelivery, ChatFault, ChatRequest,
-    Entering, EventsWanted, LoggedIn, Login, LoginRefused, SessionEnd,
+    EventsWanted, GrantedLogin, LoggedIn, Login, LoginRefused, SessionEnd,
 };
 use model::close::CloseReason;
 use model::counters::ChatCounter;
@@ -30,7 +30,7 @@ use model::service::{Delivery, Request};
 use model::session::{Denial, Denied, Outgoing, Routed, SessionDelivery};
 use model::timeline::Seq;
 use model::topic::Qos;
-use proto_im::server::carried::{self, Carried, CarriedSession};
+use proto_im::server::carried::{self, CarriedFrame, CarriedSession};
 use proto_mqtt::server::Server;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,8 +39,9 @@ use std::time::Duration;
 /// How long an answer, or a session, is waited for: chat gives up sooner by itself.
 const ANSWER_S_MAX: u64 = 30;
 
-/// Bytes of requests that wait for the session to begin. Beyond, they are answered as busy.
-const WAITING_BYTES_MAX: usize = 256 * 1024;
+/// Bytes that are kept of requests that are not answered: what stands in them while the session is
+/// not there, and where and with what they are answered. Beyond, one more is answered as busy.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
 
 type Out = Outbox<Request>;
 type Done = Result<(), CloseReason>;
@@ -94,29 +95,35 @@ impl ChatOverMqtt {
         let (id, qos) = (call.id, call.qos);
         let due = now.after(Duration::from_secs(ANSWER_S_MAX));
         let mut pending = Pending { own: 0, id, qos, reply, due, frame: None };
+        let number = if call.device.is_err() { own_number(&call, &pending.reply) } else { 0 };
         let read = match &call.device {
             Ok(device) => frame_of(&call, &pending.reply, &device.limits),
             Err(none) => Err(Fault::of(ChatFault::NoSession, none.meaning())),
         };
-        let (frame, device) = match (read, call.device) {
-            (Ok(frame), Ok(device)) => (frame, device),
-            (Err(fault), _) => return self.fail(now, pending, fault, out),
+        let ((frame, own), device) = match (read, call.device) {
+            (Ok(read), Ok(device)) => (read, device),
+            (Err(fault), _) => {
+                pending.own = number;
+                return self.fail(now, pending, fault, out);
+            }
             (Ok(_), Err(_)) => return Ok(()),
         };
+        pending.own = own;
         let requests_max = usize::from(device.limits.chat.requests_a_session_max);
         self.device = Some(device);
         if self.pending.len() >= requests_max {
             let fault = Fault::of(ChatFault::Busy, "too many requests are not answered");
             return self.fail(now, pending, fault, out);
         }
-        if let Step::In(..) = self.step {
-            return self.ask(now, pending, &frame, out);
-        }
-        let waiting = self.pending.values().filter_map(|pending| pending.frame.as_ref());
-        let bytes: usize = waiting.map(|frame| frame.len()).sum();
-        if bytes > 0 && bytes + frame.len() > WAITING_BYTES_MAX {
-            let fault = Fault::of(ChatFault::Busy, "the session is not there yet");
+        let is_in = matches!(self.step, Step::In(..));
+        let kept: usize = self.pending.values().map(Pending::bytes).sum();
+        let own = pending.bytes() + if is_in { 0 } else { frame.len() };
+        if kept > 0 && kept + own > KEPT_BYTES_MAX {
+            let fault = Fault::of(ChatFault::Busy, "too much is not answered");
             return self.fail(now, pending, fault, out);
+        }
+        if is_in {
+            return self.ask(now, pending, &frame, out);
         }
         pending.frame = Some(frame);
         self.put(pending, out);
@@ -136,14 +143,14 @@ impl ChatOverMqtt {
     fn ask(&mut self, now: Now, mut pending: Pending, frame: &[u8], out: &mut Out) -> Done {
         let Step::In(session, _) = &mut self.step else { return Ok(()) };
         match session.ask(frame, self.last.wrapping_add(1), out) {
-            Ok(Carried::Asked(own)) => {
+            Ok(CarriedFrame::Asked(own)) => {
                 pending.own = own;
                 self.put(pending, out);
                 Ok(())
             }
-            Ok(Carried::Taken) => self.taken(now, &pending, None, out),
+            Ok(CarriedFrame::Taken) => self.taken(now, &pending, None, out),
             // It makes no sense by itself.
-            Ok(Carried::Answered(frame)) => {
+            Ok(CarriedFrame::Answered(frame)) => {
                 self.publish(now, &pending.reply.message(&frame), out)?;
                 self.taken(now, &pending, Some(Denial::PayloadFormat), out)
             }
@@ -196,7 +203,7 @@ impl ChatOverMqtt {
             crowded: false,
         };
         let (user, account) = (device.user.clone(), device.account);
-        let entering = Entering { login, user, account, until_s: device.until_s };
+        let entering = GrantedLogin { login, user, account, until_s: device.until_s };
         out.say(ChatRequest::Enter(Box::new(entering)));
         let due = now.after(Duration::from_secs(ANSWER_S_MAX));
         (self.step, self.again_at) = (Step::Asked(due), None);
@@ -227,11 +234,12 @@ impl ChatOverMqtt {
     /// Tells the device what happens, in the forms in which it wants it.
     fn event(&mut self, now: Now, frame: &[u8], out: &mut Out) -> Done {
         let events = self.events();
-        if events.plain {
-            self.publish(now, &outgoing(CHAT_EVENTS, false, None, frame), out)?;
-        }
-        if events.json {
-            self.publish(now, &outgoing(CHAT_EVENTS_JSON, true, None, frame), out)?;
+        let forms = [(events.plain, CHAT_EVENTS, false), (events.json, CHAT_EVENTS_JSON, true)];
+        for (wanted, topic, is_json) in forms {
+            let Some(wanted) = wanted else { continue };
+            let id = wanted.subscription_id.map(|id| [id].into());
+            let message = outgoing(topic, is_json, None, frame);
+            self.publish(now, &Outgoing { subscription_ids: id, ..message }, out)?;
         }
         Ok(())
     }

@@ -2,9 +2,11 @@
 //!
 //! One variant a protocol, stored in the connection's record itself: sixteen bytes, the tag
 //! included, with whatever is not idle boxed by the machine (docs/adr/0003). A new protocol is a
-//! new variant here and a line in each match.
+//! new variant here and a line in each match. [`ChatOverMqtt`] is two of them on one connection.
 
-use crate::chat_over_mqtt::ChatOverMqtt;
+mod chat_over_mqtt;
+
+pub use self::chat_over_mqtt::ChatOverMqtt;
 use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol, StartTlsRefusal, WireProfile};

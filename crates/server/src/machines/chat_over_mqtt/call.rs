@@ -7,11 +7,12 @@ use model::limits::Limits;
 use model::session::{Denial, Outgoing};
 use model::topic::{Publication, Qos};
 use proto_im::codec::frame::client_bytes_max;
-use proto_im::codec::protobuf::Sink;
-use proto_im::schema::Schema;
+use proto_im::codec::protobuf::{Fields, Sink};
+use proto_im::schema::{ImSchema, SchemaLine};
 use proto_mqtt::codec::block::{Block, Properties};
 use proto_mqtt::codec::fanout::passed_on;
 use proto_mqtt::codec::property::Property;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The content type of a message in JSON.
@@ -48,6 +49,14 @@ pub(super) struct Fault {
     pub why: ChatFault,
     pub reason: String,
     pub denial: Denial,
+}
+
+impl Pending {
+    /// What it keeps, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let correlation = self.reply.correlation.as_ref().map_or(0, |data| data.len());
+        self.frame.as_ref().map_or(0, |frame| frame.len()) + self.reply.topic.len() + correlation
+    }
 }
 
 impl Fault {
@@ -93,40 +102,70 @@ fn default_topic(client_id: &str) -> Box<str> {
     }
 }
 
-/// The `ClientFrame` that a call is, or what is wrong with it.
+/// The request that a call names.
+fn named(call: &ChatCall) -> Result<&'static SchemaLine, Fault> {
+    let topic = call.message.topic();
+    let name = topic.strip_prefix(CHAT_REQUESTS).unwrap_or_default();
+    let name = name.strip_suffix(JSON_SUFFIX).unwrap_or(name);
+    ImSchema::get().request(name).ok_or_else(|| {
+        let fault = Fault::of(ChatFault::Invalid, format!("there is no request {name:?}"));
+        Fault { denial: Denial::TopicInvalid, ..fault }
+    })
+}
+
+/// The message that a call brings, in either form.
+fn said<'a>(field: &SchemaLine, call: &'a ChatCall, reply: &Reply) -> Result<Cow<'a, [u8]>, Fault> {
+    let payload = call.message.payload();
+    match reply.is_json {
+        true => json::to_message(field.kind, payload)
+            .map(Cow::Owned)
+            .map_err(|error| Fault::of(ChatFault::Invalid, error)),
+        false => Ok(Cow::Borrowed(payload)),
+    }
+}
+
+/// The device's own number for a request, as far as that can be read.
+fn number_of(field: &SchemaLine, request: &[u8]) -> u32 {
+    let Some(number) = ImSchema::get().named(field.kind, "number") else { return 0 };
+    let (mut fields, mut own) = (Fields::of(request), 0);
+    while let Ok(Some((at, value))) = fields.next() {
+        own = if at == number.number { value.u32().unwrap_or(own) } else { own };
+    }
+    own
+}
+
+/// The same of a call that is not looked at further.
+pub(super) fn own_number(call: &ChatCall, reply: &Reply) -> u32 {
+    let number = |field| Some(number_of(field, &said(field, call, reply).ok()?));
+    named(call).ok().and_then(number).unwrap_or_default()
+}
+
+/// The `ClientFrame` that a call is, and the device's own number for it, or what is wrong with it.
 pub(super) fn frame_of(
     call: &ChatCall,
     reply: &Reply,
     limits: &Limits,
-) -> Result<Box<[u8]>, Fault> {
+) -> Result<(Box<[u8]>, u32), Fault> {
+    let field = named(call)?;
     if call.qos == Qos::ExactlyOnce {
         return Err(Fault::of(ChatFault::Invalid, "requests are sent at QoS 0 or 1"));
     }
-    let topic = call.message.topic();
-    let name = topic.strip_prefix(CHAT_REQUESTS).unwrap_or_default();
-    let name = name.strip_suffix(JSON_SUFFIX).unwrap_or(name);
-    let Some(field) = Schema::get().request(name) else {
-        let fault = Fault::of(ChatFault::Invalid, format!("there is no request {name:?}"));
-        return Err(Fault { denial: Denial::TopicInvalid, ..fault });
-    };
-    let payload = call.message.payload();
-    if payload.len() > client_bytes_max(limits) {
-        return Err(Fault::of(ChatFault::TooLarge, "the request is larger than allowed"));
+    let most = client_bytes_max(limits);
+    let too_large = || Fault::of(ChatFault::TooLarge, "the request is larger than allowed");
+    // Bytes take a third more in JSON, and texts what is escaped in them.
+    let said_max = if reply.is_json { 2 * most } else { most };
+    if call.message.payload().len() > said_max {
+        return Err(too_large());
     }
-    let said;
-    let request = match reply.is_json {
-        true => {
-            said = json::to_message(field.kind, payload)
-                .map_err(|error| Fault::of(ChatFault::Invalid, error))?;
-            &said[..]
-        }
-        false => payload,
-    };
+    let request = said(field, call, reply)?;
+    if request.len() > most {
+        return Err(too_large());
+    }
     let mut frame = Vec::with_capacity(request.len() + 12);
     frame.tag(field.number, 2);
     frame.varint(request.len() as u64);
-    frame.raw(request);
-    Ok(frame.into())
+    frame.raw(&request);
+    Ok((frame.into(), number_of(field, &request)))
 }
 
 /// A message to the device, in one form or the other. One that cannot be told in JSON goes as it
