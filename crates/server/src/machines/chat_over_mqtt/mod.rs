@@ -95,22 +95,24 @@ impl ChatOverMqtt {
         let (id, qos) = (call.id, call.qos);
         let due = now.after(Duration::from_secs(ANSWER_S_MAX));
         let mut pending = Pending { own: 0, id, qos, reply, due, frame: None };
-        let number = if call.device.is_err() { own_number(&call, &pending.reply) } else { 0 };
-        let read = match &call.device {
-            Ok(device) => frame_of(&call, &pending.reply, &device.limits),
-            Err(none) => Err(Fault::of(ChatFault::NoSession, none.meaning())),
-        };
-        let ((frame, own), device) = match (read, call.device) {
-            (Ok(read), Ok(device)) => (read, device),
-            (Err(fault), _) => {
-                pending.own = number;
+        let device = match &call.device {
+            Ok(device) => device,
+            Err(none) => {
+                pending.own = own_number(&call, &pending.reply);
+                let fault = Fault::of(ChatFault::NoSession, none.meaning());
                 return self.fail(now, pending, fault, out);
             }
-            (Ok(_), Err(_)) => return Ok(()),
         };
-        pending.own = own;
+        let frame = match frame_of(&call, &pending.reply, &device.limits) {
+            Ok((frame, own)) => {
+                pending.own = own;
+                frame
+            }
+            Err(fault) => return self.fail(now, pending, fault, out),
+        };
         let requests_max = usize::from(device.limits.chat.requests_a_session_max);
-        self.device = Some(device);
+        // What it wants to be told is said apart, behind the answer to its SUBSCRIBE.
+        self.device = Some(AccountDevice { events: self.events(), ..device.clone() });
         if self.pending.len() >= requests_max {
             let fault = Fault::of(ChatFault::Busy, "too many requests are not answered");
             return self.fail(now, pending, fault, out);
@@ -131,12 +133,11 @@ impl ChatOverMqtt {
         Ok(())
     }
 
-    /// Keeps a request for its answer; under which number.
-    fn put(&mut self, pending: Pending, out: &mut Out) -> u32 {
+    /// Keeps a request for its answer, under the next number.
+    fn put(&mut self, pending: Pending, out: &mut Out) {
         self.last = self.last.wrapping_add(1);
         remind(pending.due, out);
         self.pending.insert(self.last, pending);
-        self.last
     }
 
     /// Hands a request to the session.
