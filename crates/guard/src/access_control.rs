@@ -22,7 +22,7 @@ use model::ports::access::{
 };
 use model::service::ServiceKind;
 use model::session::Denial;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 mod book;
@@ -104,6 +104,8 @@ pub struct AccessControl {
     claims: Mutex<Cache<Arc<UserRules>>>,
     /// Exchanges that were begun.
     exchanges: AtomicU64,
+    /// The book is all there: a name that it does not have is nobody's.
+    is_whole: AtomicBool,
     remembered: AtomicU64,
 }
 
@@ -145,6 +147,7 @@ impl AccessControl {
             verdicts: Mutex::new(Cache::new()),
             claims: Mutex::new(Cache::new()),
             exchanges: AtomicU64::new(0),
+            is_whole: AtomicBool::new(true),
             remembered: AtomicU64::new(0),
         }
     }

@@ -103,7 +103,7 @@ impl UserEntry {
     }
 
     /// A change of it, with the epoch that it has.
-    fn raised(&self, mut changed: UserEntry) -> UserEntry {
+    pub(crate) fn raised(&self, mut changed: UserEntry) -> UserEntry {
         let (was, is) = (&self.account, &changed.account);
         let is_other = is.kept != was.kept && was.kept != Kept::default();
         if is_other || is.is_disabled && !was.is_disabled {
@@ -144,11 +144,14 @@ impl UserEntry {
             row.extend_from_slice(&length.to_be_bytes());
             row.extend_from_slice(text.as_bytes());
         }
-        if let Some(list) = &self.rules {
-            let rules: Value = list.rules().iter().map(rule_to_json).collect();
-            row.extend_from_slice(rules.to_string().as_bytes());
-        }
+        row.extend_from_slice(self.rules_text().as_bytes());
         row.into()
+    }
+
+    /// Its rules as a text; "" where nothing is said of them.
+    pub(crate) fn rules_text(&self) -> String {
+        let json = |list: &Arc<List>| list.rules().iter().map(rule_to_json).collect::<Value>();
+        self.rules.as_ref().map_or_else(String::new, |list| json(list).to_string())
     }
 
     /// What a row says; `None`: it cannot be read.
@@ -225,7 +228,7 @@ impl<'a> Parts<'a> {
 }
 
 /// The inner `None`: nothing is said of rules; the outer one: they cannot be read.
-fn read_rules(standing: Standing, text: &[u8]) -> Option<Option<Arc<List>>> {
+pub(crate) fn read_rules(standing: Standing, text: &[u8]) -> Option<Option<Arc<List>>> {
     if !standing.is_ruled {
         return text.is_empty().then_some(None);
     }

@@ -11,9 +11,11 @@
 //! [`media`] makes addresses of a storage of files.
 //! [`trace`] is what operators see of connections.
 //! [`reviews`] is who is asked about a message before it is stored.
-//! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API.
+//! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API;
+//! [`accounts`] is a database outside that the book of users is kept in.
 
 pub mod access;
+pub mod accounts;
 pub mod backlog;
 pub mod calls;
 pub mod chat;

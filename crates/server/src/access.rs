@@ -6,6 +6,7 @@
 //! asks others, so that a service that is slow keeps nobody waiting who has a password. No rule of
 //! access lives here. Invariant: every question that was taken is answered once, whatever happens.
 
+mod database;
 mod import;
 mod lane;
 mod row_logs;
@@ -14,10 +15,13 @@ mod settings;
 mod token_shelf;
 mod user_book;
 
+pub use database::DatabaseCounts;
 pub use row_logs::{LogWay, SubmitRows};
-pub use settings::Settings;
+pub use settings::{Settings, database_settings};
 
 use crate::clock;
+use ::database::MySqlAccounts;
+use database::{BookDatabase, Follower};
 use guard::book::UserEntry;
 use guard::http::{NoVerdict, ServiceVerdict};
 use guard::passwords::{self, Hashing};
@@ -25,6 +29,7 @@ use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
+use model::ports::accounts::AccountTables;
 use model::ports::log::Completion;
 use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
@@ -87,6 +92,8 @@ pub struct Entrance {
     tokens: Arc<TokenShelf>,
     /// The keys' thread.
     fetcher: Mutex<Option<JoinHandle<()>>>,
+    /// The thread that has the book follow its database.
+    follower: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the threads share.
@@ -115,6 +122,18 @@ impl Entrance {
     /// With all files read; in words for the operator, what is wrong with them. `seed` is random
     /// and new.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Result<Arc<Entrance>, String> {
+        let tables = settings.database()?.map(|settings| MySqlAccounts::new(&settings));
+        let tables = tables.transpose()?.map(|tables| Arc::new(tables) as Arc<dyn AccountTables>);
+        Entrance::with_tables(settings, seed, tables)
+    }
+
+    /// The same with the tables that the book is kept in, where a database keeps it.
+    fn with_tables(
+        settings: Settings,
+        seed: [u8; 32],
+        tables: Option<Arc<dyn AccountTables>>,
+    ) -> Result<Arc<Entrance>, String> {
+        let database = tables.map(|tables| Arc::new(BookDatabase::new(tables)));
         let (guarded, files) = settings.load()?;
         let access_control = Arc::new(AccessControl::new(guarded, files, seed));
         let service = Arc::new(Service::new(&settings));
@@ -125,7 +144,7 @@ impl Entrance {
         let lane = || Lane::new(room);
         let logs = Arc::new(RowLogs::default());
         let shared = AccessShared {
-            book: Arc::new(UserBook::new(access_control.clone(), logs.clone())),
+            book: Arc::new(UserBook::new(access_control.clone(), logs.clone(), database)),
             access_control,
             hashing: lane(),
             asking: lane(),
@@ -136,7 +155,8 @@ impl Entrance {
             ended: Condvar::new(),
         };
         let tokens = Arc::new(TokenShelf::new(logs.clone()));
-        Ok(Arc::new(Entrance { shared: Arc::new(shared), logs, tokens, fetcher: Mutex::default() }))
+        let (fetcher, follower) = Default::default();
+        Ok(Arc::new(Entrance { shared: Arc::new(shared), logs, tokens, fetcher, follower }))
     }
 
     /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
@@ -156,11 +176,28 @@ impl Entrance {
 
     /// Starts the threads. From now on questions are resolved and the book can be changed.
     pub fn begin(&self, outbound: Outbound) -> Result<(), String> {
+        self.begin_alone(outbound)?;
+        self.start_following()
+    }
+
+    /// The same but for the thread that follows a database.
+    fn begin_alone(&self, outbound: Outbound) -> Result<(), String> {
         self.shared.access_control.serve(outbound.logs.shards);
         self.logs.begin(outbound.logs);
         // A second one is as good as the first.
         let _ = self.shared.tell.set(outbound.tell);
+        let failed = |fault| format!("the book of accounts cannot be begun: {fault:?}");
+        self.shared.book.begin().map_err(failed)?;
         self.start_threads()
+    }
+
+    fn start_following(&self) -> Result<(), String> {
+        let Some(database) = &self.shared.book.database else { return Ok(()) };
+        let follower = Follower::new(self.shared.book.clone(), database.clone());
+        let thread = Builder::new().name("accounts".into()).spawn(move || follower.run());
+        let thread = thread.map_err(|error| format!("no thread for accounts: {error}"))?;
+        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
     }
 
     /// What a broker asks. One serves all shards.
@@ -226,12 +263,22 @@ impl Entrance {
         *self.shared.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.ended.notify_all();
         self.logs.close();
+        self.shared.book.database.iter().for_each(|database| database.close());
         self.shared.hashing.close();
         self.shared.asking.close();
         let fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         if fetcher.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that fetches keys panicked");
         }
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if follower.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that follows the database of accounts panicked");
+        }
+    }
+
+    /// Figures of the database of accounts, where one keeps them.
+    pub fn database_counts(&self) -> Option<DatabaseCounts> {
+        self.shared.book.database.as_ref().map(|database| database.counts())
     }
 
     /// What was done so far.

@@ -8,6 +8,7 @@
 //! `base::setting`, `config/sections.rs`.
 
 mod access;
+mod accounts_section;
 mod chat;
 mod listeners;
 pub(crate) mod media;
@@ -36,6 +37,7 @@ use toml_edit::{Document, TableLike};
 
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
+pub use accounts_section::{AccountsSection, MySqlSection};
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
 pub use guard::Anonymous;
@@ -74,7 +76,7 @@ pub const REWRITES_MAX: usize = 256;
 pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websocket"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: [(&str, &str); 18] = [
     ("server", "the process."),
     (
         "listen",
@@ -94,6 +96,11 @@ const SECTIONS: [(&str, &str); 16] = [
          folder or a bucket is named.",
     ),
     ("access", "who may come in over MQTT, and do what."),
+    ("accounts", "the book of accounts: where it is kept."),
+    (
+        "mysql",
+        "how databases of MySQL and MariaDB are reached, where [accounts] or [chat] names one.",
+    ),
     ("store", "what survives a crash."),
     ("presence", "who is online, told to others: the directory outside and events."),
     (
@@ -131,6 +138,10 @@ pub struct Config {
     pub media: MediaSection,
     /// `[access]`.
     pub access: AccessSection,
+    /// `[accounts]`.
+    pub accounts: AccountsSection,
+    /// `[mysql]`.
+    pub mysql: MySqlSection,
     /// `[store]`.
     pub store: StoreSection,
     /// `[presence_section]`.
@@ -258,6 +269,8 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         push,
         media,
         access: access(root, reader),
+        accounts: reader.single(root, "accounts"),
+        mysql: reader.single(root, "mysql"),
         store: reader.single(root, "store"),
         presence: reader.single(root, "presence"),
         products: products(root, reader),

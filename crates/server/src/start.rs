@@ -27,6 +27,7 @@ mod watchdog;
 
 pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
+pub(crate) use presence_setup::connector::authorities;
 pub use server_outside::ServerOutside;
 pub use shown_config::LoadConfig;
 pub use succession::take_over;

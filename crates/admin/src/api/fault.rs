@@ -189,6 +189,12 @@ impl Fault {
         Fault { retry_after_s: Some(30), ..fault }
     }
 
+    /// The database of accounts is away or refuses; the message says which.
+    pub(crate) fn database(why: String) -> Fault {
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "database_failed", why);
+        Fault { retry_after_s: Some(5), ..fault }
+    }
+
     pub(crate) fn conflict() -> Fault {
         let message = "the Idempotency-Key was used for another push and nothing was done";
         Fault::new(StatusCode::CONFLICT, "idempotency_conflict", message)

@@ -106,5 +106,6 @@ pub(super) fn fault(fault: UserFault) -> Fault {
         UserFault::Full => Fault::users_full(),
         UserFault::Busy => Fault::busy(),
         UserFault::StoreFailed => Fault::store(),
+        UserFault::DatabaseFailed(why) => Fault::database(why),
     }
 }

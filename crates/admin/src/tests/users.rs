@@ -184,6 +184,7 @@ fn what_the_book_does_not_take_is_told() {
         (UserFault::Full, 409, "users_full"),
         (UserFault::Busy, 503, "busy"),
         (UserFault::StoreFailed, 503, "store_failed"),
+        (UserFault::DatabaseFailed("away".into()), 503, "database_failed"),
     ] {
         *book.says.lock().expect("no panic") = Some(fault);
         for (method, path, body) in [

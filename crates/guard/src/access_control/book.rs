@@ -94,6 +94,12 @@ impl AccessControl {
         self.people().standing(name).is_some()
     }
 
+    /// Whether the book is all there. Until it is, nobody knows who a name is that it does not have:
+    /// whoever brings one is told to come again.
+    pub fn set_whole(&self, is_whole: bool) {
+        self.is_whole.store(is_whole, Ordering::Release);
+    }
+
     /// Who somebody is by the book, and otherwise by the file. Whatever either forbids holds. `Err`
     /// is the answer for now.
     pub(super) fn person(
@@ -105,7 +111,9 @@ impl AccessControl {
             account.map(|account| Person { account: account.clone(), granted: None })
         };
         if self.people().standing(name).is_none() {
-            return Ok(filed(self.people().files.accounts.user(name)));
+            let found = filed(self.people().files.accounts.user(name));
+            let is_known = found.is_some() || self.is_whole.load(Ordering::Acquire);
+            return is_known.then_some(found).ok_or(Admission::Refused(Denial::Unavailable));
         }
         let entry = self.entry(name, errands)?;
         let people = self.people();
@@ -255,6 +263,22 @@ mod tests {
         assert_eq!(word(access_control.resolve(NOW_S, &asked, &mut thread)), "Unavailable");
         let mut thread = Reader::of(vec![Ok(None)]);
         assert_eq!(word(access_control.resolve(NOW_S, &asked, &mut thread)), "BadCredentials");
+    }
+
+    #[test]
+    fn a_book_that_is_not_all_there_calls_nobody_a_stranger() {
+        let access_control = restored(Settings::default());
+        let mut thread = Reader::of(vec![Ok(Some(ann(1, "old")))]);
+        let mut come = |name, password| {
+            let asked = question(Some(name), Some(password));
+            word(access_control.resolve(NOW_S, &asked, &mut thread))
+        };
+        assert_eq!(come("bob", "x"), "BadCredentials");
+        access_control.set_whole(false);
+        assert_eq!((come("bob", "x"), come("ann", "old")), ("Unavailable".into(), "ann".into()));
+        assert_eq!(come("ann", "guess"), "BadCredentials", "she is there");
+        access_control.set_whole(true);
+        assert_eq!(come("bob", "x"), "BadCredentials");
     }
 
     #[test]

@@ -163,6 +163,9 @@ pub enum UserFault {
     Busy,
     /// The log did not take it, or did not answer.
     StoreFailed,
+    /// The database of accounts is away or refuses, in words. What was under way may have been
+    /// done.
+    DatabaseFailed(String),
 }
 
 #[cfg(test)]

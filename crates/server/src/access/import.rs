@@ -6,8 +6,9 @@
 
 use super::user_book::{Numbers, UserBook};
 use guard::accounts::ImportLine;
-use guard::book::UserEntry;
+use guard::book::{EVERYBODY, UserEntry};
 use guard::passwords::{Kept, StoredHash};
+use model::ports::accounts::{AccountChange, AccountRow};
 use model::ports::log::{Table, Write};
 use model::ports::users::{DOMAIN, IMPORT_LINES_MAX, ImportForm, Imported, UserFault, account_key};
 use std::collections::HashSet;
@@ -20,6 +21,8 @@ struct Wish {
     name: String,
     entry: UserEntry,
     before: Option<UserEntry>,
+    /// As a database has it, where one keeps the book.
+    row: Option<AccountRow>,
 }
 
 impl Wish {
@@ -31,6 +34,12 @@ impl Wish {
 
     fn ends(&self) -> bool {
         self.before.as_ref().is_some_and(|before| before.epoch != self.entry.epoch)
+    }
+
+    fn change(&self) -> AccountChange {
+        let uid = self.row.as_ref().map_or(0, |row| row.uid);
+        let after = Some(self.entry.columns(&self.name, uid));
+        AccountChange { before: self.row.clone(), after }
     }
 }
 
@@ -68,7 +77,14 @@ impl UserBook {
         let (batch, mut told) = batch(lines, form);
         let mut numbers = self.lock();
         let names: Vec<&str> = batch.iter().map(|(_, line)| &*line.name).collect();
-        let before = self.before(&names)?;
+        let before = match &self.database {
+            None => self.before(&names)?.into_iter().map(|entry| (None, entry)).collect(),
+            Some(database) => {
+                database.may_change()?;
+                let found = database.find(&names)?;
+                found.into_iter().map(Option::unzip).collect::<Vec<_>>()
+            }
+        };
         let (mut wishes, mut making) = (Vec::with_capacity(batch.len()), 0);
         for ((at, line), before) in batch.iter().zip(before) {
             match self.wish(line, before, making, &mut numbers) {
@@ -84,13 +100,13 @@ impl UserBook {
                 Err(fault) => return Err(fault),
             }
         }
-        self.carry_out(wishes, &mut told)?;
+        self.carry_out(wishes, &mut numbers, &mut told)?;
         Ok(told)
     }
 
-    /// What there is of these. Whom memory does not know is not looked for.
-    fn before(&self, names: &[&str]) -> Result<Vec<Option<UserEntry>>, UserFault> {
-        let known = |name: &&&str| self.access_control.may_have(name);
+    /// What there is of these here. Whom memory does not know is not looked for.
+    pub(super) fn before(&self, names: &[&str]) -> Result<Vec<Option<UserEntry>>, UserFault> {
+        let known = |name: &&&str| self.access_control.may_have(name) || **name == EVERYBODY;
         let asked: Vec<&str> = names.iter().filter(known).copied().collect();
         let mut read = self.read_each(&asked)?.into_iter();
         let found = |name: &&str| if known(&name) { read.next().flatten() } else { None };
@@ -100,7 +116,7 @@ impl UserBook {
     fn wish(
         &self,
         line: &ImportLine,
-        before: Option<UserEntry>,
+        (row, before): (Option<AccountRow>, Option<UserEntry>),
         making: usize,
         numbers: &mut Numbers,
     ) -> Result<Wish, UserFault> {
@@ -110,7 +126,7 @@ impl UserBook {
         };
         let base = before.as_ref().or(made.as_ref()).expect("one of them is there");
         let entry = base.imported(line, self.kept_of(line, &base.account.kept)?);
-        Ok(Wish { name: line.name.clone(), entry, before })
+        Ok(Wish { name: line.name.clone(), entry, before, row })
     }
 
     /// What is kept of a line's password; `None`: what was kept is its already. Slow, if it is
@@ -124,11 +140,22 @@ impl UserBook {
         }
     }
 
-    fn carry_out(&self, wishes: Vec<Wish>, told: &mut Imported) -> Result<(), UserFault> {
+    fn carry_out(
+        &self,
+        wishes: Vec<Wish>,
+        numbers: &mut Numbers,
+        told: &mut Imported,
+    ) -> Result<(), UserFault> {
         let home = self.logs.way()?.home;
-        let (same, wishes): (Vec<_>, Vec<_>) = wishes.into_iter().partition(Wish::is_same);
+        let (same, mut wishes): (Vec<_>, Vec<_>) = wishes.into_iter().partition(Wish::is_same);
         if wishes.iter().any(Wish::ends) && !self.access_control.may_end() {
             return Err(UserFault::Busy);
+        }
+        if let Some(database) = &self.database {
+            let changes: Vec<AccountChange> = wishes.iter().map(Wish::change).collect();
+            let uids = database.commit(&changes)?;
+            self.know(numbers, uids.iter().copied().max().unwrap_or(0))?;
+            wishes.iter_mut().zip(uids).for_each(|(wish, uid)| wish.entry.uid = uid);
         }
         let write = |wish: &Wish| {
             let key = account_key(home, DOMAIN, &wish.name);

@@ -3,7 +3,9 @@
 //! Every file is read whole, at the start and again at a reload; one that is broken refuses all.
 //! What lines mean is `guard`'s part. It keeps nothing.
 
-use crate::config::{AccessSection, Http, Token};
+use crate::config::{AccessSection, AccountsSection, Http, MySqlSection, Token};
+use crate::start::authorities;
+use database::DatabaseSettings;
 use guard::accounts::Accounts;
 use guard::acl::AclFile;
 use guard::passwords::Hashing;
@@ -23,6 +25,10 @@ const KEY_FILE_BYTES_MAX: u64 = 1024 * 1024;
 pub struct Settings {
     /// `[access]`.
     pub access: AccessSection,
+    /// `[accounts]`.
+    pub accounts: AccountsSection,
+    /// `[mysql]`.
+    pub mysql: MySqlSection,
     /// How one comes in, by the number of the listener that was opened.
     pub doors: Vec<ListenerPolicy>,
 }
@@ -52,6 +58,7 @@ impl Settings {
     /// wrong.
     pub(super) fn load(&self) -> Result<(guard::Settings, PeopleFiles), String> {
         self.check()?;
+        self.database()?;
         let access = &self.access;
         let mut files = PeopleFiles::default();
         if let Some(path) = &access.password_file {
@@ -96,6 +103,13 @@ impl Settings {
         Ok((settings, files))
     }
 
+    /// How the database of accounts is reached, where there is one.
+    pub(super) fn database(&self) -> Result<Option<DatabaseSettings>, String> {
+        let url = self.accounts.store.reveal();
+        let settings = (!url.is_empty()).then(|| database_settings(url, &self.mysql));
+        settings.transpose().map_err(|why| format!("[mysql] {why}"))
+    }
+
     /// What concerns several of them.
     fn check(&self) -> Result<(), String> {
         let only = |method| self.doors.iter().any(|door| door.methods == [method]);
@@ -115,6 +129,27 @@ impl Settings {
             None => Ok(()),
         }
     }
+}
+
+/// How the database at a URL is reached; in words, which file cannot be read.
+pub fn database_settings(url: &str, mysql: &MySqlSection) -> Result<DatabaseSettings, String> {
+    let password = match &mysql.password_file {
+        None => mysql.password.reveal().to_owned(),
+        Some(path) => {
+            let text = read(path, KEY_FILE_BYTES_MAX)?;
+            text.lines().next().unwrap_or_default().to_owned()
+        }
+    };
+    let ca = || authorities(mysql.ca.as_deref()).ok_or("tls needs ca: no authorities are known");
+    let tls = match mysql.tls {
+        false => None,
+        true => {
+            let path = ca()?;
+            let named = |error| format!("{}: {error}", path.display());
+            Some(std::fs::read(&path).map_err(named)?)
+        }
+    };
+    Ok(DatabaseSettings { url: url.into(), password, tls, timeout_ms: mysql.timeout_ms })
 }
 
 fn keys(token: &Token) -> Result<Keys, String> {

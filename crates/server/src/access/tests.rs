@@ -28,9 +28,9 @@ const TOKEN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MT
 Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8\
 ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
-type LogRows = BTreeMap<(Table, Box<[u8]>), Box<[u8]>>;
+pub(super) type LogRows = BTreeMap<(Table, Box<[u8]>), Box<[u8]>>;
 
-type Rows = Arc<Mutex<Vec<LogRows>>>;
+pub(super) type Rows = Arc<Mutex<Vec<LogRows>>>;
 
 /// Logs that are played.
 const LOGS: u16 = 3;
@@ -38,18 +38,18 @@ const LOGS: u16 = 3;
 const HOME: HashKey = HashKey::new(1, 2);
 
 /// With this section, and a listener that takes what listeners take.
-fn settings(access: AccessSection) -> Settings {
-    Settings { access, doors: vec![ListenerPolicy::default()] }
+pub(super) fn settings(access: AccessSection) -> Settings {
+    Settings { access, doors: vec![ListenerPolicy::default()], ..Settings::default() }
 }
 
 /// Who asks.
 const BY: (ServiceKind, ShardId) = (ServiceKind::Topics, ShardId(3));
 
 /// An entrance whose answers are heard and whose log is a map.
-struct Place {
-    entrance: Arc<Entrance>,
+pub(super) struct Place {
+    pub(super) entrance: Arc<Entrance>,
     answers: Receiver<((ServiceKind, ShardId), u64, Admission)>,
-    rows: Rows,
+    pub(super) rows: Rows,
 }
 
 impl Place {
@@ -63,7 +63,17 @@ impl Place {
 
     /// Over what other logs kept: with all of them restored.
     fn over(settings: Settings, answer: Result<Done, StoreError>, rows: Rows) -> Place {
-        let entrance = Entrance::new(settings, [5; 32]).expect("files are right");
+        Place::with_tables(settings, answer, rows, None)
+    }
+
+    /// The same with a book that a database keeps, which nobody follows.
+    pub(super) fn with_tables(
+        settings: Settings,
+        answer: Result<Done, StoreError>,
+        rows: Rows,
+        tables: Option<Arc<dyn AccountTables>>,
+    ) -> Place {
+        let entrance = Entrance::with_tables(settings, [5; 32], tables).expect("files are right");
         rows.lock().expect("no panic").resize_with(LOGS.into(), BTreeMap::new);
         for ((table, key), value) in rows.lock().expect("no panic").iter().flatten() {
             assert!(match table {
@@ -88,7 +98,7 @@ impl Place {
         };
         let node = NodeId::new(1).expect("a node");
         let logs = LogWay { submit: Box::new(submit), home: HOME, shards: LOGS, node };
-        entrance.begin(Outbound { logs, tell: Box::new(tell) }).expect("threads");
+        entrance.begin_alone(Outbound { logs, tell: Box::new(tell) }).expect("threads");
         Place { entrance, answers, rows }
     }
 
@@ -102,7 +112,7 @@ impl Place {
     }
 
     /// The answer to a question, wherever it comes from.
-    fn ask(&self, question: Question) -> Admission {
+    pub(super) fn ask(&self, question: Question) -> Admission {
         match self.entrance.access().admit(clock::unix_s(), &question) {
             Admission::Later => {
                 self.entrance.resolve(BY, 77, Box::new(question)).expect("room");
@@ -145,7 +155,7 @@ impl Drop for Place {
     }
 }
 
-fn question(user: &str, password: &str) -> Question {
+pub(super) fn question(user: &str, password: &str) -> Question {
     Question {
         client_id: "d7".into(),
         user: (!user.is_empty()).then(|| user.into()),
@@ -162,14 +172,14 @@ fn question(user: &str, password: &str) -> Question {
     }
 }
 
-fn granted(admission: Admission) -> Grant {
+pub(super) fn granted(admission: Admission) -> Grant {
     match admission {
         Admission::Granted(grant, _) => grant,
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(admission: Admission) -> Denial {
+pub(super) fn refused(admission: Admission) -> Denial {
     match admission {
         Admission::Refused(why) => why,
         other => panic!("{other:?}"),
@@ -252,7 +262,7 @@ fn what_is_wrong_at_the_start_is_told() {
     let missing = Some("/nowhere/x".into());
     let only = |method| {
         let door = ListenerPolicy { methods: vec![method], ..ListenerPolicy::default() };
-        Settings { access: AccessSection::default(), doors: vec![door] }
+        Settings { doors: vec![door], ..Settings::default() }
     };
     let usual = AccessSection::default;
     let token = |change: &dyn Fn(&mut Token)| {
@@ -276,7 +286,7 @@ fn what_is_wrong_at_the_start_is_told() {
     }
 }
 
-fn order(name: &str) -> UserOrder {
+pub(super) fn order(name: &str) -> UserOrder {
     UserOrder {
         name: name.into(),
         password: Some("secret".into()),
@@ -492,6 +502,7 @@ fn too_many_questions_are_answered_at_once() {
     let settings = Settings {
         access: AccessSection { waiting_max: 3, ..AccessSection::default() },
         doors: vec![ListenerPolicy { anonymous: Anonymous::No, ..ListenerPolicy::default() }],
+        ..Settings::default()
     };
     // Nothing was begun: nobody takes them.
     let entrance = Entrance::new(settings, [5; 32]).expect("no files");

@@ -2,16 +2,21 @@
 //!
 //! A row is in the log of its account's home; one more, in every log, says up to where numbers of
 //! accounts may have been given. One change at a time; whoever changes waits for the log, on a
-//! thread of its own. What accounts mean is `guard`'s part. Invariants: access control holds what
-//! the log has, and never before it has it; a number is given once, whatever happens.
+//! thread of its own. Where a database has the book, it has a change first, and gives numbers; the
+//! rows of the logs are a copy then (`database`). What accounts mean is `guard`'s part. Invariants:
+//! access control holds what the log has, and never before it has it; a number is given once,
+//! whatever happens.
 
+use super::database::{BookDatabase, CopyMark, CopyStage, TRIES_MAX};
 use super::row_logs::{LogFailed, RowLogs};
 use guard::book::{self, EVERYBODY, UserEntry};
 use guard::passwords::Kept;
 use guard::{AccessControl, NotRead};
+use model::ports::accounts::{AccountChange, AccountRow, DatabaseFault};
 use model::ports::log::{RowHome, Table, Write};
 use model::ports::users::{DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users};
 use model::ports::users::{account_key, account_of_key};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +34,13 @@ const NUMBERS_AT_ONCE: u64 = 65_536;
 /// takes.
 const NUMBER_BITS: u32 = 43;
 
+/// What of a number counts accounts.
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+
+/// What is made of an account, with numbers for a new one.
+type ToAccount<'a> =
+    dyn Fn(Option<&UserEntry>, &mut Numbers) -> Result<Option<UserEntry>, UserFault> + 'a;
+
 /// Numbers of accounts, of which no two are alike.
 #[derive(Default)]
 pub(super) struct Numbers {
@@ -38,10 +50,22 @@ pub(super) struct Numbers {
     upto: u64,
 }
 
+impl Numbers {
+    /// An account has this number: those up to it were given.
+    fn saw(&mut self, uid: u64) {
+        self.upto = self.upto.max(uid & NUMBER_MASK);
+        self.last = self.last.max(self.upto);
+    }
+}
+
 /// The book.
 pub(super) struct UserBook {
     pub(super) access_control: Arc<AccessControl>,
     pub(super) logs: Arc<RowLogs>,
+    /// Where the book is kept, if not here.
+    pub(super) database: Option<Arc<BookDatabase>>,
+    /// Whose copy it is, as the logs have it.
+    copy: Mutex<Option<CopyMark>>,
     /// Held by whoever changes the book.
     changing: Mutex<Numbers>,
     /// Rows of a build before, that are not read.
@@ -55,9 +79,13 @@ impl From<LogFailed> for UserFault {
 }
 
 impl UserBook {
-    pub(super) fn new(access_control: Arc<AccessControl>, logs: Arc<RowLogs>) -> UserBook {
-        let (changing, old_rows) = (Mutex::default(), AtomicU64::new(0));
-        UserBook { access_control, logs, changing, old_rows }
+    pub(super) fn new(
+        access_control: Arc<AccessControl>,
+        logs: Arc<RowLogs>,
+        database: Option<Arc<BookDatabase>>,
+    ) -> UserBook {
+        let (changing, old_rows, copy) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
+        UserBook { access_control, logs, database, copy, changing, old_rows }
     }
 
     /// A row that a log kept. False: it cannot be read.
@@ -69,11 +97,17 @@ impl UserBook {
             numbers.last = numbers.upto;
             return true;
         }
+        if *key == *CopyMark::key() {
+            let mark = CopyMark::read(value);
+            *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = mark;
+            return mark.is_some();
+        }
         let Some((domain, name)) = account_of_key(key) else {
             self.old_rows.fetch_add(u64::from(value.first() == Some(&b'{')), Ordering::Relaxed);
             return false;
         };
         let mark = UserEntry::read_mark(value).filter(|_| domain == DOMAIN);
+        mark.iter().for_each(|mark| self.lock().saw(mark.uid));
         mark.map(|mark| self.access_control.restore(name, mark)).is_some()
     }
 
@@ -128,35 +162,165 @@ impl UserBook {
         self.read(name).map_err(|_| NotRead)
     }
 
-    /// Puts an account's row, and has it hold. `before`: what it was.
-    fn write(
+    /// Makes of an account what `to` makes of what it is; absent is none. It is committed where the
+    /// book is kept, on stable storage here, and holds.
+    fn change(
         &self,
         name: &str,
-        before: Option<&UserEntry>,
-        entry: UserEntry,
-    ) -> Result<UserState, UserFault> {
-        let ends = before.is_some_and(|before| before.epoch != entry.epoch);
-        if ends && !self.access_control.may_end() {
-            return Err(UserFault::Busy);
+        numbers: &mut Numbers,
+        to: &ToAccount<'_>,
+    ) -> Result<Option<UserEntry>, UserFault> {
+        let held = self.read(name)?;
+        let Some(database) = &self.database else {
+            let after = to(held.as_ref(), numbers)?;
+            self.check_ends(held.as_ref(), after.as_ref())?;
+            return self.hold(name, held.as_ref(), after);
+        };
+        database.may_change()?;
+        for _ in 0..TRIES_MAX {
+            let found = database.find(&[name])?.pop().flatten();
+            let (row, before) = found.unzip();
+            let mut after = to(before.as_ref(), numbers)?;
+            self.check_ends(held.as_ref(), after.as_ref())?;
+            let Some(change) = changed(name, row, after.as_ref()) else { return Ok(None) };
+            let uids = match database.commit(&[change]) {
+                Err(DatabaseFault::Conflict) => continue,
+                done => done?,
+            };
+            if let (Some(after), Some(uid)) = (&mut after, uids.first()) {
+                after.uid = if name == EVERYBODY { 0 } else { *uid };
+                self.know(numbers, after.uid)?;
+            }
+            return self.hold(name, held.as_ref(), after);
         }
-        let key = account_key(self.logs.way()?.home, DOMAIN, name);
-        self.logs.write(vec![Write::Put { table: Table::Users, key, value: entry.row() }])?;
-        let state = entry.state(name);
-        self.access_control.put(name, entry, ends);
-        Ok(state)
+        Err(UserFault::Busy)
+    }
+
+    /// Whether sessions may be ended, if it ends some.
+    fn check_ends(
+        &self,
+        held: Option<&UserEntry>,
+        after: Option<&UserEntry>,
+    ) -> Result<(), UserFault> {
+        let may = !ends(held, after) || self.access_control.may_end();
+        may.then_some(()).ok_or(UserFault::Busy)
+    }
+
+    /// Puts an account's row, and has it hold. `held`: what it was here.
+    fn hold(
+        &self,
+        name: &str,
+        held: Option<&UserEntry>,
+        after: Option<UserEntry>,
+    ) -> Result<Option<UserEntry>, UserFault> {
+        let (table, key) = (Table::Users, account_key(self.logs.way()?.home, DOMAIN, name));
+        match &after {
+            Some(entry) => {
+                let ends = ends(held, Some(entry));
+                self.logs.write(vec![Write::Put { table, key, value: entry.row() }])?;
+                self.access_control.put(name, entry.clone(), ends);
+            }
+            None if held.is_none() => {}
+            None => {
+                self.logs.write(vec![Write::Delete { table, key }])?;
+                self.access_control.remove(name);
+            }
+        }
+        Ok(after)
+    }
+
+    /// Whose copy the book is.
+    pub(super) fn copy_mark(&self) -> Option<CopyMark> {
+        *self.copy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says in every log whose copy the book is; `None`: nobody's.
+    pub(super) fn mark_copy(&self, mark: Option<CopyMark>) -> Result<(), UserFault> {
+        let (table, key) = (Table::Users, CopyMark::key());
+        let write = match mark {
+            Some(mark) => Write::Put { table, key, value: mark.row() },
+            None => Write::Delete { table, key },
+        };
+        self.logs.write_everywhere(&write)?;
+        *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = mark;
+        Ok(())
+    }
+
+    /// Whether there is nobody, and nothing said of everybody.
+    pub(super) fn is_empty(&self) -> Result<bool, UserFault> {
+        Ok(self.access_control.count() == 0 && self.read(EVERYBODY)?.is_none())
+    }
+
+    /// Whether a name that is not here is nobody's.
+    pub(super) fn set_whole(&self, is_whole: bool) {
+        self.access_control.set_whole(is_whole);
+        if let Some(database) = &self.database {
+            database.tally.whole.store(is_whole.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// The logs are there. What is here is known to be whole, or not.
+    pub(super) fn begin(&self) -> Result<(), UserFault> {
+        let mark = self.copy_mark();
+        match (&self.database, mark) {
+            (None, None) => {}
+            // From now on it is changed here: it is nobody's copy any more.
+            (None, Some(_)) => self.mark_copy(None)?,
+            (Some(_), Some(mark)) => self.set_whole(mark.stage != CopyStage::Loading),
+            (Some(_), None) => self.set_whole(!self.is_empty()?),
+        }
+        Ok(())
+    }
+
+    /// Accounts behind the one called `behind`, in the order of [`Users::list`], that can be read.
+    pub(super) fn page(
+        &self,
+        behind: Option<String>,
+        count: usize,
+    ) -> Result<Vec<(String, UserEntry)>, UserFault> {
+        let home = self.logs.way()?.home;
+        let behind = behind.map(|name| account_key(home, DOMAIN, &name));
+        let mut page = Vec::new();
+        self.logs.rows(Table::Users, behind, count, &mut |(key, value)| {
+            let named = account_of_key(&key).filter(|(domain, _)| *domain == DOMAIN);
+            let read =
+                named.and_then(|(_, name)| Some((name.to_owned(), UserEntry::read(&value)?)));
+            let is_account = read.is_some();
+            page.extend(read);
+            is_account
+        })?;
+        Ok(page)
+    }
+
+    /// A number that somebody else has given is not given here, whoever keeps the book later.
+    pub(super) fn know(&self, numbers: &mut Numbers, uid: u64) -> Result<(), UserFault> {
+        if uid & NUMBER_MASK > numbers.upto {
+            let upto = (uid & NUMBER_MASK).next_multiple_of(NUMBERS_AT_ONCE);
+            self.write_numbers(upto)?;
+            numbers.saw(upto);
+        }
+        Ok(())
+    }
+
+    fn write_numbers(&self, upto: u64) -> Result<(), UserFault> {
+        let value = upto.to_be_bytes().into();
+        let write = Write::Put { table: Table::Users, key: numbers_key(), value };
+        Ok(self.logs.write_everywhere(&write)?)
     }
 
     /// A number that was never given, and is not again.
     fn number(&self, numbers: &mut Numbers) -> Result<u64, UserFault> {
+        if self.database.is_some() {
+            // It gives one when the account is committed.
+            return Ok(0);
+        }
         let way = self.logs.way()?;
         if numbers.last == numbers.upto {
             let upto = numbers.upto + NUMBERS_AT_ONCE;
             if upto >> NUMBER_BITS != 0 {
                 return Err(UserFault::Full);
             }
-            let value = upto.to_be_bytes().into();
-            let write = Write::Put { table: Table::Users, key: numbers_key(), value };
-            self.logs.write_everywhere(&write)?;
+            self.write_numbers(upto)?;
             numbers.upto = upto;
         }
         numbers.last += 1;
@@ -189,7 +353,7 @@ impl UserBook {
         if self.access_control.count() + making >= most {
             return Err(UserFault::Full);
         }
-        if self.access_control.may_have(name) {
+        if self.access_control.may_have(name) && self.read(name)?.is_none() {
             // Memory would take the two for one.
             let why = "this name cannot stand beside another that there is: take another one";
             return Err(UserFault::Wrong(why.into()));
@@ -200,17 +364,8 @@ impl UserBook {
 
 impl Users for UserBook {
     fn list(&self, after: Option<&str>, count: usize) -> Result<Vec<UserState>, UserFault> {
-        let home = self.logs.way()?.home;
-        let behind = after.map(|name| account_key(home, DOMAIN, name));
-        let mut users = Vec::new();
-        self.logs.rows(Table::Users, behind, count.min(PAGE_MAX), &mut |(key, value)| {
-            let named = account_of_key(&key).filter(|(domain, _)| *domain == DOMAIN);
-            let read = named.and_then(|(_, name)| Some(UserEntry::read(&value)?.state(name)));
-            let is_user = read.is_some();
-            users.extend(read);
-            is_user
-        })?;
-        Ok(users)
+        let page = self.page(after.map(str::to_owned), count.min(PAGE_MAX))?;
+        Ok(page.into_iter().map(|(name, entry)| entry.state(&name)).collect())
     }
 
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault> {
@@ -221,42 +376,57 @@ impl Users for UserBook {
         book::check(&order).map_err(UserFault::Wrong)?;
         let kept = order.password.as_deref().map(|password| self.kept(password)).transpose()?;
         let mut numbers = self.lock();
-        let before = self.read(&order.name)?;
-        let made = match &before {
-            Some(_) => None,
-            None => Some(self.made(&order.name, 0, &mut numbers)?),
-        };
-        let base = before.as_ref().or(made.as_ref()).expect("one of them is there");
-        let entry = base.ordered(&order, kept).map_err(UserFault::Wrong)?;
-        self.write(&order.name, before.as_ref(), entry)
+        let put = self.change(&order.name, &mut numbers, &|before, numbers| {
+            let made = match before {
+                Some(_) => None,
+                None => Some(self.made(&order.name, 0, numbers)?),
+            };
+            let base = before.or(made.as_ref()).expect("one of them is there");
+            base.ordered(&order, kept.clone()).map(Some).map_err(UserFault::Wrong)
+        })?;
+        Ok(put.expect("it was put").state(&order.name))
     }
 
     fn remove(&self, name: &str) -> Result<bool, UserFault> {
-        let _one = self.lock();
-        if self.read(name)?.is_none() {
-            return Ok(false);
-        }
-        if !self.access_control.may_end() {
-            return Err(UserFault::Busy);
-        }
-        let key = account_key(self.logs.way()?.home, DOMAIN, name);
-        self.logs.write(vec![Write::Delete { table: Table::Users, key }])?;
-        self.access_control.remove(name);
-        Ok(true)
+        let (mut numbers, was_there) = (self.lock(), Cell::new(false));
+        self.change(name, &mut numbers, &|before, _| {
+            was_there.set(before.is_some());
+            Ok(None)
+        })?;
+        Ok(was_there.get())
     }
 
     fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault> {
         if name == EVERYBODY {
             return Err(UserFault::Wrong("* stands for everybody: it has no sessions".into()));
         }
-        let _one = self.lock();
-        let Some(before) = self.read(name)? else { return Ok(None) };
-        self.write(name, Some(&before), before.kicked()).map(Some)
+        let mut numbers = self.lock();
+        let kicked =
+            |before: Option<&UserEntry>, _: &mut Numbers| Ok(before.map(UserEntry::kicked));
+        let after = self.change(name, &mut numbers, &kicked)?;
+        Ok(after.map(|entry| entry.state(name)))
     }
 
     fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault> {
         self.import_lines(lines, form)
     }
+}
+
+/// Whether a change of an account ends sessions: of a removal or a new number, too.
+pub(super) fn ends(held: Option<&UserEntry>, after: Option<&UserEntry>) -> bool {
+    let of = |entry: &UserEntry| entry.granted();
+    held.is_some_and(|held| after.is_none_or(|after| of(after) != of(held)))
+}
+
+/// The change of a row; `None`: there is none to make.
+fn changed(
+    name: &str,
+    before: Option<AccountRow>,
+    after: Option<&UserEntry>,
+) -> Option<AccountChange> {
+    let uid = before.as_ref().map_or(0, |row| row.uid);
+    let after = after.map(|entry| entry.columns(name, uid));
+    (before.is_some() || after.is_some()).then_some(AccountChange { before, after })
 }
 
 /// Each log has its own, and the highest holds: it goes along with whatever part of a folder.

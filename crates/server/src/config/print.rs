@@ -274,6 +274,8 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));
+    pages.push(single("accounts", &config.accounts));
+    pages.push(single("mysql", &config.mysql));
     pages.push(single("store", &config.store));
     pages.push(single("presence", &config.presence));
     for product in &config.products {

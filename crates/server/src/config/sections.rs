@@ -217,6 +217,10 @@ fn is_filter(text: &str) -> bool {
     proto_mqtt::codec::name::check_filter(text, &rules).is_ok()
 }
 
+pub(super) fn is_short_secret(text: &str) -> bool {
+    text.len() <= 1_024
+}
+
 pub(super) fn is_url_path(text: &str) -> bool {
     text.starts_with('/') && text.len() <= 256 && text.bytes().all(|b| b.is_ascii_graphic())
 }

@@ -4,7 +4,7 @@ use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::storage::backlog;
 use super::{ServerOutside, StartError};
-use crate::access::Entrance;
+use crate::access::{DatabaseCounts, Entrance};
 use crate::clock;
 use crate::config::{self, Config};
 use crate::switchboard::Switchboard;
@@ -52,6 +52,7 @@ pub(super) fn start_api(
     let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
     let Parts { stream, gateway, shown, media, .. } = parts;
     let statuses = bridges.clone();
+    let accounts = entrance.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
     let desk = TraceDesk::new(switchboard.clone(), config.api.limits.clone());
@@ -90,6 +91,8 @@ pub(super) fn start_api(
             let of_logs = readings(&read.sizes()).into_iter();
             let of_push = gateway.readings();
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
+            let of_accounts = account_readings(accounts.database_counts());
+            let of_push = of_push.into_iter().chain(of_accounts);
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),
@@ -201,6 +204,25 @@ fn media_readings(door: &MediaDoor) -> Vec<admin::MetricReading> {
     let bytes = reading("media_folder_bytes", "Bytes of files in the folder.", door.bytes());
     let of = |&it: &TransferOutcome| reading(it.name(), it.help(), door.tally().of(it));
     [bytes].into_iter().chain(TransferOutcome::ALL.iter().map(of)).collect()
+}
+
+/// How the database of accounts stands, where one keeps them.
+fn account_readings(counts: Option<DatabaseCounts>) -> Vec<admin::MetricReading> {
+    let Some(counts) = counts else { return Vec::new() };
+    let reading = |name, help, value| admin::MetricReading { name, help, value };
+    vec![
+        reading("accounts_database_up", "Whether the database of accounts is there.", counts.up),
+        reading("accounts_database_whole", "Whether all of it was read once.", counts.whole),
+        reading("accounts_database_loaded", "Accounts read by the last load.", counts.loaded),
+        reading("accounts_database_changes_total", "Changes there that were seen.", counts.news),
+        reading("accounts_database_faults_total", "Calls to it that failed.", counts.faults),
+        reading("accounts_database_rows_wrong_total", "Rows that are no accounts.", counts.wrong),
+        reading(
+            "accounts_database_refused_total",
+            "Changes of accounts refused because it was away.",
+            counts.refused,
+        ),
+    ]
 }
 
 fn trace_readings(tally: &TraceTally) -> Vec<admin::MetricReading> {

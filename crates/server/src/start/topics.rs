@@ -97,7 +97,12 @@ impl Topics {
 /// What the operator chose of who comes in.
 pub(super) fn access_settings(config: &Config) -> Settings {
     let served = config.listen.iter().filter(|listener| doors::served(config, listener));
-    Settings { access: config.access.clone(), doors: served.map(door).collect() }
+    Settings {
+        access: config.access.clone(),
+        accounts: config.accounts.clone(),
+        mysql: config.mysql.clone(),
+        doors: served.map(door).collect(),
+    }
 }
 
 fn door(listener: &ListenSection) -> ListenerPolicy {

@@ -93,7 +93,8 @@ impl Refusal {
             Refusal::BackupFailed => "The backup was not made; the message says why.",
             Refusal::Busy => {
                 "`busy`: a queue was full and nothing was done. `store_failed`: the store is full \
-                 or failed and nothing was done."
+                 or failed and nothing was done. `database_failed`: the database of accounts is \
+                 away or refuses; the message says which, and whether it may have been done."
             }
             Refusal::DirectoryFailed => {
                 "`directory_failed`: the directory cannot be reached, is slow, refuses or has \
@@ -150,7 +151,10 @@ impl Refusal {
             Refusal::BackupFailed => {
                 vec![Fault::backup("/var/backups/holdline: No space left on device".into())]
             }
-            Refusal::Busy => vec![Fault::busy(), Fault::store()],
+            Refusal::Busy => {
+                let why = "the database is away: it did not answer within 5000 ms";
+                vec![Fault::busy(), Fault::store(), Fault::database(why.into())]
+            }
             Refusal::DirectoryFailed => vec![Fault::directory(DirectoryError::Slow)],
             Refusal::NoAnswer => vec![Fault::no_answer()],
         }

@@ -76,7 +76,7 @@ impl DirectoryConnector {
 fn redis(config: &config::PresenceSection) -> Result<DirectoryConnector, String> {
     let target = directory::parse(config.directory.reveal())?;
     let ca = match &config.ca {
-        None if target.tls => SYSTEM.iter().map(PathBuf::from).find(|path| path.exists()),
+        None if target.tls => authorities(None),
         ca => ca.clone(),
     };
     let tls = RedisTls {
@@ -91,6 +91,12 @@ fn redis(config: &config::PresenceSection) -> Result<DirectoryConnector, String>
         tls,
     };
     Ok(DirectoryConnector::Redis(Box::new(settings), target.kind.name()))
+}
+
+/// The authorities that are named, or those of the system.
+pub(crate) fn authorities(named: Option<&Path>) -> Option<PathBuf> {
+    let system = || SYSTEM.iter().map(PathBuf::from).find(|path| path.exists());
+    named.map(Path::to_path_buf).or_else(system)
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>, String> {

@@ -7,7 +7,7 @@
 //! configured, [`recall`] puts right what a killed server left on the topic of events. Invariant:
 //! the lease is released after the shards have ended, and nothing is written after that.
 
-mod connector;
+pub(super) mod connector;
 mod figures;
 mod node;
 mod queries;

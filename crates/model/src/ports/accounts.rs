@@ -1,0 +1,135 @@
+//! Port of the database of accounts: tables that several servers, and other programs, write.
+//!
+//! The book of accounts is kept there where an operator says so; each server has a copy and lets in
+//! by it. A change is carried out only if the account still is what it was changed from. Every call
+//! ends within its time, and blocks until then: never on a shard's thread. What the texts of a row
+//! mean is known to whoever keeps the book.
+
+use super::users::UserFault;
+use std::fmt;
+
+/// An account as its row in the tables has it. What it is to prove is in texts of the forms of a
+/// password file; empty where there is none.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct AccountRow {
+    /// Its number; never given twice, for it is the table's own count. 0: not given yet.
+    pub uid: u64,
+    /// Its name.
+    pub name: String,
+    /// Rises when its sessions end by order.
+    pub epoch: u64,
+    /// It may do everything.
+    pub is_super: bool,
+    /// It is refused.
+    pub is_disabled: bool,
+    /// Hash of its password.
+    pub password: String,
+    /// Keys for SCRAM-SHA-256.
+    pub scram_sha_256: String,
+    /// Keys for SCRAM-SHA-1.
+    pub scram_sha_1: String,
+    /// Its rules.
+    pub rules: String,
+}
+
+impl fmt::Debug for AccountRow {
+    /// Without what it is to prove.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AccountRow { uid, name, epoch, .. } = self;
+        f.debug_struct("AccountRow")
+            .field("uid", uid)
+            .field("name", name)
+            .field("epoch", epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A change of an account: from what it is to what it will be. Not both are absent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountChange {
+    /// As it was read; absent: there is none of this name.
+    pub before: Option<AccountRow>,
+    /// As it will be; absent: it goes. A new one has no number yet.
+    pub after: Option<AccountRow>,
+}
+
+impl AccountChange {
+    /// Whose it is.
+    pub fn name(&self) -> &str {
+        let row = self.after.as_ref().or(self.before.as_ref());
+        row.map_or("", |row| &row.name)
+    }
+}
+
+/// A word of the table of changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountNews {
+    /// Its number there. Numbers rise, with gaps, and a lower one may come into sight later: when
+    /// its writer has finished.
+    pub seq: u64,
+    /// Whose account was changed.
+    pub name: String,
+}
+
+/// Reason why a database did not do something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DatabaseFault {
+    /// It cannot be reached, or did not answer in time. Whether a change was carried out is not
+    /// known then.
+    Away(String),
+    /// It answers, and does not do it; nothing was changed.
+    Refused(String),
+    /// An account is no longer what it was changed from; nothing was changed.
+    Conflict,
+}
+
+impl fmt::Display for DatabaseFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DatabaseFault::Away(why) => write!(f, "the database is away: {why}"),
+            DatabaseFault::Refused(why) => write!(f, "the database refuses: {why}"),
+            DatabaseFault::Conflict => f.write_str("somebody else changed it meanwhile"),
+        }
+    }
+}
+
+impl From<DatabaseFault> for UserFault {
+    fn from(fault: DatabaseFault) -> UserFault {
+        match fault {
+            DatabaseFault::Conflict => UserFault::Busy,
+            fault => UserFault::DatabaseFailed(fault.to_string()),
+        }
+    }
+}
+
+/// Accounts in one page or change, at most.
+pub const ACCOUNTS_A_CALL_MAX: usize = 4_096;
+
+/// The tables of accounts. One serves all threads; calls block for a bounded time.
+pub trait AccountTables: Send + Sync {
+    /// Makes the tables, or brings them up to this build's version; gives what the database calls
+    /// itself, once and for all.
+    fn open(&self) -> Result<u64, DatabaseFault>;
+
+    /// How many accounts there are.
+    fn count(&self) -> Result<u64, DatabaseFault>;
+
+    /// Accounts behind a number, in the order of their numbers.
+    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountRow>, DatabaseFault>;
+
+    /// Those of these names that there are, in any order.
+    fn find(&self, names: &[&str]) -> Result<Vec<AccountRow>, DatabaseFault>;
+
+    /// Carries changes out, all or none, with a word of each; no name is there twice. Gives the
+    /// accounts' numbers, in the order of the changes; 0 for one that went.
+    fn commit(&self, changes: &[AccountChange]) -> Result<Vec<u64>, DatabaseFault>;
+
+    /// The highest number of a change; 0: there was none.
+    fn last_news(&self) -> Result<u64, DatabaseFault>;
+
+    /// Changes behind a number, in the order of their numbers.
+    fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault>;
+
+    /// Forgets changes older than so many hours, some of them at most. True: there may be more.
+    fn forget_news(&self, hours: u32) -> Result<bool, DatabaseFault>;
+}
