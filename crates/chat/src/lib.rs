@@ -32,6 +32,7 @@
 //! [`recalls`]: crate::recalls
 
 mod accounts;
+mod archived;
 mod conversations;
 mod entry;
 mod envelope;
@@ -51,6 +52,7 @@ mod sessions;
 mod waits;
 mod word;
 
+pub use archived::{archive_timeline, archived};
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use operators::reviews::ReviewSettings;

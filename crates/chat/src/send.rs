@@ -284,6 +284,7 @@ impl Chat {
         if change.is_some() {
             to.push(groups::changes_of(self.settings.home, route.conversation));
         }
+        to.extend(self.outbox.archive());
         let append = Append { message: message.clone(), to, once: Some(once) };
         self.outbox.takes(message.weight());
         let change = change.map(Box::new);

@@ -12,10 +12,12 @@
 //! [`trace`] is what operators see of connections.
 //! [`reviews`] is who is asked about a message before it is stored.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API;
-//! [`accounts`] is a database outside that the book of users is kept in.
+//! [`accounts`] is a database outside that the book of users is kept in, and [`archive`] one that
+//! messages go to.
 
 pub mod access;
 pub mod accounts;
+pub mod archive;
 pub mod backlog;
 pub mod calls;
 pub mod chat;

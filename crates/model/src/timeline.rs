@@ -32,13 +32,15 @@ pub enum Space {
     Outbox = 7,
     /// What happened to a group: those messages of its conversation by which it is what it is.
     Group = 8,
+    /// What a shard has accepted and an archive outside has not taken yet.
+    Archive = 33,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 9] = [
+    pub const ALL: [Space; 10] = [
         Space::Pushes,
         Space::Reports,
         Space::Sessions,
@@ -47,6 +49,7 @@ impl Space {
         Space::Inbox,
         Space::Outbox,
         Space::Group,
+        Space::Archive,
         Space::Other,
     ];
 
@@ -66,7 +69,9 @@ impl Space {
         match self {
             Space::Pushes | Space::Reports => ServiceKind::Push,
             Space::Sessions | Space::Exchanges => ServiceKind::Topics,
-            Space::Conversation | Space::Inbox | Space::Outbox | Space::Group => ServiceKind::Chat,
+            Space::Conversation | Space::Inbox | Space::Outbox | Space::Group | Space::Archive => {
+                ServiceKind::Chat
+            }
             Space::Other => ServiceKind::Echo,
         }
     }

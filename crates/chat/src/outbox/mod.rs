@@ -53,6 +53,8 @@ pub(crate) type OutboxPlace = (TimelineId, Seq);
 /// What a shard has stored and not seen in every inbox.
 pub(crate) struct Outbox {
     timeline: TimelineId,
+    /// Where what is stored waits for an archive outside, if there is one.
+    archive: Option<TimelineId>,
     ways: Vec<Way>,
     /// How many parcels are not confirmed, and since when there are any.
     open: BTreeMap<OutboxPlace, (u32, Began)>,
@@ -68,7 +70,8 @@ impl Outbox {
     /// An empty one of this shard, of so many.
     pub(crate) fn new(key: HashKey, shard: ShardId, shards: u16) -> Outbox {
         Outbox {
-            timeline: outbox_of(key, shard, shards),
+timeline: timeline_here(Space::Outbox, key, shard, shards),
+            archive: None,
             ways: (0..shards.max(1)).map(|_| Way::of(shards)).collect(),
             open: BTreeMap::new(),
             over: BTreeMap::new(),
@@ -79,6 +82,15 @@ impl Outbox {
 
     pub(crate) fn timeline(&self) -> TimelineId {
         self.timeline
+    }
+
+    /// From now on what is stored waits for an archive, too.
+    pub(crate) fn keep_for(&mut self, archive: TimelineId) {
+        self.archive = Some(archive);
+    }
+
+    pub(crate) fn archive(&self) -> Option<TimelineId> {
+        self.archive
     }
 
     /// Bytes of what is being stored and distributed.
@@ -253,11 +265,12 @@ impl Chat {
     }
 }
 
-/// The outbox of a shard, of so many: the first of a row of names that is at home there.
-fn outbox_of(key: HashKey, shard: ShardId, shards: u16) -> TimelineId {
+/// The outbox of a shard, of so many, or its like of another space: the first of a row of names
+/// that is at home there.
+pub(crate) fn timeline_here(space: Space, key: HashKey, shard: ShardId, shards: u16) -> TimelineId {
     let named = |n: u32| {
         let (number, try_) = (shard.0.to_be_bytes(), n.to_be_bytes());
-        TimelineId::of(Space::Outbox, key, &[b"outbox", &number, &try_])
+        TimelineId::of(space, key, &[b"outbox", &number, &try_])
     };
     let is_here = |id: &TimelineId| home(id.home_hash(), shards.max(1)) == shard.0;
     (0..).map(named).find(is_here).expect("every shard has slots")
@@ -271,7 +284,8 @@ mod tests {
     fn every_shard_has_an_outbox_of_its_own_at_home() {
         let key = HashKey::new(5, 6);
         for shards in [1, 2, 3, 64] {
-            let all: Vec<_> = (0..shards).map(|n| outbox_of(key, ShardId(n), shards)).collect();
+            let of = |n| timeline_here(Space::Outbox, key, ShardId(n), shards);
+            let all: Vec<_> = (0..shards).map(of).collect();
             for (n, outbox) in all.iter().enumerate() {
                 assert_eq!(usize::from(home(outbox.home_hash(), shards)), n);
                 assert!(all[..n].iter().all(|other| other != outbox));

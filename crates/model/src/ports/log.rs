@@ -48,6 +48,8 @@ pub enum Party {
     Hooks,
     /// The book of users.
     Users,
+    /// Who writes to an archive outside.
+    Archive,
 }
 
 /// One call.

@@ -1,0 +1,85 @@
+//! What an archive outside is given of a message.
+//!
+//! A shard's messages wait in a timeline of their own until the archive has them; they are appended
+//! there by the same write that stores them, so nothing that was answered is left out. Whoever
+//! writes to the archive reads that timeline, and has a message read here. It writes nothing.
+
+use crate::Chat;
+use crate::envelope;
+use crate::label::Route;
+use crate::outbox::timeline_here;
+use base::hash::HashKey;
+use model::chat::{Content, Recall};
+use model::id::ShardId;
+use model::ports::archive::ArchivedMessage;
+use model::timeline::{Message, Space, TimelineId};
+
+/// Where what a shard has stored, of so many, waits for the archive.
+pub fn archive_timeline(home: HashKey, shard: ShardId, shards: u16) -> TimelineId {
+    timeline_here(Space::Archive, home, shard, shards)
+}
+
+/// A message as an archive keeps it; `None`: it cannot be read.
+pub fn archived(message: &Message) -> Option<ArchivedMessage> {
+    let route = Route::decode(&message.label)?;
+    let said = envelope::decode(message.id, 0, &message.body)?;
+    let Content { kind, text, extra, counts } = said.content.clone();
+    Some(ArchivedMessage {
+        id: said.id,
+        conversation: route.conversation.to_bytes(),
+        at_ms: said.at_ms,
+        from: said.from.as_str().into(),
+        device: said.device,
+        to: said.to.as_str().into(),
+        client_id: said.client_id.0,
+        kind,
+        counts,
+        text,
+        extra,
+        recalls: Recall::of(&said.content).map(|recall| recall.id),
+    })
+}
+
+impl Chat {
+    /// What is stored from now on waits for an archive, too.
+    pub fn keep_for_archive(&mut self) {
+        let (home, shard, shards) = (self.settings.home, self.settings.shard, self.settings.shards);
+        self.outbox.keep_for(archive_timeline(home, shard, shards));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::Sender;
+    use model::account::AccountAddress;
+    use model::chat::{ClientMessageId, NewMessage};
+    use model::id::MessageId;
+
+    #[test]
+    fn an_archive_is_told_all_of_a_message_and_what_it_calls_back() {
+        let home = HashKey::new(1, 2);
+        let name = |name: &str| AccountAddress::parse(name, "a.example").expect("right");
+        let of = |space| TimelineId::of(space, home, &[b"ab"]);
+        let (from, conversation) = (of(Space::Inbox), of(Space::Conversation));
+        let route = Route { from, to: Some(from), conversation, read: None };
+        let message = |content: Content| {
+            let (to, client_id) = (name("bob").into(), ClientMessageId([7; 16]));
+            let said = NewMessage { to, client_id, content };
+            let sender = Sender { address: &name("ann"), device: "phone" };
+            let body = envelope::encode(sender, &name("bob"), &said);
+            let id = MessageId::after(0, MessageId::EPOCH_MS + 5, Default::default()).0;
+            Message { id, at_s: 1, label: route.encode(), body }
+        };
+        let plain = message(Content { extra: [1].into(), ..Content::text("hello") });
+        let told = archived(&plain).expect("right");
+        assert_eq!((told.id, told.at_ms), (plain.id, MessageId::EPOCH_MS + 5));
+        assert_eq!((&*told.from, &*told.to), ("ann@a.example", "bob@a.example"));
+        assert_eq!((&*told.text, &*told.extra, told.recalls), ("hello", &[1][..], None));
+        assert_eq!(told.conversation, conversation.to_bytes());
+        let recall = archived(&message(Recall { seq: 3, id: 99 }.content())).expect("right");
+        assert_eq!((recall.kind, recall.recalls), (Content::RECALL, Some(99)));
+        let cut = Message { body: plain.body[..9].into(), ..plain };
+        assert!(archived(&cut).is_none());
+    }
+}

@@ -1,0 +1,113 @@
+//! Messages in a table.
+//!
+//! A batch is one transaction: rows of messages in few statements, then those that were called back
+//! lose their content. Invariant: a row that is there is never written over, so a batch that comes
+//! again brings nothing back.
+
+use crate::accounts::places;
+use crate::connection::{CallError, Connection};
+use crate::schema::{self, Step};
+use crate::settings::DatabaseSettings;
+use model::ports::accounts::DatabaseFault;
+use model::ports::archive::{ArchivedMessage, MessageArchive};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Params, Value};
+use std::time::Duration;
+
+/// How long tables may take to be made.
+const OPEN: Duration = Duration::from_secs(60);
+
+/// Rows of one statement.
+const ROWS: usize = 256;
+
+/// Columns of a row, in their order.
+const COLUMNS: &str = "id, conversation, at_ms, sender, device, receiver, client_id, kind, counts, \
+                       text, extra";
+const COLUMNS_COUNT: usize = 11;
+
+/// How the table came to be. Steps are never changed: a change is a step more.
+const STEPS: [Step; 1] = [(
+    "messages",
+    &["CREATE TABLE IF NOT EXISTS messages (
+        id BIGINT UNSIGNED NOT NULL PRIMARY KEY,
+        conversation BINARY(16) NOT NULL,
+        at_ms BIGINT UNSIGNED NOT NULL,
+        sender VARCHAR(320) NOT NULL,
+        device VARCHAR(255) NOT NULL,
+        receiver VARCHAR(320) NOT NULL,
+        client_id BINARY(16) NOT NULL,
+        kind SMALLINT UNSIGNED NOT NULL,
+        counts BOOLEAN NOT NULL,
+        text MEDIUMTEXT NOT NULL,
+        extra MEDIUMBLOB NOT NULL,
+        recalled_by BIGINT UNSIGNED NULL,
+        KEY by_conversation (conversation, id),
+        KEY by_sender (sender, id),
+        KEY by_receiver (receiver, id),
+        KEY by_time (at_ms)
+    ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"],
+)];
+
+/// Messages in MySQL or MariaDB.
+pub struct MySqlArchive {
+    connection: Connection,
+}
+
+impl MySqlArchive {
+    /// Connects to nobody yet. In words, what is wrong with the settings.
+    pub fn new(settings: &DatabaseSettings) -> Result<MySqlArchive, String> {
+        Ok(MySqlArchive { connection: Connection::new(settings)? })
+    }
+}
+
+impl MessageArchive for MySqlArchive {
+    fn open(&self) -> Result<(), DatabaseFault> {
+        self.connection
+            .call_within(OPEN, async |conn| schema::make(conn, "archive", &STEPS).await.map(drop))
+    }
+
+    fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault> {
+        self.connection.call(async |conn| {
+            conn.query_drop("START TRANSACTION").await?;
+            for rows in messages.chunks(ROWS) {
+                put(conn, rows).await?;
+            }
+            recall(conn, messages).await?;
+            Ok(conn.query_drop("COMMIT").await?)
+        })
+    }
+}
+
+async fn put(conn: &mut Conn, rows: &[ArchivedMessage]) -> Result<(), CallError> {
+    let places = places(rows.len(), COLUMNS_COUNT);
+    let text =
+        format!("INSERT INTO messages ({COLUMNS}) VALUES {places} ON DUPLICATE KEY UPDATE id = id");
+    let params = rows.iter().flat_map(values).collect();
+    Ok(conn.exec_drop(&text, Params::Positional(params)).await?)
+}
+
+/// Takes the content out of what was called back, in the order of those who say so.
+async fn recall(conn: &mut Conn, messages: &[ArchivedMessage]) -> Result<(), CallError> {
+    let text = "UPDATE messages SET text = '', extra = '', recalled_by = ? WHERE id = ?";
+    let recalls = messages.iter().filter_map(|by| Some((by.id, by.recalls?)));
+    for pair in recalls {
+        conn.exec_drop(text, pair).await?;
+    }
+    Ok(())
+}
+
+fn values(message: &ArchivedMessage) -> [Value; COLUMNS_COUNT] {
+    [
+        message.id.into(),
+        Value::from(&message.conversation[..]),
+        message.at_ms.into(),
+        Value::from(&*message.from),
+        Value::from(&*message.device),
+        Value::from(&*message.to),
+        Value::from(&message.client_id[..]),
+        message.kind.into(),
+        message.counts.into(),
+        Value::from(&*message.text),
+        Value::from(&*message.extra),
+    ]
+}

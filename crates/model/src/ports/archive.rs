@@ -1,0 +1,63 @@
+//! Port of an archive outside: tables of messages.
+//!
+//! The log acknowledges; what it has stored goes there behind that, in the order in which it was
+//! stored in each conversation. Whatever was given may be given again: a message is there once, and
+//! what was called back does not come back. Every call ends within its time, and blocks until then:
+//! never on a shard's thread.
+
+use super::accounts::DatabaseFault;
+use std::fmt;
+
+/// Messages that are given at once, at most.
+pub const ARCHIVED_A_CALL_MAX: usize = 1_024;
+
+/// A message as an archive keeps it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ArchivedMessage {
+    /// The server's number of it, no other's; ordered by time within its conversation.
+    pub id: u64,
+    /// Names its conversation.
+    pub conversation: [u8; 16],
+    /// When it was stored, Unix milliseconds.
+    pub at_ms: u64,
+    /// Who said it, `name@domain`.
+    pub from: Box<str>,
+    /// By which device.
+    pub device: Box<str>,
+    /// To whom: an account, or a group.
+    pub to: Box<str>,
+    /// What its client calls it.
+    pub client_id: [u8; 16],
+    /// What it is.
+    pub kind: u16,
+    /// It counts as unread.
+    pub counts: bool,
+    /// What is said.
+    pub text: Box<str>,
+    /// What is said to programs.
+    pub extra: Box<[u8]>,
+    /// It calls the message with this number back, which has no content from then on.
+    pub recalls: Option<u64>,
+}
+
+impl fmt::Debug for ArchivedMessage {
+    /// Without what it says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ArchivedMessage { id, kind, recalls, .. } = self;
+        f.debug_struct("ArchivedMessage")
+            .field("id", id)
+            .field("kind", kind)
+            .field("recalls", recalls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The archive. Calls block for a bounded time.
+pub trait MessageArchive: Send + Sync {
+    /// Makes the tables, or brings them up to this build's version.
+    fn open(&self) -> Result<(), DatabaseFault>;
+
+    /// Takes messages, all or none, at most [`ARCHIVED_A_CALL_MAX`]; those that it has already stay
+    /// as they are.
+    fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault>;
+}
