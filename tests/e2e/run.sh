@@ -12,7 +12,8 @@ cd "$(dirname "$0")/../.." || exit 1
 # command:package that brings it; Chromium and Node serve the tests of pages and libraries alone.
 needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux
     wrk:wrk mosquitto:mosquitto ip:iproute2 redis-server:redis-server dpkg-shlibdeps:dpkg-dev
-    strip:binutils systemd-analyze:systemd nsenter:util-linux prosodyctl:prosody)
+    strip:binutils systemd-analyze:systemd nsenter:util-linux prosodyctl:prosody
+    mariadbd:mariadb-server-core mariadb:mariadb-client-core)
 
 install_missing() {
     local need missing=()

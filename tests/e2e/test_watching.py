@@ -47,6 +47,9 @@ FIRES = {
     "HoldlineMailboxFull": ({"holdline_mailbox_full_total": "0+1x20"}, 6),
     "HoldlineDirectoryAway": ({'holdline_presence_circuit{state="closed"}': "0x20"}, 6),
     "HoldlineDirectoryBehind": ({"holdline_presence_lag_seconds": "31x20"}, 6),
+    "HoldlineAccountsAway": ({"holdline_accounts_database_up": "0x20"}, 6),
+    "HoldlineArchiveBehind": ({"holdline_archive_waiting_seconds": "301x20",
+                               "holdline_archive_lost_total": "0x20"}, 6),
     "HoldlineDeadLetters": (
         {'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "0+1x20"}, 5),
     "HoldlineBridgeDown": ({"holdline_bridges": "2x20", "holdline_bridges_online": "1x20"}, 11),
@@ -69,6 +72,8 @@ WELL = {
     'holdline_phase_seconds_bucket{of="chat",phase="store",le="+Inf"}': "0+100x30",
     "holdline_mailbox_full_total": "0x30", 'holdline_presence_circuit{state="closed"}': "1x30",
     "holdline_presence_lag_seconds": "1x30", "holdline_bridges": "2x30",
+    "holdline_accounts_database_up": "1x30", "holdline_archive_waiting_seconds": "2x30",
+    "holdline_archive_lost_total": "3x30",
     'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "3x30",
     "holdline_bridges_online": "2x30", "holdline_log_lines_lost_total": "2x30",
     "holdline_api_audit_log_lost_total": "0x30", "holdline_impossible_total": "0x30",
@@ -109,8 +114,10 @@ def selections(expression):
 
 def everything():
     """A server's configuration with all that has metrics of its own. Nobody is behind directory,
-    webhook and bridge: what is told of them is there even so."""
+    databases, webhook and bridge: what is told of them is there even so."""
     return ({"presence": {"directory": "redis://127.0.0.1:1"},
+             "accounts": {"store": "mysql://u@127.0.0.1:1/d"},
+             "chat": {"archive": "mysql://u@127.0.0.1:1/d"},
              "bridge.up": {"addresses": ["127.0.0.1:1"], "topics": ["a/# out 0"]},
              "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"}},
             '[[webhook]]\nurl = "http://127.0.0.1:1/"\n')

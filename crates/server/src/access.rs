@@ -16,7 +16,7 @@ mod token_shelf;
 mod user_book;
 
 pub use database::DatabaseCounts;
-pub use row_logs::{LogWay, SubmitRows};
+pub use row_logs::{LogFailed, LogWay, RowLogs, SubmitRows};
 pub use settings::{Settings, database_settings};
 
 use crate::clock;
@@ -35,7 +35,6 @@ use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use model::service::ServiceKind;
 use model::session::Denial;
-use row_logs::RowLogs;
 use service::Service;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};

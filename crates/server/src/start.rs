@@ -4,6 +4,7 @@
 //! then the shards, the API last, so that nobody is served by half a server.
 //! [`RunningServer::join`] returns when all shards have let their connections go.
 
+mod archives;
 mod bridges;
 mod chat_page;
 mod doors;
@@ -35,6 +36,7 @@ pub use supervisor::{Inherited, Supervisor};
 
 use self::presence_setup::PresenceSetup;
 use crate::access::Entrance;
+use crate::archive::Archive;
 use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
@@ -110,6 +112,7 @@ pub struct RunningServer {
     /// Its place, which others may take.
     offer: Mutex<Option<Offer>>,
     entrance: Arc<Entrance>,
+    archive: Option<Arc<Archive>>,
     moderation: Arc<Moderation>,
     gateway: Arc<admin::PushGateway>,
     periodic: Periodic,
@@ -136,6 +139,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong.extend(moderation::unusable(config));
     wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
     wrong.extend(storage::media::unusable(config));
+    wrong.extend(archives::unusable(config));
     wrong.dedup();
     wrong
 }
@@ -197,8 +201,12 @@ pub fn start_with(
     folder.forget_others(&timelines)?;
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
-    let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
+    let archive = archives::open(&config)?;
+    let places = archives::places(&mut folder, archive.is_some(), count)?;
+    let completed = (topics.entrance.clone(), archive.clone());
+    let storage = Arc::new(folder.start(boxes.clone(), timelines, completed)?);
     topics.begin(&seeds, &storage, &boxes)?;
+    archives::begin(archive.as_ref(), &seeds, &storage, places)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
     let notices = Notices::new(&config, (&boxes, storage.over.clone()))?;
@@ -221,6 +229,7 @@ pub fn start_with(
         gateway: notices.gateway.clone(),
         shown: shown.clone(),
         media: media.and_then(|media| media.door),
+        archive: archive.clone(),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -245,6 +254,7 @@ pub fn start_with(
         supervisor,
         census,
         entrance: topics.entrance,
+        archive,
         moderation: topics.moderation,
         gateway: notices.gateway,
         token_file,
@@ -399,6 +409,7 @@ impl RunningServer {
         self.presence.stop();
         self.gateway.end();
         self.entrance.close();
+        self.archive.iter().for_each(|archive| archive.close());
         self.moderation.close();
         if let Some(api) = self.api.take() {
             api.stop();
@@ -505,7 +516,10 @@ fn restored(
             }
         }
         let broker = topics.broker(seeds, shard);
-        let chat = Chat::new(chat_settings((config, seeds, topics), shard));
+        let mut chat = Chat::new(chat_settings((config, seeds, topics), shard));
+        if archives::is_wanted(config) {
+            chat.keep_for_archive();
+        }
         let mut of_shard = vec![
             RunningService::boxed(hub),
             RunningService::boxed(broker),

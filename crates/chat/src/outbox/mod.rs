@@ -70,7 +70,7 @@ impl Outbox {
     /// An empty one of this shard, of so many.
     pub(crate) fn new(key: HashKey, shard: ShardId, shards: u16) -> Outbox {
         Outbox {
-timeline: timeline_here(Space::Outbox, key, shard, shards),
+            timeline: timeline_here(Space::Outbox, key, shard, shards),
             archive: None,
             ways: (0..shards.max(1)).map(|_| Way::of(shards)).collect(),
             open: BTreeMap::new(),

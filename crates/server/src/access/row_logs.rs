@@ -1,4 +1,5 @@
-//! Rows of accounts and tokens on the logs, asked for by threads that wait for the answer.
+//! Calls to the logs of threads that wait for the answer: about rows of accounts and tokens, and what
+//! waits for an archive.
 //!
 //! It knows which log a row is in, and nothing of what rows say. Invariant: every call is answered,
 //! at the latest after the time it is given and when all is over; an answer that comes later is
@@ -43,11 +44,11 @@ impl LogWay {
 
 /// A log did not do it, or did not answer in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogFailed;
+pub struct LogFailed;
 
 /// The logs.
 #[derive(Default)]
-pub(super) struct RowLogs {
+pub struct RowLogs {
     way: OnceLock<LogWay>,
     state: Mutex<State>,
     /// A log has answered, or all is over.
@@ -63,8 +64,11 @@ struct State {
 }
 
 impl RowLogs {
+    /// How long the answer to a write is waited for.
+    pub(crate) const ANSWER: Duration = ANSWER;
+
     /// From now on there are logs.
-    pub(super) fn begin(&self, way: LogWay) {
+    pub(crate) fn begin(&self, way: LogWay) {
         // A second one is as good as the first.
         let _ = self.way.set(way);
     }
@@ -75,7 +79,7 @@ impl RowLogs {
     }
 
     /// A log has answered.
-    pub(super) fn complete(&self, completions: Vec<Completion>) {
+    pub(crate) fn complete(&self, completions: Vec<Completion>) {
         let mut state = self.lock();
         for (ticket, answer) in completions {
             if let Some(place) = state.calls.get_mut(&ticket) {
@@ -87,7 +91,7 @@ impl RowLogs {
     }
 
     /// Answers whoever waits; nothing is asked any more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.told.notify_all();
     }
@@ -160,7 +164,11 @@ impl RowLogs {
     }
 
     /// Hands calls to logs, and waits for all of their answers, in the order of the calls.
-    fn ask(&self, calls: Vec<(u16, Call)>, patience: Duration) -> Result<Vec<Done>, LogFailed> {
+    pub(crate) fn ask(
+        &self,
+        calls: Vec<(u16, Call)>,
+        patience: Duration,
+    ) -> Result<Vec<Done>, LogFailed> {
         let way = self.way()?;
         let mut state = self.lock();
         let mut by_log: Vec<Vec<(Ticket, Call)>> = Vec::new();
@@ -191,7 +199,7 @@ impl RowLogs {
         match answer {
             Some(Ok(done)) => Ok(done),
             Some(Err(error)) => {
-                tracing::warn!(?error, "a log did not take a call about users or tokens");
+                tracing::warn!(?error, "a log did not take a call");
                 Err(LogFailed)
             }
             None => Err(LogFailed),

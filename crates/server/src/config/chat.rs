@@ -1,6 +1,7 @@
 //! `[chat]`: `model::limits::ChatLimits`, and what else holds for accounts and conversations.
 
 use super::access::URL_OR_NONE;
+use super::accounts_section::is_store;
 use super::sections::TOKEN;
 use base::section;
 use base::setting::{Hidden, choice, text, whole};
@@ -41,6 +42,11 @@ section! {
         /// A file of words that may not be said, become stars or are told as events, a line each; a
         /// reload reads it again. "": none.
         @live words_file: Option<PathBuf> = None;
+        /// A database of MySQL or MariaDB that gets every message behind its answer, as
+        /// mysql://user@host:3306/name; [mysql] says how it is reached. What it does not have yet
+        /// waits in the logs, within archive_count_max and archive_age_s_max of [store]. "": none.
+        /// User and password are never printed.
+        archive: Hidden = Hidden::default(), text("\"\" or mysql://user@host:3306/name", is_store), url;
         /// What bounds them.
         @part limits: ChatLimits;
     }

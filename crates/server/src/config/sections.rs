@@ -172,6 +172,11 @@ section! {
         reports_count_max: u32 = 1_000_000, whole(1..=1_000_000_000, "Reports a shard");
         /// How long a Report may wait for a webhook. Then the same.
         reports_age_s_max: u32 = 7 * 86_400, whole(1..=365 * 86_400, "seconds");
+        /// Messages that may wait for the archive of [chat]. Beyond, the oldest is dropped for it
+        /// (not for those who talk), counted and told.
+        archive_count_max: u32 = 50_000_000, whole(1..=1_000_000_000, "messages a shard");
+        /// How long a message may wait for it. Then the same.
+        archive_age_s_max: u32 = 30 * 86_400, whole(1..=365 * 86_400, "seconds");
     }
 }
 

@@ -5,6 +5,7 @@ use super::storage::Storage;
 use super::storage::backlog;
 use super::{ServerOutside, StartError};
 use crate::access::{DatabaseCounts, Entrance};
+use crate::archive::Archive;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::switchboard::Switchboard;
@@ -38,6 +39,8 @@ pub(super) struct Parts {
     pub(super) gateway: Arc<admin::PushGateway>,
     /// For who looks at the configuration.
     pub(super) shown: ShownConfig,
+    /// The archive of messages, where there is one.
+    pub(super) archive: Option<Arc<Archive>>,
     /// The folder of files, where there is one.
     pub(super) media: Option<MediaDoor>,
 }
@@ -50,7 +53,7 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
-    let Parts { stream, gateway, shown, media, .. } = parts;
+    let Parts { stream, gateway, shown, media, archive, .. } = parts;
     let statuses = bridges.clone();
     let accounts = entrance.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
@@ -92,7 +95,8 @@ pub(super) fn start_api(
             let of_push = gateway.readings();
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
             let of_accounts = account_readings(accounts.database_counts());
-            let of_push = of_push.into_iter().chain(of_accounts);
+            let of_archive = archive.iter().flat_map(|it| super::archives::readings(it.counts()));
+            let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive);
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),

@@ -9,6 +9,7 @@ pub(super) mod media;
 
 use super::{LOOK, LOOKS, StartError, failed, folder, random};
 use crate::access::Entrance;
+use crate::archive::{Archive, ArchivePlace};
 use crate::clock;
 use crate::config::{self, Config};
 use crate::shard_logic::{AnyService, Mail, running};
@@ -38,6 +39,8 @@ pub(super) struct Folder {
     pub(super) home: HashKey,
     /// Reports that wait, by timeline: how many, and each log with the last place there.
     reports: BTreeMap<TimelineId, (u64, BTreeMap<u16, Seq>)>,
+    /// Where messages wait for an archive: how many, and the last place.
+    archived: BTreeMap<ArchivePlace, (u64, Seq)>,
 }
 
 /// The running logs, and who asks them for the webhooks.
@@ -74,7 +77,7 @@ pub(super) fn open(
         tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
         opened = opened.rehome(clock::unix_s()).map_err(failed)?;
     }
-    Ok(Folder { opened, home, reports: BTreeMap::new() })
+    Ok(Folder { opened, home, reports: BTreeMap::new(), archived: BTreeMap::new() })
 }
 
 /// Rows of products, by key.
@@ -153,7 +156,7 @@ impl Folder {
             for (key, value) in &products {
                 give(Restored::Row { table: Table::Products, key, value });
             }
-            let reports = &mut self.reports;
+            let (reports, archived) = (&mut self.reports, &mut self.archived);
             let restored = self.opened.restore(log as u16, &mut |restored| match restored {
                 Restored::Row { table: Table::Products, .. } => false,
                 Restored::Timeline { timeline, last, count, .. }
@@ -162,6 +165,12 @@ impl Folder {
                     let (all, logs) = reports.entry(timeline).or_default();
                     *all += count;
                     logs.insert(log as u16, last);
+                    false
+                }
+                Restored::Timeline { timeline, last, count, .. }
+                    if timeline.space() == Space::Archive =>
+                {
+                    archived.insert((log as u16, timeline), (count, last));
                     false
                 }
                 other => give(other),
@@ -200,17 +209,41 @@ impl Folder {
         Ok(())
     }
 
+    /// Where messages wait for the archive that there is. Without one they are dropped for it, which
+    /// was asked for: an archive that comes later is not told that it lost them.
+    pub(super) fn archive_places(
+        &mut self,
+        is_there: bool,
+    ) -> Result<Vec<ArchivePlace>, StartError> {
+        let found = std::mem::take(&mut self.archived);
+        if is_there {
+            return Ok(found.into_keys().collect());
+        }
+        for ((log, timeline), (count, upto)) in found {
+            tracing::warn!(count, "messages waited for an archive that is configured no more");
+            let reader = crate::archive::READER;
+            let known = Write::Acknowledge { timeline, reader, upto };
+            enter(&mut self.opened, log, vec![Write::Forget(timeline), known])?;
+        }
+        Ok(Vec::new())
+    }
+
     /// Starts the logs. Completions go to the shards' mailboxes and to the webhooks' backlog.
     pub(super) fn start(
         self,
         mailboxes: Mailboxes<ServerOutside>,
         timelines: Vec<Option<TimelineId>>,
-        entrance: Arc<Entrance>,
+        (entrance, archive): (Arc<Entrance>, Option<Arc<Archive>>),
     ) -> Result<Storage, StartError> {
         let (over, told) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
         let shards = mailboxes.len() as u16;
-        let post =
-            Arc::new(Post { mailboxes, backlog: told.clone(), entrance, over: over.clone() });
+        let post = Arc::new(Post {
+            mailboxes,
+            backlog: told.clone(),
+            entrance,
+            archive,
+            over: over.clone(),
+        });
         let on_complete = move |party, completions| post.complete(party, completions);
         let logs = self.opened.start(Arc::new(clock::unix_s), on_complete).map_err(failed)?;
         let logs = Arc::new(logs);
@@ -255,6 +288,7 @@ struct Post {
     mailboxes: Mailboxes<ServerOutside>,
     backlog: Arc<OnceLock<Arc<HookBacklog>>>,
     entrance: Arc<Entrance>,
+    archive: Option<Arc<Archive>>,
     over: Arc<AtomicBool>,
 }
 
@@ -263,6 +297,9 @@ impl Post {
         let (service, shard) = match party {
             Party::Service(service, shard) => (service, shard),
             Party::Users => return self.entrance.complete(completions),
+            Party::Archive => {
+                return self.archive.iter().for_each(|it| it.complete(completions.clone()));
+            }
             Party::Hooks => {
                 // Nobody asks before it is there.
                 if let Some(backlog) = self.backlog.get() {
@@ -305,6 +342,11 @@ fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settin
         count_max: Some(store.reports_count_max.into()),
         ..Retention::default()
     };
+    let archive = Retention {
+        age_s_max: Some(store.archive_age_s_max),
+        count_max: Some(store.archive_count_max.into()),
+        ..Retention::default()
+    };
     store::data::Settings {
         fsync: match store.fsync {
             config::FsyncSetting::Always => Fsync::Always,
@@ -318,7 +360,7 @@ fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settin
         log_bytes_max: store.log_bytes_max,
         hot_bytes_max: store.hot_bytes as usize,
         cache_bytes: store.cache_bytes,
-        retention: vec![(Space::Reports, reports)],
+        retention: vec![(Space::Reports, reports), (Space::Archive, archive)],
         once_count_max: store.once_count_max as usize,
         once_age_s_max: store.once_age_s_max,
         index_changes_bytes: store.index_changes_bytes,

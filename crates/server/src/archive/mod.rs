@@ -1,0 +1,278 @@
+//! Archive of messages: what the logs have stored goes to a database, behind the answers.
+//!
+//! Each log has a timeline of what the archive does not have yet; a thread reads it, gives pages to
+//! the archive and takes out what that has taken. Timelines of an earlier number of shards are
+//! drained likewise. It knows no rule of chat and no SQL. Invariants: a message leaves the timeline
+//! when the archive has it; a kill between the two has it given again, which changes nothing there.
+
+#[cfg(test)]
+mod tests;
+
+use crate::access::LogFailed;
+use crate::access::RowLogs;
+use crate::clock;
+use model::ports::accounts::DatabaseFault;
+use model::ports::archive::{ARCHIVED_A_CALL_MAX, ArchivedMessage, MessageArchive};
+use model::ports::log::{Call, Completion, Done, Page, Pull, Read, TimelineStatus, Write};
+use model::timeline::{Message, ReaderId, Seq, TimelineId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+pub use crate::access::{LogWay, SubmitRows};
+
+/// Bytes of messages that are read at once: far below what a database takes in one packet.
+const PAGE_BYTES_MAX: usize = 2 << 20;
+
+/// Time between two looks when nothing waits.
+const LOOK_MS: u64 = 250;
+
+/// Time between two tries when the database is away.
+const RETRY_MS: u64 = 1_000;
+
+/// Who reads the timelines: its cursor is up to where the archive has everything.
+pub(crate) const READER: ReaderId = ReaderId(0);
+
+/// Where messages wait for the archive: a log, and a timeline of it.
+pub type ArchivePlace = (u16, TimelineId);
+
+/// Figures of the archive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArchiveCounts {
+    /// 1: it takes what it is given.
+    pub up: u64,
+    /// Messages that wait for it.
+    pub waiting: u64,
+    /// Age of the oldest of them, seconds.
+    pub waiting_s: u64,
+    /// Messages that it has taken.
+    pub taken: u64,
+    /// Messages that were dropped before it had them, or cannot be read.
+    pub lost: u64,
+    /// Calls to it that failed.
+    pub faults: u64,
+}
+
+/// Figures that are counted.
+#[derive(Default)]
+struct ArchiveTally {
+    up: AtomicBool,
+    taken: AtomicU64,
+    lost: AtomicU64,
+    faults: AtomicU64,
+    /// By place: how many wait, and since which Unix second the oldest.
+    waiting: Mutex<BTreeMap<ArchivePlace, (u64, u32)>>,
+}
+
+/// Reads a stored message; `None`: it cannot be read.
+pub type ReadMessage = fn(&Message) -> Option<ArchivedMessage>;
+
+/// The archive, and who writes to it.
+pub struct Archive {
+    logs: RowLogs,
+    read: ReadMessage,
+    tables: Arc<dyn MessageArchive>,
+    tally: ArchiveTally,
+    over: Mutex<bool>,
+    ended: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Why a page did not get there.
+enum Stopped {
+    /// The log does not answer: it is asked again.
+    Log,
+    /// The database.
+    Database,
+}
+
+impl From<LogFailed> for Stopped {
+    fn from(_: LogFailed) -> Stopped {
+        Stopped::Log
+    }
+}
+
+impl Archive {
+    /// With nobody who writes to it yet.
+    pub fn new(tables: Arc<dyn MessageArchive>, read: ReadMessage) -> Arc<Archive> {
+        Arc::new(Archive {
+            logs: RowLogs::default(),
+            read,
+            tables,
+            tally: ArchiveTally::default(),
+            over: Mutex::new(false),
+            ended: Condvar::new(),
+            thread: Mutex::default(),
+        })
+    }
+
+    /// The logs are there. Starts the thread, which goes over these places.
+    pub fn begin(
+        self: &Arc<Archive>,
+        way: LogWay,
+        places: Vec<ArchivePlace>,
+    ) -> Result<(), String> {
+        self.logs.begin(way);
+        let archive = self.clone();
+        let thread = Builder::new().name("archive".into()).spawn(move || archive.run(&places));
+        let thread = thread.map_err(|error| format!("no thread for the archive: {error}"))?;
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
+    /// A log has answered.
+    pub fn complete(&self, completions: Vec<Completion>) {
+        self.logs.complete(completions);
+    }
+
+    /// Ends the thread; what it does not have waits in the logs.
+    pub fn close(&self) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ended.notify_all();
+        self.logs.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that writes to the archive panicked");
+        }
+    }
+
+    /// How it stands.
+    pub fn counts(&self) -> ArchiveCounts {
+        let ArchiveTally { up, taken, lost, faults, waiting } = &self.tally;
+        let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest_s = waiting.values().filter(|(count, _)| *count > 0).map(|(_, at_s)| *at_s);
+        let now_s = clock::unix_s();
+        ArchiveCounts {
+            up: up.load(Ordering::Relaxed).into(),
+            waiting: waiting.values().map(|(count, _)| count).sum(),
+            waiting_s: oldest_s.min().map_or(0, |at_s| now_s.saturating_sub(at_s)).into(),
+            taken: taken.load(Ordering::Relaxed),
+            lost: lost.load(Ordering::Relaxed),
+            faults: faults.load(Ordering::Relaxed),
+        }
+    }
+
+    fn run(&self, places: &[ArchivePlace]) {
+        while !self.is_over() {
+            let wait_ms = match self.round(places) {
+                Ok(true) => continue,
+                Ok(false) => LOOK_MS,
+                Err(_) => RETRY_MS,
+            };
+            let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+            let wait = Duration::from_millis(wait_ms);
+            drop(self.ended.wait_timeout_while(over, wait, |over| !*over));
+        }
+    }
+
+    /// A page of each place. True: there is more.
+    fn round(&self, places: &[ArchivePlace]) -> Result<bool, Stopped> {
+        // What waits is told whether or not the archive takes it.
+        for place in places {
+            self.look(*place)?;
+        }
+        if !self.tally.up.load(Ordering::Relaxed) {
+            self.say(self.tables.open())?;
+        }
+        let mut is_more = false;
+        for place in places {
+            is_more |= self.page(*place)?;
+        }
+        Ok(is_more)
+    }
+
+    fn look(&self, place: ArchivePlace) -> Result<TimelineStatus, Stopped> {
+        let (log, timeline) = place;
+        let read = Read::Standing { timeline, reader: READER };
+        let Done::Standing(standing) = self.ask(log, Call::Read(read))? else {
+            return Err(Stopped::Log);
+        };
+        let mut waiting = self.tally.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, since_s) = waiting.entry(place).or_default();
+        if *count == 0 && standing.count > 0 {
+            *since_s = clock::unix_s();
+        }
+        *count = standing.count;
+        Ok(standing)
+    }
+
+    /// What waits longest at a place goes to the archive. True: there is more.
+    fn page(&self, (log, timeline): ArchivePlace) -> Result<bool, Stopped> {
+        let standing = self.look((log, timeline))?;
+        if standing.count == 0 {
+            return Ok(false);
+        }
+        let (count_max, bytes_max) = (ARCHIVED_A_CALL_MAX, PAGE_BYTES_MAX);
+        let pull = Pull { timeline, from: 0, backwards: false, count_max, bytes_max };
+        let Done::Page(page) = self.ask(log, Call::Read(Read::Pull(pull)))? else {
+            return Err(Stopped::Log);
+        };
+        if let Some(first) = page.messages.first() {
+            let at_s = first.message.at_s;
+            let mut waiting = self.tally.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.insert((log, timeline), (standing.count, at_s));
+        }
+        let (seqs, messages) = self.unpack(&page, standing.cursor);
+        let Some(upto) = seqs.iter().copied().max() else { return Ok(false) };
+        if !messages.is_empty() {
+            self.say(self.tables.put(&messages))?;
+        }
+        self.tally.taken.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        // The cursor first: a removal without it would be told as a loss.
+        let known = Write::Acknowledge { timeline, reader: READER, upto };
+        let writes = [known, Write::Remove { timeline, seqs }];
+        self.logs.ask(writes.map(|write| (log, Call::Write(write))).into(), RowLogs::ANSWER)?;
+        self.look((log, timeline))?;
+        Ok(page.more)
+    }
+
+    /// The places of a page, and the messages that it has. What is missing between them was
+    /// dropped by retention, and what is damaged is dropped now: both are counted and told.
+    fn unpack(&self, page: &Page, cursor: Seq) -> (Vec<Seq>, Vec<ArchivedMessage>) {
+        let mut seqs: Vec<Seq> = page.messages.iter().map(|placed| placed.seq).collect();
+        let mut messages = Vec::with_capacity(seqs.len());
+        let mut unread = page.damaged.len();
+        for placed in &page.messages {
+            match (self.read)(&placed.message) {
+                Some(message) => messages.push(message),
+                None => unread += 1,
+            }
+        }
+        seqs.extend_from_slice(&page.damaged);
+        let highest = seqs.iter().copied().max().unwrap_or(cursor);
+        let dropped = highest.saturating_sub(cursor).saturating_sub(seqs.len() as u64);
+        let lost = dropped + unread as u64;
+        if lost > 0 {
+            self.tally.lost.fetch_add(lost, Ordering::Relaxed);
+            tracing::error!(dropped, unread, "messages do not get to the archive");
+        }
+        (seqs, messages)
+    }
+
+    fn ask(&self, log: u16, call: Call) -> Result<Done, Stopped> {
+        self.logs.ask(vec![(log, call)], RowLogs::ANSWER)?.pop().ok_or(Stopped::Log)
+    }
+
+    /// What the database says is told once per change.
+    fn say(&self, done: Result<(), DatabaseFault>) -> Result<(), Stopped> {
+        let was_up = self.tally.up.swap(done.is_ok(), Ordering::Relaxed);
+        match done {
+            Ok(()) if !was_up => tracing::info!("the archive takes messages"),
+            Ok(()) => {}
+            Err(why) => {
+                let faults = self.tally.faults.fetch_add(1, Ordering::Relaxed);
+                if was_up || faults == 0 {
+                    tracing::warn!(%why, "the archive takes no messages: they wait in the log");
+                }
+                return Err(Stopped::Database);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

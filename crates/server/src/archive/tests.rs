@@ -1,0 +1,206 @@
+//! An archive that is played, over a log that is.
+
+use super::*;
+use base::hash::HashKey;
+use model::id::{NodeId, ShardId};
+use model::ports::log::{StoreError, Ticket};
+use model::timeline::{Message, Placed};
+use std::sync::Weak;
+
+/// A log of one timeline: what waits, the cursor and the last place.
+#[derive(Default)]
+struct PlayedLog {
+    waits: BTreeMap<Seq, Arc<Message>>,
+    cursor: Seq,
+    last: Seq,
+    damaged: Vec<Seq>,
+}
+
+impl PlayedLog {
+    fn append(&mut self, message: Message) {
+        self.last += 1;
+        self.waits.insert(self.last, Arc::new(message));
+    }
+
+    fn play(&mut self, call: Call) -> Result<Done, StoreError> {
+        match call {
+            Call::Read(Read::Standing { .. }) => {
+                let count = (self.waits.len() + self.damaged.len()) as u64;
+                let (last, cursor) = (self.last, self.cursor);
+                let unread = self.waits.range(cursor + 1..).count() as u64;
+                return Ok(Done::Standing(TimelineStatus { last, count, cursor, unread }));
+            }
+            Call::Read(Read::Pull(pull)) => {
+                assert_eq!((pull.from, pull.backwards), (0, false));
+                let placed = |(seq, message): (&Seq, &Arc<Message>)| Placed {
+                    seq: *seq,
+                    message: message.clone(),
+                };
+                let messages = self.waits.iter().take(2).map(placed).collect::<Vec<_>>();
+                let more = self.waits.len() > messages.len();
+                return Ok(Done::Page(Page { messages, damaged: self.damaged.clone(), more }));
+            }
+            Call::Write(Write::Acknowledge { upto, .. }) => self.cursor = self.cursor.max(upto),
+            Call::Write(Write::Remove { seqs, .. }) => {
+                self.waits.retain(|seq, _| !seqs.contains(seq));
+                self.damaged.retain(|seq| !seqs.contains(seq));
+            }
+            other => panic!("{other:?}"),
+        }
+        Ok(Done::Written)
+    }
+}
+
+/// An archive that notes what it is given.
+#[derive(Default)]
+struct PlayedArchive {
+    given: Mutex<Vec<u64>>,
+    is_away: AtomicBool,
+}
+
+impl PlayedArchive {
+    fn answer(&self) -> Result<(), DatabaseFault> {
+        match self.is_away.load(Ordering::Relaxed) {
+            true => Err(DatabaseFault::Away("gone".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl MessageArchive for PlayedArchive {
+    fn open(&self) -> Result<(), DatabaseFault> {
+        self.answer()
+    }
+
+    fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault> {
+        self.answer()?;
+        self.given.lock().expect("no panic").extend(messages.iter().map(|message| message.id));
+        Ok(())
+    }
+}
+
+struct Place {
+    archive: Arc<Archive>,
+    tables: Arc<PlayedArchive>,
+    log: Arc<Mutex<PlayedLog>>,
+    at: ArchivePlace,
+}
+
+impl Place {
+    fn new() -> Place {
+        let (tables, log) =
+            (Arc::new(PlayedArchive::default()), Arc::<Mutex<PlayedLog>>::default());
+        let archive = Archive::new(tables.clone(), read);
+        let (played, asked): (_, Weak<Archive>) = (log.clone(), Arc::downgrade(&archive));
+        let submit = move |_: u16, calls: Vec<(Ticket, Call)>| {
+            let mut log = played.lock().expect("no panic");
+            let all = calls.into_iter().map(|(ticket, call)| (ticket, log.play(call))).collect();
+            asked.upgrade().is_some_and(|archive| {
+                archive.complete(all);
+                true
+            })
+        };
+        let home = HashKey::new(1, 2);
+        let way = LogWay { submit: Box::new(submit), home, shards: 1, node: NodeId::ALONE };
+        archive.logs.begin(way);
+        let at = (0, chat::archive_timeline(home, ShardId(0), 1));
+        Place { archive, tables, log, at }
+    }
+
+    fn append(&self, ids: impl IntoIterator<Item = u64>) {
+        let mut log = self.log.lock().expect("no panic");
+        ids.into_iter().for_each(|id| log.append(message(id)));
+    }
+
+    /// Rounds until nothing is left, or one fails.
+    fn drain(&self) -> bool {
+        loop {
+            match self.archive.round(&[self.at]) {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn given(&self) -> Vec<u64> {
+        self.tables.given.lock().expect("no panic").clone()
+    }
+}
+
+fn message(id: u64) -> Message {
+    Message { id, at_s: 7, label: Box::default(), body: Box::default() }
+}
+
+/// What has a body cannot be read.
+fn read(message: &Message) -> Option<ArchivedMessage> {
+    let said = ArchivedMessage {
+        id: message.id,
+        conversation: [1; 16],
+        at_ms: 7_000,
+        from: "ann@a.example".into(),
+        device: "phone".into(),
+        to: "bob@a.example".into(),
+        client_id: [2; 16],
+        kind: 1,
+        counts: true,
+        text: "hello".into(),
+        extra: Box::default(),
+        recalls: None,
+    };
+    message.body.is_empty().then_some(said)
+}
+
+#[test]
+fn what_waits_goes_there_in_order_and_leaves_the_log() {
+    let place = Place::new();
+    place.append(1..=5);
+    assert!(place.drain());
+    assert_eq!(place.given(), [1, 2, 3, 4, 5]);
+    let log = place.log.lock().expect("no panic");
+    assert!(log.waits.is_empty() && log.cursor == 5);
+    drop(log);
+    let counts = place.archive.counts();
+    assert_eq!((counts.up, counts.waiting, counts.taken, counts.lost), (1, 0, 5, 0));
+}
+
+#[test]
+fn an_archive_that_is_away_loses_nothing_and_what_waits_is_told() {
+    let place = Place::new();
+    place.append(1..=2);
+    assert!(place.drain());
+    place.tables.is_away.store(true, Ordering::Relaxed);
+    place.append(3..=5);
+    assert!(!place.drain() && !place.drain());
+    let counts = place.archive.counts();
+    assert_eq!((counts.up, counts.waiting, counts.faults), (0, 3, 2));
+    assert!(counts.waiting_s > 0, "since its oldest");
+    place.tables.is_away.store(false, Ordering::Relaxed);
+    assert!(place.drain());
+    assert_eq!((place.given(), place.archive.counts().waiting), (vec![1, 2, 3, 4, 5], 0));
+}
+
+#[test]
+fn what_was_given_before_a_kill_is_given_again_and_is_no_loss() {
+    let place = Place::new();
+    place.append(1..=3);
+    // The archive had the first two, and the log the cursor; the kill came before the removal.
+    place.log.lock().expect("no panic").cursor = 2;
+    assert!(place.drain());
+    assert_eq!((place.given(), place.archive.counts().lost), (vec![1, 2, 3], 0));
+}
+
+#[test]
+fn what_was_dropped_or_cannot_be_read_is_counted_and_holds_nothing_up() {
+    let place = Place::new();
+    place.append(1..=5);
+    let mut log = place.log.lock().expect("no panic");
+    log.waits.remove(&1);
+    log.waits.remove(&3);
+    log.damaged = vec![3];
+    let broken = Message { body: [9].into(), ..message(4) };
+    log.waits.insert(4, Arc::new(broken));
+    drop(log);
+    assert!(place.drain());
+    assert_eq!((place.given(), place.archive.counts().lost), (vec![2, 5], 3));
+}

@@ -1,0 +1,84 @@
+//! The archive of messages as it is configured: which database, and where in the logs messages wait
+//! for it.
+
+use super::storage::{Folder, Storage};
+use super::{Seeds, StartError};
+use crate::access::{LogWay, database_settings};
+use crate::archive::{Archive, ArchiveCounts, ArchivePlace};
+use crate::config::Config;
+use database::MySqlArchive;
+use model::id::ShardId;
+use model::ports::log::Party;
+use std::sync::Arc;
+
+/// Whether messages go to an archive.
+pub(super) fn is_wanted(config: &Config) -> bool {
+    !config.chat.archive.reveal().is_empty()
+}
+
+/// What of it cannot be used.
+pub(super) fn unusable(config: &Config) -> Option<String> {
+    open(config).err().map(|error| error.to_string())
+}
+
+/// The archive that is configured; nobody is called yet.
+pub(super) fn open(config: &Config) -> Result<Option<Arc<Archive>>, StartError> {
+    if !is_wanted(config) {
+        return Ok(None);
+    }
+    let named = |why| StartError(format!("[mysql] {why}"));
+    let settings = database_settings(config.chat.archive.reveal(), &config.mysql);
+    let tables = MySqlArchive::new(&settings.map_err(named)?).map_err(named)?;
+    Ok(Some(Archive::new(Arc::new(tables), chat::archived)))
+}
+
+/// Where messages wait and will wait: those of each shard, of so many, and what an earlier number
+/// of them left.
+pub(super) fn places(
+    folder: &mut Folder,
+    is_there: bool,
+    shards: usize,
+) -> Result<Vec<ArchivePlace>, StartError> {
+    let mut places = folder.archive_places(is_there)?;
+    if !is_there {
+        return Ok(places);
+    }
+    for shard in 0..shards as u16 {
+        let own = chat::archive_timeline(folder.home, ShardId(shard), shards as u16);
+        if !places.contains(&(shard, own)) {
+            places.push((shard, own));
+        }
+    }
+    Ok(places)
+}
+
+/// Starts its thread.
+pub(super) fn begin(
+    archive: Option<&Arc<Archive>>,
+    seeds: &Seeds,
+    storage: &Arc<Storage>,
+    places: Vec<ArchivePlace>,
+) -> Result<(), StartError> {
+    let Some(archive) = archive else { return Ok(()) };
+    let logs = storage.logs.clone();
+    let way = LogWay {
+        submit: Box::new(move |log, calls| logs.submit(Party::Archive, log, calls).is_ok()),
+        home: seeds.home,
+        shards: seeds.count as u16,
+        node: seeds.node,
+    };
+    archive.begin(way, places).map_err(StartError)
+}
+
+/// Figures for whoever looks.
+pub(super) fn readings(counts: ArchiveCounts) -> Vec<admin::MetricReading> {
+    let reading = |name, help, value| admin::MetricReading { name, help, value };
+    vec![
+        reading("archive_up", "Whether the archive takes what it is given.", counts.up),
+        reading("archive_waiting", "Messages that wait for the archive.", counts.waiting),
+        reading("archive_waiting_seconds", "Age of the oldest of them.", counts.waiting_s),
+        reading("archive_taken_total", "Messages that the archive has taken.", counts.taken),
+        reading("archive_lost_total", "Messages dropped before it had them.", counts.lost),
+        reading("archive_faults_total", "Calls to the archive that failed.", counts.faults),
+    ]
+}
