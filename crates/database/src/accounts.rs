@@ -8,7 +8,7 @@ use crate::connection::{CallError, Connection};
 use crate::schema::{self, Step};
 use crate::settings::DatabaseSettings;
 use model::ports::accounts::{
-    ACCOUNTS_A_CALL_MAX, AccountChange, AccountNews, AccountRow, AccountTables, DatabaseFault,
+    ACCOUNTS_A_CALL_MAX, AccountChange, AccountColumns, AccountNews, AccountTables, DatabaseFault,
 };
 use model::ports::users::DOMAIN;
 use mysql_async::prelude::Queryable;
@@ -80,7 +80,7 @@ impl AccountTables for MySqlAccounts {
         self.connection.call(async |conn| number(conn, text).await)
     }
 
-    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountRow>, DatabaseFault> {
+    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountColumns>, DatabaseFault> {
         let text = format!(
             "SELECT {COLUMNS} FROM accounts WHERE uid > ? AND domain = ? ORDER BY uid LIMIT ?"
         );
@@ -90,7 +90,7 @@ impl AccountTables for MySqlAccounts {
         })
     }
 
-    fn find(&self, names: &[&str]) -> Result<Vec<AccountRow>, DatabaseFault> {
+    fn find(&self, names: &[&str]) -> Result<Vec<AccountColumns>, DatabaseFault> {
         self.connection.call(async |conn| find(conn, names, "").await)
     }
 
@@ -120,6 +120,10 @@ impl AccountTables for MySqlAccounts {
         })
     }
 
+    fn close(&self) {
+        self.connection.close();
+    }
+
     fn forget_news(&self, hours: u32) -> Result<bool, DatabaseFault> {
         let text = "DELETE FROM changes WHERE at < NOW() - INTERVAL ? HOUR LIMIT ?";
         self.connection.call(async |conn| {
@@ -141,7 +145,11 @@ pub(crate) fn places(rows: usize, columns: usize) -> String {
 }
 
 /// Those of these names; `lock` is what stands behind.
-async fn find(conn: &mut Conn, names: &[&str], lock: &str) -> Result<Vec<AccountRow>, CallError> {
+async fn find(
+    conn: &mut Conn,
+    names: &[&str],
+    lock: &str,
+) -> Result<Vec<AccountColumns>, CallError> {
     let mut found = Vec::with_capacity(names.len());
     for names in names.chunks(ROWS) {
         let text = format!(
@@ -197,7 +205,7 @@ const UPDATE: &str = "ON DUPLICATE KEY UPDATE epoch = VALUES(epoch), is_super = 
                       scram_sha_256 = VALUES(scram_sha_256), scram_sha_1 = VALUES(scram_sha_1), \
                       rules = VALUES(rules)";
 
-async fn put(conn: &mut Conn, rows: &[&AccountRow], behind: &str) -> Result<(), CallError> {
+async fn put(conn: &mut Conn, rows: &[&AccountColumns], behind: &str) -> Result<(), CallError> {
     for rows in rows.chunks(ROWS) {
         let places = places(rows.len(), 10);
         let text = format!("INSERT INTO accounts ({COLUMNS}, domain) VALUES {places} {behind}");
@@ -208,7 +216,7 @@ async fn put(conn: &mut Conn, rows: &[&AccountRow], behind: &str) -> Result<(), 
 }
 
 /// In the order of [`COLUMNS`], with the domain behind.
-fn values(row: &AccountRow) -> [Value; 10] {
+fn values(row: &AccountColumns) -> [Value; 10] {
     let uid = Some(row.uid).filter(|uid| *uid != 0);
     let rules = Some(&row.rules).filter(|rules| !rules.is_empty());
     [
@@ -225,20 +233,20 @@ fn values(row: &AccountRow) -> [Value; 10] {
     ]
 }
 
-fn by_name(rows: Vec<AccountRow>) -> HashMap<String, AccountRow> {
+fn by_name(rows: Vec<AccountColumns>) -> HashMap<String, AccountColumns> {
     rows.into_iter().map(|row| (row.name.clone(), row)).collect()
 }
 
-fn accounts(rows: Vec<Row>) -> Result<Vec<AccountRow>, CallError> {
+fn accounts(rows: Vec<Row>) -> Result<Vec<AccountColumns>, CallError> {
     let wrong = || DatabaseFault::Refused("its table accounts has other columns".into()).into();
     rows.into_iter().map(|row| account(row).ok_or_else(wrong)).collect()
 }
 
-fn account(mut row: Row) -> Option<AccountRow> {
+fn account(mut row: Row) -> Option<AccountColumns> {
     fn of<T: mysql_async::prelude::FromValue>(row: &mut Row, at: usize) -> Option<T> {
         row.take_opt(at)?.ok()
     }
-    Some(AccountRow {
+    Some(AccountColumns {
         uid: of(&mut row, 0)?,
         name: of(&mut row, 1)?,
         epoch: of(&mut row, 2)?,

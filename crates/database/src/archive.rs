@@ -66,6 +66,10 @@ impl MessageArchive for MySqlArchive {
             .call_within(OPEN, async |conn| schema::make(conn, "archive", &STEPS).await.map(drop))
     }
 
+    fn close(&self) {
+        self.connection.close();
+    }
+
     fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault> {
         self.connection.call(async |conn| {
             conn.query_drop("START TRANSACTION").await?;

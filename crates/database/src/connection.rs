@@ -9,7 +9,8 @@ use model::ports::accounts::DatabaseFault;
 use mysql_async::{Conn, Error, Opts};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Mutex;
+use tokio::select;
+use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
 /// Errors of a server that will be gone: too many connections, a shutdown, read only.
@@ -62,6 +63,8 @@ pub(crate) struct Connection {
     opts: Opts,
     limit: Duration,
     idle: Mutex<Option<Conn>>,
+    /// Nothing is called any more.
+    over: watch::Sender<bool>,
 }
 
 impl Connection {
@@ -73,7 +76,13 @@ impl Connection {
             opts: settings.options()?,
             limit: settings.timeout(),
             idle: Mutex::default(),
+            over: watch::Sender::new(false),
         })
+    }
+
+    /// Ends the call that goes on, and any that comes later.
+    pub(crate) fn close(&self) {
+        self.over.send_replace(true);
     }
 
     /// Carries a call out within the usual time.
@@ -104,8 +113,16 @@ impl Connection {
         };
         let late =
             || DatabaseFault::Away(format!("it did not answer within {} ms", limit.as_millis()));
-        let done = self.runtime.block_on(async { timeout(limit, call).await });
-        done.map_err(|_| late())?.map_err(DatabaseFault::from)
+        let mut over = self.over.subscribe();
+        let ended = || DatabaseFault::Away("it is not called any more".into());
+        self.runtime.block_on(async {
+            select! {
+                done = timeout(limit, call) => {
+                    done.map_err(|_| late())?.map_err(DatabaseFault::from)
+                }
+                _ = over.wait_for(|over| *over) => Err(ended()),
+            }
+        })
     }
 }
 

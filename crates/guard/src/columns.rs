@@ -10,7 +10,7 @@ use crate::accounts::Account;
 use crate::book::{EVERYBODY, UserEntry, read_rules};
 use crate::passwords::{self, Kept, StoredHash};
 use crate::scram::{KeysByHash, ScramHash, ScramKeys};
-use model::ports::accounts::AccountRow;
+use model::ports::accounts::AccountColumns;
 
 /// Numbers of accounts are below: every reader of JSON takes them.
 const UID_MAX: u64 = 1 << 53;
@@ -18,10 +18,10 @@ const UID_MAX: u64 = 1 << 53;
 impl UserEntry {
     /// The row of this account, with the number that the table gave it: that of [`EVERYBODY`] is
     /// the table's alone.
-    pub fn columns(&self, name: &str, uid: u64) -> AccountRow {
+    pub fn columns(&self, name: &str, uid: u64) -> AccountColumns {
         let Kept { hash, scram } = &self.account.kept;
         let keys = |hash| scram.find(hash).map_or_else(String::new, ScramKeys::text);
-        AccountRow {
+        AccountColumns {
             uid,
             name: name.into(),
             epoch: self.epoch,
@@ -45,7 +45,7 @@ impl UserEntry {
     }
 
     /// The account of a row; in words, why it is none.
-    pub fn of_columns(row: &AccountRow) -> Result<UserEntry, &'static str> {
+    pub fn of_columns(row: &AccountColumns) -> Result<UserEntry, &'static str> {
         let is_everybody = row.name == EVERYBODY;
         if !is_everybody && passwords::check_name(&row.name).is_err() {
             return Err("its name is none");
@@ -126,12 +126,12 @@ mod tests {
     #[test]
     fn what_others_wrote_is_looked_at() {
         let row = ann().columns("ann", 7);
-        let with = |change: fn(&mut AccountRow)| {
+        let with = |change: fn(&mut AccountColumns)| {
             let mut row = row.clone();
             change(&mut row);
             UserEntry::of_columns(&row).map(drop)
         };
-        let wrong: [fn(&mut AccountRow); 8] = [
+        let wrong: [fn(&mut AccountColumns); 8] = [
             |row| row.name = "a:b".into(),
             |row| row.name = String::new(),
             |row| row.uid = 0,

@@ -11,7 +11,7 @@ use std::fmt;
 /// An account as its row in the tables has it. What it is to prove is in texts of the forms of a
 /// password file; empty where there is none.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct AccountRow {
+pub struct AccountColumns {
     /// Its number; never given twice, for it is the table's own count. 0: not given yet.
     pub uid: u64,
     /// Its name.
@@ -32,11 +32,11 @@ pub struct AccountRow {
     pub rules: String,
 }
 
-impl fmt::Debug for AccountRow {
+impl fmt::Debug for AccountColumns {
     /// Without what it is to prove.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AccountRow { uid, name, epoch, .. } = self;
-        f.debug_struct("AccountRow")
+        let AccountColumns { uid, name, epoch, .. } = self;
+        f.debug_struct("AccountColumns")
             .field("uid", uid)
             .field("name", name)
             .field("epoch", epoch)
@@ -48,9 +48,9 @@ impl fmt::Debug for AccountRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccountChange {
     /// As it was read; absent: there is none of this name.
-    pub before: Option<AccountRow>,
+    pub before: Option<AccountColumns>,
     /// As it will be; absent: it goes. A new one has no number yet.
-    pub after: Option<AccountRow>,
+    pub after: Option<AccountColumns>,
 }
 
 impl AccountChange {
@@ -115,10 +115,10 @@ pub trait AccountTables: Send + Sync {
     fn count(&self) -> Result<u64, DatabaseFault>;
 
     /// Accounts behind a number, in the order of their numbers.
-    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountRow>, DatabaseFault>;
+    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountColumns>, DatabaseFault>;
 
     /// Those of these names that there are, in any order.
-    fn find(&self, names: &[&str]) -> Result<Vec<AccountRow>, DatabaseFault>;
+    fn find(&self, names: &[&str]) -> Result<Vec<AccountColumns>, DatabaseFault>;
 
     /// Carries changes out, all or none, with a word of each; no name is there twice. Gives the
     /// accounts' numbers, in the order of the changes; 0 for one that went.
@@ -129,6 +129,9 @@ pub trait AccountTables: Send + Sync {
 
     /// Changes behind a number, in the order of their numbers.
     fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault>;
+
+    /// Nothing is called any more: the call that goes on ends.
+    fn close(&self) {}
 
     /// Forgets changes older than so many hours, some of them at most. True: there may be more.
     fn forget_news(&self, hours: u32) -> Result<bool, DatabaseFault>;

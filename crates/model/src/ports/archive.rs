@@ -60,4 +60,7 @@ pub trait MessageArchive: Send + Sync {
     /// Takes messages, all or none, at most [`ARCHIVED_A_CALL_MAX`]; those that it has already stay
     /// as they are.
     fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault>;
+
+    /// Nothing is called any more: the call that goes on ends.
+    fn close(&self) {}
 }

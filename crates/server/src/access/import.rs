@@ -8,7 +8,7 @@ use super::user_book::{Numbers, UserBook};
 use guard::accounts::ImportLine;
 use guard::book::{EVERYBODY, UserEntry};
 use guard::passwords::{Kept, StoredHash};
-use model::ports::accounts::{AccountChange, AccountRow};
+use model::ports::accounts::{AccountChange, AccountColumns};
 use model::ports::log::{Table, Write};
 use model::ports::users::{DOMAIN, IMPORT_LINES_MAX, ImportForm, Imported, UserFault, account_key};
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ struct Wish {
     entry: UserEntry,
     before: Option<UserEntry>,
     /// As a database has it, where one keeps the book.
-    row: Option<AccountRow>,
+    row: Option<AccountColumns>,
 }
 
 impl Wish {
@@ -116,7 +116,7 @@ impl UserBook {
     fn wish(
         &self,
         line: &ImportLine,
-        (row, before): (Option<AccountRow>, Option<UserEntry>),
+        (row, before): (Option<AccountColumns>, Option<UserEntry>),
         making: usize,
         numbers: &mut Numbers,
     ) -> Result<Wish, UserFault> {

@@ -12,7 +12,7 @@ use super::row_logs::{LogFailed, RowLogs};
 use guard::book::{self, EVERYBODY, UserEntry};
 use guard::passwords::Kept;
 use guard::{AccessControl, NotRead};
-use model::ports::accounts::{AccountChange, AccountRow, DatabaseFault};
+use model::ports::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{RowHome, Table, Write};
 use model::ports::users::{DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users};
 use model::ports::users::{account_key, account_of_key};
@@ -421,7 +421,7 @@ pub(super) fn ends(held: Option<&UserEntry>, after: Option<&UserEntry>) -> bool 
 /// The change of a row; `None`: there is none to make.
 fn changed(
     name: &str,
-    before: Option<AccountRow>,
+    before: Option<AccountColumns>,
     after: Option<&UserEntry>,
 ) -> Option<AccountChange> {
     let uid = before.as_ref().map_or(0, |row| row.uid);

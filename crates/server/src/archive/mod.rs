@@ -131,6 +131,7 @@ impl Archive {
     pub fn close(&self) {
         *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.ended.notify_all();
+        self.tables.close();
         self.logs.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {

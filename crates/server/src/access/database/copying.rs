@@ -8,14 +8,14 @@
 use super::super::user_book::{Numbers, UserBook, ends};
 use super::BookDatabase;
 use guard::book::{EVERYBODY, UserEntry};
-use model::ports::accounts::{AccountChange, AccountRow, DatabaseFault};
+use model::ports::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{Table, Write};
 use model::ports::users::{DOMAIN, UserFault, account_key};
 use std::sync::atomic::Ordering;
 
 /// A row that differs from what is here.
 struct News {
-    row: AccountRow,
+    row: AccountColumns,
     /// What it says, with the epoch that it should have.
     entry: UserEntry,
     before: Option<UserEntry>,
@@ -38,7 +38,7 @@ impl UserBook {
         &self,
         database: &BookDatabase,
         numbers: &mut Numbers,
-        (rows, mut absent): (Vec<AccountRow>, Vec<String>),
+        (rows, mut absent): (Vec<AccountColumns>, Vec<String>),
     ) -> Result<(), UserFault> {
         let mut read = Vec::with_capacity(rows.len());
         for row in rows {
@@ -66,7 +66,7 @@ impl UserBook {
     fn news(
         &self,
         database: &BookDatabase,
-        read: Vec<(AccountRow, UserEntry)>,
+        read: Vec<(AccountColumns, UserEntry)>,
     ) -> Result<Vec<News>, UserFault> {
         let names: Vec<&str> = read.iter().map(|(row, _)| row.name.as_str()).collect();
         let before = self.before(&names)?;

@@ -11,7 +11,7 @@
 //! A database that was away for a short while is followed on from where it was. Invariant: what was
 //! changed from the beginning of a load on is followed after it.
 
-use super::super::user_book::UserBook;
+use super::super::user_book::{Numbers, UserBook};
 use super::cursor::NewsCursor;
 use super::{BookDatabase, CopyMark, CopyStage};
 use crate::clock;
@@ -157,7 +157,9 @@ impl Follower {
                 after: Some(entry.columns(name, entry.uid)),
             });
             let new: Vec<AccountChange> = new.collect();
-            self.database.commit(&new)?;
+            if !new.is_empty() {
+                self.database.commit(&new)?;
+            }
             filled += new.len();
         }
         tracing::info!(accounts = filled, "the database was filled from the data folder");
@@ -195,7 +197,7 @@ impl Follower {
     /// One page; gives the last number there, if there is one.
     fn load_page(&self, behind: u64) -> Result<Option<u64>, UserFault> {
         if self.database.is_over() {
-            return Err(UserFault::StoreFailed);
+            return Err(UserFault::DatabaseFailed("the server ends".into()));
         }
         let mut numbers = self.book.lock();
         let rows = self.database.asked(|tables| tables.page(behind, PAGE))?;
@@ -219,11 +221,7 @@ impl Follower {
         }
     }
 
-    fn copy_names(
-        &self,
-        numbers: &mut super::super::user_book::Numbers,
-        names: Vec<String>,
-    ) -> Result<(), UserFault> {
+    fn copy_names(&self, numbers: &mut Numbers, names: Vec<String>) -> Result<(), UserFault> {
         let asked: Vec<&str> = names.iter().map(String::as_str).collect();
         let rows = self.database.asked(|tables| tables.find(&asked))?;
         let there: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();

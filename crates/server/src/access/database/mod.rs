@@ -14,7 +14,7 @@ mod tests;
 pub(super) use follower::Follower;
 
 use guard::book::UserEntry;
-use model::ports::accounts::{AccountChange, AccountRow, AccountTables, DatabaseFault};
+use model::ports::accounts::{AccountChange, AccountColumns, AccountTables, DatabaseFault};
 use model::ports::log::RowHome;
 use model::ports::users::UserFault;
 use std::collections::HashMap;
@@ -161,9 +161,9 @@ impl BookDatabase {
     pub(super) fn find(
         &self,
         names: &[&str],
-    ) -> Result<Vec<Option<(AccountRow, UserEntry)>>, UserFault> {
+    ) -> Result<Vec<Option<(AccountColumns, UserEntry)>>, UserFault> {
         let rows = self.asked(|tables| tables.find(names))?;
-        let mut rows: HashMap<String, AccountRow> =
+        let mut rows: HashMap<String, AccountColumns> =
             rows.into_iter().map(|row| (row.name.clone(), row)).collect();
         let found = |name: &&str| {
             let Some(row) = rows.remove(*name) else { return Ok(None) };
@@ -230,6 +230,7 @@ impl BookDatabase {
         let standing = self.lock();
         self.over.store(true, Ordering::Release);
         drop(standing);
+        self.tables.close();
         self.ended.notify_all();
     }
 

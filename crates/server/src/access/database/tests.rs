@@ -19,7 +19,7 @@ pub(super) struct PlayedTables(Mutex<PlayedDatabase>);
 #[derive(Clone, Default)]
 struct PlayedDatabase {
     id: u64,
-    rows: BTreeMap<String, AccountRow>,
+    rows: BTreeMap<String, AccountColumns>,
     last_uid: u64,
     news: Vec<AccountNews>,
     /// Why every call fails, if they do.
@@ -33,7 +33,7 @@ impl PlayedDatabase {
     fn change(
         &mut self,
         name: &str,
-        change: impl FnOnce(Option<AccountRow>) -> Option<AccountRow>,
+        change: impl FnOnce(Option<AccountColumns>) -> Option<AccountColumns>,
     ) {
         let before = self.rows.remove(name);
         if let Some(mut row) = change(before) {
@@ -65,7 +65,7 @@ impl PlayedTables {
         })
     }
 
-    fn row(&self, name: &str) -> AccountRow {
+    fn row(&self, name: &str) -> AccountColumns {
         self.edit(|all| all.rows[name].clone())
     }
 }
@@ -79,7 +79,7 @@ impl AccountTables for PlayedTables {
         self.ask(|all| all.rows.len() as u64)
     }
 
-    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountRow>, DatabaseFault> {
+    fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountColumns>, DatabaseFault> {
         self.ask(|all| {
             let mut rows: Vec<_> =
                 all.rows.values().filter(|row| row.uid > behind_uid).cloned().collect();
@@ -89,7 +89,7 @@ impl AccountTables for PlayedTables {
         })
     }
 
-    fn find(&self, names: &[&str]) -> Result<Vec<AccountRow>, DatabaseFault> {
+    fn find(&self, names: &[&str]) -> Result<Vec<AccountColumns>, DatabaseFault> {
         self.ask(|all| names.iter().filter_map(|name| all.rows.get(*name).cloned()).collect())
     }
 
@@ -265,19 +265,20 @@ fn a_password_that_another_program_writes_ends_sessions_though_it_forgot_the_epo
     server.put(order("ann")).expect("put");
     let held = granted(server.place.ask(question("ann", "secret"))).account;
     tables.edit(|all| {
-        all.change("ann", |row| Some(AccountRow { password: "$plain$new".into(), ..row? }))
+        all.change("ann", |row| Some(AccountColumns { password: "$plain$new".into(), ..row? }))
     });
     assert_eq!((server.look(), tables.row("ann").epoch), (Ok(()), 2));
     assert!(!server.place.entrance.access().holds("ann", held));
     assert_eq!(server.come("ann", "new"), Ok(1));
     // An epoch that falls is raised again, and rules alone end nothing.
-    tables.edit(|all| all.change("ann", |row| Some(AccountRow { epoch: 1, ..row? })));
+    tables.edit(|all| all.change("ann", |row| Some(AccountColumns { epoch: 1, ..row? })));
     assert_eq!((server.look(), tables.row("ann").epoch), (Ok(()), 2));
     // A row that is none lets nobody in, and comes back when it is one.
-    tables.edit(|all| all.change("ann", |row| Some(AccountRow { password: "x".into(), ..row? })));
+    tables
+        .edit(|all| all.change("ann", |row| Some(AccountColumns { password: "x".into(), ..row? })));
     assert_eq!((server.look(), server.uid("ann"), server.counts().wrong), (Ok(()), None, 1));
     tables.edit(|all| {
-        all.change("ann", |row| Some(AccountRow { password: "$plain$new".into(), ..row? }))
+        all.change("ann", |row| Some(AccountColumns { password: "$plain$new".into(), ..row? }))
     });
     assert_eq!((server.look(), server.come("ann", "new")), (Ok(()), Ok(1)));
 }
@@ -351,7 +352,7 @@ fn an_empty_database_is_filled_and_another_one_with_accounts_is_not_touched() {
     assert!(server.put(order("cem")).is_ok_and(|cem| cem.uid > bob.uid));
     let full = PlayedTables::with(8);
     full.edit(|all| {
-        all.change("zoe", |_| Some(AccountRow { name: "zoe".into(), ..tables.row("bob") }))
+        all.change("zoe", |_| Some(AccountColumns { name: "zoe".into(), ..tables.row("bob") }))
     });
     let mut wrong = Server::over(&full, server.place.rows.clone());
     let fault = wrong.look().expect_err("it is no copy of that");
@@ -378,7 +379,12 @@ fn a_book_that_goes_on_without_its_database_gives_no_number_again() {
     let mut back = Server::over(&tables, over(&alone.rows).rows.clone());
     tables.edit(|all| {
         all.change("zoe", |_| {
-            Some(AccountRow { name: "zoe".into(), uid: 0, epoch: 1, ..AccountRow::default() })
+            Some(AccountColumns {
+                name: "zoe".into(),
+                uid: 0,
+                epoch: 1,
+                ..AccountColumns::default()
+            })
         })
     });
     assert!(back.look().is_err() && back.uid("bob") == Some(bob));
@@ -405,7 +411,7 @@ fn more_accounts_than_may_be_are_refused_and_told() {
     tables.edit(|all| {
         for at in 0..10 {
             let name = format!("u{at}");
-            let row = AccountRow { name: name.clone(), epoch: 1, ..AccountRow::default() };
+            let row = AccountColumns { name: name.clone(), epoch: 1, ..AccountColumns::default() };
             all.change(&name, |_| Some(row));
         }
     });
