@@ -6,7 +6,8 @@ import unittest
 
 import fixture
 from database.house import Case
-from database.mariadb import PASSWORD
+from certificates import Authority
+from database.mariadb import PASSWORD, USER
 from fixture import poll
 from xmpp.people import Person, slixmpp, together
 
@@ -234,6 +235,26 @@ class Tables(Case):
         self.assertNotIn("guess", wrong.log)
         shown = json.dumps(wrong.ask("GET", "/v1/configuration"))
         self.assertFalse(PASSWORD in shown or "guess" in shown or "holdline@127" in shown)
+
+    def test_connections_are_encrypted_and_the_certificate_is_checked(self):
+        folder = self.database.folder
+        authority, other = Authority(folder), Authority(folder, "other")
+        certificate, key = authority.issue("localhost", "DNS:localhost")
+        self.database.kill()
+        self.database.words += [f"--ssl-cert={certificate}", f"--ssl-key={key}"]
+        self.database.start()
+        self.database.ask(f"ALTER USER '{USER}'@'127.0.0.1' REQUIRE SSL", "mysql")
+        self.addCleanup(self.database.ask, f"ALTER USER '{USER}'@'127.0.0.1' REQUIRE NONE",
+                        "mysql")
+        store = {"store": self.database.url.replace("127.0.0.1", "localhost")}
+
+        def server(**mysql):
+            return self.start(self.configuration(
+                accounts=store, mysql={"password": PASSWORD, **mysql}))
+        self.there(server(tls=True, ca=authority.certificate))
+        for wrong in (server(tls=True, ca=other.certificate), server()):
+            wrong.logged("nothing can be changed")
+            self.assertEqual(self.reading(wrong, "accounts_database_up"), 0)
 
 
 if __name__ == "__main__":
