@@ -5,8 +5,8 @@ import os
 import unittest
 
 import fixture
-from database.house import Case
 from certificates import Authority
+from database.house import Case
 from database.mariadb import PASSWORD, USER
 from fixture import poll
 from xmpp.people import Person, slixmpp, together

@@ -53,7 +53,7 @@ fn append(folder: &mut Folder, count: u64) {
 fn start(folder: Folder) -> Storage {
     let timelines = vec![Some(timeline(&folder))];
     let boxes: Mailboxes<ServerOutside> = Arc::new([Mailbox::new(8).expect("a mailbox")]);
-    folder.start(boxes, timelines, entrance()).expect("starts")
+    folder.start(boxes, timelines, (entrance(), None)).expect("starts")
 }
 
 fn close(storage: Storage) {
