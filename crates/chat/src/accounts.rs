@@ -43,6 +43,8 @@ pub(crate) enum Waiter {
     Conversation(Box<crate::conversations::changes::Asked>),
     /// Whoever wants something of its nodes.
     Nodes(Box<crate::people::nodes::NodesWanted>),
+    /// Whoever asks how far it has read.
+    Readers(Box<crate::receipts::readers::ReadersWanted>),
     /// Whoever calls back what it said to it.
     Recall(Box<crate::recalls::RecallAsked>),
     /// A round of pushes, by its number.
@@ -152,6 +154,12 @@ impl Accounts {
             waiting_bytes: 0,
             last: 0,
         }
+    }
+
+    /// The number of an account that was asked for lately.
+    pub(crate) fn number_of(&self, address: &AccountAddress) -> Option<AccountId> {
+        let row = self.young.get(address).or_else(|| self.old.get(address));
+        row.map(|row| row.id)
     }
 
     fn known(&mut self, address: &AccountAddress) -> Option<AccountRow> {
@@ -383,6 +391,9 @@ impl Chat {
             }
             Waiter::Conversation(asked) => {
                 self.other_found(now, *asked, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Readers(wanted) => {
+                self.reader_found(now, *wanted, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Recall(asked) => {
                 self.recall_partner_found(now, *asked, (address, row.map(|row| row.id)), fx);

@@ -163,6 +163,9 @@ impl Chat {
         let mut owed = owed.into_iter().peekable();
         for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
             self.has_entry((inbox, seq), &entry, fx);
+            if let (Some(pointer), Cargo::Message(message)) = (entry.pointer(), &cargo) {
+                self.is_to_reach((inbox, seq), pointer, message);
+            }
             self.deliver(now, (inbox, seq), &cargo, fx);
             if owed.next_if_eq(&inbox).is_some() {
                 self.owes(now, (inbox, Some(seq)), fx);

@@ -46,6 +46,7 @@ mod people;
 mod push;
 mod reads;
 mod recalls;
+mod receipts;
 mod send;
 mod service;
 mod sessions;
@@ -61,6 +62,9 @@ pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
 pub use push::{PushDetail, PushPolicy, QuietPush};
 pub use recalls::RecallOrder;
+pub use receipts::delivered::DeliveredTold;
+pub use receipts::positions::{PositionsAsked, PositionsTold};
+pub use receipts::readers::ReadersSought;
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;
@@ -82,6 +86,7 @@ use crate::push::Pushes;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
 use crate::recalls::Recalls;
+use crate::receipts::Receipts;
 use crate::send::StoreWait;
 use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
@@ -151,6 +156,11 @@ impl Settings {
         ReaderId(self.home.of(&[b"device", device.as_bytes()]))
     }
 
+    /// Whichever device of an account has come furthest, as a reader.
+    pub(crate) fn any_reader(&self) -> ReaderId {
+        ReaderId(self.home.of(&[b"any device"]))
+    }
+
     /// All devices of an account that are named when they are here, as one reader.
     fn shared_reader(&self) -> ReaderId {
         ReaderId(self.home.of(&[b"binding devices"]))
@@ -182,6 +192,7 @@ pub struct Chat {
     orders: Orders,
     listings: Waits<Requester>,
     recalls: Recalls,
+    receipts: Receipts,
     uploads: Uploads,
     people: People,
     pushes: Pushes,
@@ -221,6 +232,7 @@ impl Chat {
             orders: Orders::default(),
             listings: Waits::default(),
             recalls: Recalls::default(),
+            receipts: Receipts::default(),
             uploads: Uploads::default(),
             people: People::default(),
             pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),

@@ -85,6 +85,12 @@ pub(crate) enum PendingCall {
     Nodes(TimelineId),
     /// The row of an item, by its place among what is read.
     NodeItem(TimelineId, u32),
+    /// Whether an account shares what it has read is stored, by the number of the wish.
+    Privacy(u64),
+    /// How far any device of an account has come, for a question by its number.
+    Reached(Box<(u64, TimelineId)>),
+    /// The entries before that, likewise.
+    LastReached(u64),
     /// What an account was given leave to upload, by its inbox.
     UploadUse(TimelineId),
     /// Something nobody waits for; refused, it is tried again.
@@ -187,6 +193,9 @@ impl Chat {
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
+            PendingCall::Privacy(number) => self.privacy_set(number, result, fx),
+            PendingCall::Reached(of) => self.reached(*of, result, fx),
+            PendingCall::LastReached(number) => self.last_reached(number, result, fx),
             PendingCall::UploadUse(inbox) => self.upload_goes_on(now, inbox, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {

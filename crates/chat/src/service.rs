@@ -40,6 +40,9 @@ impl Service for Chat {
                 self.people.restore(key, value)
             }
             Restored::Row { table: Table::ChatMutes, key, value } => self.mutes.restore(key, value),
+            Restored::Row { table: Table::ChatPrivacy, key, value } => {
+                self.receipts.privacy.restore(key, value)
+            }
             Restored::Row { table: Table::ChatPushes, key, value } => {
                 self.pushes.restore(key, value)
             }
@@ -96,6 +99,12 @@ impl Service for Chat {
             }
             ChatRequest::Recall { session, number, with, seq } => {
                 self.recall(now, from, (session, number), (&with, seq), fx);
+            }
+            ChatRequest::Readers { session, number, range } => {
+                self.readers(now, from, (session, number), *range, fx);
+            }
+            ChatRequest::Privacy { session, number, shares_reads } => {
+                self.privacy(from, (session, number), shares_reads, fx);
             }
             ChatRequest::Upload { session, number, wish } => {
                 self.upload(from, (session, number), *wish, fx);
@@ -167,6 +176,13 @@ impl Service for Chat {
             ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
+            ChatWord::Delivered(told) => self.was_delivered(&told, fx),
+            ChatWord::SeekReaders(sought) => self.seek_readers(now, from, sought, fx),
+            ChatWord::ReadersFound { number, result } => {
+                self.readers_found(now, number, result, fx);
+            }
+            ChatWord::Positions(asked) => self.positions_asked(now, from, *asked, fx),
+            ChatWord::PositionsTold(told) => self.positions_told(*told, fx),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),
@@ -206,6 +222,7 @@ impl Service for Chat {
             self.turn_nodes(now, fx),
             self.turn_outbox(now, fx),
             self.turn_following(now, fx),
+            self.turn_receipts(now, fx),
             self.turn_rights(now, fx),
             self.turn_detached(now, fx),
             self.turn_pushes(now, fx),

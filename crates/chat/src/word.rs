@@ -10,6 +10,9 @@ use crate::label::Route;
 use crate::outbox::left::Sought;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
+use crate::receipts::delivered::DeliveredTold;
+use crate::receipts::positions::{PositionsAsked, PositionsTold};
+use crate::receipts::readers::{ReadersFound, ReadersSought};
 use crate::recalls::RecallOrder;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent};
@@ -91,6 +94,21 @@ pub enum ChatWord {
         /// The answer.
         result: Listed,
     },
+    /// Some device of an account has what another said.
+    Delivered(Box<DeliveredTold>),
+    /// Who else is in this group, as long as it is not too large? Answered by `ReadersFound`.
+    SeekReaders(Box<ReadersSought>),
+    /// They, or why not.
+    ReadersFound {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        result: ReadersFound,
+    },
+    /// How far are these with a conversation? Answered by `PositionsTold`.
+    Positions(Box<PositionsAsked>),
+    /// So far.
+    PositionsTold(Box<PositionsTold>),
     /// What an account is to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
     /// It was taken, or refused.
@@ -219,6 +237,14 @@ impl Weigh for ChatWord {
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
+            ChatWord::Delivered(told) => told.weight(),
+            ChatWord::SeekReaders(sought) => sought.weight(),
+            ChatWord::ReadersFound { result: Ok(found), .. } => {
+                let named = found.iter().map(|(it, _)| it.as_str().len());
+                size_of_val(&**found) + named.sum::<usize>()
+            }
+            ChatWord::Positions(asked) => asked.weight(),
+            ChatWord::PositionsTold(told) => told.weight(),
             ChatWord::Tie(told) => told.weight(),
             ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
             ChatWord::Presence(told) => {

@@ -11,6 +11,7 @@ mod conversation;
 mod group;
 mod order;
 mod people;
+mod receipts;
 mod word;
 
 pub use word::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
@@ -249,6 +250,9 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::Members(fields) => group::members(fields)?,
         ServerFrame::PushStatus(status) => ImEvent::PushStatus(Box::new(status.status())),
         ServerFrame::PushCode(number) => ImEvent::PushCode { number: *number },
+        ServerFrame::Readers(page) => receipts::readers(page)?,
+        ServerFrame::Privacy(told) => receipts::privacy(told),
+        ServerFrame::Delivered(news) => receipts::delivered(news)?,
         ServerFrame::Pong => ImEvent::Pong,
     })
 }

@@ -19,6 +19,7 @@ mod login;
 mod pages;
 mod people;
 mod pushes;
+mod receipts;
 mod session;
 mod state;
 mod uploads;

@@ -16,6 +16,7 @@ use crate::entry::{self, Entry};
 use crate::groups;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::receipts::paces::Pace;
 use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::Cargo;
@@ -54,6 +55,8 @@ pub(crate) enum Wish {
     List(Part),
     /// All of it, for a round of pushes, by its number.
     Push(u64),
+    /// How far it is with a conversation, for a question by its number.
+    Position(u64),
 }
 
 /// Part of a list of conversations.
@@ -160,6 +163,9 @@ impl Chat {
         if let Wish::Push(number) = wish {
             return self.push_known(now, number, true, fx);
         }
+        if let Wish::Position(number) = wish {
+            return self.position_known(inbox, number, fx);
+        }
         let (of, change) = match (what, &wish) {
             (Subject::All, Wish::List(part)) => {
                 return self.list_conversations(now, (inbox, wait), *part, fx);
@@ -183,7 +189,18 @@ impl Chat {
             Ok(Some(answer)) => self.wish_granted(wait, answer, fx),
             Ok(None) => {
                 let route = match &change {
-                    InboxChange::Read(upto) => Route::of_read(inbox, peer, (conversation, *upto)),
+                    InboxChange::Read(upto) => match self.pace(now, (inbox, conversation)) {
+                        Pace::Now => {
+                            let peer = peer.filter(|_| self.shares_reads(inbox));
+                            Route::of_read(inbox, peer, (conversation, *upto))
+                        }
+                        Pace::Later => {
+                            let what = Subject::One { conversation, by, with, peer };
+                            let read = (*upto, Task { wait, wish, what });
+                            return self.receipts.paces.put((inbox, conversation), read);
+                        }
+                        Pace::Full => return self.wish_fails(wait, &wish, ChatFault::Busy, fx),
+                    },
                     _ => Route { from: inbox, to: None, conversation, read: None },
                 };
                 let entry = Entry::Event(conversation, InboxEvent { with, what: change });
@@ -269,8 +286,10 @@ impl Chat {
     }
 
     pub(super) fn refuse_wish(&mut self, now: Now, task: Task, fault: ChatFault, fx: &mut Effects) {
-        if let Wish::Push(number) = task.wish {
-            return self.push_known(now, number, false, fx);
+        match task.wish {
+            Wish::Push(number) => return self.push_known(now, number, false, fx),
+            Wish::Position(number) => return self.position_unknown(number, fault, fx),
+            _ => {}
         }
         self.wish_fails(task.wait, &task.wish, fault, fx);
     }
@@ -278,7 +297,9 @@ impl Chat {
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
-            Wish::Look | Wish::List(_) | Wish::Push(_) => self.read_fails(wait, fault, fx),
+            Wish::Look | Wish::List(_) | Wish::Push(_) | Wish::Position(_) => {
+                self.read_fails(wait, fault, fx);
+            }
         }
     }
 

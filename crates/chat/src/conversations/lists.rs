@@ -52,9 +52,10 @@ impl Chat {
     ) {
         let count = usize::from(count.min(self.settings.limits.chat.page_messages_max));
         let Some(account) = self.conversations.known.get(&inbox) else { return };
+        let shares = self.shares_reads(inbox);
         let is_wanted = |row: &Row| if groups { row.with.is_group() } else { !row.hidden };
         let mut all = account.knowledge.before(before).filter(|(_, row)| is_wanted(row));
-        let rows = all.by_ref().take(count).map(|(of, row)| (of, told(row))).collect();
+        let rows = all.by_ref().take(count).map(|(of, row)| (of, told(row, shares))).collect();
         let more = all.next().is_some();
         drop(all);
         let upto = account.knowledge.upto;
@@ -70,7 +71,8 @@ impl Chat {
     ) {
         let Some(account) = self.conversations.known.get(&inbox) else { return };
         let row = account.knowledge.row(conversation);
-        let rows = row.map(|row| (conversation, told(row))).into_iter().collect();
+        let shares = self.shares_reads(inbox);
+        let rows = row.map(|row| (conversation, told(row, shares))).into_iter().collect();
         let upto = account.knowledge.upto;
         self.read_last(now, wait, Listed { upto, rows, more: false }, fx);
     }
@@ -102,15 +104,16 @@ impl Listed {
     }
 }
 
-/// What is told of a conversation before its last message was read.
-fn told(row: &Row) -> Conversation {
+/// What is told of a conversation before its last message was read; what the other has read to
+/// whoever shares what it has.
+fn told(row: &Row, shares: bool) -> Conversation {
     Conversation {
         with: row.with.clone(),
         place: row.place,
         last_seq: row.last_seq,
         last: None,
         read: row.read,
-        peer_read: row.peer_read,
+        peer_read: if shares { row.peer_read } else { 0 },
         unread: row.unread(),
         pinned: row.pinned,
         muted: row.muted,

@@ -120,6 +120,13 @@ impl Conversations {
         Some((row.read, row.muted))
     }
 
+    /// How far such an account has read a conversation, what was said last there, and the place of
+    /// that in its inbox.
+    pub(crate) fn reached(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, (Seq, Seq))> {
+        let row = self.known.get(&inbox)?.knowledge.row(of)?;
+        Some((row.read, (row.last_seq, row.place)))
+    }
+
     pub(crate) fn audit(&self) {
         let count: usize = self.known.values().map(|account| account.counted).sum();
         assert_eq!(count, self.count, "all of them are counted");

@@ -19,6 +19,7 @@ use crate::accounts::fault_of;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::receipts::readers::ReadersSought;
 use crate::recalls::RecallOrder;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
@@ -48,6 +49,7 @@ pub(crate) enum GroupTask {
     Recall(ShardId, RecallOrder),
     Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
     List(ShardId, Box<MembersAsked>),
+    Readers(ShardId, Box<ReadersSought>),
 }
 
 /// A group that is spoken to.
@@ -105,7 +107,7 @@ impl Chat {
         let is_full =
             self.groups.known.get(&conversation).is_some_and(|it| it.line.len() >= LINE_MAX);
         if is_full || (is_new && !self.log.may_ask()) {
-            return self.refuse_task(task, ChatFault::Busy, fx);
+            return self.refuse_task(now, task, ChatFault::Busy, fx);
         }
         if is_new {
             self.forget_idle_groups();
@@ -174,23 +176,29 @@ impl Chat {
                 self.last_id = self.last_id.max(last_id);
                 self.advance_group(now, conversation, fx);
             }
-            Err(fault) => self.give_group_up(conversation, fault, fx),
+            Err(fault) => self.give_group_up(now, conversation, fault, fx),
         }
     }
 
     /// What a group is cannot be read now: whoever waits is told why.
-    fn give_group_up(&mut self, conversation: TimelineId, fault: ChatFault, fx: &mut Effects) {
+    fn give_group_up(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        fault: ChatFault,
+        fx: &mut Effects,
+    ) {
         let Some(group) = self.groups.known.remove(&conversation) else { return };
         self.groups.members -= group.state.len() + BESIDE_MEMBERS;
         for task in group.line {
             if let GroupTask::Store(_, order) = &task {
                 self.outbox.gives(order.weight());
             }
-            self.refuse_task(task, fault, fx);
+            self.refuse_task(now, task, fault, fx);
         }
     }
 
-    fn refuse_task(&mut self, task: GroupTask, fault: ChatFault, fx: &mut Effects) {
+    fn refuse_task(&mut self, now: Now, task: GroupTask, fault: ChatFault, fx: &mut Effects) {
         match task {
             GroupTask::Store(from, order) => {
                 self.tell_stored(from, order.number, Err(fault), fx);
@@ -203,6 +211,9 @@ impl Chat {
             }
             GroupTask::List(from, asked) => {
                 self.tell_listed((from, asked.number), Err(fault), fx);
+            }
+            GroupTask::Readers(from, sought) => {
+                self.tell_readers(now, (from, sought.number), Err(fault), fx);
             }
         }
     }
@@ -231,6 +242,11 @@ impl Chat {
                 GroupTask::List(from, asked) => {
                     let page = group.state.page(&asked);
                     self.tell_listed((from, asked.number), page, fx);
+                }
+                GroupTask::Readers(from, sought) => {
+                    let most = self.settings.limits.chat.readers_members_max as usize;
+                    let others = group.state.others(&sought, most);
+                    self.tell_readers(now, (from, sought.number), others, fx);
                 }
             }
         }

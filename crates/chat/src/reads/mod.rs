@@ -304,15 +304,28 @@ impl Chat {
             }
             Wanted::Inbox { after, entries } => {
                 let is_empty = entries.is_empty();
-                let InOrder { messages, events, upto } = in_order(after, entries, fetched);
-                let place = (upto, is_empty);
+                let page = in_order(after, entries, fetched);
+                let place = (page.upto, is_empty);
                 let paged = self.paged((conn, session), key, place);
                 let Some((upto, head)) = paged else { return };
+                let InOrder { messages, events, .. } = self.is_paged((conn, session), page);
                 fx.counters.count_by(ChatCounter::Pulled, messages.len() as u64);
                 ChatDelivery::Page(Box::new(InboxPage { number, messages, events, upto, head }))
             }
         };
         self.answer_session((conn, session), delivery, fx);
+    }
+
+    /// A page is for a device: what of it its account is told of.
+    fn is_paged(&mut self, whom: (ConnRef, SessionRef), mut page: InOrder) -> InOrder {
+        let inbox = self.sessions.session_of(whom).map(|(_, session)| session.inbox);
+        if let Some(inbox) = inbox {
+            for ((place, message), pointer) in page.messages.iter().zip(&page.pointers) {
+                self.is_to_reach((inbox, *place), *pointer, message);
+            }
+            page.events.retain(|(_, event)| self.is_told_of(inbox, event));
+        }
+        page
     }
 
     fn reading_fails(&mut self, number: u64, fault: ChatFault, fx: &mut Effects) {
@@ -395,6 +408,8 @@ fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
 /// What a page of an inbox says, in its order.
 struct InOrder {
     messages: Vec<(Seq, Arc<ChatMessage>)>,
+    /// The references that these are by.
+    pointers: Vec<Pointer>,
     events: Vec<(Seq, Arc<InboxEvent>)>,
     /// Up to here it is everything.
     upto: Seq,
@@ -406,14 +421,15 @@ fn in_order(after: Seq, entries: Vec<(Seq, Option<Entry>)>, fetched: Fetched) ->
         ((conversation, message.seq), message)
     };
     let messages: BTreeMap<_, _> = fetched.messages.into_iter().map(at).collect();
-    let mut page = InOrder { messages: Vec::new(), events: Vec::new(), upto: after };
+    let (messages_of, pointers, events) = (Vec::new(), Vec::new(), Vec::new());
+    let mut page = InOrder { messages: messages_of, pointers, events, upto: after };
     let mut bytes = 0;
     for (seq, entry) in entries {
         if bytes >= PAGE_BYTES_MAX {
             break;
         }
         match entry {
-            Some(Entry::Message(Pointer { conversation, seq: at, .. }, _)) => {
+            Some(Entry::Message(pointer @ Pointer { conversation, seq: at, .. }, _)) => {
                 let is_unread = |(of, from): &(TimelineId, Seq)| *of == conversation && at >= *from;
                 if fetched.unread.iter().any(is_unread) {
                     break;
@@ -421,6 +437,7 @@ fn in_order(after: Seq, entries: Vec<(Seq, Option<Entry>)>, fetched: Fetched) ->
                 if let Some(message) = messages.get(&(conversation, at)) {
                     bytes += message.weight();
                     page.messages.push((seq, message.clone()));
+                    page.pointers.push(pointer);
                 }
             }
             Some(event @ Entry::Event(..)) => {

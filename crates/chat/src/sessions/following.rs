@@ -90,6 +90,8 @@ impl Chat {
         cargo: &Cargo,
         fx: &mut Effects,
     ) {
+        let is_kept_back =
+            matches!(cargo, Cargo::Event(_, event) if !self.is_told_of(inbox, event));
         let Sessions { slab, online, untold, unstored, .. } = &mut self.sessions;
         let Some(online) = online.get_mut(&inbox) else { return };
         online.head = online.head.max(seq);
@@ -105,7 +107,7 @@ impl Chat {
                 continue; // it pulls, or a page had this already
             }
             let has_all = session.acked >= session.known;
-            if own.is_some_and(|message| session.said_here(message)) {
+            if is_kept_back || own.is_some_and(|message| session.said_here(message)) {
                 session.known = seq;
                 if has_all {
                     session.has_up_to(now, (key, seq), unstored);
@@ -176,6 +178,7 @@ impl Chat {
             session.stored = session.acked;
             let Session { inbox: timeline, reader, acked: upto, .. } = *session;
             self.log.write(Write::Acknowledge { timeline, reader, upto }, fx);
+            self.reaches(timeline, upto, fx);
         }
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod uploads;
 
 use self::detached::Resumables;
 use crate::accounts::Owner;
+use crate::receipts::delivered::Reach;
 use crate::{Chat, Effects};
 use base::slab::{Key, Slab};
 use base::time::Instant;
@@ -93,6 +94,8 @@ pub(crate) struct Online {
     pub(crate) sessions: Vec<Key>,
     /// Devices whose standing is being read: what is placed meanwhile must not escape them.
     pub(crate) coming: u32,
+    /// What none of them has acknowledged, and how far they have come.
+    pub(crate) reach: Reach,
 }
 
 /// A device that comes in.
@@ -175,8 +178,14 @@ impl Sessions {
 
     /// A device of this account is on its way in: from now on it is known what its inbox gets.
     pub(crate) fn expect(&mut self, inbox: TimelineId, address: &AccountAddress) {
-        let online =
-            || Online { address: address.clone(), head: 0, shared: 0, sessions: vec![], coming: 0 };
+        let online = || Online {
+            address: address.clone(),
+            head: 0,
+            shared: 0,
+            sessions: vec![],
+            coming: 0,
+            reach: Reach::default(),
+        };
         self.online.entry(inbox).or_insert_with(online).coming += 1;
     }
 

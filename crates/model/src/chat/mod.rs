@@ -21,6 +21,7 @@ mod numbers;
 mod over_topics;
 mod people;
 mod push;
+mod receipts;
 mod resumption;
 
 pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
@@ -57,6 +58,9 @@ pub use push::{
     Loudness, Notification, NotifiedMessage, PUSH_APP_BYTES_MAX, PUSH_CODE_CHARS,
     PUSH_NAME_BYTES_MAX, PUSH_REGISTRATIONS_HARD_MAX, PUSH_TOKEN_BYTES_MAX, PushRegistration,
     PushRoute, PushStatus, PushWish, QuietHours,
+};
+pub use receipts::{
+    DeliveredNews, READERS_HARD_MAX, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange,
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 
@@ -233,6 +237,25 @@ pub enum ChatRequest {
         with: Box<Addressee>,
         /// The message's place there.
         seq: Seq,
+    },
+    /// How far others have read a conversation. Answered by `Readers` or `Failed`.
+    Readers {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// Of which conversation, and which part of them.
+        range: Box<ReadersRange>,
+    },
+    /// Whether the account lets others know what it has read, and is told what they have: to be set
+    /// so, or only asked. Answered by `Privacy` or `Failed`.
+    Privacy {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// How it is to be.
+        shares_reads: Option<bool>,
     },
     /// Leave to upload a file. Answered by `Upload` or `Failed`.
     Upload {
@@ -520,6 +543,17 @@ pub enum ChatDelivery {
     },
     /// Conversations of the account.
     Conversations(Box<ConversationsPage>),
+    /// How far others have read a conversation.
+    Readers(Box<ReadersPage>),
+    /// Whether the account lets others know what it has read, and is told what they have.
+    Privacy {
+        /// The request's.
+        number: u32,
+        /// It does.
+        shares_reads: bool,
+    },
+    /// Somebody has what the account said.
+    Delivered(Box<DeliveredNews>),
     /// A file may be uploaded.
     Upload {
         /// The request's.
@@ -713,6 +747,8 @@ faults! {
     BadCode "bad_code" "The code is not the one that was pushed to the device, or too old.";
     MediaOff "media_off" "This server has no storage for files.";
     TypeRefused "type_refused" "Files of this type are not taken.";
+    ReadersUntold "readers_untold" "The group has more members than those of whom that is told.";
+    ReadsPrivate "reads_private" "Whoever does not share what it has read is told of nobody.";
     UploadQuota "upload_quota" "The account may upload no more today.";
     NoSession "no_session" "Who asks is no device of an account of this server.";
 }

@@ -208,6 +208,9 @@ counters! {
         ArchiveRead "chat_archive_total" "Messages read from archives.";
         MembersRead "chat_members_total" "Members of groups told in lists of them.";
         Invalid "chat_invalid_total" "Requests that a protocol's machine found to make no sense.";
+        ReadsPaced "chat_reads_paced_total" "Cursors that were moved together with a later one.";
+        DeliveriesTold "chat_deliveries_told_total" "Times a sender's home was told of delivery.";
+        ReadersAsked "chat_readers_total" "Answers of who has read what.";
         CursorsMoved "chat_cursors_moved_total" "Times an account had read further than before.";
         ConversationsSet "chat_conversations_set_total" "Changes of how conversations are kept.";
         ConversationsListed "chat_conversations_listed_total" "Conversations told to devices.";

@@ -2,7 +2,7 @@
 
 use crate::chat::{
     CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX,
-    TEXT_BYTES_MAX,
+    READERS_HARD_MAX, TEXT_BYTES_MAX,
 };
 use base::section;
 use base::setting::whole;
@@ -42,6 +42,22 @@ section! {
         accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Members of a group. Whoever would be one more is not added.
         group_members_max: u32 = 500, whole(2..=MEMBERS, "members");
+        /// Members of a group up to which it is told who has read what. Of larger ones nobody is
+        /// told (readers_untold).
+        readers_members_max: u32 = 100, whole(0..=READERS_HARD_MAX, "members");
+        /// For so long what an account has read of a conversation is told once: further wishes of
+        /// that time are done together behind it. 0: each is told at once.
+        read_told_ms: u32 = 1_000, whole(0..=60_000, "milliseconds");
+        /// Such wishes that wait, and conversations that were told of, a shard. One more is
+        /// answered as busy.
+        reads_paced_max: u32 = 65_536, whole(64..=1 << 24, "conversations");
+        /// Messages of others that were sent to an account's devices and are not acknowledged by
+        /// any: of so many their senders are told when they are. Of older ones they are told with a
+        /// later one.
+        undelivered_an_account_max: u16 = 64, whole(1..=4_096, "messages");
+        /// Questions of who has read what that are not answered, a shard. One more is answered as
+        /// busy.
+        readers_asked_max: u32 = 4_096, whole(1..=1 << 20, "questions");
         /// Members of groups that are remembered, a shard. The others are read when they are
         /// wanted.
         group_members_known_max: u32 = 1 << 20, whole(1_024..=1 << 30, "members");

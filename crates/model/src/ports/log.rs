@@ -302,13 +302,17 @@ pub enum Table {
     MediaUse = 22,
     /// Until when accounts of chat may say nothing, by address.
     ChatMutes = 23,
+    /// Accounts of chat that do not let others know what they have read, by their inboxes.
+    ChatPrivacy = 26,
+    /// Accounts of chat that are being erased, by address, and how far that has come.
+    ChatErasures = 27,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 24] = [
+    pub const ALL: [Table; 26] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -332,6 +336,8 @@ impl Table {
         Table::ChatPushes,
         Table::MediaUse,
         Table::ChatMutes,
+        Table::ChatPrivacy,
+        Table::ChatErasures,
         Table::Other,
     ];
 
@@ -375,6 +381,8 @@ impl Table {
             | Table::ChatOwing
             | Table::ChatTokens
             | Table::ChatMutes
+            | Table::ChatPrivacy
+            | Table::ChatErasures
             | Table::ChatPushes
             | Table::ChatNodes
             | Table::ChatItems

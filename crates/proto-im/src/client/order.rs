@@ -6,6 +6,7 @@ use crate::codec::content::ContentFields;
 use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
 use crate::codec::presence::SetPresenceFields;
 use crate::codec::push::{PushFields, PushSettingsFields};
+use crate::codec::receipts::{PrivacyFields, ReadersFields, reads_number};
 use crate::codec::upload::UploadFields;
 use model::account::Addressee;
 use model::chat::PushWish;
@@ -64,6 +65,13 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
         }
         ImOrder::Push { number, wish } => push_of(*number, wish),
         ImOrder::Upload { number, wish } => ClientFrame::Upload(UploadFields::of(*number, wish)),
+        ImOrder::Readers { number, range } => {
+            ClientFrame::Readers(ReadersFields::of(*number, range))
+        }
+        ImOrder::Privacy { number, shares_reads } => {
+            let reads = reads_number(*shares_reads);
+            ClientFrame::Privacy(PrivacyFields { number: *number, reads })
+        }
         ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
         ImOrder::Ping => ClientFrame::Ping,
         ImOrder::Goodbye => ClientFrame::Goodbye,

@@ -7,7 +7,8 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     Availability, ChatFault, ChatMessage, ClientMessageId, ContactChange, ContactWish,
     ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, GroupChanged,
-    GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
+    DeliveredNews, GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
+    ReadersPage, ReadersRange,
 };
 use model::media::{UploadSlot, UploadWish};
 use model::timeline::Seq;
@@ -161,6 +162,20 @@ pub enum ImOrder {
         /// How.
         how: Option<Box<Availability>>,
     },
+    /// Ask who has read what.
+    Readers {
+        /// Given back with the answer.
+        number: u32,
+        /// Of which conversation, and which part.
+        range: Box<ReadersRange>,
+    },
+    /// Share what the account has read, or not; or ask.
+    Privacy {
+        /// Given back with the answer.
+        number: u32,
+        /// How it is to be.
+        shares_reads: Option<bool>,
+    },
     /// Ask for leave to upload a file.
     Upload {
         /// Given back with the answer.
@@ -281,6 +296,17 @@ pub enum ImEvent {
         /// The order's.
         number: u32,
     },
+    /// Who has read what.
+    Readers(Box<ReadersPage>),
+    /// Whether the account shares what it has read.
+    Privacy {
+        /// The order's.
+        number: u32,
+        /// It does.
+        shares_reads: bool,
+    },
+    /// Somebody has what the account said.
+    Delivered(Box<DeliveredNews>),
     /// A file may be uploaded.
     Upload {
         /// The order's.

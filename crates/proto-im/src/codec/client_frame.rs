@@ -9,6 +9,7 @@ use super::group::{GroupFields, MembersFields};
 use super::presence::SetPresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::push::{PushFields, PushSettingsFields};
+use super::receipts::{PrivacyFields, ReadersFields};
 use super::upload::UploadFields;
 use model::timeline::Seq;
 
@@ -55,6 +56,10 @@ pub enum ClientFrame<'a> {
     Push(PushFields<'a>),
     /// Wants quiet, or to know what is registered (IM 15.2).
     PushSettings(PushSettingsFields),
+    /// Asks who has read what (IM 17.2).
+    Readers(ReadersFields<'a>),
+    /// Shares what its account has read, or not (IM 17.3).
+    Privacy(PrivacyFields),
 }
 
 /// `Login`.
@@ -140,6 +145,8 @@ impl<'a> ClientFrame<'a> {
                 22 => Some(ClientFrame::Upload(UploadFields::read(value)?)),
                 24 => Some(ClientFrame::Push(PushFields::read(value)?)),
                 25 => Some(ClientFrame::PushSettings(PushSettingsFields::read(value)?)),
+                30 => Some(ClientFrame::Readers(ReadersFields::read(value)?)),
+                31 => Some(ClientFrame::Privacy(PrivacyFields::read(value)?)),
                 _ => request,
             };
         }
@@ -175,6 +182,8 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Upload(wish) => sink.body(22, wish),
             ClientFrame::Push(push) => sink.body(24, push),
             ClientFrame::PushSettings(settings) => sink.body(25, settings),
+            ClientFrame::Readers(wish) => sink.body(30, wish),
+            ClientFrame::Privacy(wish) => sink.body(31, wish),
         }
     }
 }

@@ -129,6 +129,8 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::MediaOff => 47,
         ChatFault::TypeRefused => 48,
         ChatFault::UploadQuota => 49,
+        ChatFault::ReadersUntold => 53,
+        ChatFault::ReadsPrivate => 54,
         ChatFault::NoSession => 60,
     }
 }

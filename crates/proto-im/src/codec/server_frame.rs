@@ -11,6 +11,7 @@ use super::group::{ChangedFields, MembersPageFields};
 use super::presence::PresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::push::PushStatusFields;
+use super::receipts::{DeliveredFields, PrivacyFields, ReadersPageFields};
 use super::upload::SlotFields;
 use super::{WireFault, frame};
 use model::timeline::Seq;
@@ -66,6 +67,12 @@ pub enum ServerFrame<'a> {
     PushStatus(PushStatusFields<'a>),
     /// A code was pushed to the device that is to be woken (IM 15.1); of which request.
     PushCode(u32),
+    /// Who has read what (IM 17.2).
+    Readers(ReadersPageFields<'a>),
+    /// Whether the account shares what it has read (IM 17.3).
+    Privacy(PrivacyFields),
+    /// Somebody has what was said (IM 17.1).
+    Delivered(DeliveredFields<'a>),
 }
 
 /// `LoggedIn`.
@@ -193,6 +200,9 @@ impl<'a> ServerFrame<'a> {
                 26 => Some(ServerFrame::Upload(SlotFields::read(value)?)),
                 28 => Some(ServerFrame::PushStatus(PushStatusFields::read(value)?)),
                 29 => Some(ServerFrame::PushCode(one_u32(value)?)),
+                30 => Some(ServerFrame::Readers(ReadersPageFields::read(value)?)),
+                31 => Some(ServerFrame::Privacy(PrivacyFields::read(value)?)),
+                36 => Some(ServerFrame::Delivered(DeliveredFields::read(value)?)),
                 _ => answer,
             };
         }
@@ -232,6 +242,9 @@ impl Body for ServerFrame<'_> {
             ServerFrame::Upload(slot) => sink.body(26, slot),
             ServerFrame::PushStatus(status) => sink.body(28, status),
             ServerFrame::PushCode(number) => sink.body(29, &OneU32(*number)),
+            ServerFrame::Readers(page) => sink.body(30, page),
+            ServerFrame::Privacy(told) => sink.body(31, told),
+            ServerFrame::Delivered(news) => sink.body(36, news),
         }
     }
 }

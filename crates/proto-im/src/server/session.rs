@@ -9,6 +9,7 @@ use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
+use super::receipts::{write_delivered, write_privacy, write_readers};
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -86,6 +87,8 @@ impl Session {
             ClientFrame::Push(push) => self.push(push, out),
             ClientFrame::PushSettings(settings) => self.push_settings(settings, out),
             ClientFrame::Upload(wish) => self.upload(wish, out),
+            ClientFrame::Readers(wish) => self.readers(wish, out),
+            ClientFrame::Privacy(wish) => self.privacy(wish, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -187,6 +190,15 @@ impl Session {
             }
             ChatDelivery::PushStatus(status) => self.push_status(&status, out),
             ChatDelivery::PushCode { number } => self.push_code(number, out),
+            ChatDelivery::Readers(page) => {
+                write_readers(&page, out);
+                self.answered(out);
+            }
+            ChatDelivery::Privacy { number, shares_reads } => {
+                write_privacy(number, shares_reads, out);
+                self.answered(out);
+            }
+            ChatDelivery::Delivered(news) => write_delivered(&news, out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Contact(change) => write_contact(&change, out),
             ChatDelivery::Presence(presence) => write_presence(&presence, out),

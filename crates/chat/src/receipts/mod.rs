@@ -1,0 +1,49 @@
+//! Receipts: how far others have got what an account said, and read it.
+//!
+//! ```text
+//! a device acknowledges ─► its home, once a second ─► the sender's home ─► its devices   (told once)
+//! an account has read ─► its inbox and the other's, once a second          (conversations::changes)
+//! Readers ─► who they are ─► their homes: what each knows ─► one page
+//! ```
+//! No row is made for any of it: what is read stands in inboxes, what is delivered is how far an
+//! account's devices have acknowledged theirs, and is worked out when somebody asks. Invariants: a
+//! position that is told never falls; who does not share what it has read is told of nobody, and
+//! nobody of it.
+
+pub(crate) mod delivered;
+pub(crate) mod paces;
+pub(crate) mod positions;
+pub(crate) mod privacy;
+pub(crate) mod readers;
+
+use crate::receipts::delivered::DeliveredTold;
+use crate::receipts::paces::Paces;
+use crate::receipts::positions::Answering;
+use crate::receipts::privacy::Privacy;
+use crate::receipts::readers::Asking;
+use crate::waits::Waits;
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+
+/// What a shard has under way of receipts.
+#[derive(Default)]
+pub(crate) struct Receipts {
+    pub(crate) privacy: Privacy,
+    pub(crate) paces: Paces,
+    /// Senders who are to be told at the next turn.
+    untold: Vec<DeliveredTold>,
+    /// Questions of devices of this shard.
+    asked: Waits<Asking>,
+    /// Questions of other shards.
+    answering: Waits<Answering>,
+}
+
+impl Chat {
+    /// Tells what was delivered, goes on with what was read, and gives up what was not answered;
+    /// when to come back.
+    pub(crate) fn turn_receipts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.tell_delivered(fx);
+        let parts = [self.turn_paces(now, fx), self.turn_readers(now, fx)];
+        parts.into_iter().flatten().min()
+    }
+}

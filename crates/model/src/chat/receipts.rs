@@ -1,0 +1,74 @@
+//! Receipts: how far others have got what an account said, and read it.
+//!
+//! Of a reader and a conversation there is one position that rises, never one a message: up to here
+//! it is **delivered** (on some device of the reader), up to here it is **read**. A position that
+//! is told as it comes to be is told once and lost if nobody hears it; who wants to know asks.
+
+use crate::account::{AccountAddress, Addressee};
+use crate::timeline::Seq;
+
+/// Most readers that are told in one answer.
+pub const READERS_PAGE_MAX: u16 = 256;
+
+/// Most members that a group may have of which it is told who has read what.
+pub const READERS_HARD_MAX: u64 = 1_000;
+
+/// Whose positions somebody wants to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReadersRange {
+    /// With whom: the other of two, or all others of a group.
+    pub with: Addressee,
+    /// The message of which it is counted who has read it; 0: of none.
+    pub seq: Seq,
+    /// How many of them to pass over.
+    pub from: u32,
+    /// The most that is wanted, 1 to [`READERS_PAGE_MAX`].
+    pub count: u16,
+}
+
+/// Who has read what of a conversation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReadersPage {
+    /// The request's.
+    pub number: u32,
+    /// With whom.
+    pub with: AccountAddress,
+    /// The message that was asked for.
+    pub seq: Seq,
+    /// All others of the conversation.
+    pub total: u32,
+    /// Those of them who have read up to the message, as far as they let others know.
+    pub read: u32,
+    /// How many are passed over.
+    pub from: u32,
+    /// The others, in the order of their addresses.
+    pub readers: Vec<Reader>,
+}
+
+/// How far one of them is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reader {
+    /// Who.
+    pub account: AccountAddress,
+    /// It has read up to here; 0: nothing, or nothing that it lets others know.
+    pub read: Seq,
+    /// Some device of it has everything up to here; 0 in a group.
+    pub delivered: Seq,
+}
+
+/// The other of a conversation has, on some device, what the account said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeliveredNews {
+    /// Who has it.
+    pub with: AccountAddress,
+    /// Up to this place of their conversation.
+    pub upto: Seq,
+}
+
+impl ReadersPage {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let named = self.readers.iter().map(|it| size_of::<Reader>() + it.account.as_str().len());
+        size_of::<ReadersPage>() + named.sum::<usize>()
+    }
+}

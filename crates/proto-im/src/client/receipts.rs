@@ -1,0 +1,20 @@
+//! Receipts, as a client hears of them (IM 17).
+
+use super::ImEvent;
+use crate::codec::WireFault;
+use crate::codec::receipts::{DeliveredFields, PrivacyFields, ReadersPageFields};
+
+/// A page of readers, told.
+pub(super) fn readers(fields: &ReadersPageFields<'_>) -> Result<ImEvent, WireFault> {
+    Ok(ImEvent::Readers(Box::new(fields.page()?)))
+}
+
+/// Whether the account shares, told. A number of a later version is no reason to think it does.
+pub(super) fn privacy(fields: &PrivacyFields) -> ImEvent {
+    ImEvent::Privacy { number: fields.number, shares_reads: fields.reads == 1 }
+}
+
+/// What was delivered, told.
+pub(super) fn delivered(fields: &DeliveredFields<'_>) -> Result<ImEvent, WireFault> {
+    Ok(ImEvent::Delivered(Box::new(fields.news()?)))
+}

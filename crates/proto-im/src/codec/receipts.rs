@@ -1,0 +1,257 @@
+//! Who has read what, whether an account shares that, and what was delivered (IM 17).
+
+use super::WireFault;
+use super::group::address;
+use super::protobuf::{Body, Sink, Value};
+use model::chat::{DeliveredNews, Reader, ReadersPage, ReadersRange};
+use model::timeline::Seq;
+
+/// `Readers`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReadersFields<'a> {
+    /// For the answer.
+    pub number: u32,
+    /// With whom, perhaps without a domain.
+    pub with: &'a str,
+    /// The message of which it is counted who has read it; 0: of none.
+    pub seq: Seq,
+    /// How many to pass over.
+    pub from: u32,
+    /// The most it wants.
+    pub count: u32,
+}
+
+/// `Privacy`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PrivacyFields {
+    /// For the answer.
+    pub number: u32,
+    /// How it is to be: 1 shared, 2 private; 0: as it is.
+    pub reads: u32,
+}
+
+/// `ReadersPage`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ReadersPageFields<'a> {
+    /// The request's.
+    pub number: u32,
+    /// With whom, whole.
+    pub with: &'a str,
+    /// The message.
+    pub seq: Seq,
+    /// All others.
+    pub total: u32,
+    /// Those who have read it.
+    pub read: u32,
+    /// How many are passed over.
+    pub from: u32,
+    /// The others.
+    pub readers: Vec<ReaderFields<'a>>,
+}
+
+/// `Reader`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReaderFields<'a> {
+    /// Who, whole.
+    pub account: &'a str,
+    /// It has read up to here.
+    pub read: Seq,
+    /// It has everything up to here.
+    pub delivered: Seq,
+}
+
+/// `Delivered`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DeliveredFields<'a> {
+    /// Who has it, whole.
+    pub with: &'a str,
+    /// Up to here.
+    pub upto: Seq,
+}
+
+/// The number of a setting on the wire (IM 17.3).
+pub const fn reads_number(shares: Option<bool>) -> u32 {
+    match shares {
+        None => 0,
+        Some(true) => 1,
+        Some(false) => 2,
+    }
+}
+
+/// The setting with this number; `None`: there is none.
+pub const fn reads_of(number: u32) -> Option<Option<bool>> {
+    Some(match number {
+        0 => None,
+        1 => Some(true),
+        2 => Some(false),
+        _ => return None,
+    })
+}
+
+impl<'a> ReadersFields<'a> {
+    /// Of what is wanted.
+    pub fn of(number: u32, range: &'a ReadersRange) -> ReadersFields<'a> {
+        let &ReadersRange { seq, from, count, .. } = range;
+        ReadersFields { number, with: range.with.as_str(), seq, from, count: u32::from(count) }
+    }
+
+    pub(super) fn read(value: Value<'a>) -> Result<ReadersFields<'a>, WireFault> {
+        let mut it = ReadersFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.with = value.text()?,
+                3 => it.seq = value.u64()?,
+                4 => it.from = value.u32()?,
+                5 => it.count = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for ReadersFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.text(2, self.with);
+        sink.u64(3, self.seq);
+        sink.u32(4, self.from);
+        sink.u32(5, self.count);
+    }
+}
+
+impl PrivacyFields {
+    pub(super) fn read(value: Value<'_>) -> Result<PrivacyFields, WireFault> {
+        let mut it = PrivacyFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.reads = value.u32()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for PrivacyFields {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.u32(2, self.reads);
+    }
+}
+
+impl<'a> ReadersPageFields<'a> {
+    /// Of a page.
+    pub fn of(page: &'a ReadersPage) -> ReadersPageFields<'a> {
+        let &ReadersPage { number, seq, total, read, from, .. } = page;
+        let readers = page.readers.iter().map(|it| ReaderFields {
+            account: it.account.as_str(),
+            read: it.read,
+            delivered: it.delivered,
+        });
+        let (with, readers) = (page.with.as_str(), readers.collect());
+        ReadersPageFields { number, with, seq, total, read, from, readers }
+    }
+
+    /// The page, if it can be one.
+    pub fn page(&self) -> Result<ReadersPage, WireFault> {
+        let &ReadersPageFields { number, seq, total, read, from, .. } = self;
+        let reader = |it: &ReaderFields<'_>| {
+            let account = address(it.account)?;
+            Ok(Reader { account, read: it.read, delivered: it.delivered })
+        };
+        let readers = self.readers.iter().map(reader).collect::<Result<_, WireFault>>()?;
+        let with = address(self.with)?;
+        Ok(ReadersPage { number, with, seq, total, read, from, readers })
+    }
+
+    pub(super) fn read(value: Value<'a>) -> Result<ReadersPageFields<'a>, WireFault> {
+        let mut it = ReadersPageFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.with = value.text()?,
+                3 => it.seq = value.u64()?,
+                4 => it.total = value.u32()?,
+                5 => it.read = value.u32()?,
+                6 => it.from = value.u32()?,
+                7 => it.readers.push(ReaderFields::read(value)?),
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for ReadersPageFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.text(2, self.with);
+        sink.u64(3, self.seq);
+        sink.u32(4, self.total);
+        sink.u32(5, self.read);
+        sink.u32(6, self.from);
+        self.readers.iter().for_each(|reader| sink.body(7, reader));
+    }
+}
+
+impl<'a> ReaderFields<'a> {
+    fn read(value: Value<'a>) -> Result<ReaderFields<'a>, WireFault> {
+        let mut it = ReaderFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.account = value.text()?,
+                2 => it.read = value.u64()?,
+                3 => it.delivered = value.u64()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for ReaderFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.text(1, self.account);
+        sink.u64(2, self.read);
+        sink.u64(3, self.delivered);
+    }
+}
+
+impl<'a> DeliveredFields<'a> {
+    /// Of what is told.
+    pub fn of(news: &'a DeliveredNews) -> DeliveredFields<'a> {
+        DeliveredFields { with: news.with.as_str(), upto: news.upto }
+    }
+
+    /// What is told, if it can be that.
+    pub fn news(&self) -> Result<DeliveredNews, WireFault> {
+        Ok(DeliveredNews { with: address(self.with)?, upto: self.upto })
+    }
+
+    pub(super) fn read(value: Value<'a>) -> Result<DeliveredFields<'a>, WireFault> {
+        let mut it = DeliveredFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.with = value.text()?,
+                2 => it.upto = value.u64()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for DeliveredFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.text(1, self.with);
+        sink.u64(2, self.upto);
+    }
+}
