@@ -6,6 +6,7 @@ import type { UploadSlot } from "./file.js";
 import type { GroupChanged, MembersPage } from "./group.js";
 import type { Message, Queued, Recalled, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
+import type { Delivered, Readers } from "./receipts.js";
 import type { ImError } from "./words.js";
 
 /** How far a client is. */
@@ -65,9 +66,13 @@ export type Action =
   | { readonly do: "marked_read"; readonly ask: number; readonly result: number | ImError }
   | { readonly do: "set"; readonly ask: number; readonly result: ImError | undefined }
   | { readonly do: "upload"; readonly ask: number; readonly result: UploadSlot | ImError }
+  | { readonly do: "readers"; readonly ask: number; readonly result: Readers | ImError }
+  | { readonly do: "privacy"; readonly ask: number; readonly result: boolean | ImError }
   | { readonly do: "recalled"; readonly ask: number; readonly result: Recalled | ImError }
   /** A conversation is read further, or kept otherwise. */
   | { readonly do: "event"; readonly event: ConversationEvent }
+  /** Somebody has what the account said. */
+  | { readonly do: "delivered"; readonly delivered: Delivered }
   /** The machine's list of conversations has changed. */
   | { readonly do: "list" }
   /** An order about a contact is done. */

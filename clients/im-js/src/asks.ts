@@ -12,6 +12,7 @@ import type { MemberFields, ServerFrame } from "./frames.js";
 import { roleOf } from "./group.js";
 import type { Member } from "./group.js";
 import { exact, messageOf } from "./message.js";
+import { readersOf } from "./receipts.js";
 import type { ImError } from "./words.js";
 
 /** Something that was asked for and is not answered. */
@@ -23,6 +24,8 @@ export type Asked =
   | { readonly do: "marked_read"; readonly ask: number }
   | { readonly do: "set"; readonly ask: number }
   | { readonly do: "upload"; readonly ask: number }
+  | { readonly do: "readers"; readonly ask: number }
+  | { readonly do: "privacy"; readonly ask: number }
   /** A recall. */
   | { readonly do: "sent"; readonly ask: number }
   /** An order about a contact. */
@@ -99,6 +102,10 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
       return { do: "marked_read", ask, result: exact(frame.fields.upto) };
     case "set":
       return { do: "set", ask, result: undefined };
+    case "readers":
+      return { do: "readers", ask, result: readersOf(frame.fields) };
+    case "privacy":
+      return { do: "privacy", ask, result: frame.fields.reads === 1 };
     case "upload": {
       const { put_url: putUrl, get_url: getUrl, put_until_ms, get_until_ms } = frame.fields;
       const headers = frame.fields.headers.map(({ name, value }) => [name, value] as const);

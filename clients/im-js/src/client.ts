@@ -29,6 +29,8 @@ import type {
   ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, UploadOptions,
   WebSocketLike,
 } from "./options.js";
+import { READERS_PAGE } from "./receipts.js";
+import type { Delivered, Readers, ReadersAsk } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
@@ -43,6 +45,8 @@ export interface ClientEvents {
    * has read further: each once, in order with the messages of the inbox.
    */
   event: ConversationEvent;
+  /** Somebody has, on some device, what this account said. Told once: see {@link Client.readers}. */
+  delivered: Delivered;
   /** The list of conversations has changed: see {@link Client.list}. */
   list: readonly Conversation[];
   /** The contacts have changed: see {@link Client.contacts}. */
@@ -273,6 +277,28 @@ export class Client {
     return this.#about(recallRequest(peer, seq));
   }
 
+  /**
+   * How far others have read a conversation: the other of two, or all others of a group, and how
+   * many of them have read the message at `seq`. Rejects with `readers_untold` where the group is
+   * too large for that, and with `reads_private` where this account does not share what it reads.
+   */
+  readers(peer: string, ask: ReadersAsk = {}): Promise<Readers> {
+    const { seq = 0, from = 0, count = READERS_PAGE } = ask;
+    if (![seq, from, count].every(isPlace) || count === 0 || from > 0xffff_ffff) {
+      return Promise.reject(new ImError("invalid"));
+    }
+    const asked = { seq, from, count: Math.min(count, READERS_PAGE) };
+    return this.#ask((machine, now, number) => machine.readers(now, number, peer, asked));
+  }
+
+  /**
+   * Whether the account lets others know what it has read, and is told what they have; with an
+   * argument it is set so.
+   */
+  sharesReads(shares?: boolean): Promise<boolean> {
+    return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+  }
+
   #about<T>(request: ConversationRequest): Promise<T> {
     return this.#ask((machine, now, ask) => machine.about(now, ask, request));
   }
@@ -428,6 +454,8 @@ export class Client {
         return this.#emit("message", action.message);
       case "event":
         return this.#emit("event", action.event);
+      case "delivered":
+        return this.#emit("delivered", action.delivered);
       case "list":
         return this.#emit("list", this.list);
       case "contacts":
@@ -454,6 +482,8 @@ export class Client {
       case "marked_read":
       case "set":
       case "upload":
+      case "readers":
+      case "privacy":
       case "recalled": {
         const { ask, result } = action;
         const settle = this.#asked.get(ask) as Settle<unknown> | undefined;

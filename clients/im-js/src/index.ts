@@ -25,6 +25,7 @@ export type {
   ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, UploadOptions,
   WebSocketLike,
 } from "./options.js";
+export type { Delivered, Reader, Readers, ReadersAsk } from "./receipts.js";
 export { MemoryStorage } from "./storage.js";
 export type { StorageLike } from "./storage.js";
 export { ImError, OWN_WORDS } from "./words.js";

@@ -42,6 +42,8 @@ import type { Message, Queued } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
 import type { OwnPresence } from "./people.js";
+import { deliveredOf, privacyFrame, readersFrame } from "./receipts.js";
+import type { ReadersAsk } from "./receipts.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
 
@@ -201,6 +203,18 @@ export class Machine {
     if (number !== undefined) this.#ask(now, request.frame(number));
   }
 
+  /** Asks who has read what; answered under this number. */
+  readers(now: number, ask: number, peer: string, asked: ReadersAsk): void {
+    const number = this.#asks({ do: "readers", ask });
+    if (number !== undefined) this.#ask(now, readersFrame(number, peer, asked));
+  }
+
+  /** Shares what is read, or not, or asks whether it is; answered under this number. */
+  privacy(now: number, ask: number, sharesReads: boolean | undefined): void {
+    const number = this.#asks({ do: "privacy", ask });
+    if (number !== undefined) this.#ask(now, privacyFrame(number, sharesReads));
+  }
+
   /** Asks for leave to upload a file; answered under this number. */
   upload(now: number, ask: number, { name, type, bytes }: UploadWish): void {
     const number = this.#asks({ do: "upload", ask });
@@ -339,7 +353,11 @@ export class Machine {
       case "marked_read":
       case "set":
       case "upload":
+      case "readers":
+      case "privacy":
         return this.#answered(frame, account);
+      case "delivered":
+        return this.#act({ do: "delivered", delivered: deliveredOf(frame.fields) });
       case "contacts":
       case "contact":
       case "presence":

@@ -60,6 +60,8 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   47: ["media_off", false],
   48: ["type_refused", false],
   49: ["upload_quota", false],
+  53: ["readers_untold", false],
+  54: ["reads_private", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -124,6 +126,8 @@ const MEANINGS: Readonly<Record<string, string>> = {
   media_off: "this server takes no files",
   type_refused: "files of this type are not taken",
   upload_quota: "you may upload no more today",
+  readers_untold: "the group is too large to tell who has read what",
+  reads_private: "who does not share what they read is told of nobody",
   invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 

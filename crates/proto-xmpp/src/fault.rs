@@ -122,6 +122,8 @@ impl StanzaFault {
             | ChatFault::GroupFull
             | ChatFault::Unchanged
             | ChatFault::UnknownMessage
+            | ChatFault::ReadersUntold
+            | ChatFault::ReadsPrivate
             | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
             ChatFault::MediaOff => StanzaFault::ServiceUnavailable,
             // XEP-0191 3.3: what is for somebody whom one has blocked oneself.

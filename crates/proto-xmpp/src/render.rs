@@ -8,6 +8,7 @@
 
 use crate::archive;
 use crate::scan::{CLIENT, Element, Scan};
+use crate::server::receipts::{MARKERS, RECEIPTS};
 use crate::stanza::{kind, put_attribute, timestamp};
 use crate::text;
 use model::chat::{ArchiveId, ChatMessage, ClientMessageId, Content};
@@ -112,6 +113,8 @@ pub struct Rendering<'a> {
     pub delayed_by: Option<&'a str>,
     /// It is the reader's own, from another device (XEP-0280 6).
     pub is_carbon: bool,
+    /// The reader is asked to say when it has it, and shows it.
+    pub asks: bool,
 }
 
 /// What was kept of the stanza that a message came as, and the file that it is about.
@@ -160,6 +163,16 @@ impl<'a> KeptStanza<'a> {
         put_attribute("id", Some(id.as_deref().unwrap_or(&uuid_text(message.client_id))), out);
         let others = self.root().into_iter().flat_map(|kept| kept.attributes());
         put_raw(others.filter(|(name, _)| is_kept(name) && name.contains(':')), out);
+    }
+
+    /// Writes that the reader is to say when it has the message, and shows it, unless the sender
+    /// has (XEP-0184 5.1, XEP-0333 4.1).
+    fn put_wants(&self, out: &mut Vec<u8>) {
+        for (name, namespace) in [("request", RECEIPTS), ("markable", MARKERS)] {
+            if self.root().is_none_or(|kept| kept.child(name, namespace).is_none()) {
+                out.extend_from_slice(format!("<{name} xmlns='{namespace}'/>").as_bytes());
+            }
+        }
     }
 
     /// Writes the text, and what came beside it.
@@ -234,6 +247,9 @@ fn write_message(
     kept.put_content(message, out);
     let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
     put_stanza_id(message, owner, out);
+    if how.asks && message.content.counts {
+        kept.put_wants(out);
+    }
     if let Some(domain) = how.delayed_by {
         put_delay(message, domain, out);
     }
@@ -258,6 +274,14 @@ pub fn put_delay(message: &ChatMessage, from: &str, out: &mut Vec<u8>) {
 /// The server's id of a message (XEP-0359 3.1): the one that it has in archives.
 pub fn stanza_id(message: &ChatMessage) -> String {
     archive::id_text(ArchiveId::of(message))
+}
+
+/// Whether a message is called so: by the id that its sender gave it, or by the server's.
+pub fn is_named(message: &ChatMessage, id: &str) -> bool {
+    let kept = KeptStanza::of(message);
+    let own = kept.root().and_then(|kept| kept.attribute("id"));
+    let is_own = own.map_or_else(|| id == uuid_text(message.client_id), |own| *own == *id);
+    is_own || id == stanza_id(message)
 }
 
 /// Who said it, on which device.

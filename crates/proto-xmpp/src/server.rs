@@ -24,6 +24,7 @@ mod messages;
 mod nodes;
 mod opening;
 mod quiet;
+pub(crate) mod receipts;
 mod resumption;
 mod rooms;
 mod session;

@@ -18,9 +18,7 @@ use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{
-    ChatDelivery, ChatFault, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange,
-};
+use model::chat::{ChatDelivery, ChatFault, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::TimelineId;
@@ -259,7 +257,8 @@ impl Asking {
             let Position { read, delivered } = found.get(inbox).copied().unwrap_or_default();
             Position { read: if shares { read } else { 0 }, delivered: delivered.max(read) }
         };
-        let is_wanted = |(_, inbox): &&(_, TimelineId)| range.seq > 0 && of(inbox).read >= range.seq;
+        let is_wanted =
+            |(_, inbox): &&(_, TimelineId)| range.seq > 0 && of(inbox).read >= range.seq;
         let read = others.iter().filter(is_wanted).count() as u32;
         let total = others.len() as u32;
         let from = range.from.min(total);

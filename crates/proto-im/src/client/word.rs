@@ -6,8 +6,8 @@ use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     Availability, ChatFault, ChatMessage, ClientMessageId, ContactChange, ContactWish,
-    ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, GroupChanged,
-    DeliveredNews, GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
+    ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, DeliveredNews,
+    GroupChanged, GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
     ReadersPage, ReadersRange,
 };
 use model::media::{UploadSlot, UploadWish};

@@ -220,7 +220,7 @@ impl Session {
     }
 
     fn write_result(&mut self, message: &ChatMessage, query_id: Option<&str>, out: &mut Out) {
-        let how = Rendering { reader: self.jid(), delayed_by: None, is_carbon: false };
+        let how = Rendering { reader: self.jid(), delayed_by: None, is_carbon: false, asks: false };
         let mut stanza = Vec::new();
         if render::write(message, how, &mut stanza) {
             let whose = (self.account(), self.jid());

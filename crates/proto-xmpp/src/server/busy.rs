@@ -8,6 +8,7 @@ use super::archive::ArchiveAsking;
 use super::features::{Asking, Uploading};
 use super::messages::Sending;
 use super::nodes::NodesAsking;
+use super::receipts::{Awaited, Marking};
 use super::rooms::Rooms;
 use crate::framer::Framer;
 use model::chat::Presence;
@@ -26,6 +27,10 @@ pub(super) struct Busy {
     pub(super) nodes: Vec<NodesAsking>,
     /// Files that the service was asked about.
     pub(super) uploads: Vec<Uploading>,
+    /// Messages that the client has displayed and that are being looked for.
+    pub(super) markings: VecDeque<Marking>,
+    /// Messages of its own of which it is to be told, in the order of their places.
+    pub(super) awaited: VecDeque<Awaited>,
     /// Questions about the archive that are not answered, in their order.
     pub(super) archive: VecDeque<ArchiveAsking>,
     /// The last number that one of them was given, below that of the first.
@@ -45,7 +50,7 @@ impl Busy {
     pub(super) fn waiting(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
         let others = self.nodes.len() + self.uploads.len() + self.archive.len() + rooms;
-        self.sends.len() + self.asks.len() + others
+        self.sends.len() + self.asks.len() + self.markings.len() + others
     }
 
     /// The place of the first stanza of the client that is not answered, of those that are heard
@@ -66,6 +71,8 @@ impl Busy {
             + size_of::<Sending>() * self.sends.len()
             + size_of::<Asking>() * self.asks.len()
             + self.nodes.iter().map(NodesAsking::weight).sum::<usize>()
+            + self.markings.iter().map(Marking::weight).sum::<usize>()
+            + self.awaited.iter().map(Awaited::weight).sum::<usize>()
             + size_of::<Uploading>() * self.uploads.len()
             + self.archive.iter().map(ArchiveAsking::weight).sum::<usize>()
             + rooms

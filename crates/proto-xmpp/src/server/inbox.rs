@@ -112,6 +112,9 @@ impl Session {
             self.place = *seq;
         }
         self.place = self.place.max(upto);
+        for (_, event) in page.events.iter().filter(|(seq, _)| *seq > begins_at && *seq <= upto) {
+            self.happens(event, out);
+        }
         self.written(out);
     }
 
@@ -209,6 +212,7 @@ impl Session {
             reader: self.jid(),
             delayed_by: waited.then_some(self.domain()),
             is_carbon,
+            asks: !is_own,
         };
         if render::write(message, how, out.bytes()) {
             self.counts_placed(seq, out);

@@ -5,6 +5,7 @@
 //! id; one that was is not answered.
 
 use super::Out;
+use super::receipts::Wants;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
@@ -20,8 +21,10 @@ pub(super) struct Sending {
     pub(super) number: u32,
     /// Which stanza it is of those that are acknowledged.
     pub(super) place: Option<u32>,
-    id: Option<Box<str>>,
+    pub(super) id: Option<Box<str>>,
     pub(super) to: Option<Box<str>>,
+    /// What the client wants to be told of it.
+    pub(super) wants: Wants,
 }
 
 impl Session {
@@ -49,8 +52,12 @@ impl Session {
             let fault = self.nobody_at(&to.domain);
             return self.refuse("message", about, fault, out);
         };
+        if self.says_receipt(&account, message, out) {
+            return;
+        }
         if let Some(said) = render::said(message) {
             self.sends(now, (account, about), said, out);
+            self.awaits(Wants::of(message));
         }
     }
 
@@ -69,7 +76,7 @@ impl Session {
         busy.last = busy.last.wrapping_add(1);
         let number = busy.last;
         let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
-        busy.sends.push(Sending { number, place, id, to });
+        busy.sends.push(Sending { number, place, id, to, wants: Wants::default() });
         out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
     }
 

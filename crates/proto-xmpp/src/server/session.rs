@@ -138,7 +138,7 @@ impl Session {
         let place = self.place;
         self.busy.take_if(|busy| {
             busy.rooms.take_if(|rooms| rooms.is_empty());
-            let has_none = busy.rooms.is_none() && busy.quiet.is_empty();
+            let has_none = busy.rooms.is_none() && busy.quiet.is_empty() && busy.awaited.is_empty();
             let is_at_rest = busy.waiting() == 0 && busy.head <= place && has_none;
             !is_reading && busy.framer.is_between() && is_at_rest
         });
@@ -347,6 +347,7 @@ impl Session {
         self.marks(out);
         match word {
             ChatDelivery::Sent { number, seq, again, .. } => {
+                self.is_stored(number, seq);
                 if again {
                     self.was_said(now, (number, seq), out);
                 }
@@ -356,6 +357,7 @@ impl Session {
                 Reading::NUMBER => self.reading_failed(now, out),
                 number if self.people_done(number, Some(why), out) => {}
                 number if self.archive_failed(number, why, out) => {}
+                number if self.marked(number, out) => {}
                 number if self.upload_failed(now, (number, why), out) => {}
                 number if self.room_failed(now, (number, why), out) => {}
                 number => self.answered(number, Some((why, "")), out),
@@ -382,7 +384,13 @@ impl Session {
             ChatDelivery::Message { seq, message } => {
                 self.delivered(now, seq, Some(&message), out);
             }
-            ChatDelivery::Event { seq, .. } => self.delivered(now, seq, None, out),
+            ChatDelivery::Event { seq, event } => {
+                self.delivered(now, seq, None, out);
+                self.happens(&event, out);
+            }
+            ChatDelivery::Delivered(news) => self.is_with(&news.with, news.upto, false, out),
+            ChatDelivery::Read { number, .. } if self.marked(number, out) => {}
+            ChatDelivery::History(page) if self.marked_page(&page, out) => {}
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));

@@ -76,6 +76,9 @@ impl Session {
         message: &Element<'_, '_>,
         out: &mut Out,
     ) {
+        if self.says_receipt(room, message, out) {
+            return;
+        }
         let subject = message.child("subject", CLIENT);
         let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
         if let (Some(subject), None) = (subject, body) {
