@@ -13,6 +13,7 @@ mod history;
 mod listen;
 mod presence;
 mod push;
+mod receipts;
 mod send;
 mod upload;
 
@@ -57,6 +58,10 @@ enum Command {
     Conversations(conversations::List),
     /// Say that one has read a conversation, on all devices; the other of two is told
     Read(conversations::Read),
+    /// Print how far others have got and read a conversation, or who has read a message of it
+    Readers(receipts::Readers),
+    /// Share what one has read with others, or keep it private, both ways
+    Privacy(receipts::Privacy),
     /// Keep a conversation otherwise: pinned, muted, hidden, with a draft
     Keep(conversations::Keep),
     /// Call a message of one's own back
@@ -130,6 +135,8 @@ pub fn im(arguments: Arguments) -> ExitCode {
         Command::Listen(arguments) => listen::listen(&arguments),
         Command::Conversations(list) => conversations::list(&list),
         Command::Read(read) => conversations::read(&read),
+        Command::Readers(readers) => receipts::readers(&readers),
+        Command::Privacy(privacy) => receipts::privacy(&privacy),
         Command::Keep(keep) => conversations::keep(&keep),
         Command::Recall(recall) => conversations::recall(&recall),
         Command::Contacts(arguments) => contacts::contacts(arguments),

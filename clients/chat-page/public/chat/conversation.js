@@ -8,8 +8,9 @@ import { by, made } from "./dom.js";
 import { madeFile } from "./files.js";
 import { madeMenu, stepMenus } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
+import { MARKS, Receipts } from "./receipts.js";
 import { Talk } from "./talk.js";
-import { sentenceOf, timeOf, wordOf } from "./words.js";
+import { sentenceOf, sentenceOfReaders, timeOf, wordOf } from "./words.js";
 /** Messages that are read at once. */
 const PAGE = 50;
 /** How near the edge counts as there, CSS pixels. */
@@ -33,6 +34,7 @@ export class Conversation {
     #tooLateAt = 0;
     /** How far the other has read what is shown. */
     #peerRead = 0;
+    #receipts;
     constructor(client, peer, domain, language, failed, wishes) {
         this.client = client;
         this.peer = peer;
@@ -40,17 +42,21 @@ export class Conversation {
         this.language = language;
         this.failed = failed;
         this.wishes = wishes;
+        this.#receipts = new Receipts(client, peer, () => this.show());
         by("rows").replaceChildren();
         by("rows").onkeydown = (event) => stepMenus(by("rows"), event);
         this.show();
+        void this.#receipts.begin();
         void this.begin();
     }
     /** Another one is looked at. */
     close() {
         this.#isOver = true;
+        this.#receipts.close();
     }
     /** The connection stands again. */
     resume() {
+        void this.#receipts.begin();
         if (!this.#hasBegun)
             void this.begin();
     }
@@ -223,13 +229,27 @@ export class Conversation {
         }
         const file = fileOf(message);
         if (isOwn) {
-            const about = `${at} · ${wordOf(this.language, seq <= this.#peerRead ? "read" : "sent")}`;
             const recall = message.at > this.#tooLateAt ? { recall: seq } : {};
-            return { key, text, kind: "own", about, file, ...recall };
+            const counted = isGroup(this.peer) ? { counted: seq } : {};
+            const about = `${at} · ${this.#howFar(seq)}`;
+            return { key, text, kind: "own", about, file, ...recall, ...counted };
         }
         // In a group it is not plain who says something.
         const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
         return { key, text, kind: "theirs", about: `${by}${at}`, file };
+    }
+    /** How far an own message is: a mark, and the word for it. */
+    #howFar(seq) {
+        const readers = this.#receipts.readersOf(seq);
+        if (readers === undefined) {
+            const tick = this.#receipts.tick(seq, this.#peerRead);
+            return `${MARKS[tick]} ${wordOf(this.language, tick)}`;
+        }
+        const { read, total } = readers;
+        const names = readers.readers.filter((it) => it.read >= seq)
+            .map(({ address }) => shortName(address, this.domain));
+        const who = names.length === 0 ? "" : `: ${names.join(", ")}`;
+        return `${MARKS.read} ${sentenceOfReaders(this.language, read, total)}${who}`;
     }
     /** Elements that stay are left where they are: a reader is told what is new, and no more. */
     #place(wanted) {
@@ -253,7 +273,7 @@ export class Conversation {
             if (about.textContent !== row.about)
                 about.textContent = row.about;
             this.#offer(element, row.failed);
-            this.#offerRecall(element, row.recall);
+            this.#offerMenu(element, row);
             if (element === next)
                 next = next.nextElementSibling;
             else
@@ -281,14 +301,33 @@ export class Conversation {
             element.append(again);
         }
     }
-    #offerRecall(element, seq) {
+    #offerMenu(element, { recall, counted }) {
+        const choices = [];
+        if (recall !== undefined) {
+            const chosen = () => void this.#recall(recall);
+            choices.push({ text: wordOf(this.language, "recall"), chosen });
+        }
+        if (counted !== undefined) {
+            const chosen = () => void this.#count(counted);
+            choices.push({ text: wordOf(this.language, "whoRead"), chosen });
+        }
         const menu = element.querySelector(".menu");
-        if (seq === undefined)
-            menu?.remove();
-        else if (menu === null) {
-            const text = wordOf(this.language, "recall");
-            const chosen = () => void this.#recall(seq);
-            element.append(madeMenu(wordOf(this.language, "moreOf"), [{ text, chosen }]));
+        // One that is open, or stood on, stays while it offers the same.
+        if (menu?.dataset.choices === String(choices.length))
+            return;
+        menu?.remove();
+        if (choices.length === 0)
+            return;
+        const made = madeMenu(wordOf(this.language, "moreOf"), choices);
+        made.dataset.choices = String(choices.length);
+        element.append(made);
+    }
+    /** Asks who has read a message of a group. */
+    async #count(seq) {
+        by("say-fault").textContent = "";
+        const code = await this.#receipts.count(seq);
+        if (code !== undefined && !this.#isOver) {
+            by("say-fault").textContent = sentenceOf(this.language, code);
         }
     }
     /** Calls a message back. That it is, a message tells, as it does to others. */

@@ -11,6 +11,7 @@ const EN = {
     connect: "Connect now",
     closed: "closed",
     connecting: "Connecting …",
+    delivered: "delivered",
     describe: "Describe the picture",
     draft: "Draft",
     ended: "The connection has ended.",
@@ -60,6 +61,7 @@ const EN = {
     unread: "unread",
     uploading: "On its way",
     waiting: "waiting",
+    whoRead: "Who has read it",
 };
 const ZH = {
     about: "每条消息先存储，才算已发送。",
@@ -73,6 +75,7 @@ const ZH = {
     connect: "立即连接",
     closed: "全员禁言",
     connecting: "正在连接……",
+    delivered: "已送达",
     describe: "描述这张图片",
     draft: "草稿",
     ended: "连接已结束。",
@@ -122,7 +125,12 @@ const ZH = {
     unread: "条未读",
     uploading: "正在上传",
     waiting: "等待发送",
+    whoRead: "谁已读",
 };
+/** How many of the others have read a message of a group. */
+export function sentenceOfReaders(language, read, total) {
+    return language === "zh" ? `${total} 人中 ${read} 人已读` : `read by ${read} of ${total}`;
+}
 /** What went wrong, by the library's word for it; what is not here is told by `other`. */
 const FAULTS_EN = {
     bad_credentials: "Name or password is wrong.",
@@ -138,6 +146,8 @@ const FAULTS_EN = {
     taken_over: "You went on elsewhere, in another tab perhaps.",
     admin_kick: "An operator has ended your session.",
     expired: "Your session is over. Log in again.",
+    readers_untold: "The group is too large to tell who has read what.",
+    reads_private: "Who does not share what they read is told of nobody.",
     unknown_account: "Nobody has this name yet. A name begins when somebody logs in by it.",
     not_member: "There is no such group, or you are not in it.",
     forbidden: "Your role in the group does not allow this.",
@@ -171,6 +181,8 @@ const FAULTS_ZH = {
     taken_over: "你已在别处继续，也许是另一个标签页。",
     admin_kick: "管理员结束了你的会话。",
     expired: "会话已过期，请重新登录。",
+    readers_untold: "群组人数过多，无法显示谁已读。",
+    reads_private: "不公开自己已读状态的人，也看不到别人的。",
     unknown_account: "还没有人使用这个名字。有人用它登录后，它才存在。",
     not_member: "没有这个群组，或者你不是其成员。",
     forbidden: "你在群组中的身份不允许这样做。",

@@ -163,6 +163,11 @@ impl Talk {
             }
             _ => {}
         }
+        if let ImEvent::Delivered(news) = event
+            && news.with == self.peer
+        {
+            note!("{} has all up to {}", self.peer.name(), news.upto);
+        }
         for (_, came) in self.follower.hear(event) {
             match came {
                 Came::Message(message) => self.show(&message),

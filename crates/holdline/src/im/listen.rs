@@ -5,6 +5,7 @@ use super::follower::{Came, Follower};
 use super::{Common, Failure, goodbye};
 use crate::out;
 use base::hex;
+use client::im::ImEvent;
 use model::chat::{ChatMessage, Content, ConversationChange, InboxChange, InboxEvent};
 use model::media::FileNote;
 use model::timeline::Seq;
@@ -39,6 +40,10 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
         follower.orders(is_quiet).into_iter().for_each(|order| session.order(order));
         let event = session.poll(QUIET)?;
         is_quiet = event.is_none();
+        if let Some(ImEvent::Delivered(news)) = &event {
+            let (with, upto) = (news.with.as_str(), news.upto);
+            out!("{}", json!({ "event": "delivered", "with": with, "upto": upto }));
+        }
         for (place, came) in event.iter().flat_map(|event| follower.hear(event)) {
             if left == 0 {
                 break;

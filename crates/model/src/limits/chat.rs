@@ -53,8 +53,8 @@ section! {
         reads_paced_max: u32 = 65_536, whole(64..=1 << 24, "conversations");
         /// Messages of others that were sent to an account's devices and are not acknowledged by
         /// any: of so many their senders are told when they are. Of older ones they are told with a
-        /// later one.
-        undelivered_an_account_max: u16 = 64, whole(1..=4_096, "messages");
+        /// later one. 0: nobody is told of deliveries, but who asks.
+        undelivered_an_account_max: u16 = 64, whole(0..=4_096, "messages");
         /// Questions of who has read what that are not answered, a shard. One more is answered as
         /// busy.
         readers_asked_max: u32 = 4_096, whole(1..=1 << 20, "questions");

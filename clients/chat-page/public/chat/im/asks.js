@@ -8,6 +8,7 @@
 import { pageOf } from "./conversation.js";
 import { roleOf } from "./group.js";
 import { exact, messageOf } from "./message.js";
+import { readersOf } from "./receipts.js";
 /** What was asked for and is not answered, by the numbers of the requests. */
 export class Asks {
     #asked = new Map();
@@ -71,6 +72,10 @@ function resultOf(asked, frame, account) {
             return { do: "marked_read", ask, result: exact(frame.fields.upto) };
         case "set":
             return { do: "set", ask, result: undefined };
+        case "readers":
+            return { do: "readers", ask, result: readersOf(frame.fields) };
+        case "privacy":
+            return { do: "privacy", ask, result: frame.fields.reads === 1 };
         case "upload": {
             const { put_url: putUrl, get_url: getUrl, put_until_ms, get_until_ms } = frame.fields;
             const headers = frame.fields.headers.map(({ name, value }) => [name, value]);

@@ -12,6 +12,7 @@ import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { hex } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
+import { READERS_PAGE } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
@@ -201,6 +202,26 @@ export class Client {
             return Promise.reject(new ImError("invalid"));
         return this.#about(recallRequest(peer, seq));
     }
+    /**
+     * How far others have read a conversation: the other of two, or all others of a group, and how
+     * many of them have read the message at `seq`. Rejects with `readers_untold` where the group is
+     * too large for that, and with `reads_private` where this account does not share what it reads.
+     */
+    readers(peer, ask = {}) {
+        const { seq = 0, from = 0, count = READERS_PAGE } = ask;
+        if (![seq, from, count].every(isPlace) || count === 0 || from > 0xffff_ffff) {
+            return Promise.reject(new ImError("invalid"));
+        }
+        const asked = { seq, from, count: Math.min(count, READERS_PAGE) };
+        return this.#ask((machine, now, number) => machine.readers(now, number, peer, asked));
+    }
+    /**
+     * Whether the account lets others know what it has read, and is told what they have; with an
+     * argument it is set so.
+     */
+    sharesReads(shares) {
+        return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+    }
     #about(request) {
         return this.#ask((machine, now, ask) => machine.about(now, ask, request));
     }
@@ -337,6 +358,8 @@ export class Client {
                 return this.#emit("message", action.message);
             case "event":
                 return this.#emit("event", action.event);
+            case "delivered":
+                return this.#emit("delivered", action.delivered);
             case "list":
                 return this.#emit("list", this.list);
             case "contacts":
@@ -363,6 +386,8 @@ export class Client {
             case "marked_read":
             case "set":
             case "upload":
+            case "readers":
+            case "privacy":
             case "recalled": {
                 const { ask, result } = action;
                 const settle = this.#asked.get(ask);

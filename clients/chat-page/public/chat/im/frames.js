@@ -92,6 +92,8 @@ const PUSH_REGISTRATION = {
     miop_device: string(6),
 };
 const QUIET_HOURS = { from_min: uint32(1), to_min: uint32(2), offset_min: sint32(3) };
+/** Whether what an account reads is shared: 1 it is, 2 it is not; 0 from a client: as it is. */
+const PRIVACY = { number: uint32(1), reads: uint32(2) };
 /** One request of a client. */
 export const CLIENT_FRAME = {
     login: one(1, LOGIN),
@@ -151,6 +153,14 @@ export const CLIENT_FRAME = {
     upload: one(22, { number: uint32(1), name: string(2), type: string(3), bytes: uint64(4) }),
     push: one(24, { number: uint32(1), registration: one(2, PUSH_REGISTRATION), code: string(3) }),
     push_settings: one(25, { number: uint32(1), sets: bool(2), quiet: one(3, QUIET_HOURS) }),
+    readers: one(30, {
+        number: uint32(1),
+        with: string(2),
+        seq: uint64(3),
+        from: uint32(4),
+        count: uint32(5),
+    }),
+    privacy: one(31, PRIVACY),
 };
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
@@ -244,6 +254,17 @@ export const SERVER_FRAME = {
         quiet: one(3, QUIET_HOURS),
     }),
     push_code: one(29, { number: uint32(1) }),
+    readers: one(30, {
+        number: uint32(1),
+        with: string(2),
+        seq: uint64(3),
+        total: uint32(4),
+        read: uint32(5),
+        from: uint32(6),
+        readers: many(7, { account: string(1), read: uint64(2), delivered: uint64(3) }),
+    }),
+    privacy: one(31, PRIVACY),
+    delivered: one(36, { with: string(1), upto: uint64(2) }),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */
 export function clientFrame(kind, given = {}) {

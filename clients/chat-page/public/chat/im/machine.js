@@ -26,6 +26,7 @@ import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
+import { deliveredOf, privacyFrame, readersFrame } from "./receipts.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
 /** Time for the connection and the login, milliseconds. */
@@ -167,6 +168,18 @@ export class Machine {
         const number = this.#asks({ do: request.answer, ask });
         if (number !== undefined)
             this.#ask(now, request.frame(number));
+    }
+    /** Asks who has read what; answered under this number. */
+    readers(now, ask, peer, asked) {
+        const number = this.#asks({ do: "readers", ask });
+        if (number !== undefined)
+            this.#ask(now, readersFrame(number, peer, asked));
+    }
+    /** Shares what is read, or not, or asks whether it is; answered under this number. */
+    privacy(now, ask, sharesReads) {
+        const number = this.#asks({ do: "privacy", ask });
+        if (number !== undefined)
+            this.#ask(now, privacyFrame(number, sharesReads));
     }
     /** Asks for leave to upload a file; answered under this number. */
     upload(now, ask, { name, type, bytes }) {
@@ -317,7 +330,11 @@ export class Machine {
             case "marked_read":
             case "set":
             case "upload":
+            case "readers":
+            case "privacy":
                 return this.#answered(frame, account);
+            case "delivered":
+                return this.#act({ do: "delivered", delivered: deliveredOf(frame.fields) });
             case "contacts":
             case "contact":
             case "presence":

@@ -117,6 +117,13 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("PushSettings", none.set("number", it.number).set("sets", it.sets))
         }
         ClientFrame::Upload(it) => ("Upload", upload(none, it)),
+        ClientFrame::Readers(it) => {
+            let fields = none.set("number", it.number).set("with", it.with).set("seq", it.seq);
+            ("Readers", fields.set("from", it.from).set("count", it.count))
+        }
+        ClientFrame::Privacy(it) => {
+            ("Privacy", none.set("number", it.number).set("reads", it.reads))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -188,6 +195,16 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("PushStatus", fields.count("registrations", it.registrations.len()))
         }
         ServerFrame::PushCode(number) => ("PushCode", none.set("number", number)),
+        ServerFrame::Readers(it) => {
+            let fields = none.set("number", it.number).set("with", it.with).set("seq", it.seq);
+            ("Readers", fields.set("total", it.total).set("read", it.read))
+        }
+        ServerFrame::Privacy(it) => {
+            ("Privacy", none.set("number", it.number).set("reads", it.reads))
+        }
+        ServerFrame::Delivered(it) => {
+            ("Delivered", none.set("with", it.with).set("upto", it.upto))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }

@@ -1,0 +1,92 @@
+//! `holdline im readers` and `privacy`: who has read what, and whether one lets others know (IM 17).
+
+use super::send::addressee;
+use super::{Common, Failure, answer, goodbye};
+use base::text::escaped;
+use client::im::{ImEvent, ImOrder};
+use model::chat::{READERS_PAGE_MAX, ReadersPage, ReadersRange};
+use model::timeline::Seq;
+use serde_json::json;
+
+/// Of which conversation.
+#[derive(clap::Args)]
+pub struct Readers {
+    #[command(flatten)]
+    common: Common,
+    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    #[arg(value_name = "WITH")]
+    with: String,
+    /// Count those who have read the message at this place
+    #[arg(value_name = "PLACE")]
+    place: Option<Seq>,
+    /// A line of JSON each
+    #[arg(long)]
+    json: bool,
+}
+
+/// How it is to be.
+#[derive(clap::Args)]
+pub struct Privacy {
+    #[command(flatten)]
+    common: Common,
+    /// Whether others learn what one has read, and one what they have; by default it is only asked
+    #[arg(long, value_name = "WHETHER")]
+    share_reads: Option<bool>,
+}
+
+/// Prints how far others are with a conversation.
+pub(super) fn readers(arguments: &Readers) -> Result<(), Failure> {
+    let with = addressee(&arguments.with)?;
+    let (mut session, _) = arguments.common.login("readers")?;
+    let (seq, mut from) = (arguments.place.unwrap_or(0), 0);
+    let counted = loop {
+        let (with, count) = (with.clone(), READERS_PAGE_MAX);
+        let range = Box::new(ReadersRange { with, seq, from, count });
+        session.order(ImOrder::Readers { number: 1, range });
+        let page = answer(&mut session, |event| match event {
+            ImEvent::Readers(page) if page.number == 1 => Some(Ok(*page)),
+            ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not told: {word}"))),
+            _ => None,
+        })?;
+        print(&page, arguments.json);
+        from += page.readers.len() as u32;
+        if page.readers.is_empty() || from >= page.total {
+            break page;
+        }
+    };
+    if seq > 0 {
+        note!("read by {} of {}", counted.read, counted.total);
+    }
+    goodbye(session);
+    Ok(())
+}
+
+fn print(page: &ReadersPage, as_json: bool) {
+    for reader in &page.readers {
+        let (account, read, delivered) = (reader.account.as_str(), reader.read, reader.delivered);
+        if as_json {
+            let line = json!({ "account": account, "read": read, "delivered": delivered });
+            out!("{line}");
+        } else if page.with.is_group() {
+            out!("{} has read up to {read}", escaped(account));
+        } else {
+            out!("{} has all up to {delivered}, and has read up to {read}", escaped(account));
+        }
+    }
+}
+
+/// Says whether one shares what one has read, or sets it.
+pub(super) fn privacy(arguments: &Privacy) -> Result<(), Failure> {
+    let (mut session, _) = arguments.common.login("privacy")?;
+    let shares_reads = arguments.share_reads;
+    session.order(ImOrder::Privacy { number: 1, shares_reads });
+    let shares = answer(&mut session, |event| match event {
+        ImEvent::Privacy { number: 1, shares_reads } => Some(Ok(shares_reads)),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        _ => None,
+    })?;
+    let word = if shares { "shared" } else { "private" };
+    out!("reads are {word}");
+    goodbye(session);
+    Ok(())
+}
