@@ -300,7 +300,8 @@ impl Chat {
         }
     }
 
-    /// Keeps what a session that is away would have been told; of presence what is newest.
+    /// Keeps what a session that is away would have been told; of presence, and of deliveries, what is
+    /// newest.
     fn waits(&mut self, key: Key, delivery: ChatDelivery, fx: &mut Effects) {
         let limits = &self.settings.limits.chat;
         let (bytes_max, count_max) = (limits.resume_bytes_max, limits.resume_stanzas_max);
@@ -310,15 +311,9 @@ impl Chat {
             return;
         };
         let before = away.bytes;
-        if let ChatDelivery::Presence(presence) = &delivery {
-            let is_older = |it: &ChatDelivery| match it {
-                ChatDelivery::Presence(older) => is_of(older, presence),
-                _ => false,
-            };
-            if let Some(at) = away.waiting.iter().position(is_older) {
-                away.bytes -= weight_of(&away.waiting[at]);
-                away.waiting.remove(at);
-            }
+        if let Some(at) = away.waiting.iter().position(|it| is_older(it, &delivery)) {
+            away.bytes -= weight_of(&away.waiting[at]);
+            away.waiting.remove(at);
         }
         away.bytes += weight_of(&delivery);
         away.waiting.push_back(delivery);
@@ -340,6 +335,17 @@ impl Chat {
             self.leave(key, fx);
         }
         None
+    }
+}
+
+/// Whether one says no more when another one says the same of later.
+fn is_older(one: &ChatDelivery, other: &ChatDelivery) -> bool {
+    match (one, other) {
+        (ChatDelivery::Presence(older), ChatDelivery::Presence(newer)) => is_of(older, newer),
+        (ChatDelivery::Delivered(older), ChatDelivery::Delivered(newer)) => {
+            older.with == newer.with
+        }
+        _ => false,
     }
 }
 

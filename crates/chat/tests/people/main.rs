@@ -6,4 +6,5 @@ mod histories;
 mod knowledge;
 mod names;
 mod pushes;
+mod receipts;
 mod world;

@@ -747,9 +747,9 @@ faults! {
     BadCode "bad_code" "The code is not the one that was pushed to the device, or too old.";
     MediaOff "media_off" "This server has no storage for files.";
     TypeRefused "type_refused" "Files of this type are not taken.";
+    UploadQuota "upload_quota" "The account may upload no more today.";
     ReadersUntold "readers_untold" "The group has more members than those of whom that is told.";
     ReadsPrivate "reads_private" "Whoever does not share what it has read is told of nobody.";
-    UploadQuota "upload_quota" "The account may upload no more today.";
     NoSession "no_session" "Who asks is no device of an account of this server.";
 }
 

@@ -1,5 +1,6 @@
 //! A device of somebody: where it is in its inbox, and what it has.
 
+use super::receipts::Receipts;
 use super::{Said, person};
 use base::prng::Prng;
 use model::account::AccountAddress;
@@ -59,6 +60,8 @@ pub struct Device {
     pub(super) begun_anew: usize,
     /// What it was told of how its account's devices are woken.
     pub(super) push_answers: Vec<ChatDelivery>,
+    /// What it asked of receipts, and was told.
+    pub receipts: Receipts,
 }
 
 /// Which conversations a device wants to know of.
@@ -124,6 +127,7 @@ impl Device {
             pages: Vec::new(),
             begun_anew: 0,
             push_answers: Vec::new(),
+            receipts: Receipts::default(),
         }
     }
 
@@ -168,6 +172,7 @@ impl Device {
         self.looking.clear();
         self.recalling.clear();
         self.asked.clear();
+        self.receipts.is_cut();
     }
 
     pub fn is_here(&self) -> bool {
@@ -292,6 +297,9 @@ impl Device {
     }
 
     pub fn hears(&mut self, delivery: ChatDelivery) {
+        if self.receipts.hears(&delivery) {
+            return;
+        }
         match delivery {
             ChatDelivery::LoggedIn(logged_in) => {
                 self.session = Some(logged_in.session);
@@ -337,6 +345,7 @@ impl Device {
                 self.changing.remove(&number);
                 self.looking.remove(&number);
                 self.recalling.remove(&number);
+                self.receipts.asking.remove(&number);
                 if self.pulling.is_some_and(|(pulling, _)| pulling == number) {
                     self.pulling = None;
                 }
@@ -360,6 +369,9 @@ impl Device {
             self.groups.insert(message.to.clone());
         }
         assert!(is_mine, "{} got {message:?}", self.account);
+        if !message.to.is_group() {
+            self.receipts.had.insert((message.from.clone(), message.seq));
+        }
         put(&mut self.has, seq, message);
     }
 

@@ -84,11 +84,31 @@ impl World {
         with: &AccountAddress,
         upto: Seq,
     ) -> Result<Seq, ChatFault> {
+        // What was read a moment ago is told first.
+        self.pass_ms(1_000);
         self.has_read_this(at, with.clone(), upto);
         self.rest();
         let answer = self.devices[at].cursors.last().map(|(_, upto)| *upto);
         let fault = self.devices[at].failed.take();
         fault.map_or_else(|| Ok(answer.expect("answered")), Err)
+    }
+
+    /// A device says several cursors at once.
+    pub fn reads_at_once(&mut self, at: usize, with: &AccountAddress, all: &[Seq]) {
+        for upto in all {
+            self.has_read_this(at, with.clone(), *upto);
+        }
+        self.rest();
+    }
+
+    /// What a device was answered to that.
+    pub fn answers_of_reads(&self, at: usize) -> Vec<Seq> {
+        self.devices[at].cursors.iter().map(|(_, upto)| *upto).collect()
+    }
+
+    /// What stands in an account's inbox beside messages, as far as a device has it.
+    pub fn events(&self, at: usize) -> Vec<InboxEvent> {
+        self.devices[at].events.values().map(|event| (**event).clone()).collect()
     }
 
     /// A device wants a conversation kept otherwise; the answer, when everything is at rest.

@@ -12,6 +12,7 @@ mod members;
 mod names;
 pub mod pushes;
 mod recalls;
+mod receipts;
 mod shard;
 
 use base::hash::HashKey;
@@ -180,7 +181,10 @@ impl World {
             ChatDelivery::Conversations(page) => device.asked.remove(&page.number),
             _ => None,
         };
-        device.hears(delivery.clone());
+        if let ChatDelivery::Delivered(news) = &delivery {
+            self.is_delivered(at, news);
+        }
+        self.devices[at].hears(delivery.clone());
         if let Some(asked) = asked {
             self.says_nothing_recalled(at, &delivery, asked);
         }
@@ -235,7 +239,7 @@ impl World {
         if let Some(request) = self.devices[at].owes() {
             return self.ask(at, request);
         }
-        match self.rng.below(33) {
+        match self.rng.below(34) {
             0 => self.disconnect(at),
             1 if self.rng.one_in(4) => self.devices[at].forgets(),
             2..=4 => {
@@ -265,6 +269,7 @@ impl World {
             27 => self.sets(at),
             28..=30 => self.looks(at),
             31..=32 => self.calls_back(at),
+            33 => self.asks_for_readers(at),
             _ => self.say(at),
         }
     }
@@ -434,6 +439,7 @@ impl World {
         self.check_knowledge();
         self.check_recalls();
         (0..PEOPLE).for_each(|n| self.check_archive(n));
+        self.check_receipts();
     }
 
     fn check_inbox(&self, person: &AccountAddress, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {

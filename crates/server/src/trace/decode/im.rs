@@ -202,9 +202,7 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
         ServerFrame::Privacy(it) => {
             ("Privacy", none.set("number", it.number).set("reads", it.reads))
         }
-        ServerFrame::Delivered(it) => {
-            ("Delivered", none.set("with", it.with).set("upto", it.upto))
-        }
+        ServerFrame::Delivered(it) => ("Delivered", none.set("with", it.with).set("upto", it.upto)),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
