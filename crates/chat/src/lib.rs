@@ -70,6 +70,7 @@ pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessag
 use crate::accounts::Accounts;
 use crate::conversations::Conversations;
 use crate::groups::Groups;
+use crate::groups::catalog::Catalogue;
 use crate::groups::orders::Orders;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
@@ -189,6 +190,7 @@ pub struct Chat {
     fetchings: Waits<Fetching>,
     conversations: Conversations,
     groups: Groups,
+    catalogue: Catalogue,
     orders: Orders,
     listings: Waits<Requester>,
     recalls: Recalls,
@@ -229,6 +231,7 @@ impl Chat {
             fetchings: Waits::default(),
             conversations: Conversations::default(),
             groups: Groups::default(),
+            catalogue: Catalogue::default(),
             orders: Orders::default(),
             listings: Waits::default(),
             recalls: Recalls::default(),

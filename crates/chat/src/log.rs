@@ -51,6 +51,12 @@ pub(crate) enum PendingCall {
     Changed(TimelineId),
     /// A page of what happened to a group, by its conversation.
     Group(TimelineId),
+    /// Rows of groups, for a list by its number; so many were wanted.
+    GroupRows(Box<(u64, u16)>),
+    /// The last message of a group of a list, likewise, and its place there.
+    GroupLast(Box<(u64, usize)>),
+    /// The row of a group.
+    GroupRow(Box<model::account::AccountAddress>),
     /// A page of what had happened to the group of a message of the outbox.
     Concerned(u64),
     /// One of the ranges of a fetching, by its place.
@@ -176,6 +182,9 @@ impl Chat {
             PendingCall::Knowledge(inbox) => self.knowledge_read(now, inbox, result, fx),
             PendingCall::Changed(inbox) => self.changed(now, inbox, result, fx),
             PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
+            PendingCall::GroupRows(of) => self.group_rows_read(now, *of, result, fx),
+            PendingCall::GroupLast(of) => self.group_last_read(*of, result, fx),
+            PendingCall::GroupRow(group) => self.group_row_read(&group, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
             PendingCall::Tombstones(number, at) => self.tombstones_read(number, at, result, fx),

@@ -40,7 +40,7 @@ impl Service for Chat {
                 self.people.restore(key, value)
             }
             Restored::Row { table: Table::ChatMutes, key, value } => self.mutes.restore(key, value),
-            Restored::Row { table: Table::ChatPrivacy, key, value } => {
+            Restored::Row { table: Table::ChatApart, key, value } => {
                 self.receipts.privacy.restore(key, value)
             }
             Restored::Row { table: Table::ChatPushes, key, value } => {
@@ -217,6 +217,7 @@ impl Service for Chat {
             self.turn_reviews(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
+            self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
             self.turn_people(now, fx),
             self.turn_nodes(now, fx),

@@ -16,6 +16,7 @@ use crate::outside::Outside;
 use crate::shard_logic::{Mail, ServerLogic};
 use base::hash::{self, HashKey};
 use model::id::{MessageId, NodeId, ShardId};
+use model::ports::chat::{ChatAnswer, ChatCommand, GroupsPage};
 use model::ports::control::{Answer, Command, Control, Reply};
 use net::mailbox::Mailbox;
 use net::shard::{ShardMessage, ShardMessageOf};
@@ -140,7 +141,16 @@ impl<O: Outside + Send> Control for Switchboard<O> {
             Command::Push(command) => self.ask_pushes(command, reply),
             Command::Topics(command) => self.ask_topics(command, reply),
             Command::Chat(command) => {
-                let home = self.home_of(&command.account().home_parts());
+                let home = match (&command, command.account()) {
+                    (_, Some(account)) => self.home_of(&account.home_parts()),
+                    (ChatCommand::Groups { shard, .. }, _) if *shard < self.shards() => {
+                        ShardId(*shard)
+                    }
+                    _ => {
+                        let none = GroupsPage { shards: self.shards(), ..GroupsPage::default() };
+                        return reply(ChatAnswer::Groups(Box::new(none)).into());
+                    }
+                };
                 self.gather(vec![(home, Command::Chat(command))], reply);
             }
             Command::Presence(command) => self.ask_presence(command, reply),

@@ -4,7 +4,7 @@
 //! accounts have 64 bits and are text. Invariant: what a message says is in no answer but those
 //! that are asked for it.
 
-use crate::texts::{Base64, ContactsPlace, Decimal};
+use crate::texts::{Base64, ContactsPlace, Decimal, GroupsPlace};
 use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use model::chat::{
     ChatMessage, Contact, ContactsPage, Conversation, ConversationsPage, GroupRole, Half,
     HistoryPage, MemberStatus, MembersPage,
 };
-use model::ports::chat::ChatAccountStatus;
+use model::ports::chat::{ChatAccountStatus, GroupSummary, GroupsPage};
 use model::timeline::Seq;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -348,6 +348,62 @@ impl From<&MembersPage> for Group {
             members: page.members.iter().map(Member::from).collect(),
             next: Some(upto).filter(|upto| *upto < page.total && !page.members.is_empty()),
         }
+    }
+}
+
+/// A group in a list of all.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatGroupSummary")]
+struct Summary {
+    /// Its address.
+    group: String,
+    /// Its title.
+    title: String,
+    /// Who owns it.
+    owner: String,
+    /// How many members it has.
+    members: u32,
+    /// Only owner and admins may say something.
+    closed: bool,
+    /// The place of its last message.
+    last_seq: Seq,
+    /// Unix millisecond at which that was taken; null: it is not there any more.
+    last_ms: Option<u64>,
+}
+
+impl From<&GroupSummary> for Summary {
+    fn from(it: &GroupSummary) -> Summary {
+        Summary {
+            group: it.group.to_string(),
+            title: it.title.to_string(),
+            owner: it.owner.to_string(),
+            members: it.members,
+            closed: it.closed,
+            last_seq: it.last_seq,
+            last_ms: Some(it.last_ms).filter(|at| *at > 0),
+        }
+    }
+}
+
+/// A page of all groups.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatGroups")]
+pub(crate) struct Groups {
+    /// The page; it may be empty and not be the last.
+    groups: Vec<Summary>,
+    /// The next query's `after`; null at the end.
+    #[schemars(with = "Option<GroupsPlace>")]
+    next: Option<String>,
+}
+
+impl Groups {
+    /// Of a page of this shard.
+    pub(crate) fn new(shard: u16, page: &GroupsPage) -> Groups {
+        let next = match &page.next {
+            Some(key) => Some(format!("{shard}-{}", hex::encode(key))),
+            None => Some(format!("{}-", shard + 1)).filter(|_| shard + 1 < page.shards),
+        };
+        Groups { groups: page.groups.iter().map(Summary::from).collect(), next }
     }
 }
 

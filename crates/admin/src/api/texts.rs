@@ -75,6 +75,8 @@ forms! {
     }
     /// Place in a list of contacts.
     ContactsPlace { "type": "string", "pattern": "^[0-9]{1,20}-[0-9]{1,20}$" }
+    /// Place in a list of all groups.
+    GroupsPlace { "type": "string", "pattern": "^[0-9]{1,5}-([0-9a-f]{2})*$" }
     /// Name of a token of the API.
     TokenName {
         "type": "string",

@@ -3,7 +3,7 @@
 //! Invariant: an address that leaves this file is one that an account, or a group, may have.
 
 use crate::fault::Fault;
-use crate::texts::{AccountName, Base64, ContactsPlace, Decimal, MessageId16};
+use crate::texts::{AccountName, Base64, ContactsPlace, Decimal, GroupsPlace, MessageId16};
 use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,7 @@ use model::chat::{
     PAGE_MESSAGES_MAX,
 };
 use model::limits::ChatLimits;
+use model::ports::log::ROW_KEY_BYTES_MAX;
 use model::timeline::Seq;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -371,6 +372,33 @@ impl MembersQuery {
             count @ 1..=MEMBERS_PAGE_MAX => Ok(count),
             _ => Err(Fault::bad(format!("`limit` is 1 to {MEMBERS_PAGE_MAX}"))),
         }
+    }
+}
+
+/// Query of a list of all groups.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupsQuery {
+    /// The `next` of the page before.
+    #[schemars(with = "Option<GroupsPlace>")]
+    after: Option<String>,
+    /// Groups on the page, 1 to 256; 50 when left out.
+    #[schemars(range(min = 1, max = PAGE_MESSAGES_MAX))]
+    limit: Option<u16>,
+}
+
+impl GroupsQuery {
+    /// The part that is wanted: of which shard, behind what, and how many.
+    pub(crate) fn part(&self) -> Result<(u16, Box<[u8]>, u16), Fault> {
+        let place = |text: &String| {
+            let (shard, key) = text.split_once('-')?;
+            let key = hex::decode(key).filter(|key| key.len() <= ROW_KEY_BYTES_MAX)?;
+            Some((shard.parse().ok()?, key.into()))
+        };
+        let after = self.after.as_ref().map_or(Some((0, Box::default())), place);
+        let (shard, key) =
+            after.ok_or_else(|| Fault::bad("`after` is the `next` of the page before"))?;
+        Ok((shard, key, page(self.limit)?))
     }
 }
 

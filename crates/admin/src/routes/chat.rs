@@ -10,16 +10,14 @@ use crate::api::{Api, Shared};
 use crate::describe::Body;
 use crate::fault::Fault;
 use crate::orders::chat::{
-    self as orders, ChangeBody, ContactsQuery, ConversationsQuery, GroupBody, HistoryQuery,
-    MembersQuery, MessageBody, MuteBody, RecallBody,
+    self as orders, ChangeBody, ContactsQuery, ConversationsQuery, GroupBody, GroupsQuery,
+    HistoryQuery, MembersQuery, MessageBody, MuteBody, RecallBody,
 };
 use crate::table::About;
 use axum::extract::State;
 use axum::{Extension, Json};
 use model::account::AccountAddress;
-use model::chat::{
-    ChatDelivery, ClientMessageId, GroupChanged, HistoryRange, MembersRange, NewMessage,
-};
+use model::chat::{ChatDelivery, ClientMessageId, GroupChanged, MembersRange, NewMessage};
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat, SYSTEM_NAME};
 use model::ports::control::{Answer, Command};
 use model::timeline::Seq;
@@ -116,6 +114,15 @@ pub(crate) async fn recall(State(api): Api, path: Part, body: Body<RecallBody>) 
     let about = about(&by, &format!("message {} with", body.seq), with.as_str());
     let what = ErrandWhat::Recall { with, seq: body.seq };
     Ok((about, Json(sent(run(&api, operators(by, what)).await?)?)))
+}
+
+/// `GET /v1/chat/groups`: all of them, from one shard after the other.
+pub(crate) async fn groups(State(api): Api, query: Asked<GroupsQuery>) -> Told<answers::Groups> {
+    let (shard, after, count) = asked(query)?.part()?;
+    match ask(&api, ChatCommand::Groups { shard, after, count }).await? {
+        ChatAnswer::Groups(page) => Ok(Json(answers::Groups::new(shard, &page))),
+        _ => Err(Fault::internal()),
+    }
 }
 
 /// `POST /v1/chat/groups`: makes a group.

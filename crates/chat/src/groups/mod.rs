@@ -11,6 +11,7 @@
 //! so all that stands behind a change in the conversation was judged by it. Invariant: a message
 //! goes to those who were members at its place there, whatever dies in between.
 
+pub(crate) mod catalog;
 pub(crate) mod members;
 pub(crate) mod orders;
 pub(crate) mod state;
@@ -27,7 +28,7 @@ use base::hash::HashKey;
 use base::time::Now;
 use members::MembersAsked;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupChange, NewMessage};
+use model::chat::{ChatFault, GroupChange, GroupVerb, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
@@ -50,6 +51,7 @@ pub(crate) enum GroupTask {
     Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
     List(ShardId, Box<MembersAsked>),
     Readers(ShardId, Box<ReadersSought>),
+    Summary(Box<(u64, usize, AccountAddress)>),
 }
 
 /// A group that is spoken to.
@@ -157,12 +159,16 @@ impl Chat {
             Err(error) => Err(fault_of(error)),
         };
         let before = group.state.len();
+        let mut address = None;
         let told = page.and_then(|page| {
             let last = page.messages.last().map(|placed| placed.seq);
             let is_whole = page.messages.iter().all(|placed| {
                 let body = &placed.message.body;
                 let read = envelope::decode(placed.message.id, placed.seq, body);
-                read.is_some_and(|message| group.state.recall(home, &message))
+                read.is_some_and(|message| {
+                    address = Some(message.to.clone());
+                    group.state.recall(home, &message)
+                })
             });
             if is_whole { Ok(last.filter(|_| page.more)) } else { Err(ChatFault::StoreFailed) }
         });
@@ -174,6 +180,9 @@ impl Chat {
                 group.step = Step::Ready;
                 // Numbers rise in a conversation, whatever the clock did meanwhile.
                 self.last_id = self.last_id.max(last_id);
+                if let Some(address) = address.filter(|_| after > 0) {
+                    self.is_looked_up(address, fx);
+                }
                 self.advance_group(now, conversation, fx);
             }
             Err(fault) => self.give_group_up(now, conversation, fault, fx),
@@ -215,6 +224,7 @@ impl Chat {
             GroupTask::Readers(from, sought) => {
                 self.tell_readers(now, (from, sought.number), Err(fault), fx);
             }
+            GroupTask::Summary(of) => self.summarised((of.0, of.1), None, fx),
         }
     }
 
@@ -248,6 +258,11 @@ impl Chat {
                     let others = group.state.others(&sought, most);
                     self.tell_readers(now, (from, sought.number), others, fx);
                 }
+                GroupTask::Summary(of) => {
+                    let (number, at, address) = *of;
+                    let summary = group.state.summary(address);
+                    self.summarised((number, at), Some(summary), fx);
+                }
             }
         }
     }
@@ -280,11 +295,15 @@ impl Chat {
             Err(fault) => return self.tell_stored(from, order.number, Err(fault), fx),
         };
         let receivers = group.state.inboxes();
+        let made = order.change.as_ref().map(|asked| asked.group.clone());
         if let (Some(change), Some(asked)) = (&change, order.change.take()) {
             order.body = body_of(*asked, change);
         }
-        if change.is_some() {
+        if let Some(change) = &change {
             group.step = Step::Changing;
+            if let (GroupVerb::Create, Some(group)) = (change.verb, made) {
+                self.is_listed(&group, fx);
+            }
         }
         self.append(now, from, order, (change, receivers), fx);
     }
@@ -301,6 +320,9 @@ impl Chat {
         let before = group.state.len();
         let concerned = group.state.apply(self.settings.home, id, change);
         self.groups.members = self.groups.members + group.state.len() - before;
+        if change.verb == GroupVerb::Dissolve {
+            self.is_listed_no_more(conversation, fx);
+        }
         concerned
     }
 

@@ -82,6 +82,12 @@ impl GroupState {
         these.map(of).collect()
     }
 
+    /// Some member of a role.
+    pub(crate) fn with_role(&self, role: Role) -> Option<AccountAddress> {
+        let it = self.members.values().find(|it| it.role == role)?;
+        Some(it.member.address.clone())
+    }
+
     /// An account's membership, by its inbox.
     pub(crate) fn member(&self, inbox: TimelineId) -> Result<&Membership, ChatFault> {
         self.members.get(&inbox).ok_or(ChatFault::NotMember)

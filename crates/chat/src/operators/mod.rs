@@ -47,6 +47,9 @@ impl Chat {
     /// The API asks.
     pub(crate) fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
         let (address, make, what) = match command {
+            ChatCommand::Groups { after, count, .. } => {
+                return self.list_groups(ask, (after, count), fx);
+            }
             ChatCommand::Account(address) => (address, None, What::Look),
             ChatCommand::Open(address) => (address, Some(Owner::Nobody), What::Look),
             ChatCommand::Kick(address) => (address, None, What::Kick),

@@ -14,8 +14,8 @@ use model::ports::log::{Call, RowHome, Table, Write};
 use model::timeline::TimelineId;
 use std::collections::HashSet;
 
-/// The value of a row.
-const VERSION: u8 = 1;
+/// The value of a row that says that its account keeps what it reads private.
+const PRIVATE: u8 = 1;
 
 /// Accounts of this shard that do not share, by their inboxes.
 #[derive(Default)]
@@ -31,12 +31,18 @@ struct Setting {
     shares: bool,
 }
 
+/// The key of the row of an account with this inbox.
+fn key_of(inbox: TimelineId) -> Box<[u8]> {
+    RowHome::key_of(inbox, &[b"reads"])
+}
+
 impl Privacy {
     /// The log had this when the shard started.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let inbox = RowHome::rest(key).and_then(|id| id.try_into().ok());
+        let named = RowHome::rest(key).and_then(|rest| rest.strip_suffix(b"reads"));
+        let inbox = named.and_then(|id| id.try_into().ok());
         let inbox = inbox.and_then(TimelineId::from_bytes);
-        inbox.filter(|_| value == [VERSION]).map(|inbox| self.private.insert(inbox)).is_some()
+        inbox.filter(|_| value == [PRIVATE]).map(|inbox| self.private.insert(inbox)).is_some()
     }
 }
 
@@ -63,17 +69,17 @@ impl Chat {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
         let is_so = self.shares_reads(asker.inbox);
-        let (inbox, table) = (asker.inbox, Table::ChatPrivacy);
+        let (inbox, table) = (asker.inbox, Table::ChatApart);
         let Some(shares) = shares_reads else {
             return self.tell_privacy(wait, Ok(is_so), fx);
         };
         if !self.log.may_ask() {
             return self.tell_privacy(wait, Err(ChatFault::Busy), fx);
         }
-        let key = RowHome::key_of(inbox, &[]);
+        let key = key_of(inbox);
         let write = match shares {
             true => Write::Delete { table, key },
-            false => Write::Put { table, key, value: [VERSION].into() },
+            false => Write::Put { table, key, value: [PRIVATE].into() },
         };
         let number = self.receipts.privacy.setting.put(Setting { wait, inbox, shares });
         self.log.ask(PendingCall::Privacy(number), Call::Write(write), fx);
@@ -111,11 +117,11 @@ mod tests {
     #[test]
     fn a_row_is_an_account_that_does_not_share_and_what_is_no_row_is_refused() {
         let inbox = TimelineId::of(Space::Inbox, HashKey::new(1, 2), &[b"a"]);
-        let key = RowHome::key_of(inbox, &[]);
+        let key = key_of(inbox);
         let mut privacy = Privacy::default();
-        assert!(privacy.restore(&key, &[VERSION]));
+        assert!(privacy.restore(&key, &[PRIVATE]));
         assert!(privacy.private.contains(&inbox));
-        for (key, value) in [(&key[..4], &[VERSION][..]), (&key, &[]), (&key, &[9])] {
+        for (key, value) in [(&key[..4], &[PRIVATE][..]), (&key, &[]), (&key, &[9])] {
             assert!(!privacy.restore(key, value));
         }
     }

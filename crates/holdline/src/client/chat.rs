@@ -65,6 +65,8 @@ enum Action {
         #[arg(long, default_value_t = 50)]
         limit: u16,
     },
+    /// List all groups: members, owner, when something was said last
+    Groups,
     /// Show a group and its members
     Group {
         /// Its name or address
@@ -131,6 +133,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let filters = [("with", with.clone()), ("limit", Some(limit.to_string()))];
             server.call("GET", &query(&path, &filters), None)?
         }
+        Action::Groups => groups(server)?,
         Action::Group { group } => {
             server.call("GET", &format!("/v1/chat/groups/{}", encoded(group)), None)?
         }
@@ -157,6 +160,22 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         Action::Broadcast { .. } => server.call("GET", "/v1/chat/broadcasts", None)?,
     };
     Ok(if *as_json { format!("{told}\n") } else { shown(action, &told) })
+}
+
+/// All groups, page by page.
+fn groups(server: &Server) -> Result<Value, String> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let filters = [("after", after.clone()), ("limit", Some("256".to_owned()))];
+        let mut page = server.call("GET", &query("/v1/chat/groups", &filters), None)?;
+        if let Some(groups) = page["groups"].as_array_mut() {
+            all.append(groups);
+        }
+        match page["next"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => return Ok(json!({ "groups": all })),
+        }
+    }
 }
 
 fn of_account(account: &str, what: &str) -> String {
@@ -191,6 +210,15 @@ fn shown(action: &Action, told: &Value) -> String {
                 format!("{seq:>6}  {from}  {}\n", text(&it["text"]))
             };
             messages.iter().map(line).collect()
+        }
+        Action::Groups => {
+            let line = |it: &Value| {
+                let of = |key: &str| text(&it[key]);
+                let last = crate::token::moment(&it["last_ms"], "never");
+                let (group, title) = (of("group"), of("title"));
+                format!("{group}  {:>5} members  {last}  {}  {title}\n", of("members"), of("owner"))
+            };
+            rows("groups").iter().map(line).collect()
         }
         Action::Group { .. } => {
             let (title, total) = (text(&told["title"]), text(&told["total"]));

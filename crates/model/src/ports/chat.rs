@@ -37,18 +37,28 @@ pub enum ChatCommand {
     Mute(AccountAddress, u32),
     /// Something in its name. Answer: `Told`.
     Errand(Box<Errand>),
+    /// Groups that are at home on a shard. Answer: `Groups`.
+    Groups {
+        /// Which shard.
+        shard: u16,
+        /// Those behind this one, as an answer before said it; empty: from the first on.
+        after: Box<[u8]>,
+        /// The most that is wanted.
+        count: u16,
+    },
 }
 
 impl ChatCommand {
-    /// Which account it is about.
-    pub const fn account(&self) -> &AccountAddress {
-        match self {
+    /// Which account it is about; none: it says its shard itself.
+    pub const fn account(&self) -> Option<&AccountAddress> {
+        Some(match self {
+            ChatCommand::Groups { .. } => return None,
             ChatCommand::Account(account)
             | ChatCommand::Open(account)
             | ChatCommand::Kick(account)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
-        }
+        })
     }
 }
 
@@ -103,6 +113,8 @@ pub enum ChatAnswer {
     Ended(u32),
     /// What a device would have been told; nothing: there is no such account.
     Told(Option<Box<ChatDelivery>>),
+    /// Some groups of a shard.
+    Groups(Box<GroupsPage>),
     /// As many accounts are muted as may be.
     MutesFull,
     /// Too much at once, or no answer in time: nothing was promised, try again.
@@ -124,4 +136,34 @@ pub struct ChatAccountStatus {
     pub head: u64,
     /// The Unix second until which it may say nothing; zero: it may.
     pub muted_until_s: u32,
+}
+
+/// Some groups that are at home on one shard.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GroupsPage {
+    /// They, in the order of their names inside.
+    pub groups: Vec<GroupSummary>,
+    /// Behind which there are more; absent: there are none on this shard.
+    pub next: Option<Box<[u8]>>,
+    /// How many shards there are.
+    pub shards: u16,
+}
+
+/// What is told of a group in a list of all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSummary {
+    /// Its address.
+    pub group: AccountAddress,
+    /// Its title.
+    pub title: Box<str>,
+    /// Who owns it.
+    pub owner: AccountAddress,
+    /// How many members it has.
+    pub members: u32,
+    /// Only owner and admins may say something.
+    pub closed: bool,
+    /// The place of its last message.
+    pub last_seq: Seq,
+    /// When that was said, Unix milliseconds; zero: it is not there any more.
+    pub last_ms: u64,
 }

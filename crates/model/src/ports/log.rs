@@ -302,10 +302,11 @@ pub enum Table {
     MediaUse = 22,
     /// Until when accounts of chat may say nothing, by address.
     ChatMutes = 23,
-    /// Accounts of chat that do not let others know what they have read, by their inboxes.
-    ChatPrivacy = 26,
-    /// Accounts of chat that are being erased, by address, and how far that has come.
-    ChatErasures = 27,
+    /// What is set apart of accounts of chat, by their inboxes: they keep what they read private,
+    /// or are being erased.
+    ChatApart = 26,
+    /// Groups of chat, by their conversations.
+    ChatGroups = 27,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
@@ -336,8 +337,8 @@ impl Table {
         Table::ChatPushes,
         Table::MediaUse,
         Table::ChatMutes,
-        Table::ChatPrivacy,
-        Table::ChatErasures,
+        Table::ChatApart,
+        Table::ChatGroups,
         Table::Other,
     ];
 
@@ -359,6 +360,7 @@ impl Table {
                 | Table::ChatTokens
                 | Table::ChatNodes
                 | Table::ChatItems
+                | Table::ChatGroups
                 | Table::MediaUse
         )
     }
@@ -381,8 +383,8 @@ impl Table {
             | Table::ChatOwing
             | Table::ChatTokens
             | Table::ChatMutes
-            | Table::ChatPrivacy
-            | Table::ChatErasures
+            | Table::ChatApart
+            | Table::ChatGroups
             | Table::ChatPushes
             | Table::ChatNodes
             | Table::ChatItems

@@ -84,6 +84,8 @@ pub(super) fn groups() -> Vec<Route> {
     vec![
         post("/v1/chat/groups", chat::make_group).wants(&[Chat], Other).refuses(CHANGES)
             .told("makeGroup", "Make a group in the name of its owner", "It is made."),
+        get("/v1/chat/groups", chat::groups).wants(&[Read, Chat], Other).refuses(FINDS)
+            .told("listGroups", "All groups", "A page; while `next` is there, it is not the last."),
         get("/v1/chat/groups/{group}", chat::group).wants(&[Read, Chat], Other).refuses(CHANGES)
             .told("getGroup", "A group, with a page of its members",
                 "With another version than the query's the list begins again."),
