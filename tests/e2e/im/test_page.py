@@ -199,7 +199,7 @@ class Browsers(PageCase):
         self.server.configure({"listen.im-ws": {**PAGE["listen.im-ws"], "address": config}})
         self.server.start()
         bob.shows(["theirs: before", "theirs: meanwhile"], 90)
-        ann.until("/sent|read/.test("
+        ann.until("/sent|delivered|read/.test("
                   "document.querySelector('#rows li:last-child small').textContent)",
                   "it is sent", 90)
         bob.say("after")
@@ -227,7 +227,7 @@ class Browsers(PageCase):
         ann.until("!document.getElementById('room').hidden", "Ann is in again")
         ann.write_to("bob")
         ann.shows(["own: kept"])
-        ann.until("/sent/.test(document.querySelector('#rows .own small').textContent)", "sent")
+        ann.until("/sent|delivered/.test(document.querySelector('#rows .own small').textContent)", "sent")
 
     def test_a_password_is_proved_and_a_wrong_one_told(self):
         user(self.server, "ann", "pencil")

@@ -68,7 +68,7 @@ class Lists(PageCase):
             self.unread(page, "ann", 3)
             page.until(f"{TITLE} === '(3) Holdline Chat'", "the title has the number")
             page.until(f"{part('ann', '.quiet')} === '<i>2</i>'", "what was said last")
-        ann.until("/sent$/.test(document.querySelector('#rows li:last-child small').textContent)",
+        ann.until("/(sent|delivered)$/.test(document.querySelector('#rows li:last-child small').textContent)",
                   "it is not read")
         bob.choose("ann")
         for page in (bob, tablet):
@@ -101,7 +101,7 @@ class Lists(PageCase):
         ann.say("below")
         bob.until("document.querySelectorAll('#rows li').length === 62", "it is there")
         self.unread(bob, "ann", 1)
-        ann.until("/sent$/.test(document.querySelector('#rows li:last-child small').textContent)",
+        ann.until("/(sent|delivered)$/.test(document.querySelector('#rows li:last-child small').textContent)",
                   "he has not read it")
         bob.until("!document.getElementById('newest').hidden", "it is offered")
         bob.run("document.getElementById('newest').click()")

@@ -144,7 +144,7 @@ impl From<&HistoryPage> for History {
 /// What an account knows of a conversation.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatConversation")]
-struct ConversationTold {
+pub(crate) struct ConversationTold {
     /// With whom: an account or a group.
     with: String,
     /// The place in the conversation of the last that was said.
@@ -232,7 +232,7 @@ impl From<&ConversationsPage> for Conversations {
 /// Somebody whom an account knows.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatContact")]
-struct ContactTold {
+pub(crate) struct ContactTold {
     /// Who.
     account: String,
     /// It is in the account's list.

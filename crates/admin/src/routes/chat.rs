@@ -18,7 +18,9 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ClientMessageId, GroupChanged, MembersRange, NewMessage};
-use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat, SYSTEM_NAME};
+use model::ports::chat::{
+    ChatAccountStatus, ChatAnswer, ChatCommand, Errand, ErrandWhat, SYSTEM_NAME,
+};
 use model::ports::control::{Answer, Command};
 use model::timeline::Seq;
 
@@ -209,7 +211,7 @@ fn told_history(told: ChatDelivery) -> Told<answers::History> {
 }
 
 /// In the name of an account, as one of its devices.
-fn errand(by: AccountAddress, what: ErrandWhat) -> Errand {
+pub(crate) fn errand(by: AccountAddress, what: ErrandWhat) -> Errand {
     Errand { by, is_operators: false, what }
 }
 
@@ -228,6 +230,18 @@ async fn ask(api: &Shared, command: ChatCommand) -> Result<ChatAnswer, Fault> {
     }
 }
 
+/// An account that is there.
+pub(crate) async fn status(
+    api: &Shared,
+    account: &AccountAddress,
+) -> Result<ChatAccountStatus, Fault> {
+    match ask(api, ChatCommand::Account(account.clone())).await? {
+        ChatAnswer::Account(Some(status)) => Ok(status),
+        ChatAnswer::Account(None) => Err(Fault::unknown("account")),
+        _ => Err(Fault::internal()),
+    }
+}
+
 async fn look(api: &Shared, account: &AccountAddress, command: ChatCommand) -> Told<Account> {
     match ask(api, command).await? {
         ChatAnswer::Account(Some(status)) => Ok(Json(Account::new(account.as_str(), &status))),
@@ -237,7 +251,7 @@ async fn look(api: &Shared, account: &AccountAddress, command: ChatCommand) -> T
 }
 
 /// Runs an errand; that there is no such account is a fault.
-async fn run(api: &Shared, errand: Errand) -> Result<ChatDelivery, Fault> {
+pub(crate) async fn run(api: &Shared, errand: Errand) -> Result<ChatDelivery, Fault> {
     match ask(api, ChatCommand::Errand(Box::new(errand))).await? {
         ChatAnswer::Told(Some(told)) => Ok(*told),
         ChatAnswer::Told(None) => Err(Fault::unknown("account")),
@@ -260,7 +274,7 @@ fn sent(told: ChatDelivery) -> Result<Sent, Fault> {
 }
 
 /// What a device would have been told instead.
-fn fault(told: &ChatDelivery) -> Fault {
+pub(crate) fn fault(told: &ChatDelivery) -> Fault {
     match told {
         ChatDelivery::Failed { why, .. } => Fault::chat(*why),
         ChatDelivery::Rejected(rejected) => Fault::rejected(rejected),

@@ -12,7 +12,9 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountId;
-use model::chat::{ChatDelivery, ChatFault, ChatRequest, PeopleAsk, PeopleRequest};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, NodesRequest, PeopleAsk, PeopleRequest, PushWish,
+};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
 use model::service::Service;
@@ -118,6 +120,20 @@ fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         }
         ErrandWhat::Contacts(range) => {
             let ask = PeopleAsk::Page(range);
+            ChatRequest::People(Box::new(PeopleRequest { session, number, ask }))
+        }
+        ErrandWhat::Inbox { after, count } => ChatRequest::Pull { session, number, after, count },
+        ErrandWhat::Privacy => ChatRequest::Privacy { session, number, shares_reads: None },
+        ErrandWhat::Pushes => {
+            let wish = Box::new(PushWish::Show);
+            ChatRequest::Push { session, number, wish }
+        }
+        ErrandWhat::Nodes(ask) => {
+            let of = None;
+            ChatRequest::Nodes(Box::new(NodesRequest { session, number, of, ask: *ask }))
+        }
+        ErrandWhat::Contact(wish) => {
+            let ask = PeopleAsk::Wish(wish);
             ChatRequest::People(Box::new(PeopleRequest { session, number, ask }))
         }
     }

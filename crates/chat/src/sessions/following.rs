@@ -139,6 +139,9 @@ impl Chat {
         reading: u64,
         (upto, is_empty): (Seq, bool),
     ) -> Option<(Seq, Seq)> {
+        if self.is_errand(whom.0) {
+            return Some((upto, upto)); // it follows nothing
+        }
         let key = self.sessions.bound(whom.0, whom.1)?;
         let session = self.sessions.slab.at_mut(key)?;
         let head = self.sessions.online.get(&session.inbox)?.head;

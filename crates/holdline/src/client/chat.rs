@@ -8,6 +8,7 @@ use crate::client::{Server, encoded, query, tell};
 use crate::clients::text;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 use std::process::ExitCode;
 
 /// What to do about chat.
@@ -94,6 +95,11 @@ enum Action {
         /// The other account; of a group, nobody
         with: Option<String>,
     },
+    /// Print all that is kept of an account, a line of JSON each; the last one says `end`
+    Export {
+        /// Its name or address
+        account: String,
+    },
     /// Say something to every account of the book, or look how far that is
     Broadcast {
         /// What; without it, list the broadcasts
@@ -109,7 +115,32 @@ enum Action {
 
 /// Does it, and prints what came of it.
 pub fn chat(arguments: Arguments) -> ExitCode {
-    tell(act(&arguments))
+    match &arguments.action {
+        Action::Export { account } => match export(&arguments.server, account) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => tell(Err(why)),
+        },
+        _ => tell(act(&arguments)),
+    }
+}
+
+/// Copies an export as it comes; one that does not end with `end` is not whole.
+fn export(server: &Server, account: &str) -> Result<(), String> {
+    let stream = server.stream(&of_account(account, "/export"))?;
+    let mut is_whole = false;
+    for line in BufReader::new(stream).lines() {
+        let line = line.map_err(|error| format!("the server broke the export off: {error}"))?;
+        let what: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
+        is_whole = what["type"] == "end";
+        out!("{line}");
+        if crate::out::is_closed() {
+            return Ok(());
+        }
+    }
+    match is_whole {
+        true => Ok(()),
+        false => Err("the export is not whole: its last line is not `end`".into()),
+    }
 }
 
 fn act(arguments: &Arguments) -> Result<String, String> {
@@ -134,6 +165,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             server.call("GET", &query(&path, &filters), None)?
         }
         Action::Groups => groups(server)?,
+        Action::Export { .. } => return Err("an export is copied".into()),
         Action::Group { group } => {
             server.call("GET", &format!("/v1/chat/groups/{}", encoded(group)), None)?
         }
@@ -211,6 +243,7 @@ fn shown(action: &Action, told: &Value) -> String {
             };
             messages.iter().map(line).collect()
         }
+        Action::Export { .. } => String::new(),
         Action::Groups => {
             let line = |it: &Value| {
                 let of = |key: &str| text(&it[key]);

@@ -8,7 +8,8 @@
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::{
-    ChatDelivery, ContactsRange, GroupOrder, HistoryRange, MembersRange, NewMessage,
+    ChatDelivery, ContactWish, ContactsRange, GroupOrder, HistoryRange, MembersRange, NewMessage,
+    NodesAsk,
 };
 use crate::timeline::Seq;
 
@@ -102,6 +103,21 @@ pub enum ErrandWhat {
     },
     /// The account's contacts.
     Contacts(ContactsRange),
+    /// What stands in its inbox behind a place.
+    Inbox {
+        /// The place.
+        after: Seq,
+        /// The most that is wanted.
+        count: u16,
+    },
+    /// Whether it shares what it has read.
+    Privacy,
+    /// How its devices are woken.
+    Pushes,
+    /// Something of its nodes.
+    Nodes(Box<NodesAsk>),
+    /// Something of a contact.
+    Contact(Box<ContactWish>),
 }
 
 /// The answer to a command.

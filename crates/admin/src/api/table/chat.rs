@@ -2,8 +2,8 @@
 
 use super::{Of, Route, delete, get, post, put};
 use crate::fault::Refusal::{self, Busy, ChatRefused, NoAnswer, NotFound, TooFast};
-use crate::routes::{broadcasts, chat};
-use crate::tokens::scope::Scope::{Chat, Manage, Read};
+use crate::routes::{broadcasts, chat, export};
+use crate::tokens::scope::Scope::{Admin, Chat, Manage, Read};
 
 /// Of a route that finds something and may be told no.
 const CHANGES: &[Refusal] = &[NotFound, ChatRefused, Busy, NoAnswer];
@@ -48,6 +48,14 @@ pub(super) fn accounts() -> Vec<Route> {
             .told("getHistory", "What was said between it and another one, or in a group of it",
                 "A page: from `after` forwards, or from `before` backwards.")
             .more("The call is kept in the audit log, and nothing of the messages."),
+        get("/v1/chat/accounts/{account}/export", export::export)
+            .wants(&[Admin], Other).watched().refuses(FINDS)
+            .told("exportChatAccount", "All that is kept of an account",
+                "Lines of JSON, read as they are taken: the account, its settings, contacts, \
+                 conversations, groups, ways to be woken (without tokens), nodes with their items, \
+                 then all of its inbox, with what it was about files. The last line is `end`; with \
+                 another one the export is not whole.")
+            .more("The call is kept in the audit log. It counts among `[api] streams_max`."),
         post("/v1/chat/accounts/{account}/messages", chat::send)
             .wants(&[Chat], Other).refuses(SENDS)
             .told("sendMessage", "Say something in its name",
