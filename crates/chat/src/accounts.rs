@@ -156,6 +156,12 @@ impl Accounts {
         }
     }
 
+    /// Nothing is left of an account.
+    pub(crate) fn is_erased(&mut self, address: &AccountAddress) {
+        self.young.remove(address);
+        self.old.remove(address);
+    }
+
     /// The number of an account that was asked for lately.
     pub(crate) fn number_of(&self, address: &AccountAddress) -> Option<AccountId> {
         let row = self.young.get(address).or_else(|| self.old.get(address));

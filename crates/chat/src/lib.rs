@@ -36,6 +36,7 @@ mod archived;
 mod conversations;
 mod entry;
 mod envelope;
+mod erasures;
 mod groups;
 mod inboxes;
 mod label;
@@ -69,6 +70,7 @@ pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessag
 
 use crate::accounts::Accounts;
 use crate::conversations::Conversations;
+use crate::erasures::Erasures;
 use crate::groups::Groups;
 use crate::groups::catalog::Catalogue;
 use crate::groups::orders::Orders;
@@ -178,6 +180,7 @@ pub struct Chat {
     accounts: Accounts,
     commands: Commands,
     errands: Errands,
+    erasures: Erasures,
     mutes: Mutes,
     reviews: Reviews,
     account_rates: Buckets,
@@ -220,6 +223,7 @@ impl Chat {
             accounts: Accounts::new(chat.accounts_known_max),
             commands: Commands::default(),
             errands: Waits::default(),
+            erasures: Erasures::default(),
             mutes: Mutes::default(),
             reviews: Reviews::default(),
             account_rates: Buckets::new(of_account, rates_max),

@@ -91,6 +91,14 @@ pub(crate) enum PendingCall {
     Nodes(TimelineId),
     /// The row of an item, by its place among what is read.
     NodeItem(TimelineId, u32),
+    /// The row of an erasure that begins.
+    ErasureBegun(Box<(TimelineId, model::account::AccountAddress)>),
+    /// A page of the inbox of an account that is being erased.
+    ErasurePage(TimelineId),
+    /// Rows of such an account.
+    ErasureRows(TimelineId),
+    /// The row of an erasure that is over is gone.
+    Erased(TimelineId),
     /// Whether an account shares what it has read is stored, by the number of the wish.
     Privacy(u64),
     /// How far any device of an account has come, for a question by its number.
@@ -202,6 +210,10 @@ impl Chat {
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
+            PendingCall::ErasureBegun(of) => self.erasure_begun(*of, result, fx),
+            PendingCall::ErasurePage(inbox) => self.erasure_page(now, inbox, result, fx),
+            PendingCall::ErasureRows(inbox) => self.erasure_rows_read(now, inbox, result, fx),
+            PendingCall::Erased(inbox) => self.erased(now, inbox, result, fx),
             PendingCall::Privacy(number) => self.privacy_set(number, result, fx),
             PendingCall::Reached(of) => self.reached(*of, result, fx),
             PendingCall::LastReached(number) => self.last_reached(number, result, fx),

@@ -41,7 +41,7 @@ impl Service for Chat {
             }
             Restored::Row { table: Table::ChatMutes, key, value } => self.mutes.restore(key, value),
             Restored::Row { table: Table::ChatApart, key, value } => {
-                self.receipts.privacy.restore(key, value)
+                self.receipts.privacy.restore(key, value) || self.erasures.restore(key, value)
             }
             Restored::Row { table: Table::ChatPushes, key, value } => {
                 self.pushes.restore(key, value)
@@ -214,6 +214,7 @@ impl Service for Chat {
             self.turn_accounts(now, fx),
             self.turn_sends(now, fx),
             self.turn_errands(now, fx),
+            self.turn_erasures(now, fx),
             self.turn_reviews(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),

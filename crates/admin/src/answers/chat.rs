@@ -49,6 +49,21 @@ impl Account {
     }
 }
 
+/// An account that is being erased, or was.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatErasure")]
+pub(crate) struct Erasure {
+    /// Nothing is left of it.
+    pub(crate) erased: bool,
+    /// What is being done; null: it is erased.
+    #[schemars(extend("enum" = ["messages", "groups", "contacts", "nodes", "rows", null]))]
+    pub(crate) step: Option<&'static str>,
+    /// Messages of it that were called back.
+    pub(crate) messages: u64,
+    /// The book had a user of its name, who was removed.
+    pub(crate) user_removed: bool,
+}
+
 /// Sessions that were ended.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatEnded")]

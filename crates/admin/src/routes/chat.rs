@@ -4,8 +4,8 @@
 //! ([`Errand`]); what an operator does to a group or a message is done by the server's own account.
 //! Invariant: every answer of the chat service has a body here, or is a fault.
 
-use super::{Asked, Part, asked, part};
-use crate::answers::chat::{self as answers, Account, Ended, Sent};
+use super::{Asked, Part, asked, part, users};
+use crate::answers::chat::{self as answers, Account, Ended, Erasure, Sent};
 use crate::api::{Api, Shared};
 use crate::describe::Body;
 use crate::fault::Fault;
@@ -47,6 +47,28 @@ pub(crate) async fn kick(State(api): Api, path: Part) -> Told<Ended> {
         ChatAnswer::Ended(ended) => Ok(Json(Ended { ended })),
         _ => Err(Fault::internal()),
     }
+}
+
+/// `DELETE /v1/chat/accounts/{account}`: erases it, or tells how far that is. The name leaves the
+/// book once it is stored that the account is to go.
+pub(crate) async fn erase(State(api): Api, path: Part) -> ToldAbout<Erasure> {
+    let account = of(&api, path)?;
+    let told = ask(&api, ChatCommand::Erase(account.clone())).await?;
+    let ChatAnswer::Erasing(status) = told else { return Err(Fault::internal()) };
+    let is_own = account.domain() == api.settings.chat_domain;
+    let name = if is_own { account.name() } else { account.as_str() }.to_owned();
+    let book = name.clone();
+    let removed = users::ask(&api, move |users| users.remove(&book)).await?;
+    let user_removed = removed.map_err(users::fault)?;
+    if user_removed {
+        users::end_outdated(&api, vec![name]).await;
+    }
+    if status.is_none() && !user_removed {
+        return Err(Fault::unknown("account"));
+    }
+    let (step, messages) = status.map_or((None, 0), |it| (Some(it.step), it.messages));
+    let about = about(&account, "erase", "");
+    Ok((about, Json(Erasure { erased: step.is_none(), step, messages, user_removed })))
 }
 
 /// `PUT /v1/chat/accounts/{account}/mute`

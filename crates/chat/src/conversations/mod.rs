@@ -89,6 +89,14 @@ impl Conversations {
         Some(account)
     }
 
+    /// Nothing is left of an account.
+    pub(crate) fn is_erased(&mut self, inbox: TimelineId) {
+        let is_idle = |it: &Account| matches!(it.step, Step::Ready) && it.line.is_empty();
+        if self.known.get(&inbox).is_some_and(is_idle) {
+            self.forget(inbox);
+        }
+    }
+
     /// With too many in memory, those of accounts that nobody asked for longest are forgotten,
     /// until there is room for some.
     fn make_room(&mut self, most: usize) {

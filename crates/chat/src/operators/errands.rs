@@ -6,7 +6,7 @@
 //! nobody would wait any longer.
 
 use crate::accounts::Owner;
-use crate::sessions::Asker;
+use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
 use crate::{Chat, Effects};
 use base::slab::Key;
@@ -18,11 +18,21 @@ use model::chat::{
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
 use model::service::Service;
+use model::timeline::TimelineId;
 
 /// An errand that is under way.
 pub(crate) struct UnderWay {
-    ask: u64,
+    owed: Owed,
     asker: Asker,
+}
+
+/// Who is to hear what came of an errand.
+#[derive(Clone, Copy)]
+pub(crate) enum Owed {
+    /// A command, by its number.
+    Command(u64),
+    /// The erasure of the account with this inbox.
+    Erasure(TimelineId),
 }
 
 pub(crate) type Errands = Waits<UnderWay>;
@@ -62,9 +72,26 @@ impl Chat {
         let Errand { by, is_operators, what } = errand;
         let inbox = by.inbox(self.settings.home, id);
         let asker = Asker { inbox, address: by, device: Box::default(), is_operator: is_operators };
-        let number = self.errands.put(UnderWay { ask, asker });
-        let (conn, session) = (conn(self.settings.shard), session_of(self.settings.shard, number));
+        let Requester { conn, session, .. } = self.puts_errand(Owed::Command(ask), asker);
         self.request(now, conn, request_of(session, what), fx);
+    }
+
+    /// Something will be asked in the name of an account; by whom that is.
+    pub(crate) fn puts_errand(&mut self, owed: Owed, asker: Asker) -> Requester {
+        let shard = self.settings.shard;
+        let session = session_of(shard, self.errands.put(UnderWay { owed, asker }));
+        Requester { conn: conn(shard), session, number: 0 }
+    }
+
+    /// An errand asks.
+    pub(crate) fn request_of_errand(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        request: ChatRequest,
+        fx: &mut Effects,
+    ) {
+        self.request(now, from, request, fx);
     }
 
     /// In whose name an errand asks.
@@ -79,15 +106,22 @@ impl Chat {
         told: ChatDelivery,
         fx: &mut Effects,
     ) {
-        if let Some(UnderWay { ask, .. }) = self.errands.take(session.key().pack()) {
-            let answer = match told {
-                ChatDelivery::Failed {
-                    why: ChatFault::StoreFailed | ChatFault::StoreFull, ..
-                } => ChatAnswer::StoreFailed,
-                told => ChatAnswer::Told(Some(Box::new(told))),
-            };
-            fx.answers.push((ask, answer));
-        }
+        let Some(UnderWay { owed, .. }) = self.errands.take(session.key().pack()) else { return };
+        self.tell_owed(owed, told, fx);
+    }
+
+    fn tell_owed(&mut self, owed: Owed, told: ChatDelivery, fx: &mut Effects) {
+        let ask = match owed {
+            Owed::Command(ask) => ask,
+            Owed::Erasure(inbox) => return self.erasure_hears(inbox, told),
+        };
+        let answer = match told {
+            ChatDelivery::Failed { why: ChatFault::StoreFailed | ChatFault::StoreFull, .. } => {
+                ChatAnswer::StoreFailed
+            }
+            told => ChatAnswer::Told(Some(Box::new(told))),
+        };
+        fx.answers.push((ask, answer));
     }
 
     /// Whoever waited for too long is told so; when to look again.
@@ -96,15 +130,16 @@ impl Chat {
         let ms_max = self.settings.limits.answer_ms_max.saturating_mul(2);
         let (over, next) = self.errands.overdue(now, ms_max);
         // It may have been done all the same.
-        let busy = || ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
-        let told = || ChatAnswer::Told(Some(Box::new(busy())));
-        fx.answers.extend(over.into_iter().map(|it| (it.ask, told())));
+        for it in over {
+            let busy = ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
+            self.tell_owed(it.owed, busy, fx);
+        }
         next
     }
 }
 
 /// What a device would ask.
-fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
+pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
     let number = 0;
     match what {
         ErrandWhat::Send(message) => ChatRequest::Send { session, number, message },

@@ -40,6 +40,7 @@ enum What {
     Look,
     Kick,
     Mute(u32),
+    Erase,
     Errand(Box<Errand>),
 }
 
@@ -53,6 +54,8 @@ impl Chat {
             ChatCommand::Account(address) => (address, None, What::Look),
             ChatCommand::Open(address) => (address, Some(Owner::Nobody), What::Look),
             ChatCommand::Kick(address) => (address, None, What::Kick),
+            ChatCommand::Erase(address) if self.is_erasing(ask, &address, fx) => return,
+            ChatCommand::Erase(address) => (address, None, What::Erase),
             ChatCommand::Mute(address, until_s) => (address, None, What::Mute(until_s)),
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
@@ -82,12 +85,14 @@ impl Chat {
             (Ok(AccountRow { id, made_s, .. }), What::Mute(until_s)) => {
                 return self.mute(now, (ask, until_s), (address, (id, made_s)), fx);
             }
+            (Ok(row), What::Erase) => return self.erase(ask, address, row, fx),
             (Ok(AccountRow { id, .. }), What::Errand(errand)) => {
                 return self.run_errand(now, ask, (*errand, id), fx);
             }
             (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => {
                 ChatAnswer::Account(None)
             }
+            (Err(ChatFault::UnknownAccount), What::Erase) => ChatAnswer::Erasing(None),
             (Err(ChatFault::UnknownAccount), What::Kick) => ChatAnswer::Ended(0),
             (Err(ChatFault::UnknownAccount), What::Errand(_)) => ChatAnswer::Told(None),
             (Err(ChatFault::StoreFailed | ChatFault::StoreFull), _) => ChatAnswer::StoreFailed,

@@ -53,6 +53,11 @@ impl Mutes {
         if until_s > now.unix_s() { until_s } else { 0 }
     }
 
+    /// Nothing is left of an account.
+    pub(crate) fn is_erased(&mut self, address: &AccountAddress) {
+        self.until.remove(address);
+    }
+
     /// Forgets those whose time is over and of whom nothing is with the log; they come back, for
     /// their rows.
     fn over(&mut self, now: Now) -> Vec<AccountAddress> {

@@ -113,6 +113,14 @@ impl Chat {
         }
     }
 
+    /// An account is being erased: nothing of it is woken any more.
+    pub(crate) fn clear_pushes(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        let address = self.erasures.address_of(inbox);
+        if let Some(address) = address {
+            self.run_chore((inbox, &address), PushChore::Clear, fx);
+        }
+    }
+
     fn next_chore(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         if line.waiting.is_empty() {

@@ -6,9 +6,9 @@
 //! Readers ─► who they are ─► their homes: what each knows ─► one page
 //! ```
 //! No row is made for any of it: what is read stands in inboxes, what is delivered is how far an
-//! account's devices have acknowledged theirs, and is worked out when somebody asks. Invariants: a
-//! position that is told never falls; who does not share what it has read is told of nobody, and
-//! nobody of it.
+//! account's devices have acknowledged theirs, and is worked out when somebody asks. Invariants: what
+//! is told is so, and who keeps the highest has a position that never falls; who does not share what
+//! it has read is told of nobody, and nobody of it.
 
 pub(crate) mod delivered;
 pub(crate) mod paces;

@@ -37,6 +37,11 @@ fn key_of(inbox: TimelineId) -> Box<[u8]> {
 }
 
 impl Privacy {
+    /// Nothing is left of an account.
+    pub(crate) fn is_erased(&mut self, inbox: TimelineId) {
+        self.private.remove(&inbox);
+    }
+
     /// The log had this when the shard started.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
         let named = RowHome::rest(key).and_then(|rest| rest.strip_suffix(b"reads"));

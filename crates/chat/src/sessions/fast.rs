@@ -114,7 +114,7 @@ fn mac(secret: &FastSecret, label: &[u8], bound: &[u8]) -> Hmac<Sha256> {
 }
 
 impl Chat {
-    fn tokens_key(&self, address: &AccountAddress, agent: &[u8]) -> Box<[u8]> {
+    pub(crate) fn tokens_key(&self, address: &AccountAddress, agent: &[u8]) -> Box<[u8]> {
         let home = RowHome::at(address.home_hash(self.settings.home));
         home.key(&[address.as_str().as_bytes(), &[0], agent])
     }

@@ -251,6 +251,9 @@ impl Chat {
             return self.give_up(let_in, ChatFault::Busy, fx);
         }
         let timeline = let_in.login.account.inbox(self.settings.home, id);
+        if self.erasures.has(timeline) {
+            return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
+        }
         self.sessions.expect(timeline, &let_in.login.account);
         let reader = self.reader_of(&let_in.login);
         let read = Read::Standing { timeline, reader };

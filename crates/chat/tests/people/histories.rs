@@ -19,7 +19,7 @@ fn history(seed: u64, shards: u16, steps: u32) -> [usize; 2] {
 #[test]
 fn whatever_happens_everybody_has_everything_once_and_in_order() {
     let (mut pages, mut anew) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..75 {
         let seen = history(seed, 1 + (seed % 3) as u16, 1_500);
         (pages, anew) = (pages + seen[0], anew + seen[1]);
     }

@@ -78,7 +78,10 @@ fn cursors_of_one_second_are_stored_as_one() {
     for shards in 1..=4 {
         let (mut world, ann, bob) = (world(shards), person(0), person(1));
         says(&mut world, 5);
-        let places = |world: &mut World, at| world.events(at).len();
+        let places = |world: &mut World, at| {
+            world.texts(at);
+            world.events(at).len()
+        };
         world.reads_at_once(BOB, &ann, &[1, 2, 4, 3]);
         assert_eq!(world.answers_of_reads(BOB), [1], "the others wait");
         world.pass_ms(1_000);
@@ -140,6 +143,7 @@ fn who_keeps_what_it_reads_private_is_told_of_nobody_and_nobody_of_it() {
         assert_eq!(world.knows(BOB, &ann).expect("a conversation").peer_read, 0, "{heard:?}");
         assert_eq!(positions(&world.readers(BOB, &ann, (3, 0, 1)).expect("told")).1, 0);
         assert_eq!(world.readers(BOB, &group, (1, 0, 5)), Err(ChatFault::ReadsPrivate));
+        world.texts(ANN);
         world.acknowledges(ANN);
         assert_eq!(world.delivered(BOB, &ann), 3, "what is delivered is told");
         world.dies();

@@ -10,6 +10,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long an erasure is left alone before it is asked for again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// What to do about chat.
 #[derive(Args)]
@@ -100,6 +104,15 @@ enum Action {
         /// Its name or address
         account: String,
     },
+    /// Erase an account for good: what it said, its groups, contacts, nodes, and its name in the
+    /// book. Without --wait, say how far it is
+    Erase {
+        /// Its name or address
+        account: String,
+        /// Ask again until nothing is left
+        #[arg(long)]
+        wait: bool,
+    },
     /// Say something to every account of the book, or look how far that is
     Broadcast {
         /// What; without it, list the broadcasts
@@ -164,6 +177,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let filters = [("with", with.clone()), ("limit", Some(limit.to_string()))];
             server.call("GET", &query(&path, &filters), None)?
         }
+        Action::Erase { account, wait } => erase(server, account, *wait)?,
         Action::Groups => groups(server)?,
         Action::Export { .. } => return Err("an export is copied".into()),
         Action::Group { group } => {
@@ -192,6 +206,22 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         Action::Broadcast { .. } => server.call("GET", "/v1/chat/broadcasts", None)?,
     };
     Ok(if *as_json { format!("{told}\n") } else { shown(action, &told) })
+}
+
+/// Begins to erase an account, or says how far that is; with `wait` until it is done.
+fn erase(server: &Server, account: &str, wait: bool) -> Result<Value, String> {
+    let path = of_account(account, "");
+    let mut told = server.call("DELETE", &path, None)?;
+    while wait && told["erased"] != true {
+        std::thread::sleep(ASK_AGAIN);
+        match server.call("DELETE", &path, None) {
+            Ok(further) => told = further,
+            // Nobody is there any more by that name.
+            Err(why) if why.contains("not_found") => told["erased"] = json!(true),
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(told)
 }
 
 /// All groups, page by page.
@@ -244,6 +274,13 @@ fn shown(action: &Action, told: &Value) -> String {
             messages.iter().map(line).collect()
         }
         Action::Export { .. } => String::new(),
+        Action::Erase { .. } => match told["erased"] == true {
+            true => "erased: nothing is left of it\n".into(),
+            false => {
+                let of = |key: &str| text(&told[key]);
+                format!("being erased: {}, {} messages called back\n", of("step"), of("messages"))
+            }
+        },
         Action::Groups => {
             let line = |it: &Value| {
                 let of = |key: &str| text(&it[key]);

@@ -208,6 +208,9 @@ counters! {
         ArchiveRead "chat_archive_total" "Messages read from archives.";
         MembersRead "chat_members_total" "Members of groups told in lists of them.";
         Invalid "chat_invalid_total" "Requests that a protocol's machine found to make no sense.";
+        ErasuresBegun "chat_erasures_begun_total" "Accounts that were to be erased.";
+        ErasuresDone "chat_erasures_done_total" "Accounts of which nothing is left.";
+        ErasedMessages "chat_erased_messages_total" "Messages called back for their accounts.";
         ReadsPaced "chat_reads_paced_total" "Cursors that were moved together with a later one.";
         DeliveriesTold "chat_deliveries_told_total" "Times a sender's home was told of delivery.";
         ReadersAsked "chat_readers_total" "Answers of who has read what.";

@@ -33,6 +33,9 @@ pub enum ChatCommand {
     Open(AccountAddress),
     /// End its sessions. Answer: `Ended`.
     Kick(AccountAddress),
+    /// Erase it: all that is kept of it goes, and what it said is called back. Answer: `Erasing`,
+    /// when it is stored that this is to be done; asked again, how far it is.
+    Erase(AccountAddress),
     /// It may say nothing until a Unix second; zero: it may. Answer: `Account`, or
     /// `MutesFull`.
     Mute(AccountAddress, u32),
@@ -57,6 +60,7 @@ impl ChatCommand {
             ChatCommand::Account(account)
             | ChatCommand::Open(account)
             | ChatCommand::Kick(account)
+            | ChatCommand::Erase(account)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
         })
@@ -129,6 +133,8 @@ pub enum ChatAnswer {
     Ended(u32),
     /// What a device would have been told; nothing: there is no such account.
     Told(Option<Box<ChatDelivery>>),
+    /// How far the erasure of an account is; nothing: there is no such account, or no more.
+    Erasing(Option<ErasureStatus>),
     /// Some groups of a shard.
     Groups(Box<GroupsPage>),
     /// As many accounts are muted as may be.
@@ -152,6 +158,15 @@ pub struct ChatAccountStatus {
     pub head: u64,
     /// The Unix second until which it may say nothing; zero: it may.
     pub muted_until_s: u32,
+}
+
+/// How far an erasure is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ErasureStatus {
+    /// Messages of the account that were called back.
+    pub messages: u64,
+    /// What is being done, in a word.
+    pub step: &'static str,
 }
 
 /// Some groups that are at home on one shard.

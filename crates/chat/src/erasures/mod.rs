@@ -1,0 +1,306 @@
+//! Erasure: all that is kept of an account goes, and what it said is called back.
+//!
+//! ```text
+//! Erase ─► a row says so ─► messages ─► groups ─► contacts ─► nodes ─► rows ─► the account's row
+//!            │ after a start: goes on at the place that the row says             │
+//!            └─ nobody logs in by the name, and its sessions have ended          └─► its own row
+//! ```
+//! Each step asks as an operator's errand would ([`errands`](crate::operators::errands)), so every
+//! rule of conversations, groups and contacts holds, and others are told as ever: a message keeps
+//! its place, and says nothing. What is asked twice changes nothing twice; so a step that a kill
+//! broke off is begun again. Invariant: when the row is gone, nothing of the account is in the log
+//! but empty places, what others said to it in their own conversations, and notices of recalls.
+
+mod rows;
+mod steps;
+
+use crate::accounts::AccountRow;
+use crate::log::{Answered, PendingCall};
+use crate::operators::errands::{self, Owed};
+use crate::sessions::{Asker, Requester};
+use crate::{Chat, Effects};
+use base::bytes::ByteReader;
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::{ChatDelivery, ChatFault};
+use model::counters::ChatCounter;
+use model::ports::chat::{ChatAnswer, ErasureStatus, ErrandWhat};
+use model::ports::log::{Call, RowHome, Table, Write};
+use model::timeline::{Seq, TimelineId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use steps::Step;
+
+/// Version of a row.
+const VERSION: u8 = 1;
+
+/// Erasures that go on at once, a shard. The others wait in line.
+const AT_ONCE: usize = 4;
+
+/// After so long what could not be done is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Accounts of this shard that are being erased, by their inboxes.
+#[derive(Default)]
+pub(crate) struct Erasures {
+    open: BTreeMap<TimelineId, Erasure>,
+    /// Answers that are to be looked at at the next turn.
+    heard: Vec<(TimelineId, ChatDelivery)>,
+    /// Rows that are being written, for commands.
+    beginning: BTreeMap<TimelineId, Vec<u64>>,
+}
+
+/// An account that is being erased.
+pub(crate) struct Erasure {
+    pub(super) address: AccountAddress,
+    pub(super) step: Step,
+    /// Answers that have not come.
+    pub(super) waiting: u32,
+    /// Something of the step could not be done.
+    pub(super) has_failed: bool,
+    /// It goes on at this time.
+    due: Instant,
+    /// Messages that were called back.
+    pub(super) messages: u64,
+}
+
+/// The key of the row of an account with this inbox.
+fn key_of(inbox: TimelineId) -> Box<[u8]> {
+    RowHome::key_of(inbox, &[b"erasing"])
+}
+
+impl Erasures {
+    /// The log had this when the shard started: it goes on.
+    pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let named = RowHome::rest(key).and_then(|rest| rest.strip_suffix(b"erasing"));
+        let inbox = named.and_then(|id| id.try_into().ok()).and_then(TimelineId::from_bytes);
+        let read = || {
+            let mut bytes = ByteReader::of(VERSION, value)?;
+            let (after, messages) = (bytes.u64()?, bytes.u64()?);
+            let address = std::str::from_utf8(bytes.rest()).ok()?;
+            Some((after, messages, AccountAddress::parse(address, "").ok()?))
+        };
+        let (Some(inbox), Some((after, messages, address))) = (inbox, read()) else { return false };
+        self.open.insert(inbox, Erasure::new(address, after, messages));
+        true
+    }
+
+    /// Whether an account is being erased.
+    pub(crate) fn has(&self, inbox: TimelineId) -> bool {
+        self.open.contains_key(&inbox)
+    }
+
+    /// The address of one.
+    pub(crate) fn address_of(&self, inbox: TimelineId) -> Option<AccountAddress> {
+        self.open.get(&inbox).map(|it| it.address.clone())
+    }
+
+    /// An account by its address.
+    fn of(&self, address: &AccountAddress) -> Option<&Erasure> {
+        self.open.values().find(|it| it.address == *address)
+    }
+}
+
+impl Erasure {
+    fn new(address: AccountAddress, after: Seq, messages: u64) -> Erasure {
+        let (step, due) = (Step::Messages { after }, Instant::default());
+        Erasure { address, step, waiting: 0, has_failed: false, due, messages }
+    }
+
+    fn row(&self) -> Box<[u8]> {
+        let after = match self.step {
+            Step::Messages { after } => after,
+            _ => Seq::MAX,
+        };
+        let numbers = [after, self.messages].map(u64::to_le_bytes).concat();
+        [&[VERSION][..], &numbers, self.address.as_str().as_bytes()].concat().into()
+    }
+
+    fn status(&self) -> ErasureStatus {
+        ErasureStatus { messages: self.messages, step: self.step.word() }
+    }
+}
+
+impl Chat {
+    /// An operator wants an account erased, or to know how far that is. True: it is answered.
+    pub(crate) fn is_erasing(
+        &mut self,
+        ask: u64,
+        address: &AccountAddress,
+        fx: &mut Effects,
+    ) -> bool {
+        let status = self.erasures.of(address).map(Erasure::status);
+        let is_open = status.is_some();
+        fx.answers.extend(status.map(|status| (ask, ChatAnswer::Erasing(Some(status)))));
+        is_open
+    }
+
+    /// The account that is to be erased is there.
+    pub(crate) fn erase(
+        &mut self,
+        ask: u64,
+        address: &AccountAddress,
+        row: AccountRow,
+        fx: &mut Effects,
+    ) {
+        if self.is_erasing(ask, address, fx) {
+            return;
+        }
+        let inbox = address.inbox(self.settings.home, row.id);
+        let waiting = self.erasures.beginning.entry(inbox).or_default();
+        waiting.push(ask);
+        if waiting.len() > 1 {
+            return;
+        }
+        let erasure = Erasure::new(address.clone(), 0, 0);
+        let (table, key, value) = (Table::ChatApart, key_of(inbox), erasure.row());
+        let begun = PendingCall::ErasureBegun(Box::new((inbox, address.clone())));
+        self.log.ask(begun, Call::Write(Write::Put { table, key, value }), fx);
+    }
+
+    /// The row is there, or not: from now on nobody comes in by the name.
+    pub(crate) fn erasure_begun(
+        &mut self,
+        (inbox, address): (TimelineId, AccountAddress),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let asks = self.erasures.beginning.remove(&inbox).unwrap_or_default();
+        let is_begun = result.is_ok();
+        if is_begun {
+            fx.counters.count(ChatCounter::ErasuresBegun);
+            self.erasures.open.insert(inbox, Erasure::new(address, 0, 0));
+            self.end_all(inbox, fx);
+        }
+        let status = ErasureStatus { messages: 0, step: "messages" };
+        for ask in asks {
+            let answer = match is_begun {
+                true => ChatAnswer::Erasing(Some(status.clone())),
+                false => ChatAnswer::StoreFailed,
+            };
+            fx.answers.push((ask, answer));
+        }
+    }
+
+    /// Asks something in the name of an account that is being erased.
+    pub(super) fn erasure_asks(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        (is_operator, what): (bool, ErrandWhat),
+        fx: &mut Effects,
+    ) {
+        let Some((wait, _)) = self.errand_of_erasure(inbox, is_operator) else { return };
+        let request = errands::request_of(wait.session, what);
+        self.request_of_errand(now, wait.conn, request, fx);
+    }
+
+    /// An errand whose answer is for an erasure: by which it is asked, and in whose name.
+    pub(super) fn errand_of_erasure(
+        &mut self,
+        inbox: TimelineId,
+        is_operator: bool,
+    ) -> Option<(Requester, Asker)> {
+        let erasure = self.erasures.open.get_mut(&inbox)?;
+        erasure.waiting += 1;
+        let (address, device) = (erasure.address.clone(), Box::default());
+        let asker = Asker { inbox, address, device, is_operator };
+        Some((self.puts_errand(Owed::Erasure(inbox), asker.clone()), asker))
+    }
+
+    /// Something was answered to an erasure.
+    pub(crate) fn erasure_hears(&mut self, inbox: TimelineId, told: ChatDelivery) {
+        self.erasures.heard.push((inbox, told));
+    }
+
+    /// Goes on with what is being erased; when to come back.
+    pub(crate) fn turn_erasures(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.erasures.open.is_empty() {
+            return None;
+        }
+        for (inbox, told) in std::mem::take(&mut self.erasures.heard) {
+            self.erasure_told(now, inbox, told, fx);
+        }
+        let first = self.erasures.open.iter().take(AT_ONCE);
+        let ready = first.filter(|(_, it)| it.waiting == 0);
+        let ready: Vec<_> = ready.map(|(inbox, it)| (*inbox, it.due)).collect();
+        for (inbox, due) in &ready {
+            if *due <= now.mono {
+                self.erasure_steps(now, *inbox, fx);
+            }
+        }
+        let waits = |it: &&Erasure| it.waiting == 0;
+        let next = self.erasures.open.values().take(AT_ONCE).filter(waits).map(|it| it.due).min();
+        let has_heard = !self.erasures.heard.is_empty();
+        has_heard.then_some(now.mono).or(next.map(|due| due.max(now.mono)))
+    }
+
+    /// Something could not be done now: the step is begun again in a while.
+    pub(super) fn erasure_waits(&mut self, now: Now, inbox: TimelineId, after: Duration) {
+        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
+            erasure.due = now.after(after);
+        }
+    }
+
+    /// An answer to a step.
+    fn erasure_told(&mut self, now: Now, inbox: TimelineId, told: ChatDelivery, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        erasure.waiting = erasure.waiting.saturating_sub(1);
+        if let ChatDelivery::Failed { why, .. } = &told
+            && is_for_now(*why)
+        {
+            erasure.has_failed = true;
+        } else if self.step_told(inbox, told) {
+            return;
+        }
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        if erasure.waiting > 0 {
+            return;
+        }
+        if std::mem::take(&mut erasure.has_failed) {
+            return self.erasure_waits(now, inbox, AGAIN);
+        }
+        self.step_over(now, inbox, fx);
+    }
+
+    /// Stores how far it is.
+    pub(super) fn keep_erasure(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get(&inbox) else { return };
+        let (table, key, value) = (Table::ChatApart, key_of(inbox), erasure.row());
+        self.log.write(Write::Put { table, key, value }, fx);
+    }
+}
+
+/// Whether what was refused so may be done later.
+const fn is_for_now(why: ChatFault) -> bool {
+    matches!(
+        why,
+        ChatFault::Busy | ChatFault::StoreFull | ChatFault::StoreFailed | ChatFault::RateLimited
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::timeline::Space;
+
+    #[test]
+    fn a_row_says_where_to_go_on_and_what_is_no_row_is_refused() {
+        let inbox = TimelineId::of(Space::Inbox, HashKey::new(1, 2), &[b"a"]);
+        let ann = AccountAddress::parse("ann", "a.example").expect("right");
+        let mut erasure = Erasure::new(ann.clone(), 70, 12);
+        let mut erasures = Erasures::default();
+        assert!(erasures.restore(&key_of(inbox), &erasure.row()));
+        let read = &erasures.open[&inbox];
+        assert!(matches!(read.step, Step::Messages { after: 70 }));
+        assert_eq!((read.messages, &read.address), (12, &ann));
+        assert!(erasures.has(inbox) && erasures.of(&ann).is_some());
+        erasure.step = Step::Settle;
+        assert!(erasures.restore(&key_of(inbox), &erasure.row()), "all messages are done");
+        assert!(matches!(erasures.open[&inbox].step, Step::Messages { after: Seq::MAX }));
+        for (key, value) in [(&key_of(inbox)[..4], &erasure.row()[..]), (&key_of(inbox), &[1, 2])] {
+            assert!(!erasures.restore(key, value));
+        }
+    }
+}

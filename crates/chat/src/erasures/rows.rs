@@ -1,0 +1,115 @@
+//! The last steps of an erasure: rows of an account, its inbox, and what is remembered of it here.
+//!
+//! Invariant: the row that says that an account is being erased goes behind all others.
+
+use super::key_of;
+use super::steps::Step;
+use crate::log::{Answered, PendingCall};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::counters::ChatCounter;
+use model::ports::log::{Call, Done, ROWS_MAX, Read, RowHome, Table, Write};
+use model::timeline::TimelineId;
+
+/// Tables that have rows of an account, by its inbox or address.
+pub(super) const TABLES: usize = 9;
+
+impl Chat {
+    /// Which rows of a table are the account's: how their keys begin.
+    fn rows_of(
+        &self,
+        inbox: TimelineId,
+        address: &AccountAddress,
+        at: usize,
+    ) -> (Table, Box<[u8]>) {
+        let by_inbox = || RowHome::key_of(inbox, &[]);
+        match at {
+            0 => (Table::ChatItems, by_inbox()),
+            1 => (Table::ChatNodes, by_inbox()),
+            2 => (Table::ChatContacts, by_inbox()),
+            3 => (Table::ChatOwing, by_inbox()),
+            4 => (Table::ChatPushes, by_inbox()),
+            5 => (Table::ChatStates, by_inbox()),
+            6 => (Table::MediaUse, by_inbox()),
+            7 => (Table::ChatApart, RowHome::key_of(inbox, &[b"reads"])),
+            _ => (Table::ChatTokens, self.tokens_key(address, b"")),
+        }
+    }
+
+    /// Reads rows of one table, to delete them.
+    pub(super) fn erase_rows(&mut self, inbox: TimelineId, at: usize, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        if at >= TABLES {
+            erasure.step = Step::Last;
+            return;
+        }
+        erasure.waiting = 1;
+        let address = erasure.address.clone();
+        let (table, prefix) = self.rows_of(inbox, &address, at);
+        let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
+        self.log.ask(PendingCall::ErasureRows(inbox), Call::Read(read), fx);
+    }
+
+    /// Rows of a table: they go, and the next are read.
+    pub(crate) fn erasure_rows_read(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        erasure.waiting = 0;
+        let Step::Rows { at } = erasure.step else { return };
+        let Ok(Done::Rows(rows)) = result else {
+            return self.erasure_waits(now, inbox, super::AGAIN);
+        };
+        let address = erasure.address.clone();
+        if rows.len() < ROWS_MAX {
+            erasure.step = Step::Rows { at: at + 1 };
+        }
+        let (table, _) = self.rows_of(inbox, &address, at);
+        for (key, _) in rows {
+            self.log.write(Write::Delete { table, key }, fx);
+        }
+    }
+
+    /// The inbox, the account's row, and then that of the erasure.
+    pub(super) fn erase_last(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        erasure.waiting = 1;
+        let address = erasure.address.clone();
+        self.end_all(inbox, fx);
+        self.conversations.is_erased(inbox);
+        self.receipts.privacy.is_erased(inbox);
+        self.mutes.is_erased(&address);
+        self.accounts.is_erased(&address);
+        let named = self.row_key(&address);
+        self.log.write(Write::Delete { table: Table::ChatMutes, key: named.clone() }, fx);
+        self.log.write(Write::Forget(inbox), fx);
+        self.log.write(Write::Delete { table: Table::ChatAccounts, key: named }, fx);
+        let write = Write::Delete { table: Table::ChatApart, key: key_of(inbox) };
+        self.log.ask(PendingCall::Erased(inbox), Call::Write(write), fx);
+    }
+
+    /// Nothing is left of an account.
+    pub(crate) fn erased(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        if result.is_err() {
+            if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
+                erasure.waiting = 0;
+            }
+            return self.erasure_waits(now, inbox, super::AGAIN);
+        }
+        if let Some(erasure) = self.erasures.open.remove(&inbox) {
+            fx.counters.count(ChatCounter::ErasuresDone);
+            fx.counters.count_by(ChatCounter::ErasedMessages, erasure.messages);
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The steps of an erasure that ask as a device would: messages, groups, contacts, nodes.
+//!
+//! Invariant: a step that has its answers is followed by the next; one of which something could not
+//! be done is begun again, and finds done what was.
+
+use super::rows;
+use crate::entry::Entry;
+use crate::label::Route;
+use crate::log::{Answered, PendingCall};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::{AccountAddress, Addressee};
+use model::chat::*;
+use model::ports::chat::ErrandWhat;
+use model::ports::log::{Call, Done, Pull, Read};
+use model::timeline::{Seq, TimelineId};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Entries of an inbox that are looked at together, and bytes of them.
+const ENTRIES: usize = 64;
+const BYTES: usize = 64 * 1024;
+
+/// Conversations and contacts that are asked for at once.
+const PAGE: u16 = 32;
+
+/// How often a group is tried to be left whose owner the account is.
+const TRIES: u8 = 4;
+
+/// How long is waited for what is on its way to inboxes.
+const SETTLES: Duration = Duration::from_secs(10);
+
+/// What is done next.
+pub(crate) enum Step {
+    /// The inbox is read behind a place.
+    Messages { after: Seq },
+    /// What the account said up to a place is called back.
+    Recalling { after: Seq, upto: Seq },
+    /// Groups of its list are asked for, before a place.
+    Groups { before: Seq },
+    /// These are left, then those before a place.
+    Leaving { groups: VecDeque<AccountAddress>, next: Option<Seq>, how: How, tries: u8 },
+    /// Contacts are asked for.
+    Contacts { range: ContactsRange },
+    /// These are removed.
+    Removing { contacts: Vec<(AccountAddress, bool)>, next: Option<ContactsRange> },
+    /// Nodes are asked for.
+    Nodes,
+    /// These go.
+    Deleting { nodes: Box<[Box<str>]> },
+    /// What is on its way arrives.
+    Settle,
+    /// Rows of one table after the other.
+    Rows { at: usize },
+    /// Its own row goes.
+    Last,
+}
+
+/// How the account leaves the first group.
+pub(crate) enum How {
+    Leave,
+    /// It owns it: who else is in it?
+    Look,
+    HandOver(AccountAddress),
+    /// Nobody.
+    Dissolve,
+}
+
+impl Step {
+    /// A word for people.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Step::Messages { .. } | Step::Recalling { .. } => "messages",
+            Step::Groups { .. } | Step::Leaving { .. } => "groups",
+            Step::Contacts { .. } | Step::Removing { .. } => "contacts",
+            Step::Nodes | Step::Deleting { .. } => "nodes",
+            Step::Settle | Step::Rows { .. } | Step::Last => "rows",
+        }
+    }
+}
+
+impl Chat {
+    fn step_is(&mut self, inbox: TimelineId, step: Step) {
+        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
+            erasure.step = step;
+        }
+    }
+
+    /// Does what comes next.
+    pub(super) fn erasure_steps(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get(&inbox) else { return };
+        let ask = match &erasure.step {
+            // Something of it was not done: it is begun again.
+            &Step::Recalling { after, .. } | &Step::Messages { after } => {
+                return self.read_said(now, inbox, after, fx);
+            }
+            &Step::Groups { before } => {
+                ErrandWhat::Conversations { before, count: PAGE, groups: true }
+            }
+            Step::Leaving { groups, how, .. } => match groups.front() {
+                Some(group) => self.leaves_group(group, how),
+                None => return self.step_over(now, inbox, fx),
+            },
+            Step::Contacts { range } => ErrandWhat::Contacts(*range),
+            Step::Removing { contacts, .. } => {
+                let wishes = contacts.iter().flat_map(|(contact, is_blocked)| {
+                    let wish = |order| ContactWish { contact: contact.clone().into(), order };
+                    let unblocks = is_blocked.then(|| wish(ContactOrder::Unblock));
+                    unblocks.into_iter().chain([wish(ContactOrder::Remove)])
+                });
+                let all: Vec<_> = wishes.map(|wish| ErrandWhat::Contact(Box::new(wish))).collect();
+                return self.erasure_asks_all(now, inbox, all, fx);
+            }
+            Step::Nodes => ErrandWhat::Nodes(Box::new(NodesAsk::Names)),
+            Step::Deleting { nodes } => {
+                let all = nodes.iter().map(|it| NodesAsk::Delete(it.clone()));
+                let all = all.map(|ask| ErrandWhat::Nodes(Box::new(ask))).collect();
+                return self.erasure_asks_all(now, inbox, all, fx);
+            }
+            Step::Settle => {
+                self.clear_pushes(inbox, fx);
+                return self.step_is(inbox, Step::Rows { at: 0 });
+            }
+            &Step::Rows { at } => return self.erase_rows(inbox, at, fx),
+            Step::Last => return self.erase_last(inbox, fx),
+        };
+        self.erasure_asks(now, inbox, (false, ask), fx);
+    }
+
+    fn erasure_asks_all(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        all: Vec<ErrandWhat>,
+        fx: &mut Effects,
+    ) {
+        if all.is_empty() {
+            return self.step_over(now, inbox, fx);
+        }
+        for what in all {
+            self.erasure_asks(now, inbox, (false, what), fx);
+        }
+    }
+
+    fn read_said(&mut self, now: Now, inbox: TimelineId, after: Seq, fx: &mut Effects) {
+        if !self.log.may_ask() {
+            return self.erasure_waits(now, inbox, super::AGAIN);
+        }
+        self.step_is(inbox, Step::Messages { after });
+        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
+            erasure.waiting = 1;
+        }
+        let (count_max, bytes_max) = (ENTRIES, BYTES);
+        let pull = Pull { timeline: inbox, from: after, backwards: false, count_max, bytes_max };
+        self.log.ask(PendingCall::ErasurePage(inbox), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// Entries of the inbox: what the account said is called back, whatever conversation it is in.
+    pub(crate) fn erasure_page(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        erasure.waiting = 0;
+        let Step::Messages { after } = erasure.step else { return };
+        let Ok(Done::Page(page)) = result else {
+            return self.erasure_waits(now, inbox, super::AGAIN);
+        };
+        let places = page.messages.iter().map(|placed| placed.seq);
+        let Some(upto) = places.chain(page.damaged.iter().copied()).max() else {
+            return self.step_is(inbox, Step::Groups { before: Seq::MAX });
+        };
+        self.step_is(inbox, Step::Recalling { after, upto });
+        for placed in &page.messages {
+            let Some(Entry::Message(pointer, with)) = Entry::decode(&placed.message) else {
+                continue;
+            };
+            if !pointer.own || pointer.recalls.is_some() {
+                continue;
+            }
+            let Some((wait, _)) = self.errand_of_erasure(inbox, true) else { return };
+            // Of two, whose conversation it is says what is stored there.
+            let to = (!with.is_group()).then_some(inbox);
+            let (from, conversation) = (inbox, pointer.conversation);
+            let route = Route { from, to, conversation, read: None };
+            self.order_recall(now, (wait, true), (route, pointer.seq), fx);
+        }
+        let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
+        if is_idle {
+            self.step_over(now, inbox, fx);
+        }
+    }
+
+    fn leaves_group(&self, group: &AccountAddress, how: &How) -> ErrandWhat {
+        let (verb, members): (_, Vec<Addressee>) = match how {
+            How::Look => {
+                let group = group.clone().into();
+                let range = MembersRange { group, version: 0, from: 0, count: 2 };
+                return ErrandWhat::Members(Box::new(range));
+            }
+            How::Leave => (GroupVerb::Leave, vec![]),
+            How::HandOver(to) => (GroupVerb::HandOver, vec![to.clone().into()]),
+            How::Dissolve => (GroupVerb::Dissolve, vec![]),
+        };
+        // The same however often it is asked.
+        let named = members.first().map_or("", |it| it.as_str());
+        let of = [b"erase", group.as_str().as_bytes(), verb.word().as_bytes(), named.as_bytes()];
+        let (first, second) = (self.settings.home.of(&of), self.settings.home.of(&of[1..]));
+        let id = u128::from(first) << 64 | u128::from(second);
+        ErrandWhat::Group(Box::new(GroupOrder {
+            group: Some(group.clone().into()),
+            client_id: ClientMessageId(id.to_be_bytes()),
+            verb,
+            title: "".into(),
+            members,
+        }))
+    }
+
+    /// What was answered to a step, and is no reason to begin it again. True: another step is next.
+    pub(super) fn step_told(&mut self, inbox: TimelineId, told: ChatDelivery) -> bool {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return true };
+        match (&mut erasure.step, told) {
+            (Step::Recalling { .. }, ChatDelivery::Sent { again: false, .. }) => {
+                erasure.messages += 1;
+                return false;
+            }
+            (Step::Groups { .. }, ChatDelivery::Conversations(page)) => {
+                let next = page.conversations.last().filter(|_| page.more).map(|it| it.place);
+                let groups = page.conversations.iter().map(|it| it.with.clone()).collect();
+                erasure.step = Step::Leaving { groups, next, how: How::Leave, tries: 0 };
+            }
+            (Step::Leaving { groups, how, tries, .. }, told) => {
+                *tries += 1;
+                let is_owners =
+                    matches!(&told, ChatDelivery::Failed { why: ChatFault::Forbidden, .. });
+                let next = match (&how, told) {
+                    (How::Leave, _) if is_owners && *tries < TRIES => Some(How::Look),
+                    (How::Look, ChatDelivery::Members(page)) => {
+                        let mut others = page.members.iter().map(|it| &it.member.address);
+                        let other = others.find(|it| **it != erasure.address);
+                        Some(other.map_or(How::Dissolve, |other| How::HandOver(other.clone())))
+                    }
+                    (How::HandOver(_), _) => Some(How::Leave),
+                    _ => None,
+                };
+                match next {
+                    Some(next) => *how = next,
+                    None => {
+                        groups.pop_front();
+                        (*how, *tries) = (How::Leave, 0);
+                    }
+                }
+                return false;
+            }
+            (Step::Contacts { .. }, ChatDelivery::ContactsPage(page)) => {
+                let there = page.contacts.iter().filter(|contact| !contact.is_gone());
+                let contacts = there.map(|it| (it.address.clone(), it.is_blocked)).collect();
+                let (after, since, count) = (page.upto, page.since, PAGE);
+                let next = page.more.then_some(ContactsRange { after, since, count });
+                erasure.step = Step::Removing { contacts, next };
+            }
+            (Step::Nodes, ChatDelivery::Nodes(answer)) => {
+                let nodes = match answer.result {
+                    Ok(NodesFound::Names(names)) => names,
+                    _ => Box::default(),
+                };
+                erasure.step = Step::Deleting { nodes };
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// All of a step is answered: which is the next?
+    pub(super) fn step_over(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        let next = match &erasure.step {
+            &Step::Recalling { upto, .. } => Step::Messages { after: upto },
+            // A list that was not told is asked for no more: whoever asks is answered.
+            Step::Groups { .. } => Step::Contacts { range: first_contacts() },
+            Step::Leaving { groups, next, .. } if groups.is_empty() => match *next {
+                Some(before) => Step::Groups { before },
+                None => Step::Contacts { range: first_contacts() },
+            },
+            Step::Contacts { .. } => Step::Nodes,
+            Step::Removing { next, .. } => match *next {
+                Some(range) => Step::Contacts { range },
+                None => Step::Nodes,
+            },
+            Step::Nodes => Step::Deleting { nodes: Box::default() },
+            Step::Deleting { .. } => {
+                erasure.step = Step::Settle;
+                return self.erasure_waits(now, inbox, SETTLES);
+            }
+            Step::Messages { .. }
+            | Step::Leaving { .. }
+            | Step::Settle
+            | Step::Rows { .. }
+            | Step::Last => return,
+        };
+        let is_page = matches!(next, Step::Messages { .. });
+        erasure.step = next;
+        if is_page {
+            self.keep_erasure(inbox, fx);
+        }
+    }
+}
+
+fn first_contacts() -> ContactsRange {
+    ContactsRange { after: 0, since: 0, count: PAGE }
+}
+
+const _: () = assert!(rows::TABLES > 0, "there is something to erase");
