@@ -9,7 +9,7 @@ use super::WireFault;
 
 /// A field's value as its type tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Value<'a> {
+pub enum WireValue<'a> {
     /// A number.
     Varint(u64),
     /// A number of eight bytes.
@@ -19,6 +19,9 @@ pub enum Value<'a> {
     /// A number of four bytes, which no field is.
     Fixed32,
 }
+
+/// The same within the codec.
+pub(super) type Value<'a> = WireValue<'a>;
 
 /// The fields of a message, from the first to the last.
 pub struct Fields<'a>(&'a [u8]);
@@ -30,7 +33,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field: its number, and its value.
-    pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
+    pub fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, WireFault> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -97,7 +100,7 @@ pub(super) const fn varint_bytes(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-impl<'a> Value<'a> {
+impl<'a> WireValue<'a> {
     /// It as a number.
     pub fn u64(self) -> Result<u64, WireFault> {
         match self {

@@ -8,7 +8,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proto_im::codec::WireFault;
-use proto_im::codec::protobuf::{Fields, Sink, Value};
+use proto_im::codec::protobuf::{Fields, Sink, WireValue};
 use proto_im::schema::{ImSchema, SchemaLine, json_name};
 use serde_json::{Map, Value as Json};
 
@@ -22,7 +22,7 @@ pub(super) fn to_message(of: &str, text: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The JSON text of a message of this type.
 pub(super) fn of_message(of: &str, message: &[u8]) -> Result<Vec<u8>, WireFault> {
-    Ok(get(of, Fields::of(message))?.to_string().into_bytes())
+    Ok(members_of(of, Fields::of(message))?.to_string().into_bytes())
 }
 
 fn put(of: &str, json: &Json, out: &mut Vec<u8>) -> Result<(), String> {
@@ -88,11 +88,11 @@ fn unsigned(value: &Json) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-fn get(of: &str, mut fields: Fields<'_>) -> Result<Json, WireFault> {
+fn members_of(of: &str, mut fields: Fields<'_>) -> Result<Json, WireFault> {
     let mut members = Map::new();
     while let Some((number, value)) = fields.next()? {
         let Some(field) = ImSchema::get().field(of, number) else { continue };
-        let (name, value) = (json_name(field.name), get_one(field.kind, value)?);
+        let (name, value) = (json_name(field.name), json_of(field.kind, value)?);
         match members.get_mut(&name) {
             Some(Json::Array(items)) if field.repeated => items.push(value),
             _ if field.repeated => _ = members.insert(name, Json::Array(vec![value])),
@@ -102,7 +102,7 @@ fn get(of: &str, mut fields: Fields<'_>) -> Result<Json, WireFault> {
     Ok(Json::Object(members))
 }
 
-fn get_one(kind: &str, value: Value<'_>) -> Result<Json, WireFault> {
+fn json_of(kind: &str, value: WireValue<'_>) -> Result<Json, WireFault> {
     Ok(match kind {
         "bool" => value.bool()?.into(),
         "uint32" => value.u32()?.into(),
@@ -116,7 +116,7 @@ fn get_one(kind: &str, value: Value<'_>) -> Result<Json, WireFault> {
             let word = ImSchema::get().field(kind, number);
             word.map_or_else(|| number.into(), |word| word.name.into())
         }
-        kind => get(kind, value.fields()?)?,
+        kind => members_of(kind, value.fields()?)?,
     })
 }
 
