@@ -69,10 +69,11 @@ fn devices(world: &mut BrokerHarness, client: &Client) -> Vec<AccountDevice> {
 
 fn call(world: &mut BrokerHarness, client: &Client, id: u16, qos: Qos) -> ChatCall {
     world.send(client, id, message("$im/req/send", qos, "hello"));
-    let heard = world.heard(client.conn);
-    match &heard[..] {
-        [SessionDelivery::Call(call)] => (**call).clone(),
-        _ => panic!("{heard:?}"),
+    let heard = world.heard(client.conn).into_iter();
+    let mut heard = heard.filter(|word| !matches!(word, SessionDelivery::Device(_)));
+    match (heard.next(), heard.next()) {
+        (Some(SessionDelivery::Call(call)), None) => *call,
+        other => panic!("{other:?}"),
     }
 }
 
