@@ -1,1 +1,1 @@
-"""Accounts and the archive of messages in a real MariaDB, which is killed and stopped on purpose."""
+"""Accounts and the archive of messages in a real MariaDB, which is killed and paused on purpose."""

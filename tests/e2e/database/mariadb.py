@@ -1,4 +1,4 @@
-"""A real `mariadbd` for a test: made in a temporary folder, started on a free port, stopped, killed,
+"""A real `mariadbd` for a test: made in a temporary folder, started on a free port, paused, killed
 and asked by its own client over its socket file.
 
 What it says it has stored is on its disk: one that was killed comes back with it.
@@ -84,7 +84,7 @@ class MariaDb:
     def run(self, text, database=DATABASE):
         return subprocess.run(
             ["mariadb", "--no-defaults", f"--socket={self.socket}", "--user=root", "--batch",
-             "--skip-column-names", database],
+             "--skip-column-names", "--default-character-set=utf8mb4", database],
             input=text, capture_output=True, text=True, timeout=START_S, check=False)
 
     def ask(self, text, database=DATABASE):

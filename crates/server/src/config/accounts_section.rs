@@ -16,7 +16,8 @@ section! {
         /// folder has a copy, by which people log in, also while the database is away. Tables are
         /// made at the first start, and an empty database is filled from the data folder. User and
         /// password are never printed.
-        store: Hidden = Hidden::default(), text("\"\" or mysql://user@host:3306/name", is_store), url;
+        store: Hidden = Hidden::default(),
+            text("\"\" or mysql://user@host:3306/name", is_store), url;
     }
 }
 

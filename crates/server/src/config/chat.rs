@@ -46,7 +46,8 @@ section! {
         /// mysql://user@host:3306/name; [mysql] says how it is reached. What it does not have yet
         /// waits in the logs, within archive_count_max and archive_age_s_max of [store]. "": none.
         /// User and password are never printed.
-        archive: Hidden = Hidden::default(), text("\"\" or mysql://user@host:3306/name", is_store), url;
+        archive: Hidden = Hidden::default(),
+            text("\"\" or mysql://user@host:3306/name", is_store), url;
         /// What bounds them.
         @part limits: ChatLimits;
     }

@@ -209,8 +209,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Where messages wait for the archive that there is. Without one they are dropped for it, which
-    /// was asked for: an archive that comes later is not told that it lost them.
+    /// Where messages wait for the archive that there is. Without one they are dropped for it,
+    /// which was asked for: an archive that comes later is not told that it lost them.
     pub(super) fn archive_places(
         &mut self,
         is_there: bool,
