@@ -44,7 +44,7 @@ pub(crate) enum Waiter {
     /// Whoever wants something of its nodes.
     Nodes(Box<crate::people::nodes::NodesWanted>),
     /// Whoever asks how far it has read.
-    Readers(Box<crate::receipts::readers::ReadersWanted>),
+    Readers(Box<crate::conversations::receipts::readers::ReadersWanted>),
     /// Whoever calls back what it said to it.
     Recall(Box<crate::recalls::RecallAsked>),
     /// A round of pushes, by its number.

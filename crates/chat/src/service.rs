@@ -176,6 +176,7 @@ impl Service for Chat {
             ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
+            ChatWord::Erased(account) => self.accounts.is_erased(&account),
             ChatWord::Delivered(told) => self.was_delivered(&told, fx),
             ChatWord::SeekReaders(sought) => self.seek_readers(now, from, sought, fx),
             ChatWord::ReadersFound { number, result } => {

@@ -4,6 +4,9 @@
 //! and what must not be lost is said until its receipt has come.
 
 use crate::accounts::AccountRow;
+use crate::conversations::receipts::delivered::DeliveredTold;
+use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
+use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::Route;
@@ -11,9 +14,6 @@ use crate::outbox::left::Sought;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
 use crate::recalls::RecallOrder;
-use crate::receipts::delivered::DeliveredTold;
-use crate::receipts::positions::{PositionsAsked, PositionsTold};
-use crate::receipts::readers::{ReadersFound, ReadersSought};
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent};
 use model::service::Weigh;
@@ -94,6 +94,8 @@ pub enum ChatWord {
         /// The answer.
         result: Listed,
     },
+    /// Nothing is left of an account: its number is not to be used any more.
+    Erased(Box<AccountAddress>),
     /// Some device of an account has what another said.
     Delivered(Box<DeliveredTold>),
     /// Who else is in this group, as long as it is not too large? Answered by `ReadersFound`.

@@ -4,7 +4,11 @@ use super::description::{check_answer, check_named};
 use super::*;
 use ::model::account::{AccountAddress, AccountId};
 use ::model::chat::*;
-use ::model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand, ErrandWhat};
+use ::model::media::FileNote;
+use ::model::ports::chat::{
+    ChatAccountStatus, ChatAnswer, ChatCommand, ErasureStatus, Errand, ErrandWhat, GroupSummary,
+    GroupsPage,
+};
 use ::model::ports::events::{ChatEvent, ChatWhat};
 use ::model::timeline::Seq;
 use serde_json::json;
@@ -89,6 +93,41 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             let page = ContactsPage { number, is_anew, since, contacts, upto, more };
             ChatDelivery::ContactsPage(Box::new(page))
         }
+        ErrandWhat::Inbox { after, .. } => {
+            let file = FileNote { url: "https://a.example/cat.png", ..FileNote::default() };
+            let content =
+                Content { kind: Content::FILE, extra: file.write(), ..Content::text("a cat") };
+            let file = Arc::new(ChatMessage { content, ..(*said(3, "")).clone() });
+            let all = [(1, said(1, "one")), (3, file)];
+            let messages: Vec<_> = all.into_iter().filter(|(place, _)| place > after).collect();
+            let read = InboxEvent { with: person("bob"), what: InboxChange::Read(1) };
+            let events = if *after < 2 { vec![(2, Arc::new(read))] } else { vec![] };
+            let page = InboxPage { number, messages, events, upto: 3.max(*after), head: 3 };
+            ChatDelivery::Page(Box::new(page))
+        }
+        ErrandWhat::Privacy => ChatDelivery::Privacy { number, shares_reads: true },
+        ErrandWhat::Pushes => {
+            let route = PushRoute::Gateway { app: "chat".into(), token: "a secret".into() };
+            let registration =
+                PushRegistration { name: "node".into(), device: "desk".into(), route };
+            let status = PushStatus { number, registrations: vec![registration], quiet: None };
+            ChatDelivery::PushStatus(Box::new(status))
+        }
+        ErrandWhat::Nodes(ask) => {
+            let result = match &**ask {
+                NodesAsk::Names => Ok(NodesFound::Names(["nick".into()].into())),
+                NodesAsk::Items(wanted) => {
+                    let is_first = matches!(&wanted[0].which, ItemsChosen::After(None, _));
+                    let item = NodeItem { id: "1".into(), payload: b"<nick/>"[..].into() };
+                    let items = if is_first { vec![Arc::new(item)] } else { vec![] };
+                    let items = NodeItems { items, index: 0, total: 1 };
+                    Ok(NodesFound::Items([Ok(items)].into()))
+                }
+                _ => Err(NodesFault::Busy),
+            };
+            ChatDelivery::Nodes(Box::new(NodesAnswer { number, result }))
+        }
+        ErrandWhat::Contact(_) => ChatDelivery::Done { number },
     }
 }
 
@@ -98,6 +137,25 @@ pub(super) fn answer(command: &Command) -> Answer {
             Answer::Chat(ChatAnswer::Told(Some(Box::new(told(&errand.what)))))
         }
         Command::Chat(ChatCommand::Kick(_)) => Answer::Chat(ChatAnswer::Ended(2)),
+        Command::Chat(ChatCommand::Erase(_)) => {
+            let status = ErasureStatus { messages: 7, step: "messages" };
+            Answer::Chat(ChatAnswer::Erasing(Some(status)))
+        }
+        Command::Chat(ChatCommand::Groups { shard, after, .. }) => {
+            let group = GroupSummary {
+                group: lunch(),
+                title: "Lunch".into(),
+                owner: person("ann"),
+                members: 9,
+                closed: false,
+                last_seq: 12,
+                last_ms: NOW_MS,
+            };
+            let is_first = *shard == 0 && after.is_empty();
+            let groups = if is_first { vec![group] } else { vec![] };
+            let next = is_first.then(|| [0, 1, 255].into());
+            Answer::Chat(ChatAnswer::Groups(Box::new(GroupsPage { groups, next, shards: 2 })))
+        }
         Command::Chat(_) => Answer::Chat(ChatAnswer::Account(Some(status()))),
         other => panic!("not about chat: {other:?}"),
     }

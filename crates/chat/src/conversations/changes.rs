@@ -12,11 +12,11 @@
 use crate::accounts::{Waiter, fault_of};
 use crate::conversations::Step;
 use crate::conversations::knowledge::Row;
+use crate::conversations::receipts::paces::Pace;
 use crate::entry::{self, Entry};
 use crate::groups;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
-use crate::receipts::paces::Pace;
 use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::Cargo;

@@ -13,6 +13,7 @@
 pub(crate) mod changes;
 mod knowledge;
 pub(crate) mod lists;
+pub(crate) mod receipts;
 mod unread;
 
 use crate::accounts::fault_of;

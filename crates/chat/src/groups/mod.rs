@@ -17,11 +17,11 @@ pub(crate) mod orders;
 pub(crate) mod state;
 
 use crate::accounts::fault_of;
+use crate::conversations::receipts::readers::ReadersSought;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::recalls::RecallOrder;
-use crate::receipts::readers::ReadersSought;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;

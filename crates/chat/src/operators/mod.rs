@@ -5,6 +5,7 @@
 //! and [`words`] are looked at where a message comes in, then [`reviews`] asks whoever is to be
 //! asked. Invariant: a command is answered once.
 
+pub(crate) mod erasures;
 pub(crate) mod errands;
 pub(crate) mod mutes;
 pub(crate) mod rates;

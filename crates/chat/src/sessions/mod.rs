@@ -13,7 +13,7 @@ pub(crate) mod uploads;
 
 use self::detached::Resumables;
 use crate::accounts::Owner;
-use crate::receipts::delivered::Reach;
+use crate::conversations::receipts::delivered::Reach;
 use crate::{Chat, Effects};
 use base::slab::{Key, Slab};
 use base::time::Instant;

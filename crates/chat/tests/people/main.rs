@@ -1,6 +1,7 @@
 //! People who talk, over shards and logs in memory: what they may expect.
 
 mod archive;
+mod erasure;
 mod groups;
 mod histories;
 mod knowledge;

@@ -217,7 +217,7 @@ fn erase(server: &Server, account: &str, wait: bool) -> Result<Value, String> {
         match server.call("DELETE", &path, None) {
             Ok(further) => told = further,
             // Nobody is there any more by that name.
-            Err(why) if why.contains("not_found") => told["erased"] = json!(true),
+            Err(why) if why.contains("unknown_account") => told["erased"] = json!(true),
             Err(why) => return Err(why),
         }
     }

@@ -16,7 +16,7 @@ use crate::render;
 use crate::scan::{CLIENT, Element};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, put_attribute};
 use model::account::AccountAddress;
-use model::chat::{ChatRequest, HistoryPage, HistoryRange, InboxChange, InboxEvent};
+use model::chat::{ChatDelivery, ChatRequest, HistoryPage, HistoryRange, InboxChange, InboxEvent};
 use model::timeline::Seq;
 
 /// The namespace of receipts (XEP-0184 9).
@@ -143,13 +143,26 @@ impl Session {
         out.say(ChatRequest::History { session, number, range: Box::new(range) });
     }
 
+    /// The service says something of receipts. False: it says something else.
+    pub(super) fn receipt_told(&mut self, word: &ChatDelivery, out: &mut Out) -> bool {
+        match word {
+            ChatDelivery::Delivered(news) => {
+                self.is_with(&news.with, news.upto, false, out);
+                true
+            }
+            ChatDelivery::Read { number, .. } => self.marked(*number, out),
+            ChatDelivery::History(page) => self.marked_page(page, out),
+            _ => false,
+        }
+    }
+
     fn is_marking(&self, number: u32) -> bool {
         let first = self.busy.as_ref().and_then(|busy| busy.markings.front());
         first.is_some_and(|marking| marking.number == number)
     }
 
     /// A part of the conversation. False: it was asked for by something else.
-    pub(super) fn marked_page(&mut self, page: &HistoryPage, out: &mut Out) -> bool {
+    fn marked_page(&mut self, page: &HistoryPage, out: &mut Out) -> bool {
         if !self.is_marking(page.number) {
             return false;
         }

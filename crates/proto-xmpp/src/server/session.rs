@@ -388,15 +388,12 @@ impl Session {
                 self.delivered(now, seq, None, out);
                 self.happens(&event, out);
             }
-            ChatDelivery::Delivered(news) => self.is_with(&news.with, news.upto, false, out),
-            ChatDelivery::Read { number, .. } if self.marked(number, out) => {}
-            ChatDelivery::History(page) if self.marked_page(&page, out) => {}
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));
             }
             ChatDelivery::Yield => return Err(StreamFault::Conflict.into()),
-            word if self.room_told(now, &word, out) => {}
+            word if self.receipt_told(&word, out) || self.room_told(now, &word, out) => {}
             _ => return Err(End::Close(super::unexpected("an answer that nobody asked for"))),
         }
         self.settles(now, out);

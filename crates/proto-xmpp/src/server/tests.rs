@@ -9,6 +9,7 @@ mod login;
 mod nodes;
 mod people;
 mod pushes;
+mod receipts;
 mod resumption;
 mod rooms;
 mod session;

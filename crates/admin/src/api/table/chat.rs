@@ -29,7 +29,7 @@ pub(super) fn accounts() -> Vec<Route> {
         delete("/v1/chat/accounts/{account}", chat::erase)
             .wants(&[Admin], Other).refuses(CHANGES)
             .told("eraseChatAccount", "Erase an account",
-                "How far it is; asked again, until `erased` or `not_found`.")
+                "How far it is; asked again, until `erased`, or until there is no such account.")
             .more("It is on stable storage that it is to be erased, its sessions have ended, nobody \
                    logs in by its name, and the book has the name no more. Then what it said is \
                    called back, in every conversation; it leaves its groups (one that it owns is \

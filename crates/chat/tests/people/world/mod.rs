@@ -6,6 +6,7 @@
 
 mod archive;
 mod device;
+mod erasure;
 mod groups;
 mod knowledge;
 mod members;

@@ -7,6 +7,7 @@ use chat::{Chat, ChatWord, Effects};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits, NotificationLimits};
+use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
 use model::ports::notifications::NotificationOrder;
 use model::service::Service;
@@ -27,6 +28,8 @@ pub struct Shard {
     /// Answers of reads that come later than those of what was carried out behind them.
     late: Vec<Completion>,
     done: VecDeque<Completion>,
+    /// Answers to commands.
+    pub answers: Vec<ChatAnswer>,
     /// What devices are to be told that are away.
     pub notifications: VecDeque<(u64, NotificationOrder)>,
 }
@@ -69,8 +72,13 @@ impl Shard {
             reads: Vec::new(),
             late: Vec::new(),
             done: VecDeque::new(),
+            answers: Vec::new(),
             notifications: VecDeque::new(),
         }
+    }
+
+    pub fn command(&mut self, now: Now, command: ChatCommand) {
+        Service::command(&mut self.chat, now, 1, command, &mut self.fx);
     }
 
     pub fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest) {
@@ -136,6 +144,7 @@ impl Shard {
             }
         }
         self.calls.extend(self.fx.calls.drain(..));
+        self.answers.extend(self.fx.answers.drain(..).map(|(_, answer)| answer));
         let notifications = self.fx.notifications.drain(..);
         self.notifications.extend(notifications.map(|(number, order)| (number, *order)));
         assert!(self.fx.questions.is_empty(), "everybody is let in at once");

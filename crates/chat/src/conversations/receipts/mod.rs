@@ -16,11 +16,11 @@ pub(crate) mod positions;
 pub(crate) mod privacy;
 pub(crate) mod readers;
 
-use crate::receipts::delivered::DeliveredTold;
-use crate::receipts::paces::Paces;
-use crate::receipts::positions::Answering;
-use crate::receipts::privacy::Privacy;
-use crate::receipts::readers::Asking;
+use crate::conversations::receipts::delivered::DeliveredTold;
+use crate::conversations::receipts::paces::Paces;
+use crate::conversations::receipts::positions::Answering;
+use crate::conversations::receipts::privacy::Privacy;
+use crate::conversations::receipts::readers::Asking;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};

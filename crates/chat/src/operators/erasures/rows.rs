@@ -5,10 +5,12 @@
 use super::key_of;
 use super::steps::Step;
 use crate::log::{Answered, PendingCall};
+use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
 use model::counters::ChatCounter;
+use model::id::ShardId;
 use model::ports::log::{Call, Done, ROWS_MAX, Read, RowHome, Table, Write};
 use model::timeline::TimelineId;
 
@@ -85,6 +87,12 @@ impl Chat {
         self.receipts.privacy.is_erased(inbox);
         self.mutes.is_erased(&address);
         self.accounts.is_erased(&address);
+        for shard in (0..self.settings.shards.max(1)).map(ShardId) {
+            if shard != self.settings.shard {
+                let gone = ChatWord::Erased(Box::new(address.clone()));
+                fx.peer_messages.push((shard, gone));
+            }
+        }
         let named = self.row_key(&address);
         self.log.write(Write::Delete { table: Table::ChatMutes, key: named.clone() }, fx);
         self.log.write(Write::Forget(inbox), fx);

@@ -9,9 +9,9 @@
 //! too large, hears of nobody.
 
 use crate::accounts::Waiter;
+use crate::conversations::receipts::positions::{Position, PositionsAsked, PositionsTold};
 use crate::groups::state::GroupState;
 use crate::groups::{self, GroupTask};
-use crate::receipts::positions::{Position, PositionsAsked, PositionsTold};
 use crate::send::conversation_of;
 use crate::sessions::Requester;
 use crate::word::ChatWord;

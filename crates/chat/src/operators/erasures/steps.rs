@@ -3,7 +3,6 @@
 //! Invariant: a step that has its answers is followed by the next; one of which something could not
 //! be done is begun again, and finds done what was.
 
-use super::rows;
 use crate::entry::Entry;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
@@ -312,5 +311,3 @@ impl Chat {
 fn first_contacts() -> ContactsRange {
     ContactsRange { after: 0, since: 0, count: PAGE }
 }
-
-const _: () = assert!(rows::TABLES > 0, "there is something to erase");

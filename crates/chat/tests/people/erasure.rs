@@ -1,0 +1,85 @@
+//! Erasure: what an account said says nothing any more, and it is nowhere any more, whenever the
+//! process dies meanwhile.
+
+use crate::world::{World, person};
+use model::chat::{ChatFault, Content, GroupVerb};
+
+const ANN: usize = 0;
+const BOB: usize = 2;
+const CAROL: usize = 4;
+
+/// Ann has talked with Bob and in two groups, of one of which she is alone.
+fn world(seed: u64, shards: u16) -> World {
+    let mut world = World::new(seed, shards);
+    for at in [ANN, BOB, CAROL] {
+        world.connect(at);
+        world.rest();
+    }
+    world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+    world.orders(ANN, GroupVerb::Create, None, &[]).expect("made");
+    for group in world.groups() {
+        world.says_to(ANN, &group, "a secret in a group").expect("sent");
+    }
+    for n in 0..70 {
+        world.says(ANN, 1, &format!("secret {n}")).expect("sent");
+    }
+    world.says(BOB, 0, "what bob said").expect("sent");
+    world
+}
+
+/// Bob has nothing of what Ann said; she is in no group, and comes anew as somebody else.
+fn is_gone(world: &mut World) {
+    for at in [BOB, CAROL] {
+        if !world.is_here(at) {
+            world.connect(at);
+            world.rest();
+        }
+        world.forgets(at);
+        let texts = world.texts(at);
+        assert!(texts.iter().all(|text| !text.contains("secret")), "{texts:?}");
+    }
+    let mine = world.texts(BOB);
+    assert!(mine.contains(&"what bob said".to_owned()), "what others said stays");
+    let kinds = world.kinds(BOB, &person(0));
+    assert_eq!(kinds.iter().filter(|kind| **kind == Content::RECALLED).count(), 71, "{kinds:?}");
+    let left = world.groups().into_iter().map(|group| world.readers(CAROL, &group, (1, 0, 5)));
+    let mut left: Vec<_> = left.map(|told| told.map(|page| page.total)).collect();
+    left.sort_by_key(|told| told.is_ok());
+    assert_eq!(left, [Err(ChatFault::NotMember), Ok(1)], "one is gone, bob is in the other");
+    world.connect(ANN);
+    world.rest();
+    assert!(world.is_here(ANN), "somebody else has the name");
+    world.forgets(ANN);
+    assert!(world.texts(ANN).is_empty());
+}
+
+#[test]
+fn an_account_is_erased_and_what_it_said_with_it() {
+    for shards in 1..=4 {
+        let mut world = world(5, shards);
+        let status = world.erases(0).expect("it is begun");
+        assert!(!world.is_here(ANN), "her sessions have ended");
+        assert_eq!(status.step, "messages");
+        world.connect(ANN);
+        world.rest();
+        assert!(!world.is_here(ANN), "nobody comes in by the name");
+        world.goes_on(6_000, false);
+        world.rest();
+        assert_eq!(world.erases(0), None, "nothing is left of it");
+        is_gone(&mut world);
+    }
+}
+
+#[test]
+fn an_erasure_goes_on_over_kills() {
+    for seed in 0..12 {
+        println!("seed {seed}");
+        let mut world = world(seed, 1 + (seed % 3) as u16);
+        assert!(world.erases(0).is_some());
+        world.goes_on(3_000, true);
+        world.goes_on(6_000, false);
+        world.rest();
+        assert_eq!(world.erases(0), None, "nothing is left of it");
+        is_gone(&mut world);
+    }
+}
