@@ -11,7 +11,6 @@ pub(crate) mod clients;
 pub(crate) mod configuration;
 pub(crate) mod devices;
 pub(crate) mod events;
-pub(crate) mod export;
 pub(crate) mod hooks;
 pub(crate) mod log;
 pub(crate) mod meanings;

@@ -9,7 +9,6 @@ pub(crate) mod clients;
 pub(crate) mod console_files;
 pub(crate) mod dead_letters;
 pub(crate) mod devices;
-pub(crate) mod export;
 pub(crate) mod insight;
 pub(crate) mod messages;
 pub(crate) mod operations;

@@ -1,7 +1,6 @@
 //! The API over real sockets with a control port that says what the test wants.
 
 mod chat;
-mod chat_data;
 mod console;
 mod description;
 mod door;

@@ -185,6 +185,7 @@ pub(crate) fn table() -> Vec<Route> {
         messages(),
         access(),
         chat::accounts(),
+        chat::broadcasts(),
         chat::groups(),
     ];
     of_devices.into_iter().chain(of_topics).flatten().collect()

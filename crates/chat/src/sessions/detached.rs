@@ -300,8 +300,8 @@ impl Chat {
         }
     }
 
-    /// Keeps what a session that is away would have been told; of presence, and of deliveries, what is
-    /// newest.
+    /// Keeps what a session that is away would have been told; of presence, and of deliveries, what
+    /// is newest.
     fn waits(&mut self, key: Key, delivery: ChatDelivery, fx: &mut Effects) {
         let limits = &self.settings.limits.chat;
         let (bytes_max, count_max) = (limits.resume_bytes_max, limits.resume_stanzas_max);

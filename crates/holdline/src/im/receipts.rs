@@ -1,4 +1,5 @@
-//! `holdline im readers` and `privacy`: who has read what, and whether one lets others know (IM 17).
+//! `holdline im readers` and `privacy`: who has read what, and whether one lets others know
+//! (IM 17).
 
 use super::send::addressee;
 use super::{Common, Failure, answer, goodbye};

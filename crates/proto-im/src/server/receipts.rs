@@ -8,7 +8,8 @@ use crate::codec::receipts::{
 use crate::codec::server_frame::ServerFrame;
 use model::account::Addressee;
 use model::chat::{
-    ChatFault, ChatRequest, DeliveredNews, READERS_PAGE_MAX, ReadersPage, ReadersRange,
+    ChatDelivery, ChatFault, ChatRequest, DeliveredNews, READERS_PAGE_MAX, ReadersPage,
+    ReadersRange,
 };
 
 impl Session {
@@ -34,21 +35,36 @@ impl Session {
     }
 }
 
+impl Session {
+    /// The service says something of receipts. False: it says something else.
+    pub(super) fn receipt_told(&mut self, word: &ChatDelivery, out: &mut Out) -> bool {
+        match word {
+            ChatDelivery::Readers(page) => write_readers(page, out),
+            &ChatDelivery::Privacy { number, shares_reads } => {
+                let reads = reads_number(Some(shares_reads));
+                ServerFrame::Privacy(PrivacyFields { number, reads }).write(out.bytes());
+            }
+            ChatDelivery::Delivered(news) => {
+                write_delivered(news, out);
+                return true;
+            }
+            _ => return false,
+        }
+        self.answered(out);
+        true
+    }
+}
+
 /// A page for a device that does not read is put off: it asks again (IM 17.2).
-pub(super) fn write_readers(page: &ReadersPage, out: &mut Out) {
+fn write_readers(page: &ReadersPage, out: &mut Out) {
     if out.backlog() > out.backlog_max() {
         return write_failed(page.number, ChatFault::Busy, out);
     }
     ServerFrame::Readers(ReadersPageFields::of(page)).write(out.bytes());
 }
 
-pub(super) fn write_privacy(number: u32, shares_reads: bool, out: &mut Out) {
-    let reads = reads_number(Some(shares_reads));
-    ServerFrame::Privacy(PrivacyFields { number, reads }).write(out.bytes());
-}
-
 /// A device that does not read is not told: it asks when it does (IM 17.1).
-pub(super) fn write_delivered(news: &DeliveredNews, out: &mut Out) {
+fn write_delivered(news: &DeliveredNews, out: &mut Out) {
     if out.backlog() <= out.backlog_max() {
         ServerFrame::Delivered(DeliveredFields::of(news)).write(out.bytes());
     }

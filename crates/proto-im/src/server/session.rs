@@ -9,7 +9,6 @@ use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
-use super::receipts::{write_delivered, write_privacy, write_readers};
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -190,15 +189,6 @@ impl Session {
             }
             ChatDelivery::PushStatus(status) => self.push_status(&status, out),
             ChatDelivery::PushCode { number } => self.push_code(number, out),
-            ChatDelivery::Readers(page) => {
-                write_readers(&page, out);
-                self.answered(out);
-            }
-            ChatDelivery::Privacy { number, shares_reads } => {
-                write_privacy(number, shares_reads, out);
-                self.answered(out);
-            }
-            ChatDelivery::Delivered(news) => write_delivered(&news, out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Contact(change) => write_contact(&change, out),
             ChatDelivery::Presence(presence) => write_presence(&presence, out),
@@ -212,6 +202,7 @@ impl Session {
             ChatDelivery::LoggedIn(_) | ChatDelivery::Challenge(_) | ChatDelivery::Refused(_) => {
                 return Err(unexpected("an answer to a login within a session"));
             }
+            word if self.receipt_told(&word, out) => {}
             // What a device of IM does not ask has no answer.
             _ => return Err(unexpected("an answer to what a device of IM does not ask")),
         }

@@ -2,7 +2,8 @@
 
 use super::{Of, Route, delete, get, post, put};
 use crate::fault::Refusal::{self, Busy, ChatRefused, NoAnswer, NotFound, TooFast};
-use crate::routes::{broadcasts, chat, export};
+use crate::routes::chat::export;
+use crate::routes::{broadcasts, chat};
 use crate::tokens::scope::Scope::{Admin, Chat, Manage, Read};
 
 /// Of a route that finds something and may be told no.
@@ -30,8 +31,8 @@ pub(super) fn accounts() -> Vec<Route> {
             .wants(&[Admin], Other).refuses(CHANGES)
             .told("eraseChatAccount", "Erase an account",
                 "How far it is; asked again, until `erased`, or until there is no such account.")
-            .more("It is on stable storage that it is to be erased, its sessions have ended, nobody \
-                   logs in by its name, and the book has the name no more. Then what it said is \
+            .more("It is on stable storage that it is to be erased, its sessions have ended, \
+                   nobody logs in by its name, and the book has the name no more. Then what it said is \
                    called back, in every conversation; it leaves its groups (one that it owns is \
                    handed over, or dissolved when it is alone), its contacts and nodes go, and all \
                    rows of it. It goes on over a restart. The call is kept in the audit log."),
@@ -76,6 +77,14 @@ pub(super) fn accounts() -> Vec<Route> {
             .told("recallMessage", "Call back a message between it and another one",
                 "It is in no page that is asked for afterwards, whoever of the two said it and \
                  however long ago."),
+    ]
+}
+
+/// Messages to many accounts.
+#[rustfmt::skip] // a row a route
+pub(super) fn broadcasts() -> Vec<Route> {
+    use Of::Other;
+    vec![
         post("/v1/chat/broadcasts", broadcasts::begin).wants(&[Chat], Other).refuses(&[Busy])
             .told("beginBroadcast", "Say something to many accounts",
                 "It is begun: `GET` it to see how far it is.")

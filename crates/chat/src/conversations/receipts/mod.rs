@@ -1,14 +1,14 @@
 //! Receipts: how far others have got what an account said, and read it.
 //!
 //! ```text
-//! a device acknowledges ─► its home, once a second ─► the sender's home ─► its devices   (told once)
-//! an account has read ─► its inbox and the other's, once a second          (conversations::changes)
+//! a device acknowledges ─► its home, once a second ─► the sender's home ─► its devices
+//! an account has read ─► its inbox and the other's, once a second           (changes.rs)
 //! Readers ─► who they are ─► their homes: what each knows ─► one page
 //! ```
 //! No row is made for any of it: what is read stands in inboxes, what is delivered is how far an
-//! account's devices have acknowledged theirs, and is worked out when somebody asks. Invariants: what
-//! is told is so, and who keeps the highest has a position that never falls; who does not share what
-//! it has read is told of nobody, and nobody of it.
+//! account's devices have acknowledged theirs, and is worked out when somebody asks. Invariants:
+//! what is told is so, and who keeps the highest has a position that never falls; who does not
+//! share what it has read is told of nobody, and nobody of it.
 
 pub(crate) mod delivered;
 pub(crate) mod paces;

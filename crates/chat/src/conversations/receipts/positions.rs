@@ -29,7 +29,7 @@ const BYTES_MAX: usize = 64 * 1024;
 
 /// How far an account is with a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Position {
+pub struct ReaderPosition {
     pub(crate) read: Seq,
     pub(crate) delivered: Seq,
 }
@@ -50,14 +50,14 @@ pub struct PositionsAsked {
 pub struct PositionsTold {
     /// The question's.
     pub(crate) number: u64,
-    pub(crate) result: Result<Vec<(TimelineId, Position)>, ChatFault>,
+    pub(crate) result: Result<Vec<(TimelineId, ReaderPosition)>, ChatFault>,
 }
 
 /// A question that is being answered.
 pub(crate) struct Answering {
     from: ShardId,
     asked: PositionsAsked,
-    found: Vec<(TimelineId, Position)>,
+    found: Vec<(TimelineId, ReaderPosition)>,
     /// What the one of whom delivery is wanted knows: the last of the conversation, and its place.
     last: (Seq, Seq),
 }
@@ -75,7 +75,7 @@ impl Chat {
         let answering = Answering { from, asked, found: Vec::new(), last: (0, 0) };
         let number = self.receipts.answering.put(answering);
         for &inbox in &inboxes {
-            let (wait, wish) = (Requester::NOBODY, Wish::Position(number));
+            let (wait, wish) = (Requester::NOBODY, Wish::ReaderPosition(number));
             self.for_account(now, inbox, Task { wait, wish, what: Subject::All }, fx);
         }
     }
@@ -92,7 +92,7 @@ impl Chat {
         let row = self.conversations.reached(inbox, answering.asked.conversation);
         let (read, last) = row.unwrap_or_default();
         let read = if shares { read } else { 0 };
-        answering.found.push((inbox, Position { read, delivered: 0 }));
+        answering.found.push((inbox, ReaderPosition { read, delivered: 0 }));
         if answering.asked.of_delivery && row.is_some() {
             answering.last = last;
             let read = Read::Standing { timeline: inbox, reader: self.settings.any_reader() };
@@ -174,6 +174,6 @@ impl PositionsTold {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
         let found = self.result.as_ref().map_or(0, Vec::len);
-        size_of::<PositionsTold>() + found * size_of::<(TimelineId, Position)>()
+        size_of::<PositionsTold>() + found * size_of::<(TimelineId, ReaderPosition)>()
     }
 }

@@ -9,7 +9,7 @@
 //! too large, hears of nobody.
 
 use crate::accounts::Waiter;
-use crate::conversations::receipts::positions::{Position, PositionsAsked, PositionsTold};
+use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold, ReaderPosition};
 use crate::groups::state::GroupState;
 use crate::groups::{self, GroupTask};
 use crate::send::conversation_of;
@@ -39,7 +39,7 @@ pub(crate) struct Asking {
     with: AccountAddress,
     range: ReadersRange,
     others: Vec<(AccountAddress, TimelineId)>,
-    found: HashMap<TimelineId, Position>,
+    found: HashMap<TimelineId, ReaderPosition>,
     /// Shards that have not answered.
     left: usize,
 }
@@ -254,8 +254,8 @@ impl Asking {
     fn page(self, shares: bool) -> ReadersPage {
         let Asking { with, range, others, found, .. } = self;
         let of = |inbox: &TimelineId| {
-            let Position { read, delivered } = found.get(inbox).copied().unwrap_or_default();
-            Position { read: if shares { read } else { 0 }, delivered: delivered.max(read) }
+            let ReaderPosition { read, delivered } = found.get(inbox).copied().unwrap_or_default();
+            ReaderPosition { read: if shares { read } else { 0 }, delivered: delivered.max(read) }
         };
         let is_wanted =
             |(_, inbox): &&(_, TimelineId)| range.seq > 0 && of(inbox).read >= range.seq;
@@ -265,7 +265,7 @@ impl Asking {
         let is_group = with.is_group();
         let these = others.iter().skip(from as usize).take(range.count.into());
         let readers = these.map(|(account, inbox)| {
-            let Position { read, delivered } = of(inbox);
+            let ReaderPosition { read, delivered } = of(inbox);
             let delivered = if is_group { 0 } else { delivered };
             Reader { account: account.clone(), read, delivered }
         });

@@ -1,8 +1,8 @@
 //! What is kept of an account over the API: its export, its erasure, and the list of all groups.
 
-use super::chat::answer;
-use super::description::check_answer;
-use super::*;
+use super::answer;
+use crate::tests::description::check_answer;
+use crate::tests::*;
 use ::model::chat::ChatDelivery;
 use ::model::ports::chat::{ChatAnswer, ChatCommand};
 use serde_json::json;

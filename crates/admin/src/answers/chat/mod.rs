@@ -4,6 +4,8 @@
 //! accounts have 64 bits and are text. Invariant: what a message says is in no answer but those
 //! that are asked for it.
 
+pub(crate) mod export;
+
 use crate::texts::{Base64, ContactsPlace, Decimal, GroupsPlace};
 use base::hex;
 use base64::Engine;

@@ -7,13 +7,13 @@
 //! nothing of it waits here. Invariant: an export whose last line is `end` has all that was there
 //! when it began, and nothing twice; one that could not be read ends with `fault`.
 
-use super::Part;
-use super::chat::{self as routes, errand, run};
+use super::{Part, errand, run};
 use crate::answers::chat::Account;
-use crate::answers::export::*;
+use crate::answers::chat::export::*;
 use crate::api::{Api, Shared};
 use crate::describe::{Answers, Operation};
 use crate::fault::Fault;
+use crate::routes::chat as routes;
 use crate::table::About;
 use axum::Extension;
 use axum::body::Body;

@@ -4,6 +4,8 @@
 //! ([`Errand`]); what an operator does to a group or a message is done by the server's own account.
 //! Invariant: every answer of the chat service has a body here, or is a fault.
 
+pub(crate) mod export;
+
 use super::{Asked, Part, asked, part, users};
 use crate::answers::chat::{self as answers, Account, Ended, Erasure, Sent};
 use crate::api::{Api, Shared};

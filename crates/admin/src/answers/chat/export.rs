@@ -2,7 +2,7 @@
 //!
 //! Invariant: no line has a secret: of how devices are woken the way, and no token.
 
-use super::chat::{Account, ContactTold, ConversationTold, Message};
+use super::{Account, ContactTold, ConversationTold, Message};
 use crate::texts::Base64;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
