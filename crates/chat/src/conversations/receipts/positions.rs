@@ -75,7 +75,7 @@ impl Chat {
         let answering = Answering { from, asked, found: Vec::new(), last: (0, 0) };
         let number = self.receipts.answering.put(answering);
         for &inbox in &inboxes {
-            let (wait, wish) = (Requester::NOBODY, Wish::ReaderPosition(number));
+            let (wait, wish) = (Requester::NOBODY, Wish::Position(number));
             self.for_account(now, inbox, Task { wait, wish, what: Subject::All }, fx);
         }
     }

@@ -100,9 +100,7 @@ fn whoever_asks_is_told_what_is_there_and_what_is_read_each_once() {
         let wants = if id == "two" { "" } else { wants };
         says(
             &mut side,
-            &format!(
-                "<message to='bob@a.example/r' id='{id}' type='chat'><body>x</body>{wants}</message>"
-            ),
+            &format!("<message to='bob@a.example/r' id='{id}'><body>x</body>{wants}</message>"),
         );
         let number = match &words(&mut side)[..] {
             [ChatRequest::Send { number, .. }] => *number,

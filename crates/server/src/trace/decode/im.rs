@@ -195,14 +195,9 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("PushStatus", fields.count("registrations", it.registrations.len()))
         }
         ServerFrame::PushCode(number) => ("PushCode", none.set("number", number)),
-        ServerFrame::Readers(it) => {
-            let fields = none.set("number", it.number).set("with", it.with).set("seq", it.seq);
-            ("Readers", fields.set("total", it.total).set("read", it.read))
+        ServerFrame::Readers(_) | ServerFrame::Privacy(_) | ServerFrame::Delivered(_) => {
+            of_receipts(&frame)
         }
-        ServerFrame::Privacy(it) => {
-            ("Privacy", none.set("number", it.number).set("reads", it.reads))
-        }
-        ServerFrame::Delivered(it) => ("Delivered", none.set("with", it.with).set("upto", it.upto)),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -237,6 +232,22 @@ fn of_people(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
             let fields = none.set("from", it.from).set_text("device", it.device);
             ("Presence", fields.set("show", it.show))
         }
+        _ => ("unknown", none),
+    }
+}
+
+/// A frame about receipts.
+fn of_receipts(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
+    let none = Fields::default();
+    match frame {
+        ServerFrame::Readers(it) => {
+            let fields = none.set("number", it.number).set("with", it.with).set("seq", it.seq);
+            ("Readers", fields.set("total", it.total).set("read", it.read))
+        }
+        ServerFrame::Privacy(it) => {
+            ("Privacy", none.set("number", it.number).set("reads", it.reads))
+        }
+        ServerFrame::Delivered(it) => ("Delivered", none.set("with", it.with).set("upto", it.upto)),
         _ => ("unknown", none),
     }
 }
