@@ -32,10 +32,11 @@ pub(super) fn accounts() -> Vec<Route> {
             .told("eraseChatAccount", "Erase an account",
                 "How far it is; asked again, until `erased`, or until there is no such account.")
             .more("It is on stable storage that it is to be erased, its sessions have ended, \
-                   nobody logs in by its name, and the book has the name no more. Then what it \
-                   said is called back, in every conversation; it leaves its groups (one that it owns is \
-                   handed over, or dissolved when it is alone), its contacts and nodes go, and all \
-                   rows of it. It goes on over a restart. The call is kept in the audit log."),
+                   nobody logs in by its name, and the book has the name no more. Then what \
+                   it said is called back, in every conversation; it leaves its groups (one \
+                   that it owns is handed over, or dissolved when it is alone), its contacts \
+                   and nodes go, and all rows of it. It goes on over a restart. The call is \
+                   kept in the audit log."),
         post("/v1/chat/accounts/{account}/kick", chat::kick)
             .wants(&[Manage], Other).refuses(&[Busy, NoAnswer])
             .told("kickChatAccount", "End its sessions of chat", "How many there were."),

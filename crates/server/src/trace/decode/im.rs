@@ -190,14 +190,11 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
         | ServerFrame::Done(_)
         | ServerFrame::Contact(_)
         | ServerFrame::Presence(_) => of_people(&frame),
-        ServerFrame::PushStatus(it) => {
-            let fields = none.set("number", it.number);
-            ("PushStatus", fields.count("registrations", it.registrations.len()))
-        }
-        ServerFrame::PushCode(number) => ("PushCode", none.set("number", number)),
-        ServerFrame::Readers(_) | ServerFrame::Privacy(_) | ServerFrame::Delivered(_) => {
-            of_receipts(&frame)
-        }
+        ServerFrame::PushStatus(_)
+        | ServerFrame::PushCode(_)
+        | ServerFrame::Readers(_)
+        | ServerFrame::Privacy(_)
+        | ServerFrame::Delivered(_) => of_devices(&frame),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -236,8 +233,8 @@ fn of_people(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
     }
 }
 
-/// A frame about receipts.
-fn of_receipts(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
+/// A frame about pushes, or about receipts.
+fn of_devices(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
     let none = Fields::default();
     match frame {
         ServerFrame::Readers(it) => {
@@ -248,6 +245,11 @@ fn of_receipts(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
             ("Privacy", none.set("number", it.number).set("reads", it.reads))
         }
         ServerFrame::Delivered(it) => ("Delivered", none.set("with", it.with).set("upto", it.upto)),
+        ServerFrame::PushStatus(it) => {
+            let fields = none.set("number", it.number);
+            ("PushStatus", fields.count("registrations", it.registrations.len()))
+        }
+        ServerFrame::PushCode(number) => ("PushCode", none.set("number", *number)),
         _ => ("unknown", none),
     }
 }
