@@ -3,15 +3,15 @@
  * of it is read.
  */
 
-import { fileOf, isGroup, RECALLED } from "./im/index.js";
+import { amended, fileOf, isGroup, isMentioned, RECALLED } from "./im/index.js";
 import type { Client, FileNote, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { madeFile } from "./files.js";
 import { madeMenu, stepMenus } from "./menu.js";
-import type { Choice } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
 import { MARKS, Receipts } from "./receipts.js";
+import { Quotes } from "./quotes.js";
 import { Talk } from "./talk.js";
 import type { Taken } from "./talk.js";
 import { sentenceOf, sentenceOfReaders, timeOf, wordOf } from "./words.js";
@@ -19,6 +19,8 @@ import type { Language } from "./words.js";
 
 /** Messages that are read at once. */
 const PAGE = 50;
+/** Pages that are read besides, so that the first message that was not read is there. */
+const PAGES_TO_UNREAD_MAX = 10;
 /** How near the edge counts as there, CSS pixels. */
 const NEAR_PX = 60;
 
@@ -32,9 +34,16 @@ export interface Failed {
 export interface Wishes {
   /** A message that failed is to be sent again. */
   sendAgain(failed: Failed): void;
+  /** A message is to say something else. */
+  edit(message: Message): void;
+  /** What is said next quotes a message. */
+  quote(message: Message): void;
   /** What others said was seen up to this place. */
   seen(upto: number): void;
 }
+
+/** The key of the line before what was not read. */
+const NEW_KEY = "/new";
 
 interface Row {
   readonly key: string;
@@ -44,11 +53,21 @@ interface Row {
   readonly failed?: Failed;
   /** The file that it is about. */
   readonly file?: FileNote | undefined;
-  /** The place of an own message that may be called back. */
-  readonly recall?: number;
+  /** Who reacts, and how. */
+  readonly reactions: string;
+  /** What it quotes. */
+  readonly quote?: string;
+  /** It mentions whoever is here. */
+  readonly isMentioned?: boolean;
+  /** The message, if something may be done with it; it may be called back. */
+  readonly of?: Message;
+  readonly isRecallable?: boolean;
   /** The place of an own message in a group: who has read it may be asked. */
   readonly counted?: number;
 }
+
+/** Emoji that are offered. */
+const EMOJI = ["👍", "❤️", "😂", "🎉"];
 
 /** The conversation with somebody. */
 export class Conversation {
@@ -61,24 +80,33 @@ export class Conversation {
   #isOver = false;
   /** Messages that are not younger than this are too old to be called back, the server has said. */
   #tooLateAt = 0;
+  /** The first message that was not read when it was opened, by its place. */
+  #firstUnread: number | undefined;
   /** How far the other has read what is shown. */
   #peerRead = 0;
   readonly #receipts: Receipts;
+  readonly #quotes: Quotes;
 
   constructor(
     private readonly client: Client,
     readonly peer: string,
+    private readonly account: string,
     private readonly domain: string,
     private readonly language: Language,
     private readonly failed: readonly Failed[],
     private readonly wishes: Wishes,
+    /** The place that it is opened at; without it, the first that was not read, or the end. */
+    private readonly place?: number,
   ) {
     this.#receipts = new Receipts(client, peer, () => this.show());
+    this.#quotes = new Quotes(client, peer, () => {
+      if (!this.#isOver) this.show();
+    });
     by("rows").replaceChildren();
     by("rows").onkeydown = (event) => stepMenus(by("rows"), event);
     this.show();
     void this.#receipts.begin();
-    void this.begin();
+    void this.#open();
   }
 
   /** Another one is looked at. */
@@ -90,7 +118,7 @@ export class Conversation {
   /** The connection stands again. */
   resume(): void {
     void this.#receipts.begin();
-    if (!this.#hasBegun) void this.begin();
+    if (!this.#hasBegun) void this.#open();
   }
 
   /** A message of it has come, or was stored. */
@@ -110,7 +138,39 @@ export class Conversation {
       const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), change: undefined };
       this.#talk.change(message.recall, (it) => ({ ...it, ...gone }));
     }
+    const { target } = message;
+    if (target !== undefined) this.#talk.change(target.seq, (it) => amended(it, message));
     return this.#talk.live(message);
+  }
+
+  /** Reads its end, and so much before it that what was not read yet is there: it begins with that. */
+  async #open(): Promise<void> {
+    if (this.place !== undefined && !this.#hasBegun) return this.#goTo(this.place);
+    const { read = 0, unread = 0 } = this.#known ?? {};
+    await this.#read({});
+    for (let n = 0; unread > 0 && n < PAGES_TO_UNREAD_MAX; n++) {
+      const { hasEarlier, before } = this.#talk;
+      if (!hasEarlier || before <= read + 1 || this.#isOver) break;
+      await this.#read({ before });
+    }
+    if (this.#isOver) return;
+    const isNew = (it: Message) => it.seq > read && !it.isOwn && it.recall === undefined;
+    const first = unread > 0 ? this.#talk.shown.find(isNew) : undefined;
+    if (first === undefined) return this.#toEnd();
+    this.#firstUnread = first.seq;
+    this.show();
+    this.#rows.get(NEW_KEY)?.scrollIntoView({ block: "start" });
+    this.#look();
+  }
+
+  /** Reads what stands around a place, and goes there. */
+  async #goTo(place: number): Promise<void> {
+    await this.#read({ around: place });
+    const found = this.#at(place);
+    if (this.#isOver || found === undefined) return;
+    const element = this.#rows.get(keyOf(found));
+    element?.classList.add("sought");
+    element?.scrollIntoView({ block: "center" });
   }
 
   /** Reads its end. */
@@ -155,12 +215,14 @@ export class Conversation {
     if (at >= 0) this.wishes.seen(shown[at]!.seq);
   }
 
-  async #read(where: { before?: number; after?: number }): Promise<void> {
+  async #read(where: { before?: number; after?: number; around?: number }): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;
     let next: number | undefined;
     try {
-      const found = await this.client.history(this.peer, { ...where, count: PAGE });
+      const { around, ...asked } = where;
+      const before = around === undefined ? {} : { before: around + PAGE / 2 };
+      const found = await this.client.history(this.peer, { ...asked, ...before, count: PAGE });
       if (this.#isOver) return;
       if (where.after !== undefined) {
         const first = found.messages[0]?.seq ?? 0;
@@ -168,6 +230,9 @@ export class Conversation {
         if (first > where.after + 1) this.#talk.begin(found.messages, false);
         else found.messages.forEach((message) => this.#live(message));
         if (found.hasMore && found.messages.length > 0) next = this.#talk.after;
+      } else if (around !== undefined) {
+        const last = found.messages.at(-1)?.seq ?? 0;
+        this.#talk.part(found.messages, found.hasMore, last < (this.#known?.seq ?? Infinity));
       } else if (where.before !== undefined) this.#talk.earlier(found.messages, found.hasMore);
       else this.#talk.begin(found.messages, found.hasMore);
       this.#hasBegun = true;
@@ -211,22 +276,30 @@ export class Conversation {
     const at = (ms: number) => timeOf(this.language, ms, Date.now());
     this.#peerRead = this.#known?.peerRead ?? 0;
     // What was called back is told in its place, and not once more where it was called back.
-    const said = this.#talk.shown.filter(({ recall }) => recall === undefined)
-      .map((message) => this.#row(message, at(message.at)));
+    const isRow = ({ recall, target }: Message) => recall === undefined && target === undefined;
+    const said = this.#talk.shown.filter(isRow)
+      .flatMap((message): Row[] => {
+        const row = this.#row(message, at(message.at));
+        if (message.seq !== this.#firstUnread) return [row];
+        const text = wordOf(this.language, "newMessages");
+        return [{ key: NEW_KEY, text, kind: "change", about: "", reactions: "" }, row];
+      });
     if (this.#talk.hasLater) return said;
     const keys = new Set(said.map(({ key }) => key));
     const isHere = ({ to }: Queued) => wholeName(to, this.domain) === this.peer;
-    const failed = this.failed.filter(({ queued }) => isHere(queued)).map((it): Row => {
+    const isSaid = ({ kind }: Queued) => kind !== 6 && kind !== 7;
+    const failed = this.failed.filter(({ queued }) => isHere(queued) && isSaid(queued)).map((it): Row => {
       const why = sentenceOf(this.language, it.code);
       const about = `${wordOf(this.language, "failed")}: ${why}`;
       const { clientId, text } = it.queued;
       const file = fileOf(it.queued);
-      return { key: `/${clientId}`, text, kind: "own", about, file, failed: it };
+      return { key: `/${clientId}`, text, kind: "own", about, file, reactions: "", failed: it };
     });
-    const waiting = this.client.queue.filter(isHere).map((queued): Row => {
+    const isWaiting = (it: Queued) => isHere(it) && isSaid(it);
+    const waiting = this.client.queue.filter(isWaiting).map((queued): Row => {
       const { clientId, text, saidAt } = queued;
       const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
-      return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued) };
+      return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued), reactions: "" };
     });
     return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
   }
@@ -236,27 +309,45 @@ export class Conversation {
   }
 
   #row(message: Message, at: string): Row {
-    const { from, isOwn, text, clientId, change, kind, seq } = message;
-    const key = `${isOwn ? "" : from}/${clientId}`;
+    const { from, isOwn, text, change, kind, seq } = message;
+    const edited = message.editedAt === undefined ? "" : ` · ${wordOf(this.language, "edited")}`;
+    const reactions = reactionsOf(message);
+    const key = keyOf(message);
+    const beside = {
+      reactions,
+      quote: this.#quoted(message),
+      isMentioned: isMentioned(message, this.account),
+    };
     if (change !== undefined) {
       const sentence = sentenceOfChange(this.language, from, change, this.domain);
-      return { key, text: sentence, kind: "change", about: at };
+      return { key, text: sentence, kind: "change", about: at, reactions: "" };
     }
     if (kind === RECALLED) {
       const sentence = sentenceOfRecall(this.language, from, this.domain);
       // Another key than before: the element with the old words goes.
-      return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
+      return { key: `${key}/recall`, text: sentence, kind: "change", about: at, reactions: "" };
     }
     const file = fileOf(message);
     if (isOwn) {
-      const recall = message.at > this.#tooLateAt ? { recall: seq } : {};
       const counted = isGroup(this.peer) ? { counted: seq } : {};
-      const about = `${at} · ${this.#howFar(seq)}`;
-      return { key, text, kind: "own", about, file, ...recall, ...counted };
+      const about = `${at}${edited} · ${this.#howFar(seq)}`;
+      const isRecallable = message.at > this.#tooLateAt;
+      const own = { ...beside, ...counted, of: message, isRecallable };
+      return { key, text, kind: "own", about, file, ...own };
     }
     // In a group it is not plain who says something.
     const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
-    return { key, text, kind: "theirs", about: `${by}${at}`, file };
+    const about = `${by}${at}${edited}`;
+    return { key, text, kind: "theirs", about, file, ...beside, of: message };
+  }
+
+  /** What a message quotes, as it is now; where that is not known yet, as it was. */
+  #quoted({ quote }: Message): string {
+    if (quote === undefined) return "";
+    const of = this.#quotes.of(quote, this.#talk.shown);
+    const from = of?.from ?? quote.from ?? "";
+    if (of?.kind === RECALLED) return sentenceOfRecall(this.language, from, this.domain);
+    return `${shortName(from, this.domain)}: ${of?.text ?? quote.text ?? ""}`;
   }
 
   /** How far an own message is: a mark, and the word for it. */
@@ -289,8 +380,14 @@ export class Conversation {
       const element = this.#rows.get(row.key) ?? this.#made(row);
       this.#rows.set(row.key, element);
       element.classList.toggle("failed", row.failed !== undefined);
+      element.classList.toggle("mentioned", row.isMentioned === true);
       const about = element.querySelector("small")!;
       if (about.textContent !== row.about) about.textContent = row.about;
+      const parts = [[".text", row.text], [".reactions", row.reactions], [".quote", row.quote ?? ""]];
+      for (const [part, text] of parts as [string, string][]) {
+        const its = element.querySelector(part)!;
+        if (its.textContent !== text) its.textContent = text;
+      }
       this.#offer(element, row.failed);
       this.#offerMenu(element, row);
       if (element === next) next = next.nextElementSibling;
@@ -305,7 +402,8 @@ export class Conversation {
       if (isNearEnd(element.clientHeight) && !this.#talk.hasLater) this.#toEnd();
     };
     const said = file === undefined ? made("div", text, "text") : madeFile(file, text, stay);
-    element.append(said, made("small"));
+    const [quote, reactions] = [made("div", "", "quote"), made("div", "", "reactions")];
+    element.append(quote, said, reactions, made("small"));
     return element;
   }
 
@@ -319,26 +417,6 @@ export class Conversation {
     }
   }
 
-  #offerMenu(element: HTMLElement, { recall, counted }: Row): void {
-    const choices: Choice[] = [];
-    if (recall !== undefined) {
-      const chosen = () => void this.#recall(recall);
-      choices.push({ text: wordOf(this.language, "recall"), chosen });
-    }
-    if (counted !== undefined) {
-      const chosen = () => void this.#count(counted);
-      choices.push({ text: wordOf(this.language, "whoRead"), chosen });
-    }
-    const menu = element.querySelector<HTMLElement>(".menu");
-    // One that is open, or stood on, stays while it offers the same.
-    if (menu?.dataset.choices === String(choices.length)) return;
-    menu?.remove();
-    if (choices.length === 0) return;
-    const made = madeMenu(wordOf(this.language, "moreOf"), choices);
-    made.dataset.choices = String(choices.length);
-    element.append(made);
-  }
-
   /** Asks who has read a message of a group. */
   async #count(seq: number): Promise<void> {
     by("say-fault").textContent = "";
@@ -346,6 +424,61 @@ export class Conversation {
     if (code !== undefined && !this.#isOver) {
       by("say-fault").textContent = sentenceOf(this.language, code);
     }
+  }
+
+  /** What may be done with a message: it is made anew where that is something else. */
+  #offerMenu(element: HTMLElement, { of, file, counted, isRecallable = false }: Row): void {
+    const menu = element.querySelector<HTMLElement>(".menu");
+    const offered = of === undefined ? "" : `${of.isOwn} ${isRecallable}`;
+    if (element.dataset["offered"] === offered) return;
+    element.dataset["offered"] = offered;
+    menu?.remove();
+    if (of === undefined) return;
+    const { seq } = of;
+    const choice = (text: string, chosen: () => void) => ({ text, chosen });
+    const edit = choice(wordOf(this.language, "edit"), () => this.#edits(seq));
+    const recall = choice(wordOf(this.language, "recall"), () => void this.#recall(seq));
+    const count = choice(wordOf(this.language, "whoRead"), () => void this.#count(seq));
+    // Only texts are edited (IM 16.2).
+    const own = isRecallable ? [...(file === undefined ? [edit] : []), recall] : [];
+    const asks = counted === undefined ? [] : [count];
+    const quote = choice(wordOf(this.language, "quote"), () => this.#quotesNext(seq));
+    const emoji = EMOJI.map((it) => choice(it, () => void this.#react(seq, it)));
+    const choices = [quote, ...own, ...asks, ...emoji];
+    element.append(madeMenu(wordOf(this.language, "moreOf"), choices));
+  }
+
+  #at(seq: number): Message | undefined {
+    return this.#talk.shown.find((it) => it.seq === seq);
+  }
+
+  #edits(seq: number): void {
+    const message = this.#at(seq);
+    if (message !== undefined) this.wishes.edit(message);
+  }
+
+  #quotesNext(seq: number): void {
+    const message = this.#at(seq);
+    if (message !== undefined) this.wishes.quote(message);
+  }
+
+  /** Reacts by one more emoji, or by one less. That it is so, a message tells, as to others. */
+  async #react(seq: number, emoji: string): Promise<void> {
+    const message = this.#at(seq);
+    if (message === undefined) return;
+    by("say-fault").textContent = "";
+    const own = message.reactions.find((it) => it.by === this.account)?.emoji ?? [];
+    const rest = own.filter((it) => it !== emoji);
+    const next = rest.length < own.length ? rest : [...own, emoji];
+    try {
+      await this.client.react(this.peer, message, next);
+    } catch (error) {
+      if (!this.#isOver) this.#tellFault((error as ImError).code);
+    }
+  }
+
+  #tellFault(code: string): void {
+    by("say-fault").textContent = sentenceOf(this.language, code);
   }
 
   /** Calls a message back. That it is, a message tells, as it does to others. */
@@ -364,8 +497,20 @@ export class Conversation {
   }
 }
 
+/** The key of a message's row: what waits has the same as what is stored. */
+function keyOf({ isOwn, from, clientId }: Message): string {
+  return `${isOwn ? "" : from}/${clientId}`;
+}
+
 /** Whether the end of the list is in sight, or was before it grew by so much, CSS pixels. */
 function isNearEnd(grownPx = 0): boolean {
   const { scrollHeight, scrollTop, clientHeight } = by("scroll");
   return scrollHeight - scrollTop - clientHeight < NEAR_PX + grownPx;
+}
+
+/** Who reacts to a message: each emoji, and by how many. */
+function reactionsOf({ reactions }: Message): string {
+  const counts = new Map<string, number>();
+  for (const it of reactions.flatMap(({ emoji }) => emoji)) counts.set(it, (counts.get(it) ?? 0) + 1);
+  return [...counts].map(([it, count]) => `${it} ${count}`).join("  ");
 }

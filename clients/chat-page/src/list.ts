@@ -124,7 +124,7 @@ export class ListPanel {
   }
 
   #fill(button: HTMLElement, conversation: Conversation, isCurrent: boolean): void {
-    const { last, unread, isPinned, isMuted } = conversation;
+    const { last, unread, mentions, isPinned, isMuted } = conversation;
     const word = (it: Parameters<typeof wordOf>[1]) => wordOf(this.#language, it);
     button.title = last === undefined ? "" : timeOf(this.#language, last.at, Date.now());
     // Words, and no signs: not every machine has those.
@@ -132,7 +132,13 @@ export class ListPanel {
     const marks = made("span", kept.join(" · "), "marks");
     if (unread > 0) {
       const count = countOf(unread, unread >= UNREAD_MAX);
-      const badge = made("span", count, "unread", ...(isMuted ? ["muted"] : []));
+      // Who is mentioned is to notice it though the conversation is muted.
+      const isQuiet = isMuted && mentions === 0;
+      const badge = made("span", count, "unread", ...(isQuiet ? ["muted"] : []));
+      if (mentions > 0) {
+        badge.prepend("@ ");
+        badge.append(made("span", ` ${word("mentioned")},`, "unseen"));
+      }
       badge.append(made("span", ` ${word("unread")}`, "unseen"));
       marks.append(badge);
     }

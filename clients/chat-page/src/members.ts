@@ -9,6 +9,8 @@ import type { Language } from "./words.js";
 
 /** The panel of one group. */
 export class MembersPanel {
+  /** Who is in it, as far as it was read. */
+  addresses: readonly string[] = [];
   #isOver = false;
   /** Something has changed since the list was asked for. */
   #isOld = false;
@@ -93,6 +95,7 @@ export class MembersPanel {
 
   #show({ title, members, isClosed }: GroupMembers): void {
     this.titled(title);
+    this.addresses = members.map(({ address }) => address);
     const word = (it: Parameters<typeof wordOf>[1]) => wordOf(this.language, it);
     const closed = isClosed ? ` · ${word("closed")}` : "";
     by("group-about").textContent = `${members.length} ${word("inGroup")}${closed}`;

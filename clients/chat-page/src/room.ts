@@ -3,6 +3,7 @@
 import { isGroup } from "./im/index.js";
 import type { Client, ImError, Message, Said, State } from "./im/index.js";
 import { Attachments } from "./attachments.js";
+import { Completion } from "./completion.js";
 import { Conversation } from "./conversation.js";
 import type { Failed } from "./conversation.js";
 import { by, Kept } from "./dom.js";
@@ -10,8 +11,11 @@ import { draftOf } from "./drafts.js";
 import { Keeping } from "./keeping.js";
 import { ListPanel } from "./list.js";
 import { MembersPanel } from "./members.js";
+import { EVERYBODY, mentionedIn } from "./mentions.js";
 import { OptionsMenu } from "./options.js";
 import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
+import { Searching } from "./searching.js";
+import { TypingLine } from "./typing-line.js";
 import { parseTitles } from "./titles.js";
 import type { Titles } from "./titles.js";
 import { sentenceOf, wordOf } from "./words.js";
@@ -19,6 +23,9 @@ import type { Language } from "./words.js";
 
 /** Texts that are longer than a draft may be, and are kept whole while the page lives. */
 const LONG_TEXTS_MAX = 20;
+
+/** Characters of a quoted message that are shown where one writes. */
+const QUOTED_MAX = 120;
 
 /** The room of one account. */
 export class Room {
@@ -29,7 +36,14 @@ export class Room {
   readonly #keeping: Keeping;
   readonly #options: OptionsMenu;
   readonly #attachments: Attachments;
+  readonly #typing: TypingLine;
   #failed: Failed[] = [];
+  /** The message that is being edited. */
+  #editing: Message | undefined;
+  /** The message that is quoted by what is said next. */
+  #quoting: Message | undefined;
+  readonly #completion: Completion;
+  readonly #searching: Searching;
   #conversation: Conversation | undefined;
   /** Of the group that is looked at. */
   #members: MembersPanel | undefined;
@@ -49,8 +63,12 @@ export class Room {
     this.#keeping = new Keeping(client);
     this.#list = new ListPanel(client, this.#domain, this.#titles, language,
       (peer) => this.#open(peer), (group, title) => this.#titled(group, title));
+    this.#typing = new TypingLine(client, this.#domain, language);
     this.#options = new OptionsMenu(client, language, () => this.back());
     this.#attachments = new Attachments(client, language);
+    this.#completion = new Completion(() => this.#names(), () => this.written());
+    this.#searching = new Searching(client, this.#domain, language,
+      (peer) => this.#list.name(peer), ({ peer, seq }) => this.#open(peer, seq));
     this.#off = [
       client.on("message", (message) => this.#heard(message)),
       client.on("list", () => this.#listed()),
@@ -72,6 +90,9 @@ export class Room {
   close(forgets: boolean): void {
     this.#keeping.close();
     this.#attachments.close();
+    this.#typing.close();
+    this.#searching.close();
+    this.#completion.close();
     this.#list.close();
     this.#off.forEach((off) => off());
     this.#conversation?.close();
@@ -86,6 +107,8 @@ export class Room {
     this.#list.speak(language);
     this.#options.speak(language);
     this.#attachments.speak(language);
+    this.#typing.speak(language);
+    this.#searching.speak(language);
     this.#showList();
     this.tell(this.client.state);
     const peer = this.#conversation?.peer;
@@ -170,9 +193,16 @@ export class Room {
     const [peer, text] = [this.#conversation?.peer, field.value];
     if (peer === undefined || text.trim() === "") return;
     field.value = "";
+    this.#typing.leaves(true);
     this.written();
     this.#keeping.leaves();
-    this.#send(peer, text);
+    const editing = this.#editing;
+    this.#editsNothing();
+    this.#completion.close();
+    const quote = this.#quoting;
+    this.#quotes(undefined);
+    if (editing === undefined) this.#send(peer, text, this.#said(peer, text, quote));
+    else this.#sendEdit(peer, editing, text);
     field.focus();
   }
 
@@ -182,6 +212,8 @@ export class Room {
     if (peer === undefined) return;
     const { value } = by<HTMLTextAreaElement>("text");
     this.#keeping.writes(peer, value);
+    this.#typing.writes(peer, value);
+    this.#completion.show();
     this.#longTexts.delete(peer);
     if (draftOf(value) !== value) this.#longTexts.set(peer, value);
     const [first] = this.#longTexts.keys();
@@ -245,17 +277,106 @@ export class Room {
     this.#conversation?.show(true);
   }
 
+  /** What is said, with what it quotes and whom it mentions. */
+  #said(peer: string, text: string, quote: Message | undefined): Said {
+    const { mentions, mentionsEverybody } = mentionedIn(text, this.#domain, isGroup(peer));
+    return {
+      text,
+      ...(quote && { quote: { seq: quote.seq, id: quote.id } }),
+      ...(mentions.length > 0 && { mentions }),
+      ...(mentionsEverybody && { mentionsEverybody }),
+    };
+  }
+
+  /** Who may be named where one writes. */
+  #names(): readonly string[] {
+    const peer = this.#conversation?.peer;
+    if (peer === undefined) return [];
+    const others = this.#members?.addresses.filter((it) => it !== this.account) ?? [peer];
+    const names = others.map((it) => shortName(it, this.#domain));
+    return isGroup(peer) ? [...names, EVERYBODY] : names;
+  }
+
+  /** A key was pressed in the field; true: that is all it does. */
+  presses(key: string): boolean {
+    return this.#completion.presses(key);
+  }
+
+  /** Nobody writes in the field any more. */
+  leavesField(): void {
+    this.#completion.close();
+  }
+
+  /** Searches for what was named. */
+  search(): void {
+    this.#searching.begin();
+  }
+
+  searchOn(): void {
+    this.#searching.more();
+  }
+
+  /** What is said next quotes this message, or none. */
+  #quotes(message: Message | undefined): void {
+    this.#quoting = message;
+    by("quoting").hidden = message === undefined;
+    by("quoted").textContent = message?.text.slice(0, QUOTED_MAX) ?? "";
+    if (message === undefined) return;
+    this.#editsNothing();
+    by("text").focus();
+  }
+
+  cancelQuote(): void {
+    this.#quotes(undefined);
+    by("text").focus();
+  }
+
+  /** A message is to say something else: it is written anew in the field. */
+  #edits(message: Message): void {
+    this.#quotes(undefined);
+    this.#editing = message;
+    by("editing").hidden = false;
+    const field = by<HTMLTextAreaElement>("text");
+    field.value = message.text;
+    field.focus();
+  }
+
+  /** Nothing is edited any more. */
+  #editsNothing(): void {
+    this.#editing = undefined;
+    by("editing").hidden = true;
+  }
+
+  /** What was to be edited stays as it is. */
+  cancelEdit(): void {
+    if (this.#editing === undefined) return;
+    this.#editsNothing();
+    const field = by<HTMLTextAreaElement>("text");
+    field.value = "";
+    this.written();
+    field.focus();
+  }
+
+  #sendEdit(peer: string, message: Message, text: string): void {
+    by("say-fault").textContent = "";
+    this.client.edit(peer, message, text).catch((error: ImError) => {
+      if (error.code === "closed") return;
+      by("say-fault").textContent = sentenceOf(this.language, error.code);
+    });
+  }
+
   #sendAgain(failed: Failed): void {
     this.#failed = this.#failed.filter((it) => it !== failed);
     const peer = this.#conversation?.peer;
     if (peer === undefined) return;
     this.#open(peer);
-    const { kind, text, extra } = failed.queued;
-    this.#send(peer, text, { kind, text, extra });
+    const { kind, text, extra, quote, mentions, mentionsEverybody } = failed.queued;
+    this.#send(peer, text, { kind, text, extra, quote, mentions, mentionsEverybody });
   }
 
   #heard(message: Message): void {
     const { change, peer } = message;
+    this.#typing.said(message);
     if (change?.verb === "create" || change?.verb === "rename") this.#titled(peer, change.title);
     if (this.#conversation?.peer !== peer) return;
     this.#conversation.live(message);
@@ -289,7 +410,8 @@ export class Room {
     this.#showList();
   }
 
-  #open(peer: string): void {
+  /** @param place where it is opened; without it, where one has read to. */
+  #open(peer: string, place?: number): void {
     this.#leaveConversation();
     this.client.look(peer);
     by("with").textContent = this.#list.name(peer);
@@ -303,11 +425,14 @@ export class Room {
     field.value = this.#begun(peer);
     this.#options.show(peer);
     this.#attachments.open(peer);
-    this.#conversation = new Conversation(this.client, peer, this.#domain, this.language,
-      this.#failed, {
+    this.#typing.opens(peer);
+    this.#conversation = new Conversation(this.client, peer, this.account, this.#domain,
+      this.language, this.#failed, {
+        edit: (message) => this.#edits(message),
+        quote: (message) => this.#quotes(message),
         sendAgain: (failed) => this.#sendAgain(failed),
         seen: (upto) => this.#keeping.sees(peer, upto),
-      });
+      }, place);
     this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language,
       (title) => this.#titled(peer, title)) : undefined;
     this.#showList();
@@ -316,6 +441,11 @@ export class Room {
 
   #leaveConversation(): void {
     this.#keeping.leaves();
+    this.#typing.leaves(false);
+    this.#typing.opens(undefined);
+    this.#editsNothing();
+    this.#quotes(undefined);
+    this.#completion.close();
     this.#conversation?.close();
     this.#members?.close();
     [this.#conversation, this.#members] = [undefined, undefined];

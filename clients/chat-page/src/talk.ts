@@ -61,6 +61,12 @@ export class Talk<T extends Placed> {
     this.#hasLater = false;
   }
 
+  /** A part of it, somewhere; `hasLater`: it does not go up to the end. */
+  part(messages: readonly T[], hasEarlier: boolean, hasLater: boolean): void {
+    this.begin(messages, hasEarlier);
+    this.#hasLater = hasLater;
+  }
+
   /** What was read before what is shown. */
   earlier(messages: readonly T[], hasMore: boolean): void {
     const before = this.#shown[0]?.seq ?? Infinity;

@@ -6,7 +6,7 @@ import { countOf, glimpseOf, listed, unreadIn } from "../dist/listed.js";
 
 let place = 100;
 const kept = (peer, given = {}) => ({
-  peer, place: (place -= 1), seq: 1, last: undefined, read: 0, peerRead: 0, unread: 0,
+  peer, place: (place -= 1), seq: 1, last: undefined, read: 0, peerRead: 0, unread: 0, mentions: 0,
   isPinned: false, isMuted: false, isHidden: false, draft: "", ...given,
 });
 const said = (given) => ({
@@ -26,10 +26,12 @@ test("pinned ones are first, then who was named, then the newest; hidden ones ar
   assert.deepEqual(found, { peer: "asked", conversation: undefined });
 });
 
-test("what is muted or hidden is not counted, and a count that is more says so", () => {
+test("what is muted or hidden is not counted but where one is mentioned, and a count that is more says so", () => {
   const all = [kept("a", { unread: 2 }), kept("b", { unread: 9, isMuted: true }),
     kept("c", { unread: 9, isHidden: true }), kept("d", { unread: 1 })];
   assert.deepEqual(unreadIn(all), { count: 3, isMore: false });
+  const mentioned = kept("e", { unread: 9, mentions: 2, isMuted: true });
+  assert.deepEqual(unreadIn([...all, mentioned]), { count: 5, isMore: false });
   assert.deepEqual(unreadIn([kept("a", { unread: 1_024 })]), { count: 1_024, isMore: true });
   assert.deepEqual([countOf(3), countOf(999), countOf(1_000), countOf(1_024, true), countOf(7, true)],
     ["3", "999", "999+", "999+", "7+"]);

@@ -58,3 +58,11 @@ test("there are never more than so many, without a gap", () => {
   talk.begin(from(60, 101), true);
   assert.equal(talk.hasLater, false);
 });
+
+test("a part from the middle takes nothing that comes, until its end is read", () => {
+  const talk = new Talk();
+  talk.part([{ seq: 5 }, { seq: 6 }], true, true);
+  assert.deepEqual([talk.hasEarlier, talk.hasLater, talk.live({ seq: 7 })], [true, true, "known"]);
+  talk.begin([{ seq: 6 }, { seq: 7 }], true);
+  assert.deepEqual([talk.hasLater, talk.live({ seq: 8 })], [false, "shown"]);
+});

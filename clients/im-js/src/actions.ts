@@ -7,6 +7,7 @@ import type { GroupChanged, MembersPage } from "./group.js";
 import type { Message, Queued, Recalled, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
 import type { Delivered, Readers } from "./receipts.js";
+import type { Transient } from "./transient.js";
 import type { ImError } from "./words.js";
 
 /** How far a client is. */
@@ -26,6 +27,16 @@ export interface History {
   /** Oldest first. */
   readonly messages: readonly Message[];
   /** There are more in the direction that was asked for. */
+  readonly hasMore: boolean;
+}
+
+/** What was found of what an account has said and heard. */
+export interface Found {
+  /** The newest first. */
+  readonly messages: readonly Message[];
+  /** Where to go on. */
+  readonly before: number;
+  /** Not all was looked through. */
   readonly hasMore: boolean;
 }
 
@@ -56,6 +67,7 @@ export type Action =
   /** A message of the queue is given up. */
   | { readonly do: "failed"; readonly queued: Queued; readonly error: ImError }
   | { readonly do: "history"; readonly ask: number; readonly result: History | ImError }
+  | { readonly do: "found"; readonly ask: number; readonly result: Found | ImError }
   | { readonly do: "changed"; readonly ask: number; readonly result: GroupChanged | ImError }
   | { readonly do: "members"; readonly ask: number; readonly result: MembersPage | ImError }
   | {
@@ -82,6 +94,8 @@ export type Action =
   | { readonly do: "contact"; readonly change: ContactChange }
   /** Somebody came, went or is there otherwise. */
   | { readonly do: "presence"; readonly presence: Presence }
+  /** Somebody tells something that is kept nowhere. */
+  | { readonly do: "transient"; readonly transient: Transient }
   /** Keep how far the inbox was told; keep the queue. */
   | { readonly do: "keep_last"; readonly last: number }
   | { readonly do: "keep_queue" };

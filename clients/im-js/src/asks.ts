@@ -23,6 +23,7 @@ export type Asked =
   | { readonly do: "conversations"; readonly ask: number }
   | { readonly do: "marked_read"; readonly ask: number }
   | { readonly do: "set"; readonly ask: number }
+  | { readonly do: "found"; readonly ask: number }
   | { readonly do: "upload"; readonly ask: number }
   | { readonly do: "readers"; readonly ask: number }
   | { readonly do: "privacy"; readonly ask: number }
@@ -100,6 +101,11 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
       return { do: "conversations", ask, result: pageOf(frame.fields, account) };
     case "marked_read":
       return { do: "marked_read", ask, result: exact(frame.fields.upto) };
+    case "found": {
+      const { found, before, more: hasMore } = frame.fields;
+      const messages = found.flatMap(({ message }) => message ? [messageOf(message, account)] : []);
+      return { do: "found", ask, result: { messages, before: exact(before), hasMore } };
+    }
     case "set":
       return { do: "set", ask, result: undefined };
     case "readers":

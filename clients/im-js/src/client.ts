@@ -3,13 +3,13 @@
  * it. All that is decided is decided in the machine.
  */
 
-import type { Action, History, LoginMethod, State } from "./actions.js";
+import type { Action, Found, History, LoginMethod, State } from "./actions.js";
 import { changesOf } from "./conversation.js";
 import type {
   Conversation, ConversationEvent, ConversationSettings, ConversationsPage,
 } from "./conversation.js";
 import {
-  listRequest, readRequest, recallRequest, setRequest,
+  listRequest, readRequest, recallRequest, searchRequest, setRequest,
 } from "./conversation-requests.js";
 import type { ConversationRequest } from "./conversation-requests.js";
 import { STATUS_BYTES_MAX } from "./contact.js";
@@ -22,17 +22,18 @@ import { MembersList } from "./group.js";
 import type { GroupChanged, GroupMembers, GroupVerb, MembersPage } from "./group.js";
 import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
-import { hex } from "./message.js";
-import type { Content, Message, Queued, Recalled, Sent } from "./message.js";
+import { amendment, EDIT, hex, REACTION } from "./message.js";
+import type { Content, Message, Queued, Recalled, Sent, Target } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
 import type {
-  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, UploadOptions,
-  WebSocketLike,
+  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, SearchOptions,
+  UploadOptions, WebSocketLike,
 } from "./options.js";
 import { READERS_PAGE } from "./receipts.js";
 import type { Delivered, Readers, ReadersAsk } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
+import type { Tellable, Transient } from "./transient.js";
 import { utf8 } from "./wire.js";
 import { ImError } from "./words.js";
 
@@ -55,6 +56,8 @@ export interface ClientEvents {
   contact: ContactChange;
   /** Somebody came, went or is there otherwise: see {@link Client.presence}. */
   presence: Presence;
+  /** Somebody tells something that is kept nowhere, as that it is typing. May be lost. */
+  transient: Transient;
   /** How far the client is. */
   state: State;
   /** Something was added to the queue, was stored or given up: see {@link Client.queue}. */
@@ -214,6 +217,9 @@ export class Client {
       text: given.text ?? "",
       extra: given.extra ?? new Uint8Array(),
       uncounted: given.uncounted ?? false,
+      ...(given.quote && { quote: given.quote }),
+      ...(given.mentions && { mentions: given.mentions }),
+      ...(given.mentionsEverybody && { mentionsEverybody: true }),
       saidAt: Date.now(),
     };
     if (!isSaid(queued)) return Promise.reject(new ImError("invalid"));
@@ -252,6 +258,18 @@ export class Client {
     if (peer === "") throw new ImError("invalid");
     const request = listRequest({ peer, before: 0, count: 1 });
     return (await this.#about<ConversationsPage>(request)).conversations[0];
+  }
+
+  /**
+   * Searches what the account has said and heard, the newest first, for a text in whichever case
+   * (IM 16.4). It looks through a part of the inbox: with `hasMore`, go on with `before`.
+   */
+  search(text: string, options: SearchOptions = {}): Promise<Found> {
+    const { before = 0, count = 20 } = options;
+    if (text === "" || !isPlace(before) || !isPlace(count) || count === 0) {
+      return Promise.reject(new ImError("invalid"));
+    }
+    return this.#about(searchRequest(text, { ...options, before, count: Math.min(count, 0xffff) }));
   }
 
   /**
@@ -297,6 +315,19 @@ export class Client {
    */
   sharesReads(shares?: boolean): Promise<boolean> {
     return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+  }
+
+  /**
+   * Has a message of this account say something else. Resolves when it is stored; rejects with
+   * `too_late`, `forbidden` and as IM 16.2 says. It waits in the queue as what is said does.
+   */
+  edit(peer: string, message: Target, text: string): Promise<Sent> {
+    return this.send(peer, amendment(EDIT, message, text));
+  }
+
+  /** Reacts to a message by these emoji, in place of those before; with none, no more (IM 16.3). */
+  react(peer: string, message: Target, emoji: readonly string[]): Promise<Sent> {
+    return this.send(peer, amendment(REACTION, message, emoji.join(" ")));
   }
 
   #about<T>(request: ConversationRequest): Promise<T> {
@@ -400,6 +431,14 @@ export class Client {
     return this.send(to, { kind: FILE, text, extra: fileExtra(note) });
   }
 
+  /**
+   * Tells whoever is there something that is kept nowhere: that one is typing, or an application's
+   * own. Nothing answers it; without a connection, or too often (IM 9), it is dropped.
+   */
+  tell(peer: string, told: Tellable): void {
+    this.#work((machine, now) => machine.transient(now, peer, told));
+  }
+
   #ask<T>(step: (machine: Machine, now: number, ask: number) => void): Promise<T> {
     this.#asks += 1;
     const ask = this.#asks;
@@ -464,6 +503,8 @@ export class Client {
         return this.#emit("contact", action.change);
       case "presence":
         return this.#emit("presence", action.presence);
+      case "transient":
+        return this.#emit("transient", action.transient);
       case "sent":
         this.#sends.get(action.sent.clientId)?.resolve(action.sent);
         this.#sends.delete(action.sent.clientId);
@@ -481,6 +522,7 @@ export class Client {
       case "conversations":
       case "marked_read":
       case "set":
+      case "found":
       case "upload":
       case "readers":
       case "privacy":

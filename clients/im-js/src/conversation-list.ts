@@ -17,8 +17,8 @@ import type {
   Conversation, ConversationEvent, ConversationsPage, Excerpt,
 } from "./conversation.js";
 import type { InboxEntry } from "./inbox.js";
-import { RECALLED } from "./message.js";
-import type { Message } from "./message.js";
+import { EDIT, isMentioned, RECALLED } from "./message.js";
+import type { Message, Target } from "./message.js";
 
 /** After something that the server could not say now, milliseconds. */
 const AGAIN_MS = 1_000;
@@ -38,6 +38,12 @@ interface Said {
   readonly counts: boolean;
   /** The place of the message that it calls back. */
   readonly recall: number | undefined;
+  /** The message that it edits or reacts to. */
+  readonly target: Target | undefined;
+  /** It mentions the account. */
+  readonly mentions: boolean;
+  /** It ends this account's membership. */
+  readonly ends: boolean;
   readonly excerpt: Excerpt;
 }
 
@@ -71,6 +77,8 @@ export class ConversationList {
   readonly #rows = new Map<string, Row>();
   readonly #stale = new Set<string>();
   #isOnline = false;
+  /** Whose list it is. */
+  #account = "";
   #asked: ListOrder | undefined;
   /** What was heard while an answer is under way. */
   #since: Heard[] = [];
@@ -104,8 +112,8 @@ export class ConversationList {
   // ---- the connection
 
   /** Somebody is there to be asked. `isSame`: the inbox is the one that was followed. */
-  online(isSame: boolean): void {
-    this.#isOnline = true;
+  online(isSame: boolean, account: string): void {
+    [this.#isOnline, this.#account] = [true, account];
     if (isSame || this.most === 0) return;
     this.#rows.clear();
     this.#stale.clear();
@@ -182,7 +190,7 @@ export class ConversationList {
     const known = this.#rows.get(peer);
     // What stood there when it was read is in it; or it is hidden, or on a page to come.
     if (place <= (known === undefined ? this.#upto : known.upto)) return;
-    const what = entry.message === undefined ? entry.event! : saidOf(entry.message);
+    const what = entry.message === undefined ? entry.event! : saidOf(entry.message, this.#account);
     const row = known ?? this.#unknown(peer);
     row.heardUpto = Math.max(row.heardUpto, place);
     apply(row, { peer, place, what });
@@ -205,7 +213,7 @@ export class ConversationList {
     if (this.most === 0) return;
     const row = this.#rows.get(message.peer) ?? this.#unknown(message.peer);
     row.heardUpto = Infinity;
-    row.own = { place, said: saidOf(message) };
+    row.own = { place, said: saidOf(message, "") };
     applyOwn(row);
     this.#changed(row);
   }
@@ -292,10 +300,12 @@ function rowOf(conversation: Conversation, upto: number): Row {
   return { conversation, upto, counted, isStale: false, own: undefined, heardUpto: 0 };
 }
 
-function saidOf(message: Message): Said {
-  const { seq, recall, uncounted, kind } = message;
+function saidOf(message: Message, account: string): Said {
+  const { seq, recall, target, uncounted, kind, change, isOwn } = message;
   const counts = !message.isOwn && !uncounted && kind !== RECALLED;
-  return { seq, counts, recall, excerpt: excerptOf(message) };
+  const ends = change !== undefined && change.verb === "leave" && isOwn;
+  const mentions = isMentioned(message, account);
+  return { seq, counts, recall, target, mentions, ends, excerpt: excerptOf(message) };
 }
 
 /** Brings a conversation up to date, unless a page has that already. */
@@ -311,29 +321,47 @@ function applyOwn(row: Row): void {
   if (own !== undefined && own.said.seq > conversation.seq) said(row, own.said, own.place);
 }
 
-function said(row: Row, { seq, recall, excerpt, counts }: Said, place: number): void {
+function said(row: Row, told: Said, place: number): void {
+  const { seq, recall, target, excerpt, counts, mentions } = told;
   const { conversation } = row;
-  const isNewest = seq >= conversation.seq;
+  if (target !== undefined) return amends(row, told, target, place);
+  const isNewest = seq >= conversation.saidSeq;
   const isUnread = counts && seq > conversation.read;
   if (isUnread) row.counted = Math.max(row.counted, seq);
   row.conversation = {
     ...conversation,
     place: Math.max(conversation.place, place),
     seq: Math.max(conversation.seq, seq),
+    saidSeq: Math.max(conversation.saidSeq, seq),
     last: isNewest ? excerpt : conversation.last,
     isHidden: false,
+    hasLeft: told.ends,
     unread: Math.min(UNREAD_MAX, conversation.unread + Number(isUnread)),
+    mentions: Math.min(UNREAD_MAX, conversation.mentions + Number(isUnread && mentions)),
   };
   const wasUnread = recall !== undefined && recall > conversation.read && recall <= row.counted;
   if (wasUnread && conversation.unread > 0) row.isStale = true;
 }
 
+/** An edit or a reaction moves nothing; what was said last may say something else now. */
+function amends(row: Row, { seq, excerpt }: Said, { id }: Target, place: number): void {
+  const { conversation } = row;
+  const { last } = conversation;
+  const isOfLast = last?.id === id && excerpt.kind === EDIT && excerpt.text !== "";
+  row.conversation = {
+    ...conversation,
+    place: conversation.saidSeq === 0 ? place : conversation.place,
+    seq: Math.max(conversation.seq, seq),
+    last: isOfLast ? { ...last!, text: excerpt.text } : last,
+  };
+}
+
 function happened(row: Row, { place, read = 0, peerRead = 0, change }: ConversationEvent): void {
   const { conversation } = row;
-  let { unread } = conversation;
+  let { unread, mentions } = conversation;
   if (read > conversation.read && unread > 0) {
     // How much of it is left is known where none is.
-    if (read >= row.counted) unread = 0;
+    if (read >= row.counted) [unread, mentions] = [0, 0];
     else row.isStale = true;
   }
   const kept = change === undefined ? {} : {
@@ -346,7 +374,8 @@ function happened(row: Row, { place, read = 0, peerRead = 0, change }: Conversat
     ...conversation,
     ...kept,
     unread,
-    place: conversation.seq === 0 ? place : conversation.place,
+    mentions,
+    place: conversation.saidSeq === 0 ? place : conversation.place,
     read: Math.max(conversation.read, read),
     peerRead: Math.max(conversation.peerRead, peerRead),
   };

@@ -3,10 +3,11 @@
 import type { Asked } from "./asks.js";
 import { clientFrame } from "./frames.js";
 import type { ChangeFields } from "./frames.js";
+import type { SearchOptions } from "./options.js";
 
 /** A request, and by which frame it is answered. */
 export interface ConversationRequest {
-  readonly answer: Extract<Asked["do"], "conversations" | "marked_read" | "set" | "sent">;
+  readonly answer: Extract<Asked["do"], "conversations" | "marked_read" | "set" | "sent" | "found">;
   /** The frame under a number. */
   frame(number: number): Uint8Array;
 }
@@ -37,6 +38,16 @@ export function readRequest(peer: string, upto: number): ConversationRequest {
 export function setRequest(peer: string, change: ChangeFields): ConversationRequest {
   const fields = { with: peer, change };
   return { answer: "set", frame: (number) => clientFrame("set", { number, ...fields }) };
+}
+
+/** What the account has said and heard is searched for a text. */
+export function searchRequest(
+  text: string,
+  { peer = "", from = "", before, count }: SearchOptions & { before: number; count: number },
+): ConversationRequest {
+  const range = { since_ms: 0n, until_ms: 0n, before: BigInt(before), count };
+  const fields = { text, with: peer, from, ...range };
+  return { answer: "found", frame: (number) => clientFrame("search", { number, ...fields }) };
 }
 
 /** An own message is to be called back. */

@@ -61,6 +61,8 @@ export interface Conversation {
   readonly place: number;
   /** The last place of the conversation; 0: nothing was said. */
   readonly seq: number;
+  /** That of what was said last, edits and reactions apart. */
+  readonly saidSeq: number;
   /** What was said last; `undefined`: nothing, or it is not there any more. */
   readonly last: Excerpt | undefined;
   /** The account has read up to this place. */
@@ -69,9 +71,13 @@ export interface Conversation {
   readonly peerRead: number;
   /** What is unread; {@link UNREAD_MAX} means "or more". */
   readonly unread: number;
+  /** What of that mentions the account. */
+  readonly mentions: number;
   readonly isPinned: boolean;
   readonly isMuted: boolean;
   readonly isHidden: boolean;
+  /** The account was in the group, and is no more. */
+  readonly hasLeft: boolean;
   readonly draft: string;
 }
 
@@ -136,13 +142,16 @@ function conversationOf(fields: ConversationFields, account: string): Conversati
     peer: fields.with,
     place: exact(fields.place),
     seq: exact(fields.last_seq),
+    saidSeq: exact(fields.said_seq),
     last: fields.last && excerptOfFields(fields.last, account),
     read: exact(fields.read),
     peerRead: exact(fields.peer_read),
     unread: Math.min(fields.unread, UNREAD_MAX),
+    mentions: Math.min(fields.mentions, UNREAD_MAX),
     isPinned: fields.pinned,
     isMuted: fields.muted,
     isHidden: fields.hidden,
+    hasLeft: fields.left,
     draft: fields.draft,
   };
 }
@@ -165,7 +174,8 @@ export function excerptOf(message: Message): Excerpt {
 /** A conversation of which nothing is known yet. */
 export function unknownConversation(peer: string): Conversation {
   return {
-    peer, place: 0, seq: 0, last: undefined, read: 0, peerRead: 0, unread: 0,
-    isPinned: false, isMuted: false, isHidden: false, draft: "",
+    peer, place: 0, seq: 0, saidSeq: 0, last: undefined, read: 0, peerRead: 0, unread: 0,
+    mentions: 0,
+    isPinned: false, isMuted: false, isHidden: false, hasLeft: false, draft: "",
   };
 }

@@ -1,6 +1,6 @@
 /** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
 
-export type { History, State } from "./actions.js";
+export type { Found, History, State } from "./actions.js";
 export { Client } from "./client.js";
 export type { ClientEvents, ContactOptions, Said } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
@@ -19,13 +19,17 @@ export { isGroup } from "./group.js";
 export type {
   GroupChange, GroupChanged, GroupMembers, GroupRole, GroupVerb, Member,
 } from "./group.js";
-export { RECALLED } from "./message.js";
-export type { Content, Message, Queued, Recalled, Sent } from "./message.js";
+export { amended, EDIT, isMentioned, REACTION, RECALLED } from "./message.js";
 export type {
-  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, UploadOptions,
-  WebSocketLike,
+  Content, Message, Queued, Quote, Reaction, Recalled, Sent, Target,
+} from "./message.js";
+export type {
+  ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, SearchOptions,
+  UploadOptions, WebSocketLike,
 } from "./options.js";
 export type { Delivered, Reader, Readers, ReadersAsk } from "./receipts.js";
 export { MemoryStorage } from "./storage.js";
 export type { StorageLike } from "./storage.js";
+export { CHAT_STATES } from "./transient.js";
+export type { ChatState, Tellable, Transient } from "./transient.js";
 export { ImError, OWN_WORDS } from "./words.js";

@@ -37,13 +37,15 @@ import type { GroupOrder } from "./group.js";
 import { placedAll, placedEvent, placedMessage } from "./inbox.js";
 import type { InboxEntry } from "./inbox.js";
 import { Keepalive } from "./keepalive.js";
-import { contentBytes, contentFields, exact, unhex, whole } from "./message.js";
+import { contentBytes, contentFields, exact, targetOf, unhex, whole } from "./message.js";
 import type { Message, Queued } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
 import type { OwnPresence } from "./people.js";
 import { deliveredOf, privacyFrame, readersFrame } from "./receipts.js";
 import type { ReadersAsk } from "./receipts.js";
+import { transientFields, transientOf } from "./transient.js";
+import type { Tellable } from "./transient.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
 
@@ -236,6 +238,12 @@ export class Machine {
     this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
   }
 
+  /** Tells something that is kept nowhere: to nobody, while there is no connection. */
+  transient(now: number, to: string, told: Tellable): void {
+    if (this.#session === undefined) return;
+    this.#write(now, clientFrame("transient", transientFields(to, told)));
+  }
+
   /** Is there so, now and after each time that it comes in. */
   present(now: number, own: OwnPresence): void {
     this.people.says(own);
@@ -355,6 +363,7 @@ export class Machine {
       case "upload":
       case "readers":
       case "privacy":
+      case "found":
         return this.#answered(frame, account);
       case "delivered":
         return this.#act({ do: "delivered", delivered: deliveredOf(frame.fields) });
@@ -363,6 +372,8 @@ export class Machine {
       case "presence":
       case "done":
         return this.#takeOfPeople(frame, account);
+      case "transient":
+        return this.#act({ do: "transient", transient: transientOf(frame.fields, account) });
       case "pong":
         return;
       default:
@@ -420,7 +431,7 @@ export class Machine {
     const { account } = fields;
     const domain = account.slice(account.indexOf("@") + 1);
     const follower = new Follower<InboxEntry>(last, cursor, head);
-    this.list.online(isSame);
+    this.list.online(isSame, account);
     this.people.online();
     this.#session = { account, domain, follower, since: now, limits: fields };
     this.#phase = "online";
@@ -508,7 +519,7 @@ export class Machine {
   /** A message of the queue has its place, and is told as those of others are. */
   #stored(queued: Queued, { id, seq, at }: { id: bigint; seq: number; at: number }): void {
     const { account, domain, follower } = this.#session!;
-    const { clientId, kind, text, extra, uncounted } = queued;
+    const { clientId, kind, text, extra, uncounted, quote, mentions, mentionsEverybody } = queued;
     const to = whole(queued.to, domain);
     const { device } = this.settings;
     this.#ownTold.add(clientId);
@@ -516,9 +527,10 @@ export class Machine {
       if (this.#ownTold.size <= OWN_TOLD_MAX) break;
       this.#ownTold.delete(oldest);
     }
-    const content = { kind, text, extra, uncounted };
+    const content = { kind, text, extra, uncounted, quote, mentions, mentionsEverybody };
     const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-    const message: Message = { ...place, ...content, change: undefined, recall: undefined };
+    const none = { change: undefined, recall: undefined, editedAt: undefined, reactions: [] };
+    const message: Message = { ...place, ...content, ...none, target: targetOf(kind, extra) };
     this.list.stored(follower.last + 1, message);
     this.#act({ do: "message", message });
     this.#tellSent(message);

@@ -23,6 +23,22 @@ export interface Content {
   readonly extra: Uint8Array;
   /** It does not count as unread. */
   readonly uncounted: boolean;
+  /** The message of the same conversation that it quotes (IM 16.5). */
+  readonly quote?: Quote | undefined;
+  /** Whom it mentions, by their addresses (IM 16.6). */
+  readonly mentions?: readonly string[] | undefined;
+  /** It mentions everybody who is in the conversation. */
+  readonly mentionsEverybody?: boolean | undefined;
+}
+
+/** A message that another one quotes. */
+export interface Quote {
+  readonly seq: number;
+  readonly id: bigint;
+  /** Who said it; the server tells. */
+  readonly from?: string;
+  /** The beginning of its text, of what is told live. */
+  readonly text?: string;
 }
 
 /** A message at its place in its conversation. */
@@ -48,7 +64,31 @@ export interface Message extends Content {
   readonly change: GroupChange | undefined;
   /** The place of the message that it calls back, if that is what it tells (IM 11.5). */
   readonly recall: number | undefined;
+  /** The message that it edits (its text is the new one) or reacts to, if it does (IM 16). */
+  readonly target: Target | undefined;
+  /** When it was edited last, Unix milliseconds; `undefined`: it was not. */
+  readonly editedAt: number | undefined;
+  /** Who reacts to it, each once. */
+  readonly reactions: readonly Reaction[];
 }
+
+/** A message that another one is about. */
+export interface Target {
+  readonly seq: number;
+  readonly id: bigint;
+}
+
+/** How somebody reacts to a message. */
+export interface Reaction {
+  readonly by: string;
+  /** The emoji, one at least. */
+  readonly emoji: readonly string[];
+}
+
+/** A message that edits another one, and one by which somebody reacts to another one (IM 8.3). */
+export const EDIT = 6;
+export const REACTION = 7;
+
 
 /** A message that tells that another one was called back (IM 8.3). */
 const RECALL = 4;
@@ -90,7 +130,8 @@ export function exact(value: bigint): number {
 /** A message of the wire, as this account sees it. */
 export function messageOf(fields: ChatMessageFields, account: string): Message {
   const isOwn = fields.from === account;
-  const { kind, text, extra, uncounted } = fields.content ?? fieldsOf(CONTENT);
+  const content = contentOf(fields.content ?? fieldsOf(CONTENT));
+  const { kind, text, extra } = content;
   return {
     id: fields.id,
     seq: exact(fields.seq),
@@ -103,29 +144,79 @@ export function messageOf(fields: ChatMessageFields, account: string): Message {
     isOwn,
     change: changeOf(kind, text, extra),
     recall: recallOf(kind, extra),
+    target: targetOf(kind, extra),
+    editedAt: fields.edited_ms > 0n ? exact(fields.edited_ms) : undefined,
+    reactions: fields.reactions.map(({ by, emoji }) => ({ by, emoji: emojiOf(emoji) })),
+    ...content,
+  };
+}
+
+/** What is said, without what it does not say. */
+function contentOf(fields: Fields<typeof CONTENT>): Content {
+  const { kind, text, extra, uncounted, quote, mentions, mentions_everybody: isAll } = fields;
+  return {
     kind,
     text,
     extra,
     uncounted,
+    ...(quote && { quote: { ...quote, seq: exact(quote.seq) } }),
+    ...(mentions.length > 0 && { mentions }),
+    ...(isAll && { mentionsEverybody: true }),
   };
+}
+
+/** Whether a message of somebody else mentions this account. */
+export function isMentioned({ mentions, mentionsEverybody, isOwn }: Message, account: string): boolean {
+  return !isOwn && (mentionsEverybody === true || mentions?.includes(account) === true);
 }
 
 /** The place of what is called back: the first of two numbers in decimal. */
 function recallOf(kind: number, extra: Uint8Array): number | undefined {
   if (kind !== RECALL) return undefined;
-  const place = /^(\d{1,15}) \d{1,20}$/.exec(new TextDecoder().decode(extra))?.[1];
+  const place = /^(\d{1,15}) \d{1,20}( |$)/.exec(new TextDecoder().decode(extra))?.[1];
   return place === undefined ? undefined : Number(place);
+}
+
+/** The message that one of these kinds is about. */
+export function targetOf(kind: number, extra: Uint8Array): Target | undefined {
+  if (kind !== EDIT && kind !== REACTION) return undefined;
+  const found = /^(\d{1,15}) (\d{1,20})([ \n]|$)/.exec(new TextDecoder().decode(extra));
+  return found === null ? undefined : { seq: Number(found[1]), id: BigInt(found[2]!) };
+}
+
+/** The emoji of a reaction. */
+export function emojiOf(text: string): string[] {
+  return text.split(" ").filter((it) => it !== "");
+}
+
+/** What is to be said so that a message says something else, or somebody reacts to it. */
+export function amendment(kind: number, { seq, id }: Target, text: string) {
+  return { kind, text, extra: utf8(`${seq} ${id}`), uncounted: true };
+}
+
+/** A message as it is after this one was heard: edited, or reacted to; else as it was. */
+export function amended(message: Message, by: Message): Message {
+  const { target, kind, text, from, at } = by;
+  if (target === undefined || target.id !== message.id || message.kind === RECALLED) return message;
+  if (kind === EDIT) return text === "" ? message : { ...message, text, editedAt: at };
+  const others = message.reactions.filter((it) => it.by !== from);
+  const emoji = emojiOf(text);
+  return { ...message, reactions: emoji.length === 0 ? others : [...others, { by: from, emoji }] };
 }
 
 /** The fields of what is said. */
 export function contentFields(content: Content): Fields<typeof CONTENT> {
-  const { kind, text, extra, uncounted } = content;
-  return { kind, text, extra, uncounted };
+  const { kind, text, extra, uncounted, quote, mentions = [], mentionsEverybody } = content;
+  const quoted = quote && { seq: BigInt(quote.seq), id: quote.id, from: "", text: "" };
+  const all = { mentions: [...mentions], mentions_everybody: mentionsEverybody ?? false };
+  return { kind, text, extra, uncounted, quote: quoted, ...all };
 }
 
 /** Bytes of a content, as the server's limits count them. */
 export function contentBytes(content: Content): { text: number; extra: number } {
-  return { text: utf8(content.text).length, extra: content.extra.length };
+  const mentions = (content.mentions ?? []).map((it) => utf8(it).length + 4);
+  const extra = mentions.reduce((sum, bytes) => sum + bytes, content.extra.length);
+  return { text: utf8(content.text).length, extra };
 }
 
 /** An address with its domain: `domain` where it has none. */

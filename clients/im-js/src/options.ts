@@ -79,6 +79,18 @@ export interface HistoryOptions {
   readonly count?: number;
 }
 
+/** What is searched, and where to go on. */
+export interface SearchOptions {
+  /** Only the conversation with this one, or of this group. */
+  readonly peer?: string;
+  /** Only what this one has said. */
+  readonly from?: string;
+  /** Where a search before has ended. Without it: from the newest on. */
+  readonly before?: number;
+  /** The most that is wanted: 20. */
+  readonly count?: number;
+}
+
 /** Which part of the list of conversations. */
 export interface ConversationsOptions {
   /** Those before this `place`. Without it: the newest. */

@@ -49,7 +49,7 @@ test("malformed frames throw their word", () => {
   assert.ok(tried.length > 20);
   for (const { name, bytes, word, limit } of tried) {
     const take = () => {
-      const bodies = new Deframer(Number(limit ?? 132_096)).push(octets(bytes));
+      const bodies = new Deframer(Number(limit ?? 133_120)).push(octets(bytes));
       const found = bodies.map((body) => readMember(CLIENT_FRAME, body));
       // What a server takes for a fault, a client skips (IM 2.3).
       if (found.length === 1 && found[0] === undefined) throw new WireFault("no_request");

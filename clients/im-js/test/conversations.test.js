@@ -79,14 +79,14 @@ test("a page of the list is what the wire says of each", () => {
   const last = message(table.last.table, { id: 9n, at_ms: 5n, from: "ann@x", kind: 1, text: "t" });
   const one = message(table, {
     with: "bob@x", place: 8n, last_seq: 7n, last, read: 6n, peer_read: 5n, unread: 99_999,
-    pinned: true, hidden: true, draft: "d",
+    pinned: true, hidden: true, draft: "d", left: true, said_seq: 6n, mentions: 7,
   });
   const { conversations: [found], upto, hasMore } = pageOf(
     { number: 1, upto: 9n, conversations: [one], more: true }, "ann@x");
   assert.deepEqual([upto, hasMore], [9, true]);
   assert.deepEqual(found, {
     peer: "bob@x", place: 8, seq: 7, read: 6, peerRead: 5, unread: UNREAD_MAX, isPinned: true,
-    isMuted: false, isHidden: true, draft: "d",
+    isMuted: false, isHidden: true, draft: "d", hasLeft: true, saidSeq: 6, mentions: 7,
     last: { id: 9n, at: 5, from: "ann@x", isOwn: true, kind: 1, text: "t", isWhole: false,
       change: undefined },
   });
@@ -349,7 +349,7 @@ test("whatever a server says of conversations, the machine goes on or leaves it"
   });
   const said = () => ({ seq: number(), message: chatMessage(random(30), {
     from: text(), to: text(), text: text(), content: {
-      kind: pick(0, 1, 3, 4, 5), text: text(), uncounted: random(2) === 0,
+      kind: pick(0, 1, 3, 4, 5), text: text(), mentions: [], uncounted: random(2) === 0,
       extra: new TextEncoder().encode(pick("", "7 7", "9999999999999999 1", "add bob@x#1", "x")),
     },
   }) });

@@ -6,6 +6,7 @@ import { SERVER_FRAME } from "../dist/frames.js";
 import { ModelDevice, ModelServer } from "./world.js";
 
 const CONVERSATION = SERVER_FRAME.conversations.table.conversations.table;
+const CONTENT = SERVER_FRAME.message.table.message.table.content.table;
 const EXCERPT = CONVERSATION.last.table;
 const SETTINGS = [undefined, "pinned", "muted", "hidden", "draft"];
 
@@ -22,7 +23,7 @@ export class ListServer extends ModelServer {
     const client_id = Uint8Array.from({ length: 16 }, (_, at) => (this.#client >> (8 * at)) & 0xff);
     const content = { kind: 1, text: `by ${from} ${this.#client}`, extra: new Uint8Array() };
     return this.send(from, "none", {
-      to, client_id, content: { ...content, uncounted: false, ...given },
+      to, client_id, content: message(CONTENT, { ...content, ...given }),
     });
   }
 
@@ -43,17 +44,23 @@ export class ListServer extends ModelServer {
 
   #add(rows, account, place, { message: said, event }) {
     const peer = event?.with ?? (said.from === account ? said.to : said.from);
-    const none = { with: peer, unread: new Set(), last_seq: 0n, read: 0n, peer_read: 0n };
+    const none = { with: peer, unread: new Set(), last_seq: 0n, said_seq: 0n, read: 0n,
+      peer_read: 0n };
     if (!rows.has(peer)) rows.set(peer, none);
     const row = rows.get(peer);
     if (said !== undefined) {
-      Object.assign(row, { place, hidden: false, last_seq: said.seq });
+      row.last_seq = said.seq;
+      if (said.amends) {
+        if (row.said_seq === 0n) row.place = place;
+        return;
+      }
+      Object.assign(row, { place, hidden: false, said_seq: said.seq });
       const isUnread = said.from !== account && this.#counts.has(said.id) && said.seq > row.read;
       if (isUnread) row.unread.add(said.seq);
       if (said.recalls !== undefined) row.unread.delete(said.recalls);
       return;
     }
-    if (row.last_seq === 0n) row.place = place;
+    if (row.said_seq === 0n) row.place = place;
     if (event.read > row.read) {
       row.read = event.read;
       for (const seq of row.unread) if (seq <= row.read) row.unread.delete(seq);
@@ -63,8 +70,8 @@ export class ListServer extends ModelServer {
     if (setting !== undefined) row[SETTINGS[setting]] = SETTINGS[setting] === "draft" ? draft : on;
   }
 
-  #last(account, { with: peer, last_seq }) {
-    const stored = this.conversation(account, peer)[Number(last_seq) - 1];
+  #last(account, { with: peer, said_seq }) {
+    const stored = this.conversation(account, peer)[Number(said_seq) - 1];
     if (stored === undefined) return undefined;
     const { id, at_ms, from, content: { kind, text, extra } } = stored;
     return message(EXCERPT, { id, at_ms, from, kind, text, whole: extra.length === 0 });
@@ -83,11 +90,22 @@ export class ListServer extends ModelServer {
     this.inbox(account).push({ event: { with: peer, change } });
   }
 
+  /** Has a message say something else, or reacts to it, and says so. */
+  amend(account, peer, seq, kind) {
+    const stored = this.conversation(account, peer)[Number(seq) - 1];
+    if (stored === undefined || stored.content.kind > 3) return;
+    const text = kind === 6 ? `edited ${this.conversation(account, peer).length}` : "👍";
+    if (kind === 6) stored.content = { ...stored.content, text };
+    const extra = new TextEncoder().encode(`${seq} ${stored.id}`);
+    const { stored: told } = this.says(account, peer, { kind, text, extra, uncounted: true });
+    told.amends = true;
+  }
+
   /** Takes a message out, and says so; the number and the place of what says so. */
   recall(account, peer, seq) {
     const stored = this.conversation(account, peer)[Number(seq) - 1];
     if (stored?.from !== account || stored.content.kind > 3) return undefined;
-    stored.content = { kind: 5, text: "", extra: new Uint8Array(), uncounted: false };
+    stored.content = message(CONTENT, { kind: 5 });
     const extra = new TextEncoder().encode(`${seq} ${stored.id}`);
     const content = { kind: 4, text: "", extra, uncounted: true };
     const { stored: told } = this.says(account, peer, content);

@@ -64,7 +64,10 @@ function someone({ account }, random) {
 function strangerSays(server, random) {
   const peer = PEERS[1 + random(PEERS.length - 1)];
   const row = server.conversation("ann@x", peer);
-  const chance = random(10);
+  const chance = random(12);
+  if (chance > 9 && row.length > 0) {
+    return server.amend(peer, "ann@x", BigInt(1 + random(row.length)), 6 + random(2));
+  }
   if (chance < 7) server.says(peer, "ann@x", { uncounted: random(5) === 0 });
   else if (chance < 9 && row.length > 0) server.recall(peer, "ann@x", BigInt(1 + random(row.length)));
   else server.read(peer, "ann@x", BigInt(1 + random(9)));

@@ -13,12 +13,12 @@ export function serverFrame(kind, given = {}) {
 
 /** The fields of a message in a conversation, or in an inbox. */
 export function chatMessage(seq, given = {}) {
-  const content = { kind: 1, text: `text ${seq}`, extra: new Uint8Array(), uncounted: false };
+  const content = { kind: 1, text: `text ${seq}`, extra: new Uint8Array(), uncounted: false, mentions: [] };
   const { text = content.text, client = seq, ...more } = given;
   return {
     id: BigInt(seq), seq: BigInt(seq), at_ms: 1_700_000_000_000n + BigInt(seq), from: "bob@x",
     device: "tv", to: "ann@x", client_id: Uint8Array.from({ length: 16 }, () => client),
-    content: { ...content, text }, ...more,
+    content: { ...content, text }, edited_ms: 0n, reactions: [], ...more,
   };
 }
 
@@ -96,6 +96,9 @@ export class Side {
         return;
       case "state":
         this.told.push(action.state.isInStep ? "in step" : action.state.name);
+        return;
+      case "transient":
+        this.told.push(`${action.transient.peer} ${action.transient.state}`);
         return;
       case "sent":
         this.told.push(`sent ${action.sent.seq}`);

@@ -46,9 +46,11 @@ pub(crate) enum Waiter {
     /// Whoever asks how far it has read.
     Readers(Box<crate::conversations::receipts::readers::ReadersWanted>),
     /// Whoever calls back what it said to it.
-    Recall(Box<crate::recalls::RecallAsked>),
+    Recall(Box<crate::amendments::RecallAsked>),
     /// A round of pushes, by its number.
     Push(u64),
+    /// Whoever tells it something that is kept nowhere.
+    Transient(Box<crate::sessions::transients::Telling>),
     /// Another shard, with its question's number.
     Peer(ShardId, u64),
     /// A command, by its number.
@@ -192,6 +194,7 @@ impl Waiter {
             Waiter::Send(sending) => sending.weight(),
             Waiter::Contact(wanting) => wanting.weight(),
             Waiter::Nodes(wanted) => wanted.weight(),
+            Waiter::Transient(telling) => telling.weight(),
             _ => 256,
         };
         (size_of::<Waiter>() + beside) as u64
@@ -407,6 +410,9 @@ impl Chat {
             Waiter::Push(number) => self.push_account_found(now, number, (address, row), fx),
             Waiter::Nodes(wanted) => {
                 self.nodes_owner_found(now, *wanted, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Transient(telling) => {
+                self.transient_receiver_found(now, telling, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));

@@ -9,7 +9,7 @@
 //! ```
 //! The labels are in `label.rs`. Invariant: what is encoded is decoded as it was.
 
-use crate::label::{EntryLabel, Pointer, Route};
+use crate::label::{EntryLabel, Pointer, Relation, Route};
 use base::bytes::put_text;
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, ConversationChange, InboxChange, InboxEvent, Recall};
@@ -34,17 +34,22 @@ const HIDE: u8 = 4;
 const DRAFT: u8 = 6;
 
 impl Entry {
-    /// The entry of a message in inboxes to which it is their `own`, or not.
-    pub(crate) fn of_message(conversation: TimelineId, own: bool, message: &ChatMessage) -> Entry {
+    /// The entry of a message in inboxes of accounts to which it is this.
+    pub(crate) fn of_message(
+        conversation: TimelineId,
+        relation: Relation,
+        message: &ChatMessage,
+    ) -> Entry {
         let pointer = Pointer {
             conversation,
             seq: message.seq,
-            own,
+            relation,
+            quiet: message.content.is_amendment(),
             counts: message.content.counts,
             recalls: Recall::of(&message.content).map(|recall| recall.seq),
             bytes: message.weight() as u32,
         };
-        let with = if own || message.to.is_group() { &message.to } else { &message.from };
+        let with = if relation.own || message.to.is_group() { &message.to } else { &message.from };
         Entry::Message(pointer, with.clone())
     }
 
@@ -215,8 +220,9 @@ mod tests {
             to: to.clone(),
             client_id: model::chat::ClientMessageId([0; 16]),
             content,
+            amended: None,
         };
-        let recall = Recall { seq: 3, id: 4 }.content();
+        let recall = Recall { seq: 3, id: 4 }.content("");
         for (own, to, with) in [
             (true, name("bob"), name("bob")),
             (false, name("bob"), name("ann")),
@@ -226,9 +232,10 @@ mod tests {
             for (content, counts, recalls) in
                 [(Content::text("a"), true, None), (recall.clone(), false, Some(3))]
             {
-                let entry = Entry::of_message(conversation(), own, &message(&to, content));
+                let relation = Relation { own, ..Relation::default() };
+                let entry = Entry::of_message(conversation(), relation, &message(&to, content));
                 let Entry::Message(pointer, of) = &entry else { panic!("{entry:?}") };
-                assert_eq!((of, pointer.own), (&with, own));
+                assert_eq!((of, pointer.relation), (&with, relation));
                 assert_eq!((pointer.seq, pointer.counts, pointer.recalls), (5, counts, recalls));
                 assert_eq!(Entry::decode(&stored(entry.encode())), Some(entry));
             }

@@ -3,6 +3,9 @@
 //! ```text
 //! version u8 | kind u16 | flags u8 | client id 16
 //! from u16 bytes | device u8 bytes | to u16 bytes | text u32 bytes | extra u32 bytes
+//!   | what it says of others, if a flag says so: what u8
+//!     | of a quote  place u64 | number u64 | name u16 bytes | who said it u16 bytes
+//!     | of mentions count u8 × (account u16 bytes)
 //! ```
 //! Numbers are little-endian; texts and bytes stand behind their lengths. Neither the server's
 //! number nor the time is in it: who sends
@@ -10,8 +13,10 @@
 //! decoded as it was.
 
 use base::bytes::{ByteReader, put_text};
-use model::account::AccountAddress;
-use model::chat::{ChatMessage, ClientMessageId, Content, NewMessage};
+use model::account::{AccountAddress, Addressee};
+use model::chat::{
+    ChatMessage, ClientMessageId, Content, Mentions, NewMessage, Quote, TargetMessage,
+};
 use model::id::MessageId;
 use model::timeline::Seq;
 
@@ -19,6 +24,13 @@ const VERSION: u8 = 1;
 
 /// A bit of the flags: it counts as unread.
 const COUNTS: u8 = 1;
+/// Another one: it says something of others.
+const OTHERS: u8 = 64;
+
+/// What it says of others.
+const QUOTES: u8 = 1;
+const MENTIONS: u8 = 2;
+const EVERYBODY: u8 = 4;
 
 /// Who says something: an account and its device.
 #[derive(Clone, Copy)]
@@ -36,7 +48,8 @@ pub(crate) fn encode(sender: Sender<'_>, to: &AccountAddress, message: &NewMessa
     let mut out = Vec::with_capacity(fixed + texts + content.extra.len());
     out.push(VERSION);
     out.extend_from_slice(&content.kind.to_le_bytes());
-    out.push(if content.counts { COUNTS } else { 0 });
+    let others = content.quote.is_some() || content.mentions.is_some();
+    out.push(if content.counts { COUNTS } else { 0 } | if others { OTHERS } else { 0 });
     out.extend_from_slice(&client_id.0);
     put_text(from, &mut out);
     out.push(sender.device.len() as u8);
@@ -46,14 +59,59 @@ pub(crate) fn encode(sender: Sender<'_>, to: &AccountAddress, message: &NewMessa
         out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         out.extend_from_slice(bytes);
     }
+    if others {
+        put_others(content, &mut out);
+    }
     out.into()
+}
+
+fn put_others(content: &Content, out: &mut Vec<u8>) {
+    let (quote, mentions) = (content.quote.as_deref(), content.mentions.as_deref());
+    let flag = |is: bool, bit: u8| if is { bit } else { 0 };
+    let everybody = mentions.is_some_and(|it| it.everybody);
+    let what = flag(quote.is_some(), QUOTES) | flag(mentions.is_some(), MENTIONS);
+    out.push(what | flag(everybody, EVERYBODY));
+    if let Some(Quote { target, from, .. }) = quote {
+        out.extend_from_slice(&target.seq.to_le_bytes());
+        out.extend_from_slice(&target.id.to_le_bytes());
+        put_text(&target.name, out);
+        put_text(from.as_ref().map_or("", AccountAddress::as_str), out);
+    }
+    if let Some(Mentions { accounts, .. }) = mentions {
+        out.push(accounts.len() as u8);
+        accounts.iter().for_each(|account| put_text(account.as_str(), out));
+    }
+}
+
+/// Reads what it says of others, without the text of what it quotes.
+fn others(bytes: &mut ByteReader<'_>) -> Option<(Option<Box<Quote>>, Option<Box<Mentions>>)> {
+    let what = bytes.flags(QUOTES | MENTIONS | EVERYBODY)?;
+    let (mut quote, mut mentions) = (None, None);
+    if what & QUOTES != 0 {
+        let (seq, id) = (bytes.u64()?, bytes.u64()?);
+        let name = bytes.text()?.into();
+        let from = match bytes.text()? {
+            "" => None,
+            from => Some(AccountAddress::parse(from, "").ok()?),
+        };
+        let target = TargetMessage { seq, id, name };
+        quote = Some(Box::new(Quote { target, from, text: "".into() }));
+    }
+    if what & MENTIONS != 0 {
+        let count = bytes.byte()?;
+        let of = |_| Addressee::parse(bytes.text()?).ok();
+        let accounts = (0..count).map(of).collect::<Option<_>>()?;
+        mentions = Some(Box::new(Mentions { accounts, everybody: what & EVERYBODY != 0 }));
+    }
+    Some((quote, mentions))
 }
 
 /// The message with this body that has this number and this place; `None`: it cannot be read.
 pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
     let mut bytes = ByteReader::of(VERSION, body)?;
     let kind = bytes.u16()?;
-    let counts = bytes.flags(COUNTS)? == COUNTS;
+    let flags = bytes.flags(COUNTS | OTHERS)?;
+    let counts = flags & COUNTS != 0;
     let client_id = ClientMessageId(bytes.take(16)?.try_into().ok()?);
     let from = address(&mut bytes)?;
     let length = bytes.byte()?.into();
@@ -63,9 +121,21 @@ pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
     let said = text(bytes.take(length)?)?;
     let length = bytes.u32()? as usize;
     let extra = bytes.take(length)?.into();
-    let content = Content { kind, text: said, extra, counts };
+    let (quote, mentions) = if flags & OTHERS != 0 { others(&mut bytes)? } else { (None, None) };
+    let content = Content { kind, text: said, extra, counts, quote, mentions };
     let at_ms = time_of(id);
-    bytes.ends(ChatMessage { id, seq, at_ms, from, device, to, client_id, content })
+    let amended = None;
+    bytes.ends(ChatMessage { id, seq, at_ms, from, device, to, client_id, content, amended })
+}
+
+/// What a body says, as [`Content::kind`]; 0: it cannot be read.
+pub(crate) fn kind_of(body: &[u8]) -> u16 {
+    ByteReader::of(VERSION, body).and_then(|mut bytes| bytes.u16()).unwrap_or(0)
+}
+
+/// Whether a body may quote a message: it says something of others.
+pub(crate) fn may_quote(body: &[u8]) -> bool {
+    body.get(3).is_some_and(|flags| flags & OTHERS != 0)
 }
 
 /// When a number was given, Unix milliseconds.
@@ -90,6 +160,17 @@ mod tests {
         AccountAddress::parse(text, "a.example").expect("right")
     }
 
+    fn quote(name: &str) -> Option<Box<Quote>> {
+        let from = (!name.is_empty()).then(|| address("bob"));
+        let target = TargetMessage { seq: 1 << 40, id: u64::MAX, name: name.into() };
+        Some(Box::new(Quote { target, from, text: "".into() }))
+    }
+
+    fn mentions(everybody: bool) -> Option<Box<Mentions>> {
+        let names = ["ann", "bob@b.example"].map(|name| Addressee::parse(name).expect("right"));
+        Mentions::of(if everybody { Vec::new() } else { names.into() }, everybody)
+    }
+
     #[test]
     fn a_body_says_what_was_said_and_nothing_of_the_time() {
         let long = "x".repeat(64);
@@ -98,6 +179,9 @@ mod tests {
             Content::text("hello, 世界"),
             Content { kind: 1_000, extra: [0, 1, 2].into(), ..Content::default() },
             Content { text: "x".repeat(70_000).into(), ..Content::text("") },
+            Content { quote: quote(""), ..Content::text("that") },
+            Content { quote: quote("a name"), mentions: mentions(true), ..Content::text("all") },
+            Content { mentions: mentions(false), ..Content::default() },
         ] {
             let client_id = ClientMessageId([7; 16]);
             let to = bob.clone().into();
@@ -107,6 +191,9 @@ mod tests {
             assert_eq!(body, encode(sender, &bob, &message), "the same each time");
             let id = MessageId::after(0, MessageId::EPOCH_MS + 5, Default::default()).0;
             let read = decode(id, 9, &body).expect("right");
+            assert_eq!(kind_of(&body), content.kind);
+            let others = content.quote.is_some() || content.mentions.is_some();
+            assert_eq!(may_quote(&body), others);
             assert_eq!((read.id, read.seq, read.at_ms), (id, 9, MessageId::EPOCH_MS + 5));
             assert_eq!((&read.from, &*read.device, &read.to), (&ann, "phone", &bob));
             assert_eq!((read.client_id, &read.content), (client_id, &content));

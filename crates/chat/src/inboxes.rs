@@ -129,11 +129,11 @@ impl Chat {
         if !arrivals.takes(parcel.number) {
             return;
         }
-        let Parcel { number, inboxes, conversation, own, cargo } = parcel;
+        let Parcel { number, inboxes, conversation, relation, cargo } = parcel;
         // By the time of its place an inbox is gone through after a start (`outbox/left.rs`).
         let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
         let entry = match &cargo {
-            Cargo::Message(message) => Entry::of_message(conversation, own, message),
+            Cargo::Message(message) => Entry::of_message(conversation, relation, message),
             Cargo::Event(_, event) => Entry::Event(conversation, InboxEvent::clone(event)),
         };
         let owed = self.owe(now, (&inboxes, at_s), &entry, fx);

@@ -31,6 +31,9 @@ const SET: u8 = 8;
 const OWN: u8 = 1;
 const COUNTS: u8 = 2;
 const RECALLS: u8 = 4;
+const QUIET: u8 = 8;
+const ENDS: u8 = 16;
+const MENTIONED: u8 = 128;
 
 /// Which way a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,14 +53,27 @@ pub(crate) struct Route {
 pub(crate) struct Pointer {
     pub conversation: TimelineId,
     pub seq: Seq,
-    /// The account said it itself.
-    pub own: bool,
+    /// What it is to the account.
+    pub relation: Relation,
+    /// It says nothing by itself: it amends another message.
+    pub quiet: bool,
     /// It counts as unread.
     pub counts: bool,
     /// It calls the message at this place back.
     pub recalls: Option<Seq>,
     /// What the message costs in memory, bytes, roughly.
     pub bytes: u32,
+}
+
+/// What a message is to an account that has it in its inbox.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Relation {
+    /// The account said it itself.
+    pub own: bool,
+    /// The account is no member of the group any more.
+    pub ends: bool,
+    /// It mentions the account.
+    pub mentioned: bool,
 }
 
 /// Which kind of entry of an inbox a label is of, and what it says.
@@ -175,7 +191,9 @@ impl Pointer {
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let recalls = self.recalls.map(Seq::to_le_bytes);
         let flags =
-            flag(self.own, OWN) | flag(self.counts, COUNTS) | flag(recalls.is_some(), RECALLS);
+            flag(self.counts, COUNTS) | flag(self.quiet, QUIET) | flag(recalls.is_some(), RECALLS);
+        let Relation { own, ends, mentioned } = self.relation;
+        let flags = flags | flag(own, OWN) | flag(ends, ENDS) | flag(mentioned, MENTIONED);
         let (conversation, seq) = (self.conversation.to_bytes(), self.seq.to_le_bytes());
         let (bytes, target) = (self.bytes.to_le_bytes(), recalls.as_ref().map_or(&[][..], |it| it));
         [&[REFERENCE][..], &conversation, &seq, &[flags], &bytes, target].concat().into()
@@ -184,11 +202,13 @@ impl Pointer {
     fn decode(label: &[u8]) -> Option<Pointer> {
         let mut bytes = ByteReader::of(REFERENCE, label)?;
         let (conversation, seq) = (timeline(&mut bytes)?, bytes.u64()?);
-        let flags = bytes.flags(OWN | COUNTS | RECALLS)?;
+        let flags = bytes.flags(OWN | COUNTS | RECALLS | QUIET | ENDS | MENTIONED)?;
         let size = bytes.u32()?;
         let recalls = if flags & RECALLS != 0 { Some(bytes.u64()?) } else { None };
-        let (own, counts) = (flags & OWN != 0, flags & COUNTS != 0);
-        bytes.ends(Pointer { conversation, seq, own, counts, recalls, bytes: size })
+        let (own, ends) = (flags & OWN != 0, flags & ENDS != 0);
+        let relation = Relation { own, ends, mentioned: flags & MENTIONED != 0 };
+        let (counts, quiet) = (flags & COUNTS != 0, flags & QUIET != 0);
+        bytes.ends(Pointer { conversation, seq, relation, quiet, counts, recalls, bytes: size })
     }
 }
 
@@ -231,9 +251,10 @@ mod tests {
     #[test]
     fn entries_say_what_was_put_into_them() {
         let [_, _, conversation] = names();
-        let pointer = |own, counts, recalls| {
-            let bytes = 1 << 20;
-            let pointer = Pointer { conversation, seq: 1 << 40, own, counts, recalls, bytes };
+        let pointer = |own, counts: bool, recalls| {
+            let (bytes, quiet, seq) = (1 << 20, !counts, 1 << 40);
+            let relation = Relation { own, ends: counts, mentioned: own };
+            let pointer = Pointer { conversation, seq, relation, quiet, counts, recalls, bytes };
             EntryLabel::Reference(pointer)
         };
         let all = [

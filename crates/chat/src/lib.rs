@@ -17,22 +17,25 @@
 //! - What is said in a group is for those who are members there at that place, and for nobody
 //!   else.
 //! - What an account knows of its conversations is the sum of its inbox; a read cursor never falls.
-//! - What was called back is in no page that is asked for afterwards.
+//! - A page has each message as it was when it was asked for, edited and reacted to; of what was
+//!   called back before, nothing.
 //!
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, `conversations` what
-//! an account knows of its own, [`recalls`] take back; `people` says who knows and sees whom;
-//! `login` and `accounts` say who is here, and who may upload files.
+//! an account knows of its own, [`amendments`] are what becomes of a message; `transients` are told
+//! and kept nowhere; `people` says who knows and sees whom; `login` and `accounts` say who is here,
+//! and who may upload files.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
 //! [`inboxes`]: crate::inboxes
 //! [`reads`]: crate::reads
-//! [`recalls`]: crate::recalls
+//! [`amendments`]: crate::amendments
 
 mod accounts;
 mod archived;
+mod amendments;
 mod conversations;
 mod entry;
 mod envelope;
@@ -45,7 +48,6 @@ mod outbox;
 mod people;
 mod push;
 mod reads;
-mod recalls;
 mod send;
 mod service;
 mod sessions;
@@ -56,6 +58,7 @@ pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
+pub use amendments::AmendOrder;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use operators::reviews::ReviewSettings;
@@ -63,10 +66,11 @@ pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
 pub use push::{PushDetail, PushPolicy, QuietPush};
-pub use recalls::RecallOrder;
+pub use sessions::transients::{TransientSaid, TransientTold};
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;
+use crate::amendments::Amendments;
 use crate::conversations::Conversations;
 use crate::conversations::receipts::Receipts;
 use crate::groups::Groups;
@@ -87,7 +91,6 @@ use crate::people::nodes::Nodes;
 use crate::push::Pushes;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
-use crate::recalls::Recalls;
 use crate::send::StoreWait;
 use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
@@ -194,8 +197,8 @@ pub struct Chat {
     catalogue: Catalogue,
     orders: Orders,
     listings: Waits<Requester>,
-    recalls: Recalls,
     receipts: Receipts,
+    amendments: Amendments,
     uploads: Uploads,
     people: People,
     pushes: Pushes,
@@ -236,8 +239,8 @@ impl Chat {
             catalogue: Catalogue::default(),
             orders: Orders::default(),
             listings: Waits::default(),
-            recalls: Recalls::default(),
             receipts: Receipts::default(),
+            amendments: Amendments::default(),
             uploads: Uploads::default(),
             people: People::default(),
             pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),

@@ -18,7 +18,7 @@ use model::counters::ProcessCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
 use model::ports::log::{Call, Completion, Done, StoreError, Write};
-use model::timeline::TimelineId;
+use model::timeline::{Seq, TimelineId};
 
 /// Calls that may wait for the log; beyond, what needs it is answered as busy.
 const CALLS_MAX: usize = 262_144;
@@ -61,10 +61,12 @@ pub(crate) enum PendingCall {
     Concerned(u64),
     /// One of the ranges of a fetching, by its place.
     Range(u64, u16),
-    /// What was called back of such a range.
-    Tombstones(u64, u16),
-    /// A step of a recall, by its number.
-    Recall(u64),
+    /// What messages of such a range are now that are not there.
+    Overlays(u64, u16),
+    /// What the message at a place is now, of which such a range has an edit.
+    Edited(u64, u16, Seq),
+    /// A step of an amendment, by its number.
+    Amend(u64),
     /// What was called back of the conversation of a message of the outbox.
     Buried(u64),
     /// A message that was not distributed before a start, by its place in the outbox.
@@ -195,8 +197,11 @@ impl Chat {
             PendingCall::GroupRow(group) => self.group_row_read(&group, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
-            PendingCall::Tombstones(number, at) => self.tombstones_read(number, at, result, fx),
-            PendingCall::Recall(number) => self.recall_goes_on(now, number, result, fx),
+            PendingCall::Overlays(number, at) => self.overlays_read(number, at, result, fx),
+            PendingCall::Edited(number, at, seq) => {
+                self.edited_read((number, at, seq), result, fx);
+            }
+            PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),

@@ -21,7 +21,9 @@ use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, Content, GroupChange, NewMessage, SendRejected};
+use model::chat::{
+    ChatDelivery, ChatFault, Content, GroupChange, NewMessage, SendRejected, emoji_of,
+};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
 use model::latency::{Began, LatencyPhase};
@@ -92,11 +94,12 @@ impl Chat {
         now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
-        message: Box<NewMessage>,
+        mut message: Box<NewMessage>,
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
+        message.content = of_others(message.content, asker.address.domain());
         if let Some(fault) = self.may_not_send(&message) {
             return self.answer_send(wait, Err(fault), fx);
         }
@@ -172,10 +175,20 @@ impl Chat {
     pub(crate) fn may_not_say(&self, content: &Content) -> Option<ChatFault> {
         let limits = &self.settings.limits.chat;
         let is_empty = content.text.is_empty() && content.extra.is_empty();
-        if is_empty || content.is_reserved() {
+        let mentions_max = usize::from(limits.mentions_a_message_max);
+        let is_wrong = match content.kind {
+            Content::REACTION => {
+                let emoji = emoji_of(&content.text, limits.emoji_a_person_max);
+                content.target().is_none() || emoji.is_none()
+            }
+            Content::EDIT => content.target().is_none() || content.text.is_empty(),
+            _ => is_empty || content.is_reserved(),
+        };
+        if is_wrong {
             Some(ChatFault::Invalid)
         } else if content.text.len() > limits.text_bytes_max as usize
-            || content.extra.len() > limits.extra_bytes_max as usize
+            || content.beside_bytes() > limits.extra_bytes_max as usize
+            || content.mentions.as_deref().is_some_and(|it| it.accounts.len() > mentions_max)
         {
             Some(ChatFault::TooLarge)
         } else {
@@ -238,8 +251,8 @@ impl Chat {
         let body = envelope::encode(sender, to, message);
         let began = Began::at(now);
         let number = self.sends.put_since(began, StoreWait { wait, group: None });
-        let order =
-            StoreOrder { number, route, once, is_operator: asker.is_operator, body, change: None };
+        let (is_operator, change, live) = (asker.is_operator, None, None);
+        let order = StoreOrder { number, route, once, is_operator, body, change, live };
         self.hand_to_conversation(now, order, fx);
     }
 
@@ -258,6 +271,14 @@ impl Chat {
         if self.outbox.bytes() >= self.settings.undistributed_max() || !self.log.may_ask() {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
+        let kind = envelope::kind_of(&order.body);
+        if matches!(kind, Content::EDIT | Content::REACTION) && order.live.is_none() {
+            return self.say_amendment(now, from, &order, fx);
+        }
+        let may_quote = envelope::may_quote(&order.body) && order.live.is_none();
+        if may_quote && self.looks_at_quoted(now, from, &order, fx) {
+            return;
+        }
         if order.route.is_to_group() {
             let conversation = order.route.conversation;
             return self.for_group(now, conversation, GroupTask::Store(from, order), fx);
@@ -275,7 +296,7 @@ impl Chat {
         (change, receivers): (Option<GroupChange>, Arc<[TimelineId]>),
         fx: &mut Effects,
     ) {
-        let StoreOrder { number, route, once, body, .. } = order;
+        let StoreOrder { number, route, once, body, live, .. } = order;
         let id = self.next_id(now);
         let (at_s, label) = (now.unix_s(), route.encode());
         let message = Arc::new(Message { id, at_s, label, body });
@@ -288,7 +309,8 @@ impl Chat {
         let append = Append { message: message.clone(), to, once: Some(once) };
         self.outbox.takes(message.weight());
         let change = change.map(Box::new);
-        let storing = Box::new(Storing { from, number, route, message, change, receivers });
+        let storing = Storing { from, number, route, message, live, change, receivers };
+        let storing = Box::new(storing);
         self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
     }
 
@@ -300,7 +322,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Storing { from, number, route, message, change, mut receivers } = storing;
+        let Storing { from, number, route, message, live, change, mut receivers } = storing;
         self.outbox.gives(message.weight());
         let answer = match result {
             Ok(Done::Appended(done)) if done.seqs.len() >= 2 => {
@@ -310,8 +332,11 @@ impl Chat {
                     receivers = self.group_changed(route.conversation, told, fx);
                 }
                 if done.new
-                    && let Some(message) = envelope::decode(message.id, seq, &message.body)
+                    && let Some(mut message) = envelope::decode(message.id, seq, &message.body)
                 {
+                    if let Some(live) = live {
+                        message.content = *live;
+                    }
                     let (place, message) = ((self.outbox.timeline(), place), Arc::new(message));
                     if fx.events_wanted {
                         fx.tell(ChatEvent::of_message(&message));
@@ -410,6 +435,16 @@ impl Chat {
         self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.node).0;
         self.last_id
     }
+}
+
+/// What is said, with whole addresses of those whom it mentions. What amends another message says
+/// nothing of others.
+fn of_others(content: Content, domain: &str) -> Content {
+    if content.is_amendment() {
+        return content.without_others();
+    }
+    let mentions = content.mentions.map(|it| Box::new(it.within(domain)));
+    Content { mentions, ..content }
 }
 
 /// How a message that is stored is counted.

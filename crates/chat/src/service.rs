@@ -69,6 +69,9 @@ impl Service for Chat {
             ChatRequest::Send { session, number, message } => {
                 self.send(now, from, (session, number), message, fx);
             }
+            ChatRequest::Transient { session, transient } => {
+                self.transient(now, from, session, *transient, fx);
+            }
             ChatRequest::Group { session, number, order } => {
                 self.group_order(now, from, (session, number), *order, fx);
             }
@@ -83,6 +86,9 @@ impl Service for Chat {
             }
             ChatRequest::Archive { session, number, range } => {
                 self.archive(now, from, (session, number), range, fx);
+            }
+            ChatRequest::Search { session, number, range } => {
+                self.search(from, (session, number), range, fx);
             }
             ChatRequest::Read { session, number, with, upto } => {
                 self.wish(now, from, (session, number), (&with, Wish::Read(upto)), fx);
@@ -161,7 +167,7 @@ impl Service for Chat {
             }
             ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
             ChatWord::Store(order) => self.store(now, from, *order, fx),
-            ChatWord::Recall(order) => self.recall_here(now, from, *order, fx),
+            ChatWord::Amend(order) => self.amend_here(now, from, *order, fx),
             ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
             ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto, fx),
@@ -184,6 +190,8 @@ impl Service for Chat {
             }
             ChatWord::Positions(asked) => self.positions_asked(now, from, *asked, fx),
             ChatWord::PositionsTold(told) => self.positions_told(*told, fx),
+            ChatWord::TransientSaid(said) => self.transient_in_group(now, *said, fx),
+            ChatWord::TransientTold(told) => self.transient_told(&told, fx),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),

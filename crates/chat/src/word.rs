@@ -7,15 +7,16 @@ use crate::accounts::AccountRow;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
+use crate::amendments::AmendOrder;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
-use crate::label::Route;
+use crate::label::{Relation, Route};
 use crate::outbox::left::Sought;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
-use crate::recalls::RecallOrder;
+use crate::sessions::transients::{TransientSaid, TransientTold};
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent};
+use model::chat::{ChatFault, ChatMessage, Content, Excerpt, InboxChange, InboxEvent};
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -47,8 +48,8 @@ pub enum ChatWord {
         /// The answer.
         result: Result<StoredMessage, ChatFault>,
     },
-    /// Call a message back. Answered by `Stored`, of the message that says so.
-    Recall(Box<RecallOrder>),
+    /// Amend a message. Answered by `Stored`, of the message that says so.
+    Amend(Box<AmendOrder>),
     /// Put this into inboxes. Answered by `Placed`, sooner or later, for all up to a number.
     Place(Parcel),
     /// Everything up to this number is in its inbox.
@@ -111,6 +112,10 @@ pub enum ChatWord {
     Positions(Box<PositionsAsked>),
     /// So far.
     PositionsTold(Box<PositionsTold>),
+    /// Somebody tells a group something that is kept nowhere.
+    TransientSaid(Box<TransientSaid>),
+    /// Tell devices something that is kept nowhere.
+    TransientTold(Box<TransientTold>),
     /// What an account is to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
     /// It was taken, or refused.
@@ -151,6 +156,8 @@ pub struct StoreOrder {
     pub(crate) body: Box<[u8]>,
     /// The change of a group that is wanted.
     pub(crate) change: Option<Box<ChangeAsked>>,
+    /// It tells of an amendment that is done, and this is told of it now: more than is stored.
+    pub(crate) live: Option<Box<Content>>,
 }
 
 /// A message is stored.
@@ -169,8 +176,8 @@ pub struct Parcel {
     pub(crate) number: u64,
     pub(crate) inboxes: Arc<[TimelineId]>,
     pub(crate) conversation: TimelineId,
-    /// Those whose inboxes they are have said it themselves.
-    pub(crate) own: bool,
+    /// What it is to those whose inboxes they are.
+    pub(crate) relation: Relation,
     pub(crate) cargo: Cargo,
 }
 
@@ -235,7 +242,7 @@ impl Weigh for ChatWord {
                 messages + excerpts
             }
             ChatWord::Find { address, .. } => address.as_str().len(),
-            ChatWord::Recall(_) => size_of::<RecallOrder>(),
+            ChatWord::Amend(order) => order.weight(),
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
@@ -247,6 +254,8 @@ impl Weigh for ChatWord {
             }
             ChatWord::Positions(asked) => asked.weight(),
             ChatWord::PositionsTold(told) => told.weight(),
+            ChatWord::TransientSaid(said) => said.weight(),
+            ChatWord::TransientTold(told) => told.weight(),
             ChatWord::Tie(told) => told.weight(),
             ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
             ChatWord::Presence(told) => {
@@ -275,7 +284,8 @@ impl StoreOrder {
             let names: usize = names.map(|(address, _)| 40 + address.as_str().len()).sum();
             size_of::<ChangeAsked>() + asked.wish.title.len() + names
         });
-        size_of::<StoreOrder>() + self.body.len() + named
+        let live = self.live.as_ref().map_or(0, |it| it.text.len() + it.extra.len());
+        size_of::<StoreOrder>() + self.body.len() + named + live
     }
 }
 

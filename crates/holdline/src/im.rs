@@ -3,6 +3,7 @@
 //! Each command logs in as a device of an account, does one thing and goes. What strangers wrote is
 //! printed on one line, with nothing in it that a terminal obeys.
 
+mod amend;
 mod changes;
 mod chat;
 mod contacts;
@@ -14,6 +15,7 @@ mod listen;
 mod presence;
 mod push;
 mod receipts;
+mod search;
 mod send;
 mod upload;
 
@@ -23,7 +25,7 @@ use base::text::escaped;
 use clap::{Args, Subcommand};
 use client::im::{ImEvent, ImSession, ImSettings, Profile, Welcome};
 use client::{BrokerAddress, ConnectError, IM_PORT, IMS_PORT, Scram};
-use model::chat::{ChatMessage, Content};
+use model::chat::{Amended, ChatMessage, Content, Reaction};
 use model::media::FileNote;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,6 +68,12 @@ enum Command {
     Keep(conversations::Keep),
     /// Call a message of one's own back
     Recall(conversations::Recall),
+    /// Have a message of one's own say something else
+    Edit(amend::Edit),
+    /// React to a message by emoji
+    React(amend::React),
+    /// Print the messages that have a text in them, the newest first
+    Search(search::Arguments),
     /// Print and change whom one knows: contacts, friends, who asks, who is blocked
     Contacts(contacts::Arguments),
     /// Be there until ^C, and print how others are, a line of JSON each
@@ -132,6 +140,9 @@ pub fn im(arguments: Arguments) -> ExitCode {
         Command::Send(arguments) => send::send(arguments),
         Command::Chat(arguments) => chat::chat(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Edit(arguments) => amend::edit(&arguments),
+        Command::React(arguments) => amend::react(&arguments),
+        Command::Search(arguments) => search::search(&arguments),
         Command::Listen(arguments) => listen::listen(&arguments),
         Command::Conversations(list) => conversations::list(&list),
         Command::Read(read) => conversations::read(&read),
@@ -258,16 +269,28 @@ fn line(message: &ChatMessage) -> String {
     }
     let beside = match (*kind, extra.len()) {
         (Content::TEXT, 0) => String::new(),
+        (Content::EDIT, _) => "(edited) ".into(),
+        (Content::REACTION, _) => "reacts: ".into(),
         (kind, bytes) => format!("[kind {kind}, {bytes} bytes] "),
     };
-    format!("{at} {from}: {beside}{text}")
+    let quote = message.content.quote.as_ref().map(|it| format!("[quotes {}] ", it.target.seq));
+    let beside = quote.unwrap_or_default() + &beside;
+    let amended = message.amended.as_deref().map_or_else(String::new, amended);
+    format!("{at} {from}: {beside}{text}{amended}")
+}
+
+/// What became of a message: that it was edited, and who reacts.
+fn amended(it: &Amended) -> String {
+    let edited = if it.edited_ms > 0 { " (edited)" } else { "" };
+    let of = |it: &Reaction| format!(" [{} {}]", it.by.name(), escaped(&it.emoji));
+    edited.to_owned() + &it.reactions.iter().map(of).collect::<String>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::account::AccountAddress;
-    use model::chat::ClientMessageId;
+    use model::chat::{ClientMessageId, Quote};
 
     #[test]
     fn a_message_is_one_line_whatever_its_text() {
@@ -281,18 +304,19 @@ mod tests {
             to: address("bob"),
             client_id: ClientMessageId([0; 16]),
             content: Content::text("hello\n2023-11-14 22:13 bob: \x1b[2J"),
+            amended: None,
         };
         let expected = "2023-11-14 22:13 ann: hello\\u000a2023-11-14 22:13 bob: \\u001b[2J";
         assert_eq!(line(&message), expected);
-        message.content = Content {
-            kind: 1_000,
-            text: "x".into(),
-            extra: b"abc".as_slice().into(),
-            counts: true,
-        };
+        let extra = b"abc".as_slice().into();
+        message.content = Content { kind: 1_000, extra, ..Content::text("x") };
         assert_eq!(line(&message), "2023-11-14 22:13 ann: [kind 1000, 3 bytes] x");
         let extra = b"url: http://a.example/x\ntype: image/png\n".as_slice().into();
-        message.content = Content { kind: Content::FILE, text: "x".into(), extra, counts: true };
+        message.content = Content { kind: Content::FILE, extra, ..Content::text("x") };
+        let quote = Some(Box::new(Quote::of(3, 9)));
+        let quoting =
+            ChatMessage { content: Content { quote, ..Content::text("yes") }, ..message.clone() };
+        assert_eq!(line(&quoting), "2023-11-14 22:13 ann: [quotes 3] yes");
         let expected = "2023-11-14 22:13 ann: [image/png] x http://a.example/x";
         assert_eq!(line(&message), expected);
     }

@@ -243,6 +243,8 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::Upload(fields) => {
             ImEvent::Upload { number: fields.number, slot: Box::new(fields.slot()) }
         }
+        ServerFrame::Found(page) => ImEvent::Found(Box::new(page.page()?)),
+        ServerFrame::Transient(fields) => ImEvent::Transient(Box::new(fields.transient()?)),
         ServerFrame::Notify(head) => ImEvent::Notify(*head),
         ServerFrame::Page(page) => page_of(page)?,
         ServerFrame::History(page) => history_of(page)?,

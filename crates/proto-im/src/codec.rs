@@ -8,9 +8,9 @@
 //! in it, [`content`] has what both have in common, [`group`] what is about groups,
 //! [`conversation`] and [`conversations`] what an account knows of its conversations, [`contact`]
 //! and [`presence`] what is about people, [`push`] how devices are woken, [`upload`] what is about
-//! files, [`receipts`] who has read what, and [`protobuf`] is as much of the encoding of Protocol
-//! Buffers as the schema needs. What is read borrows from the bytes. Sizes are known before the
-//! first byte is written.
+//! files, [`receipts`] who has read what, [`transient`] what is kept nowhere, [`search`] what is
+//! found, and [`protobuf`] is as much of the encoding of Protocol Buffers as the schema needs. What
+//! is read borrows from the bytes. Sizes are known before the first byte is written.
 
 pub mod client_frame;
 pub mod contact;
@@ -23,9 +23,12 @@ pub mod group;
 pub mod presence;
 pub mod protobuf;
 pub mod push;
+pub mod quote;
 mod reason;
 pub mod receipts;
+pub mod search;
 pub mod server_frame;
+pub mod transient;
 pub mod upload;
 
 pub use fault::WireFault;

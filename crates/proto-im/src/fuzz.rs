@@ -70,6 +70,7 @@ fn message() -> Arc<ChatMessage> {
         to: ann,
         client_id: ClientMessageId([7; 16]),
         content: Content::text("x"),
+        amended: None,
     })
 }
 
@@ -111,9 +112,12 @@ fn conversations(number: u32) -> ConversationsPage {
         with: event().with.clone(),
         place: 1,
         last_seq: 1,
+        said_seq: 1,
+        left: false,
         last: None,
         read: 1,
         peer_read: 1,
+        mentions: 1,
         unread: 1,
         pinned: true,
         muted: true,
@@ -164,6 +168,24 @@ fn whim_of_others(rng: &mut Prng) -> ChatDelivery {
             ChatDelivery::Presence(Box::new(Presence { from, device, availability }))
         }
     }
+}
+
+/// What a service might say to a search, or tell of a transient.
+fn whim_of_words(request: &ChatRequest) -> Option<ChatDelivery> {
+    Some(match request {
+        ChatRequest::Search { number, .. } => {
+            let found = vec![(2, message())];
+            let page = model::chat::SearchPage { number: *number, found, before: 2, more: true };
+            ChatDelivery::Found(Box::new(page))
+        }
+        ChatRequest::Transient { transient, .. } => {
+            let (to, from) = (transient.to.within("a.example"), message().from.clone());
+            let model::chat::NewTransient { state, content, .. } = (**transient).clone();
+            let told = model::chat::Transient { from, device: "desk".into(), to, state, content };
+            ChatDelivery::Transient(Arc::new(told))
+        }
+        _ => return None,
+    })
 }
 
 /// What a service might say to a request.
@@ -230,6 +252,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),
         ChatRequest::Push { number, .. } => ChatDelivery::PushCode { number: *number },
+        ChatRequest::Search { .. } | ChatRequest::Transient { .. } => whim_of_words(request)?,
         ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
         other => unreachable!("IM has no frame for it: {other:?}"),
     })

@@ -23,6 +23,7 @@ mod receipts;
 mod session;
 mod state;
 mod uploads;
+mod words;
 
 use crate::codec::server_frame::{EndFields, ServerFrame};
 use crate::codec::{EndReason, WireFault};

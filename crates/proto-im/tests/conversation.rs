@@ -46,6 +46,19 @@ fn ann() -> AccountAddress {
     AccountAddress::parse("ann", "a.example").expect("right")
 }
 
+/// What is told comes back, as if Bob had told it.
+fn told_back(it: model::chat::NewTransient) -> Down {
+    let from = AccountAddress::parse("bob", "a.example").expect("right");
+    let model::chat::NewTransient { state, content, .. } = it;
+    Down::Transient(Arc::new(model::chat::Transient {
+        from,
+        device: "desk".into(),
+        to: ann(),
+        state,
+        content,
+    }))
+}
+
 impl Diary {
     fn hear(&mut self, word: Up) -> Vec<Down> {
         match word {
@@ -96,6 +109,7 @@ impl Diary {
             | Up::Conversations { .. }
             | Up::Conversation { .. }
             | Up::Recall { .. } => self.know(word),
+            Up::Transient { transient, .. } => vec![told_back(*transient)],
             Up::Upload { number, wish, .. } => vec![leave(number, &wish)],
             Up::Acknowledge { upto, .. } => {
                 self.acknowledged = upto;
@@ -193,6 +207,7 @@ impl Diary {
             to,
             client_id: new.client_id,
             content: new.content,
+            amended: None,
         });
         self.said.push(message.clone());
         let (id, at_ms) = (message.id, message.at_ms);
@@ -347,6 +362,8 @@ fn known(place: Seq) -> Known {
         with: group(),
         place,
         last_seq: 4,
+        said_seq: 0,
+        left: false,
         last: Some(Excerpt {
             id: 1,
             at_ms: 2,
@@ -357,6 +374,7 @@ fn known(place: Seq) -> Known {
         }),
         read: 3,
         peer_read: 2,
+        mentions: 0,
         unread: 1_024,
         pinned: place.is_multiple_of(3),
         muted: place % 3 == 1,

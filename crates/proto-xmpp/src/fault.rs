@@ -120,11 +120,11 @@ impl StanzaFault {
             | ChatFault::Forbidden
             | ChatFault::Muted
             | ChatFault::GroupFull
-            | ChatFault::Unchanged
-            | ChatFault::UnknownMessage
             | ChatFault::ReadersUntold
             | ChatFault::ReadsPrivate
-            | ChatFault::TooLate => StanzaFault::ServiceUnavailable,
+            | ChatFault::Unchanged => StanzaFault::ServiceUnavailable,
+            ChatFault::UnknownMessage => StanzaFault::ItemNotFound,
+            ChatFault::TooLate => StanzaFault::NotAllowed,
             ChatFault::MediaOff => StanzaFault::ServiceUnavailable,
             // XEP-0191 3.3: what is for somebody whom one has blocked oneself.
             ChatFault::Blocked => StanzaFault::NotAcceptable,

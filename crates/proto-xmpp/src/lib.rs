@@ -3,10 +3,10 @@
 //! [`framer`] finds the pieces of a stream, [`scan`] reads a whole one, [`stream`], [`stanza`] and
 //! [`sasl`] are what is said of streams, stanzas and logins, [`archive`] what is asked of archives,
 //! `forms` what forms are made of, [`jid`] holds addresses to the rules of accounts, [`moment`]
-//! reads times, [`render`] turns messages of the model into stanzas and back, and
-//! [`server::Server`] is the machine. Nothing here knows a socket, a clock, an account's contents
-//! or another connection; whatever bytes come, they are answered, more is waited for, or the stream
-//! ends with an error.
+//! reads times, [`render`] turns messages of the model into stanzas and back, [`message`] is what
+//! they can be besides texts, and [`server::Server`] is the machine. Nothing here knows a socket, a
+//! clock, an account's contents or another connection; whatever bytes come, they are answered, more
+//! is waited for, or the stream ends with an error.
 //!
 //! What of XMPP is spoken is told in `docs/xmpp.md`.
 
@@ -19,6 +19,7 @@ pub mod fault;
 mod forms;
 pub mod framer;
 pub mod jid;
+pub mod message;
 pub mod moment;
 pub mod render;
 pub mod sasl;

@@ -7,10 +7,12 @@
 //! `extra` is checked before it is shown: it may come from any protocol.
 
 use crate::archive;
+use crate::message::{amend, others};
 use crate::scan::{CLIENT, Element, Scan};
 use crate::server::receipts::{MARKERS, RECEIPTS};
 use crate::stanza::{kind, put_attribute, timestamp};
 use crate::text;
+use model::account::AccountAddress;
 use model::chat::{ArchiveId, ChatMessage, ClientMessageId, Content};
 use model::media::{FileNote, is_file_url, name_in_url, type_by_name};
 
@@ -31,7 +33,7 @@ pub const CONFERENCE: &str = "jabber:x:conference";
 /// The namespace of out-of-band data (XEP-0066 4).
 const OOB: &str = "jabber:x:oob";
 /// The namespace of processing hints (XEP-0334 4).
-const HINTS: &str = "urn:xmpp:hints";
+pub const HINTS: &str = "urn:xmpp:hints";
 
 /// What a stanza says, in the model's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,39 +54,30 @@ pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
     if body.is_none() && !stored {
         return None;
     }
-    let spoken = body.map(|body| body.text().into_owned()).unwrap_or_default();
+    let spoken = body.map(|body| others::spoken(message, body.text().into_owned()));
+    let spoken = spoken.unwrap_or_default();
+    let is_beside = |it: &Element<'_, '_>| !others::is_said(it);
     let id = message.attribute("id");
-    let origin = message.child("origin-id", STANZA_IDS).and_then(|it| it.attribute("id"));
-    let client_id = origin.as_deref().and_then(uuid).or_else(|| id.as_deref().and_then(uuid));
-    let is_named = id.is_none() || id.as_deref() == client_id.map(uuid_text).as_deref();
-    let rest: Vec<_> = message.children().filter(|it| !is_text(it) && !is_forged(it)).collect();
+    let client_id = client_id_of(message);
+    let is_named = id.is_none() || id.as_deref() == client_id.map(ClientMessageId::text).as_deref();
+    let has_more = message.children().any(|it| !is_text(&it) && !is_forged(&it) && is_beside(&it));
     let declares = message.attributes().any(|(name, _)| name.starts_with("xmlns:"));
     // To whom it is says whether it is for a room.
     let is_plain = matches!(&*kind(message), "chat" | "groupchat")
         && is_named
-        && rest.is_empty()
+        && !has_more
         && !declares
         && message.attribute("xml:lang").is_none();
     let content = if is_plain {
         Content::text(&spoken)
     } else {
-        let mut extra = b"<message".to_vec();
-        for (name, value) in message.attributes().filter(|(name, _)| is_kept(name)) {
-            extra.extend_from_slice(
-                format!(" {name}=\"{}\"", value.replace('"', "&quot;")).as_bytes(),
-            );
-        }
-        extra.push(b'>');
-        rest.iter().for_each(|child| extra.extend_from_slice(child.whole().as_bytes()));
-        extra.extend_from_slice(b"</message>");
-        match file_url(message).filter(|url| *url == spoken) {
-            Some(url) => file(&url, &String::from_utf8_lossy(&extra)),
-            None => {
-                let (text, extra) = (spoken.into(), extra.into());
-                Content { kind: Content::STANZA, text, extra, counts: body.is_some() }
-            }
+        let stanza = stanza_with(message, None, is_beside);
+        match file_url(message).filter(|url| **url == *stanza.text) {
+            Some(url) => file(&url, &String::from_utf8_lossy(&stanza.extra)),
+            None => stanza,
         }
     };
+    let content = Content { mentions: others::mentions_of(message), ..content };
     Some(StanzaContent { client_id, content })
 }
 
@@ -101,7 +94,45 @@ fn file(url: &str, stanza: &str) -> Content {
     let text = if name.is_empty() { url } else { &name };
     let media_type = type_by_name(&name);
     let note = FileNote { url, name: &name, media_type, stanza, ..FileNote::default() };
-    Content { kind: Content::FILE, text: text.into(), extra: note.write(), counts: true }
+    Content { kind: Content::FILE, extra: note.write(), ..Content::text(text) }
+}
+
+/// All that a `message` says, as a stanza.
+pub fn stanza_of(message: &Element<'_, '_>) -> Content {
+    let text = message.children().find(is_text).map(|body| body.text().into_owned());
+    Content { text: text.unwrap_or_default().into(), ..stanza_with(message, None, |_| true) }
+}
+
+/// What a `message` says, as a stanza: of what stands beside the text these, and under this id; as
+/// it is written, its own. The id stands first: by it the message is known ([`Content::name`]).
+pub fn stanza_with(
+    message: &Element<'_, '_>,
+    id: Option<&str>,
+    is_kept_beside: impl Fn(&Element<'_, '_>) -> bool,
+) -> Content {
+    let body = message.children().find(is_text);
+    let spoken = body.as_ref().map(|body| others::spoken(message, body.text().into_owned()));
+    let spoken = spoken.unwrap_or_default();
+    let own = message.attributes().find(|(name, _)| *name == "id").map(|(_, value)| value);
+    let others = message.attributes().filter(|(name, _)| *name != "id" && is_kept(name));
+    let mut extra = b"<message".to_vec();
+    for (name, value) in id.or(own).map(|id| ("id", id)).into_iter().chain(others) {
+        extra.extend_from_slice(format!(" {name}=\"{}\"", value.replace('"', "&quot;")).as_bytes());
+    }
+    extra.push(b'>');
+    let rest = message.children().filter(|it| !is_text(it) && !is_forged(it));
+    let rest = rest.filter(|it| is_kept_beside(it));
+    rest.for_each(|child| extra.extend_from_slice(child.whole().as_bytes()));
+    extra.extend_from_slice(b"</message>");
+    let (text, extra) = (spoken.into(), extra.into());
+    Content { kind: Content::STANZA, text, extra, counts: body.is_some(), ..Content::default() }
+}
+
+/// The sender's id for a `message`, if it is one that tells a resend (XEP-0359 3.2): a UUID.
+pub fn client_id_of(message: &Element<'_, '_>) -> Option<ClientMessageId> {
+    let id = message.attribute("id");
+    let origin = message.child("origin-id", STANZA_IDS).and_then(|it| it.attribute("id"));
+    origin.as_deref().and_then(uuid).or_else(|| id.as_deref().and_then(uuid))
 }
 
 /// For whom a message is written, and how.
@@ -121,9 +152,8 @@ pub struct Rendering<'a> {
 pub struct KeptStanza<'a>(Option<Scan<'a>>, Option<FileNote<'a>>);
 
 impl<'a> KeptStanza<'a> {
-    /// That of a message; of one that came otherwise, or that is no stanza, nothing.
-    pub fn of(message: &'a ChatMessage) -> KeptStanza<'a> {
-        let content = &message.content;
+    /// That of a content; of one that came otherwise, or that is no stanza, nothing.
+    pub fn of(content: &'a Content) -> KeptStanza<'a> {
         let note = (content.kind == Content::FILE).then(|| FileNote::parse(&content.extra));
         let note = note.flatten();
         let stanza = match (content.kind, note) {
@@ -140,10 +170,20 @@ impl<'a> KeptStanza<'a> {
     }
 
     /// Whether there is anything that XMPP can show.
-    pub fn says(&self, message: &ChatMessage) -> bool {
+    pub fn says(&self, content: &Content) -> bool {
         let has_children = self.root().is_some_and(|kept| kept.children().next().is_some());
         let has_children = has_children || self.1.is_some();
-        !message.content.text.is_empty() || has_children
+        !content.text.is_empty() || has_children
+    }
+
+    /// Whether there is anything beside the text.
+    pub fn is_more(&self) -> bool {
+        self.root().is_some_and(|kept| kept.children().next().is_some())
+    }
+
+    /// Whether there is one.
+    pub fn is_stanza(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Whether it is a subject and no text (RFC 6121 5.2.4).
@@ -160,7 +200,15 @@ impl<'a> KeptStanza<'a> {
     /// Writes the id, and the attributes that are neither addresses nor type.
     pub fn put_attributes(&self, message: &ChatMessage, out: &mut Vec<u8>) {
         let id = self.root().and_then(|kept| kept.attribute("id"));
-        put_attribute("id", Some(id.as_deref().unwrap_or(&uuid_text(message.client_id))), out);
+        put_attribute("id", Some(id.as_deref().unwrap_or(&message.client_id.text())), out);
+        let others = self.root().into_iter().flat_map(|kept| kept.attributes());
+        put_raw(others.filter(|(name, _)| is_kept(name) && name.contains(':')), out);
+    }
+
+    /// Writes the id that it came with, and the attributes that are neither addresses nor type.
+    pub fn put_own_attributes(&self, out: &mut Vec<u8>) {
+        let id = self.root().and_then(|kept| kept.attribute("id"));
+        put_attribute("id", id.as_deref(), out);
         let others = self.root().into_iter().flat_map(|kept| kept.attributes());
         put_raw(others.filter(|(name, _)| is_kept(name) && name.contains(':')), out);
     }
@@ -176,16 +224,16 @@ impl<'a> KeptStanza<'a> {
     }
 
     /// Writes the text, and what came beside it.
-    pub fn put_content(&self, message: &ChatMessage, out: &mut Vec<u8>) {
+    pub fn put_content(&self, content: &Content, out: &mut Vec<u8>) {
         // Clients show a file where the text is its address and nothing else.
-        let spoken = self.1.map_or(&*message.content.text, |note| note.url);
+        let spoken = self.1.map_or(&*content.text, |note| note.url);
         if !spoken.is_empty() {
             out.extend_from_slice(b"<body>");
-            text::put(spoken, out);
+            text::put(&others::body_of(content, spoken), out);
             out.extend_from_slice(b"</body>");
         }
         if let Some(note) = self.1.filter(|_| !self.tells_file()) {
-            put_file(&note, &message.content.text, out);
+            put_file(&note, &content.text, out);
         }
         let children = self.root().into_iter().flat_map(|kept| kept.children());
         for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
@@ -209,9 +257,14 @@ fn put_file(note: &FileNote<'_>, said: &str, out: &mut Vec<u8>) {
 
 /// Appends a message as a stanza. False: it says nothing that XMPP can show.
 pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bool {
-    let kept = KeptStanza::of(message);
+    let kept = KeptStanza::of(&message.content);
     let is_private = kept.root().is_some_and(|kept| kept.child("private", CARBONS).is_some());
-    if !kept.says(message) || (how.is_carbon && is_private) {
+    let mut amendment = Vec::new();
+    let says = match amend::is_one(&message.content) {
+        true => amend::put(message, &mut amendment),
+        false => kept.says(&message.content),
+    };
+    if !says || (how.is_carbon && is_private) {
         return false;
     }
     let own = message.from.as_str();
@@ -223,7 +276,7 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
         );
         out.extend_from_slice(head.as_bytes());
     }
-    write_message(message, &kept, how, out);
+    write_message(message, (&kept, &amendment), how, out);
     if how.is_carbon {
         out.extend_from_slice(b"</forwarded></sent></message>");
     }
@@ -232,7 +285,7 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
 
 fn write_message(
     message: &ChatMessage,
-    kept: &KeptStanza<'_>,
+    (kept, amendment): (&KeptStanza<'_>, &[u8]),
     how: Rendering<'_>,
     out: &mut Vec<u8>,
 ) {
@@ -244,7 +297,13 @@ fn write_message(
     put_attribute("type", kind, out);
     kept.put_attributes(message, out);
     out.push(b'>');
-    kept.put_content(message, out);
+    match amendment {
+        [] => {
+            kept.put_content(&message.content, out);
+            others::put(message, out);
+        }
+        amendment => out.extend_from_slice(amendment),
+    }
     let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
     put_stanza_id(message, owner, out);
     if how.asks && message.content.counts {
@@ -286,10 +345,14 @@ pub fn is_named(message: &ChatMessage, id: &str) -> bool {
 
 /// Who said it, on which device.
 fn sender(message: &ChatMessage) -> String {
-    let (account, device) = (message.from.as_str(), &message.device);
+    full_jid(&message.from, &message.device)
+}
+
+/// An account's device as a JID.
+pub fn full_jid(account: &AccountAddress, device: &str) -> String {
     // A device's name is of any protocol; one that is no resource is left out.
     match device.is_empty() || !device.chars().all(|char| text::is_char(char) && char >= ' ') {
-        true => account.to_owned(),
+        true => account.as_str().to_owned(),
         false => format!("{account}/{device}"),
     }
 }
@@ -317,7 +380,7 @@ fn is_text(child: &Element<'_, '_>) -> bool {
 
 /// Elements that only a server may put into a message: its ids (XEP-0359 6), when it kept it
 /// (XEP-0203 3), who somebody is in a room (XEP-0421 5, XEP-0045 7).
-fn is_forged(child: &Element<'_, '_>) -> bool {
+pub fn is_forged(child: &Element<'_, '_>) -> bool {
     child.is("stanza-id", STANZA_IDS)
         || child.is("delay", DELAY)
         || child.is("occupant-id", OCCUPANT_IDS)
@@ -340,13 +403,6 @@ fn uuid(text: &str) -> Option<ClientMessageId> {
     }
     let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;
     Some(ClientMessageId(number.to_be_bytes()))
-}
-
-/// The same written.
-fn uuid_text(id: ClientMessageId) -> String {
-    let text = format!("{:032x}", u128::from_be_bytes(id.0));
-    let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
-    parts.join("-")
 }
 
 #[cfg(test)]

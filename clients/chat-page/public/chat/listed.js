@@ -33,11 +33,15 @@ export function listed(conversations, named, current) {
 export function isKnown({ place }) {
     return place > 0;
 }
-/** What is unread where it is to be noticed: not where it is muted or hidden. */
+/**
+ * What is unread where it is to be noticed: not where it is hidden; where it is muted, what mentions
+ * one.
+ */
 export function unreadIn(conversations) {
-    const counted = conversations.filter(({ isMuted, isHidden }) => !isMuted && !isHidden);
-    const count = counted.reduce((sum, { unread }) => sum + unread, 0);
-    return { count, isMore: counted.some(({ unread }) => unread >= UNREAD_MAX) };
+    const shown = conversations.filter(({ isHidden }) => !isHidden);
+    const counts = shown.map(({ isMuted, unread, mentions }) => (isMuted ? mentions : unread));
+    const count = counts.reduce((sum, it) => sum + it, 0);
+    return { count, isMore: counts.some((it) => it >= UNREAD_MAX) };
 }
 /** A count as it is shown. */
 export function countOf(count, isMore = false) {

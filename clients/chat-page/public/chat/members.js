@@ -10,6 +10,8 @@ export class MembersPanel {
     account;
     language;
     titled;
+    /** Who is in it, as far as it was read. */
+    addresses = [];
     #isOver = false;
     /** Something has changed since the list was asked for. */
     #isOld = false;
@@ -88,6 +90,7 @@ export class MembersPanel {
     }
     #show({ title, members, isClosed }) {
         this.titled(title);
+        this.addresses = members.map(({ address }) => address);
         const word = (it) => wordOf(this.language, it);
         const closed = isClosed ? ` · ${word("closed")}` : "";
         by("group-about").textContent = `${members.length} ${word("inGroup")}${closed}`;

@@ -105,21 +105,28 @@ function listen() {
     submitted("login", () => enter(typedName(value("account")), value("password")));
     submitted("open", () => room?.named(value("peer")));
     submitted("say", () => room?.say());
+    submitted("seek", () => room?.search());
     submitted("make", () => room?.make());
     submitted("add", () => room?.add());
     on("leave", "click", () => leave());
     on("again", "click", () => room?.again());
     on("members-shown", "click", () => room?.showMembers());
     on("quit", "click", () => room?.quit());
+    on("cancel-edit", "click", () => room?.cancelEdit());
+    on("cancel-quote", "click", () => room?.cancelQuote());
+    on("more-found", "click", () => room?.searchOn());
     on("back", "click", () => room?.back());
     on("more", "click", () => room?.earlier());
     on("newest", "click", () => room?.newest());
     on("more-people", "click", () => room?.morePeople());
     on("text", "input", () => room?.written());
+    on("text", "blur", () => room?.leavesField());
     on("scroll", "scroll", () => room?.scrolled());
     on("language", "change", () => choose(value("language")));
     on("text", "keydown", (event) => {
         const { key, shiftKey, isComposing } = event;
+        if (!isComposing && !shiftKey && room?.presses(key))
+            return event.preventDefault();
         // Enter while a word is being composed chooses it, and sends nothing.
         if (key === "Enter" && !shiftKey && !isComposing) {
             event.preventDefault();

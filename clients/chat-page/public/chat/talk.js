@@ -38,6 +38,11 @@ export class Talk {
         this.#hasEarlier = hasMore;
         this.#hasLater = false;
     }
+    /** A part of it, somewhere; `hasLater`: it does not go up to the end. */
+    part(messages, hasEarlier, hasLater) {
+        this.begin(messages, hasEarlier);
+        this.#hasLater = hasLater;
+    }
     /** What was read before what is shown. */
     earlier(messages, hasMore) {
         const before = this.#shown[0]?.seq ?? Infinity;

@@ -73,7 +73,8 @@ impl SayingBody {
             )));
         }
         let (kind, text, counts) = (self.kind, self.text.as_str().into(), self.counts);
-        let content = Content { kind, text, extra: extra.into(), counts };
+        let extra = extra.into();
+        let content = Content { kind, text, extra, counts, ..Content::default() };
         if content.text.is_empty() && content.extra.is_empty() {
             return Err(Fault::bad("a message has a text, or something beside it"));
         }

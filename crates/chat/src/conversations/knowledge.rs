@@ -13,13 +13,15 @@ use model::chat::{ConversationChange, InboxChange, InboxEvent, UNREAD_PLACES_MAX
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, HashMap};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Flags of a row.
 const PINNED: u8 = 1;
 const MUTED: u8 = 2;
 const HIDDEN: u8 = 4;
 const UNREAD: u8 = 8;
+const LEFT: u8 = 16;
+const MENTIONS: u8 = 128;
 
 /// All that an account knows.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -36,16 +38,23 @@ pub(crate) struct Knowledge {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(super) with: AccountAddress,
-    /// The place in the inbox of the last that was said, or, if nothing was, of the last change.
+    /// The place in the inbox of the last that was said and is no amendment, or, if nothing was, of
+    /// the last change.
     pub(super) place: Seq,
-    /// The place in the conversation of the last that was said; 0: nothing was.
+    /// The last place in the conversation; 0: nothing was said.
     pub(super) last_seq: Seq,
+    /// The place in the conversation of the last that was said and is no amendment.
+    pub(super) said_seq: Seq,
     pub(super) read: Seq,
     pub(super) peer_read: Seq,
     unread: Unread,
+    /// What of that mentions the account.
+    mentions: Unread,
     pub(super) pinned: bool,
     pub(super) muted: bool,
     pub(super) hidden: bool,
+    /// The account was in the group, and is no more.
+    pub(super) left: bool,
     pub(super) draft: Box<str>,
 }
 
@@ -129,12 +138,15 @@ impl Row {
             with,
             place: 0,
             last_seq: 0,
+            said_seq: 0,
             read: 0,
             peer_read: 0,
             unread: Unread::default(),
+            mentions: Unread::default(),
             pinned: false,
             muted: false,
             hidden: false,
+            left: false,
             draft: "".into(),
         }
     }
@@ -143,20 +155,40 @@ impl Row {
         self.unread.count()
     }
 
+    pub(super) fn mentions(&self) -> u16 {
+        self.mentions.count()
+    }
+
     /// Something was said.
     fn said(&mut self, place: Seq, pointer: Pointer) {
-        let Pointer { seq, own, counts, recalls, .. } = pointer;
-        (self.place, self.hidden) = (place, false);
+        let Pointer { seq, relation, quiet, counts, recalls, .. } = pointer;
+        if !quiet {
+            (self.place, self.hidden) = (place, false);
+            self.said_seq = self.said_seq.max(seq);
+        } else if self.said_seq == 0 {
+            self.place = place;
+        }
+        self.left = relation.ends;
         if seq > self.last_seq {
             self.unread.advance(self.last_seq, seq);
+            self.mentions.advance(self.last_seq, seq);
             self.last_seq = seq;
         }
-        if counts && !own && seq > self.read && self.is_near(seq) {
+        if counts && !relation.own && seq > self.read && self.is_near(seq) {
             self.unread.put(seq);
+            if relation.mentioned {
+                self.mentions.put(seq);
+            }
         }
         if let Some(seq) = recalls.filter(|seq| self.is_near(*seq)) {
-            self.unread.drop_all(seq, seq);
+            self.forget(seq, seq);
         }
+    }
+
+    /// These places are not unread any more.
+    fn forget(&mut self, first: Seq, last: Seq) {
+        self.unread.drop_all(first, last);
+        self.mentions.drop_all(first, last);
     }
 
     /// Whether a place is among the last.
@@ -166,14 +198,14 @@ impl Row {
 
     /// Something else happened.
     fn happened(&mut self, place: Seq, event: &InboxEvent) {
-        if self.last_seq == 0 {
+        if self.said_seq == 0 {
             self.place = place;
         }
         match &event.what {
             InboxChange::Read(upto) if *upto > self.read => {
                 self.read = *upto;
                 let first = (self.last_seq + 1).saturating_sub(UNREAD_PLACES_MAX);
-                self.unread.drop_all(first, (*upto).min(self.last_seq));
+                self.forget(first, (*upto).min(self.last_seq));
             }
             InboxChange::Read(_) => {}
             InboxChange::PeerRead(upto) => self.peer_read = self.peer_read.max(*upto),
@@ -200,36 +232,41 @@ impl Row {
         for text in [self.with.as_str(), &*self.draft] {
             put_text(text, out);
         }
-        for number in [self.place, self.last_seq, self.read, self.peer_read] {
+        for number in [self.place, self.last_seq, self.said_seq, self.read, self.peer_read] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
-        let unread = self.unread.bytes();
-        let flags = flag(self.pinned, PINNED) | flag(self.muted, MUTED);
+        let (unread, mentions) = (self.unread.bytes(), self.mentions.bytes());
+        let flags = flag(self.pinned, PINNED) | flag(self.muted, MUTED) | flag(self.left, LEFT);
+        let flags = flags | flag(mentions.is_some(), MENTIONS);
         out.push(flags | flag(self.hidden, HIDDEN) | flag(unread.is_some(), UNREAD));
-        out.extend(unread.into_iter().flatten());
+        out.extend(unread.into_iter().chain(mentions).flatten());
     }
 
     fn decode(bytes: &mut ByteReader<'_>) -> Option<Row> {
         let with = AccountAddress::parse(bytes.text()?, "").ok()?;
         let draft = bytes.text()?.into();
-        let (place, last_seq) = (bytes.u64()?, bytes.u64()?);
+        let (place, last_seq, said_seq) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let (read, peer_read) = (bytes.u64()?, bytes.u64()?);
-        let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD)?;
-        let unread = match flags & UNREAD {
-            0 => Unread::default(),
-            _ => Unread::of_bytes(bytes.take(RING_BYTES)?)?,
+        let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD | LEFT | MENTIONS)?;
+        let mut ring = |bit: u8| match flags & bit {
+            0 => Some(Unread::default()),
+            _ => Unread::of_bytes(bytes.take(RING_BYTES)?),
         };
+        let (unread, mentions) = (ring(UNREAD)?, ring(MENTIONS)?);
         Some(Row {
             with,
             place,
             last_seq,
+            said_seq,
             read,
             peer_read,
             unread,
+            mentions,
             pinned: flags & PINNED != 0,
             muted: flags & MUTED != 0,
             hidden: flags & HIDDEN != 0,
+            left: flags & LEFT != 0,
             draft,
         })
     }
@@ -238,6 +275,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::label::Relation;
     use base::hash::HashKey;
     use base::prng::Prng;
     use model::timeline::Space;
@@ -252,8 +290,10 @@ mod tests {
 
     fn said(n: u64, seq: Seq) -> Entry {
         let (conversation, bytes) = (conversation(n), 1);
-        let (own, counts, recalls) = (false, true, None);
-        Entry::Message(Pointer { conversation, seq, own, counts, recalls, bytes }, with(n))
+        let (relation, quiet, counts) = (Relation::default(), false, true);
+        let recalls = None;
+        let pointer = Pointer { conversation, seq, relation, quiet, counts, recalls, bytes };
+        Entry::Message(pointer, with(n))
     }
 
     fn event(n: u64, what: InboxChange) -> Entry {

@@ -53,7 +53,10 @@ impl Chat {
         let count = usize::from(count.min(self.settings.limits.chat.page_messages_max));
         let Some(account) = self.conversations.known.get(&inbox) else { return };
         let shares = self.shares_reads(inbox);
-        let is_wanted = |row: &Row| if groups { row.with.is_group() } else { !row.hidden };
+        let is_wanted = |row: &Row| match groups {
+            true => row.with.is_group() && !row.left,
+            false => !row.hidden,
+        };
         let mut all = account.knowledge.before(before).filter(|(_, row)| is_wanted(row));
         let rows = all.by_ref().take(count).map(|(of, row)| (of, told(row, shares))).collect();
         let more = all.next().is_some();
@@ -80,8 +83,8 @@ impl Chat {
     /// Reads the last message of each of these.
     fn read_last(&mut self, now: Now, wait: Requester, listed: Listed, fx: &mut Effects) {
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
-        for (conversation, row) in listed.rows.iter().filter(|(_, row)| row.last_seq > 0) {
-            let (conversation, from) = (*conversation, row.last_seq - 1);
+        for (conversation, row) in listed.rows.iter().filter(|(_, row)| row.said_seq > 0) {
+            let (conversation, from) = (*conversation, row.said_seq - 1);
             let shard = self.settings.shard_at(conversation);
             by_shard.entry(shard).or_default().push(Range::excerpt(conversation, from));
         }
@@ -111,13 +114,16 @@ fn told(row: &Row, shares: bool) -> Conversation {
         with: row.with.clone(),
         place: row.place,
         last_seq: row.last_seq,
+        said_seq: row.said_seq,
         last: None,
         read: row.read,
         peer_read: if shares { row.peer_read } else { 0 },
         unread: row.unread(),
+        mentions: row.mentions(),
         pinned: row.pinned,
         muted: row.muted,
         hidden: row.hidden,
+        left: row.left,
         draft: row.draft.clone(),
     }
 }

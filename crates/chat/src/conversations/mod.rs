@@ -116,11 +116,13 @@ impl Conversations {
         }
     }
 
-    /// What is unread of an account that is in memory, of all conversations that are not muted.
+    /// What is unread of an account that is in memory, of all conversations; of those that are
+    /// muted, what mentions it.
     pub(crate) fn badge(&self, inbox: TimelineId) -> u32 {
         let known = self.known.get(&inbox);
         let rows = known.into_iter().flat_map(|account| account.knowledge.before(Seq::MAX));
-        rows.filter(|(_, row)| !row.muted).map(|(_, row)| u32::from(row.unread())).sum()
+        let count = |row: &knowledge::Row| if row.muted { row.mentions() } else { row.unread() };
+        rows.map(|(_, row)| u32::from(count(row))).sum()
     }
 
     /// How far such an account has read a conversation, and whether it is muted.

@@ -18,10 +18,11 @@ pub(crate) mod state;
 
 use crate::accounts::fault_of;
 use crate::conversations::receipts::readers::ReadersSought;
+use crate::amendments::AmendOrder;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
-use crate::recalls::RecallOrder;
+use crate::sessions::transients::TransientSaid;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
@@ -47,11 +48,12 @@ const RECALL_BYTES_MAX: usize = 256 * 1024;
 /// What somebody wants of a group that is at home here.
 pub(crate) enum GroupTask {
     Store(ShardId, StoreOrder),
-    Recall(ShardId, RecallOrder),
+    Amend(ShardId, AmendOrder),
     Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
     List(ShardId, Box<MembersAsked>),
     Readers(ShardId, Box<ReadersSought>),
     Summary(Box<(u64, usize, AccountAddress)>),
+    Transient(TransientSaid),
 }
 
 /// A group that is spoken to.
@@ -212,7 +214,7 @@ impl Chat {
             GroupTask::Store(from, order) => {
                 self.tell_stored(from, order.number, Err(fault), fx);
             }
-            GroupTask::Recall(from, order) => {
+            GroupTask::Amend(from, order) => {
                 self.tell_stored(from, order.number, Err(fault), fx);
             }
             GroupTask::Read { from, number, .. } => {
@@ -225,6 +227,7 @@ impl Chat {
                 self.tell_readers(now, (from, sought.number), Err(fault), fx);
             }
             GroupTask::Summary(of) => self.summarised((of.0, of.1), None, fx),
+            GroupTask::Transient(said) => self.transient_to_members(&said, Err(fault), fx),
         }
     }
 
@@ -239,8 +242,8 @@ impl Chat {
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
                 }
-                GroupTask::Recall(from, order) => match order.may_recall(&group.state) {
-                    Ok(()) => self.look_at_recalled(from, order, fx),
+                GroupTask::Amend(from, order) => match group.state.may_amend(&order) {
+                    Ok(()) => self.look_at_target(from, order, fx),
                     Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
                 },
                 GroupTask::Read { from, number, ranges, reader } => {
@@ -262,6 +265,10 @@ impl Chat {
                     let (number, at, address) = *of;
                     let summary = group.state.summary(address);
                     self.summarised((number, at), Some(summary), fx);
+                }
+                GroupTask::Transient(said) => {
+                    let members = group.state.may_speak(said.by).map(|()| group.state.inboxes());
+                    self.transient_to_members(&said, members, fx);
                 }
             }
         }

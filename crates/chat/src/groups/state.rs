@@ -3,6 +3,7 @@
 //! Pure: it is told changes in their order, and says whether another one may be, who may speak and
 //! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
 
+use crate::amendments::AmendOrder;
 use crate::groups::orders::ChangeAsked;
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
@@ -103,6 +104,20 @@ impl GroupState {
         let it = self.member(by)?;
         let is_silenced = it.muted || self.closed;
         if is_silenced && it.role == Role::Member { Err(ChatFault::Muted) } else { Ok(()) }
+    }
+
+    /// Whether this account may amend that message, as far as the group knows: it may speak, and
+    /// reacts to what it may read alone.
+    pub(crate) fn may_amend(&self, order: &AmendOrder) -> Result<(), ChatFault> {
+        if order.is_operator {
+            return self.is_there();
+        }
+        self.may_speak(order.route.from)?;
+        let since = self.member(order.route.from)?.since;
+        match order.target_id() {
+            Some(id) if id < since => Err(ChatFault::UnknownMessage),
+            _ => Ok(()),
+        }
     }
 
     /// The inboxes of all members.

@@ -9,6 +9,7 @@
 //! order. An inbox is gone through as far back as the message is old. Invariant: what waits is
 //! distributed in the order of its places, and put into no inbox that has it.
 
+use crate::amendments::overlays::{self, Overlay};
 use crate::entry;
 use crate::envelope::{self, time_of};
 use crate::groups;
@@ -16,7 +17,6 @@ use crate::groups::state::GroupState;
 use crate::label::{EntryLabel, Route};
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
-use crate::recalls::tombstones::{self, Tombstone};
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
@@ -72,8 +72,8 @@ enum Look {
     Conversation { damaged: bool },
     /// The log was too busy; it is asked again then.
     Refused { due: Instant },
-    /// Not there: was it called back?
-    Tombstone,
+    /// Not there: was it amended?
+    Overlay,
     /// In the group that it was said to: who was a member then?
     Group { message: Arc<ChatMessage>, state: Box<GroupState> },
     /// In inboxes: in which it is not yet known to be or not, and those that do not have it. These
@@ -208,19 +208,19 @@ impl Chat {
             return self.look_back(pending, route.conversation, from, fx);
         }
         if !*damaged {
-            *look = Look::Tombstone;
-            return self.look_for_tombstone(number, (route.conversation, 1), fx);
+            *look = Look::Overlay;
+            return self.look_for_overlay(number, (route.conversation, 1), fx);
         }
         self.found(now, number, Found::Nowhere, fx);
     }
 
-    fn look_for_tombstone(
+    fn look_for_overlay(
         &mut self,
         number: u64,
         (conversation, first): (TimelineId, Seq),
         fx: &mut Effects,
     ) {
-        let read = tombstones::read(conversation, first, ROWS_MAX as u64);
+        let read = overlays::read(conversation, first, ROWS_MAX as u64);
         self.log.ask(PendingCall::Buried(number), Call::Read(read), fx);
     }
 
@@ -246,14 +246,14 @@ impl Chat {
             _ => return self.found(now, number, Found::Nowhere, fx),
         };
         let (route, place, id) = (waiting.route, waiting.place, waiting.id);
-        let read = rows.iter().filter_map(|(key, value)| Tombstone::decode((key, value)));
+        let read = rows.iter().filter_map(|(key, value)| Overlay::decode((key, value)));
         let read: Vec<_> = read.map(|it| it.message).collect();
         if let Some(message) = read.iter().find(|message| message.id == id) {
             return self.message_found(now, number, (route, message.clone()), fx);
         }
         match read.last().filter(|_| rows.len() == ROWS_MAX).map(|last| last.seq + 1) {
             Some(first) => {
-                self.look_for_tombstone(number, (route.conversation, first), fx);
+                self.look_for_overlay(number, (route.conversation, first), fx);
             }
             None => {
                 self.leaves(place); // it was erased meanwhile

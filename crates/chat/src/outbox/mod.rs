@@ -14,14 +14,15 @@
 pub(crate) mod left;
 mod way;
 
-use crate::label::Route;
+use crate::label::{Relation, Route};
 
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
 use base::time::{Instant, Now};
 use left::Line;
-use model::chat::GroupChange;
+use model::account::Addressee;
+use model::chat::{Content, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
@@ -41,6 +42,8 @@ pub(crate) struct Storing {
     pub number: u64,
     pub route: Route,
     pub message: Arc<Message>,
+    /// What is told of it now, where that is more than is stored.
+    pub live: Option<Box<Content>>,
     /// What it does to its group.
     pub change: Option<Box<GroupChange>>,
     /// The inboxes that it concerns, unless it changes that.
@@ -155,7 +158,7 @@ impl Chat {
     }
 
     /// Parcels for these inboxes that a message concerns: one a shard and so many of its inboxes,
-    /// and one for the sender's own.
+    /// and others for the sender's own, and for those who are no members any more.
     pub(crate) fn hand_out(
         &mut self,
         now: Now,
@@ -165,9 +168,13 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let again = self.again_after();
-        let mut ways = BTreeMap::<(ShardId, bool), Vec<TimelineId>>::new();
+        let mut ways = BTreeMap::<(ShardId, Relation), Vec<TimelineId>>::new();
+        let (ends, mentioned) = (self.ends_for(cargo), self.mentioned_by(cargo));
         for &inbox in inboxes {
-            let way = (self.settings.shard_at(inbox), inbox == route.from);
+            let own = inbox == route.from;
+            let mentioned = !own && mentioned.has(inbox);
+            let relation = Relation { own, ends: ends.has(inbox), mentioned };
+            let way = (self.settings.shard_at(inbox), relation);
             ways.entry(way).or_default().push(inbox);
         }
         if ways.is_empty() {
@@ -178,11 +185,11 @@ impl Chat {
         let slices = ways
             .iter()
             .flat_map(|(&way, all)| all.chunks(PARCEL_INBOXES_MAX).map(move |slice| (way, slice)));
-        for ((to, own), slice) in slices {
+        for ((to, relation), slice) in slices {
             let way = &mut self.outbox.ways[usize::from(to.0)];
             let (number, inboxes, cargo) = (way.next_number(), slice.into(), cargo.clone());
             let conversation = route.conversation;
-            let parcel = Parcel { number, inboxes, conversation, own, cargo };
+            let parcel = Parcel { number, inboxes, conversation, relation, cargo };
             self.outbox.bytes += parcel.weight() as u64;
             way.put(now, again, (parcel, place));
             self.go_on(now, to, fx);
@@ -194,6 +201,33 @@ impl Chat {
         while let Some(parcel) = self.outbox.ways[usize::from(to.0)].next() {
             self.hand_over(now, to, parcel, fx);
         }
+    }
+
+    /// Whose membership of a group what is distributed ends.
+    fn ends_for(&self, cargo: &Cargo) -> Ends {
+        let change = match cargo {
+            Cargo::Message(message) => GroupChange::of(&message.content),
+            Cargo::Event(..) => None,
+        };
+        match change.filter(|change| change.verb.ends_membership()) {
+            None => Ends::Nobodys,
+            Some(change) if change.verb == GroupVerb::Dissolve => Ends::Everybodys,
+            Some(change) => {
+                let home = self.settings.home;
+                Ends::Of(change.members.iter().map(|it| it.address.inbox(home, it.id)).collect())
+            }
+        }
+    }
+
+    /// Whom what is distributed mentions: by their names, whichever account goes by one.
+    fn mentioned_by(&self, cargo: &Cargo) -> Mentioned {
+        let mentions = match cargo {
+            Cargo::Message(message) => message.content.mentions.as_deref(),
+            Cargo::Event(..) => None,
+        };
+        let Some(Mentions { accounts, everybody }) = mentions else { return Mentioned::default() };
+        let home = |account: &Addressee| account.within("").home_hash(self.settings.home);
+        Mentioned { homes: accounts.iter().map(home).collect(), everybody: *everybody }
     }
 
     fn hand_over(&mut self, now: Now, to: ShardId, parcel: Parcel, fx: &mut Effects) {
@@ -262,6 +296,36 @@ impl Chat {
 
     pub(crate) fn again_after(&self) -> Duration {
         Duration::from_millis(self.settings.limits.chat.redistribute_ms.into())
+    }
+}
+
+/// Whose membership ends.
+enum Ends {
+    Nobodys,
+    Of(Vec<TimelineId>),
+    Everybodys,
+}
+
+impl Ends {
+    fn has(&self, inbox: TimelineId) -> bool {
+        match self {
+            Ends::Nobodys => false,
+            Ends::Of(those) => those.contains(&inbox),
+            Ends::Everybodys => true,
+        }
+    }
+}
+
+/// Whom something mentions: where the accounts are at home, which no two names share.
+#[derive(Default)]
+struct Mentioned {
+    homes: Vec<u64>,
+    everybody: bool,
+}
+
+impl Mentioned {
+    fn has(&self, inbox: TimelineId) -> bool {
+        self.everybody || self.homes.contains(&inbox.home_hash())
     }
 }
 

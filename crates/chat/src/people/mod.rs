@@ -126,6 +126,8 @@ pub(crate) enum Task {
     Present(Requester, Option<Arc<Availability>>),
     /// A message may be sent to somebody, unless one has blocked the other.
     Send(Box<crate::send::Sending>, Box<(AccountAddress, TimelineId)>),
+    /// Something that is kept nowhere may be told, likewise.
+    Transient(Box<crate::sessions::transients::Telling>, TimelineId),
     /// Another's home says something.
     Word(ShardId, Box<TieTold>),
     /// Another's home has taken something.
@@ -248,6 +250,10 @@ impl Chat {
                     self.outbox.gives(sending.weight());
                     self.may_reach(now, inbox, (sending, *to), fx);
                 }
+                Task::Transient(telling, to) => {
+                    self.outbox.gives(telling.weight());
+                    self.transient_goes(*telling, to, fx);
+                }
                 Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
                 Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
                 Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
@@ -266,6 +272,10 @@ impl Chat {
             Task::Send(sending, _) => {
                 self.outbox.gives(sending.weight());
                 self.refuse_send(*sending, fault, fx);
+            }
+            Task::Transient(telling, _) => {
+                self.outbox.gives(telling.weight());
+                fx.counters.count(ChatCounter::TransientsDropped);
             }
             // They are said again.
             Task::Word(..) | Task::Receipt(_) => {}

@@ -247,18 +247,24 @@ impl Chat {
         (sending, (address, to)): (Box<Sending>, (AccountAddress, TimelineId)),
         fx: &mut Effects,
     ) {
-        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(&address));
-        let fault = tie.and_then(|tie| {
-            let is_barred = tie.is_barred && tie.peer == Some(to);
-            let barred = is_barred.then_some(ChatFault::UnknownAccount);
-            tie.contact.is_blocked.then_some(ChatFault::Blocked).or(barred)
-        });
-        match fault {
+        match self.is_barred(inbox, (&address, to)) {
             Some(fault) => {
                 fx.counters.count(ChatCounter::BlockedSends);
                 self.refuse_send(*sending, fault, fx);
             }
             None => self.send_to(now, *sending, (&address, to), fx),
         }
+    }
+
+    /// What stands between an account whose ties are here and another: one has blocked the other.
+    pub(crate) fn is_barred(
+        &self,
+        inbox: TimelineId,
+        (address, to): (&AccountAddress, TimelineId),
+    ) -> Option<ChatFault> {
+        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(address))?;
+        let is_barred = tie.is_barred && tie.peer == Some(to);
+        let barred = is_barred.then_some(ChatFault::UnknownAccount);
+        tie.contact.is_blocked.then_some(ChatFault::Blocked).or(barred)
     }
 }

@@ -71,6 +71,8 @@ pub(super) struct Said {
     pub(super) with: AccountAddress,
     /// Places in the conversation, and in the inbox.
     pub(super) places: Vec<(Seq, Seq)>,
+    /// Those places in the conversation that mention the account.
+    mentions: Vec<Seq>,
     pub(super) is_muted: bool,
 }
 
@@ -235,7 +237,7 @@ impl Chat {
         let attentive = self.attentive_upto(inbox);
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         round.badge = self.conversations.badge(inbox);
-        let (mut read, mut attended) = (0, 0);
+        let (mut read, mut attended, mut muted) = (0, 0, 0);
         for (conversation, said) in &mut round.said {
             let kept = self.conversations.kept(inbox, *conversation);
             said.is_muted = kept.is_some_and(|(_, is_muted)| is_muted);
@@ -246,10 +248,12 @@ impl Chat {
             let count = said.places.len();
             said.places.retain(|(_, place)| *place > attentive);
             attended += count - said.places.len();
+            muted += said.leaves_mentions();
         }
         round.said.retain(|_, said| !said.places.is_empty());
         fx.counters.count_by(ChatCounter::PushesRead, read as u64);
         fx.counters.count_by(ChatCounter::PushesAttended, attended as u64);
+        fx.counters.count_by(ChatCounter::PushesMuted, muted as u64);
         if self.settings.push.detail == PushDetail::Nothing || round.said.is_empty() {
             return self.tell_round(now, number, fx);
         }
@@ -340,6 +344,26 @@ impl Chat {
     }
 }
 
+impl Said {
+    fn new(with: AccountAddress) -> Said {
+        Said { with, places: Vec::new(), mentions: Vec::new(), is_muted: false }
+    }
+
+    /// Of a conversation that is muted what mentions the account is told all the same, as if it
+    /// were not; the number of those that are not, then.
+    fn leaves_mentions(&mut self) -> usize {
+        let Said { places, mentions, .. } = self;
+        let is_any = places.iter().any(|(seq, _)| mentions.contains(seq));
+        if !self.is_muted || !is_any {
+            return 0;
+        }
+        let count = places.len();
+        places.retain(|(seq, _)| mentions.contains(seq));
+        self.is_muted = false;
+        count - self.places.len()
+    }
+}
+
 impl Round {
     /// Takes what is owed of a page of the inbox, of so many conversations at most.
     fn take(&mut self, page: &Page, most: usize) {
@@ -350,13 +374,14 @@ impl Round {
                     if let Some(said) = self.said.get_mut(&pointer.conversation) {
                         said.places.retain(|(of, _)| *of != seq);
                     }
-                } else if pointer.counts && !pointer.own {
+                } else if pointer.counts && !pointer.relation.own {
                     if !is_known && self.said.len() >= most {
                         return;
                     }
                     let said = self.said.entry(pointer.conversation);
-                    let new = || Said { with, places: Vec::new(), is_muted: false };
-                    said.or_insert_with(new).places.push((pointer.seq, placed.seq));
+                    let said = said.or_insert_with(|| Said::new(with));
+                    said.places.push((pointer.seq, placed.seq));
+                    said.mentions.extend(Some(pointer.seq).filter(|_| pointer.relation.mentioned));
                 }
             }
             self.upto = placed.seq;

@@ -4,26 +4,29 @@
 //! Fetch ─► may it? (of a group) ─► each range by one call ─► Fetched
 //!                                        └─► over a gap: what was called back there ─┘
 //! ```
-//! Invariant: what is given is as the log has it, each place once; of what was called back, what is
-//! left.
+//! Invariant: what is given is as the log has it, each place once, and as it is now.
 
 use crate::accounts::fault_of;
+use crate::amendments::overlays::{self, Overlay};
 use crate::conversations::lists::excerpt_of;
 use crate::envelope;
 use crate::groups::GroupTask;
 use crate::log::{Answered, PendingCall};
 use crate::reads::READINGS_MAX;
-use crate::recalls::tombstones::{self, Tombstone};
 use crate::word::{ChatWord, Fetched, Range};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::{ChatFault, ChatMessage, PAGE_BYTES_MAX};
+use model::chat::{ChatFault, ChatMessage, Content, PAGE_BYTES_MAX};
 use model::id::ShardId;
 use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read};
-use model::timeline::{Seq, TimelineId};
+use model::timeline::{Placed, Seq, TimelineId};
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+
+/// Places behind the end of a conversation that are looked at: what was amended stands there until
+/// that is said.
+const BEYOND_MAX: u64 = 64;
 
 /// Ranges that are being read for a shard.
 pub(crate) struct Fetching {
@@ -43,8 +46,12 @@ struct Part {
     page: Option<Page>,
     /// The last place at which one is missing.
     gap_ends: Seq,
-    /// What is left of messages that are not there.
-    recalled: Vec<Arc<ChatMessage>>,
+    /// What messages are now that are not there.
+    amended: Vec<Arc<ChatMessage>>,
+    /// What messages are now of which there are edits, by their places.
+    edited: HashMap<Seq, Arc<ChatMessage>>,
+    /// Answers that have not come.
+    open: u16,
 }
 
 impl Chat {
@@ -99,35 +106,72 @@ impl Chat {
             return self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
         }
         let gap = range.gap(&page, fetching.since > 0);
-        fetching.parts[usize::from(at)].page = Some(page);
-        if let Some((first, last)) = gap {
-            fetching.parts[usize::from(at)].gap_ends = last;
-            let read = tombstones::read(range.conversation, first, last - first + 1);
-            return self.log.ask(PendingCall::Tombstones(key, at), Call::Read(read), fx);
+        let edits: BTreeSet<Seq> = page.messages.iter().filter_map(edited_by).collect();
+        let part = &mut fetching.parts[usize::from(at)];
+        part.page = Some(page);
+        part.open = edits.len() as u16 + u16::from(gap.is_some());
+        if part.open == 0 {
+            return self.range_is_whole(key, fx);
         }
-        self.range_is_whole(key, fx);
+        for seq in edits {
+            let read = overlays::read_one(range.conversation, seq);
+            self.log.ask(PendingCall::Edited(key, at, seq), Call::Read(read), fx);
+        }
+        if let Some((first, last)) = gap {
+            if let Some(fetching) = self.fetchings.at_mut(key) {
+                fetching.parts[usize::from(at)].gap_ends = last;
+            }
+            let read = overlays::read(range.conversation, first, last - first + 1);
+            self.log.ask(PendingCall::Overlays(key, at), Call::Read(read), fx);
+        }
     }
 
-    /// What was called back in the gap of a range was read.
-    pub(crate) fn tombstones_read(
-        &mut self,
-        key: u64,
-        at: u16,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
+    /// What messages are now was read, of those in the gap of a range.
+    pub(crate) fn overlays_read(&mut self, key: u64, at: u16, result: Answered, fx: &mut Effects) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         let rows = match result {
             Ok(Done::Rows(rows)) => rows,
             Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
             Err(error) => return self.fetching_fails(key, fault_of(error), fx),
         };
-        let read = rows.iter().filter_map(|(key, value)| Tombstone::decode((key, value)));
+        let read = rows.iter().filter_map(|(key, value)| Overlay::decode((key, value)));
         let part = &mut fetching.parts[usize::from(at)];
         // There are fewer of them than places, so the last ones are from behind the gap.
         let read = read.map(|it| it.message).filter(|it| it.seq <= part.gap_ends);
-        part.recalled = read.collect();
-        self.range_is_whole(key, fx);
+        part.amended = read.collect();
+        self.part_goes_on((key, at), fx);
+    }
+
+    /// What the message is now that an edit of a range is about.
+    pub(crate) fn edited_read(
+        &mut self,
+        (key, at, seq): (u64, u16, Seq),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(fetching) = self.fetchings.at_mut(key) else { return };
+        let row = match result {
+            Ok(Done::Row(row)) => row,
+            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
+            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
+        };
+        let range = fetching.ranges[usize::from(at)];
+        let row_key = overlays::key_of(range.conversation, seq);
+        let overlay = row.and_then(|row| Overlay::decode((&row_key, &row)));
+        if let Some(overlay) = overlay.filter(|it| !it.is_tombstone()) {
+            fetching.parts[usize::from(at)].edited.insert(seq, overlay.message);
+        }
+        self.part_goes_on((key, at), fx);
+    }
+
+    /// One of the answers for a range has come.
+    fn part_goes_on(&mut self, (key, at): (u64, u16), fx: &mut Effects) {
+        let Some(fetching) = self.fetchings.at_mut(key) else { return };
+        let part = &mut fetching.parts[usize::from(at)];
+        part.open -= 1;
+        if part.open == 0 {
+            self.range_is_whole(key, fx);
+        }
     }
 
     fn range_is_whole(&mut self, key: u64, fx: &mut Effects) {
@@ -195,17 +239,19 @@ impl Fetching {
 }
 
 impl Part {
-    /// Messages of the range, with those that were called back among them.
+    /// Messages of the range, with those that were amended among them.
     fn in_order(self, range: &Range) -> Vec<Arc<ChatMessage>> {
-        let page = self.page.into_iter().flat_map(|page| page.messages);
+        let Part { page, amended, edited, .. } = self;
+        let page = page.into_iter().flat_map(|page| page.messages);
         let read = page.filter_map(|placed| {
-            envelope::decode(placed.message.id, placed.seq, &placed.message.body).map(Arc::new)
+            let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body)?;
+            Some(Arc::new(with_its_text(message, &edited)))
         });
         let mut all: Vec<_> = read.collect();
-        if !self.recalled.is_empty() {
-            // A page that was cut ends with a message; what was called back behind it comes then.
+        if !amended.is_empty() {
+            // A page that was cut ends with a message; what was amended behind it comes then.
             let has: HashSet<Seq> = all.iter().map(|message| message.seq).collect();
-            all.extend(self.recalled.into_iter().filter(|it| !has.contains(&it.seq)));
+            all.extend(amended.into_iter().filter(|it| !has.contains(&it.seq)));
             match range.backwards {
                 true => all.sort_by_key(|message| Reverse(message.seq)),
                 false => all.sort_by_key(|message| message.seq),
@@ -241,11 +287,11 @@ impl Range {
         let (lowest, highest) = (has.first().copied(), has.last().copied());
         let rows = ROWS_MAX as u64;
         let (first, last) = if self.backwards {
-            // Far behind the end there is nothing.
+            // Far behind the end there is nothing but what was amended a moment ago.
             let before = self.from.checked_sub(1)?;
             let end = match highest {
-                Some(highest) if before - highest > rows => highest,
-                None if self.from == Seq::MAX => return None,
+                Some(highest) if before - highest > rows => highest + BEYOND_MAX,
+                None if before > rows => BEYOND_MAX,
                 _ => before,
             };
             let first = if page.more { lowest? } else { 1 };
@@ -254,7 +300,8 @@ impl Range {
             let end = match (self.last(), self.cut(page)) {
                 (Some(_), Some(cut)) => cut - 1,
                 (Some(last), None) => last,
-                (None, _) => highest?,
+                (None, _) if page.more => highest?,
+                (None, _) => highest.unwrap_or(self.from).saturating_add(BEYOND_MAX),
             };
             let skipped = lowest.filter(|_| of_group).map_or(0, |at| at.saturating_sub(rows));
             (self.from.max(skipped).saturating_add(1), end)
@@ -264,6 +311,27 @@ impl Range {
         let missing_last = (first..=last).rev().find(is_missing)?;
         Some((missing_first, missing_last.min(missing_first + rows - 1)))
     }
+}
+
+/// The place of the message that this one edits, if it does.
+fn edited_by(placed: &Placed) -> Option<Seq> {
+    let body = &placed.message.body;
+    let is_edit = envelope::kind_of(body) == Content::EDIT;
+    let message = envelope::decode(0, placed.seq, body).filter(|_| is_edit)?;
+    message.content.target().map(|target| target.seq)
+}
+
+/// An edit says what its message is now; of what was called back, nothing.
+fn with_its_text(mut message: ChatMessage, edited: &HashMap<Seq, Arc<ChatMessage>>) -> ChatMessage {
+    let target = message.content.target().filter(|_| message.content.kind == Content::EDIT);
+    let now_is = target.as_ref().and_then(|target| edited.get(&target.seq));
+    if let (Some(target), Some(now_is)) = (&target, now_is) {
+        let Content { kind, text, extra, .. } = &now_is.content;
+        let beside = if *kind == Content::STANZA { &**extra } else { &[][..] };
+        message.content.text = text.clone();
+        message.content.extra = target.extra(beside);
+    }
+    message
 }
 
 fn pull_of(range: &Range) -> Pull {

@@ -13,6 +13,7 @@
 
 mod archive;
 pub(crate) mod fetching;
+mod search;
 
 use crate::accounts::{Waiter, fault_of};
 use crate::conversations::lists::Listed;
@@ -35,6 +36,7 @@ use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::log::{Call, Done, Page, Pull, Read};
 use model::timeline::{Placed, Seq, TimelineId};
+use search::Searching;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,6 +80,8 @@ pub(crate) enum Wanted {
     History,
     /// A part of the account's archive.
     Archive(Archive),
+    /// Messages with a text.
+    Search(Box<Searching>),
 }
 
 impl Chat {
@@ -126,8 +130,10 @@ impl Chat {
             Err(error) => return self.reading_fails(number, fault_of(error), fx),
         };
         let Some(reading) = self.readings.at_mut(number) else { return };
-        let Wanted::Inbox { entries, .. } = &mut reading.what else {
-            return self.archive_read(number, &page, fx);
+        let entries = match &mut reading.what {
+            Wanted::Inbox { entries, .. } => entries,
+            Wanted::Search(_) => return self.search_read(now, number, &page, fx),
+            _ => return self.archive_read(number, &page, fx),
         };
         *entries = entries_of(&page);
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
@@ -267,6 +273,7 @@ impl Chat {
         if reading.left == 0 {
             match reading.what {
                 Wanted::Archive(_) => self.archive_fetched(number, fx),
+                Wanted::Search(_) => self.search_fetched(number, fx),
                 _ => self.end_reading(number, fx),
             }
         }
@@ -293,6 +300,13 @@ impl Chat {
                 let (messages, goes_on) = archive.page(fetched);
                 fx.counters.count_by(ChatCounter::ArchiveRead, messages.len() as u64);
                 ChatDelivery::Archive(Box::new(ArchivePage { number, messages, goes_on }))
+            }
+            Wanted::Search(searching) => {
+                let delivery = search::told(*searching, number);
+                if let ChatDelivery::Found(page) = &delivery {
+                    fx.counters.count_by(ChatCounter::Searched, page.found.len() as u64);
+                }
+                delivery
             }
             Wanted::Conversations(listed) => {
                 let Listed { upto, more, .. } = listed;

@@ -279,15 +279,16 @@ impl Chat {
 
     /// Something is for a connection that has gone: perhaps its session is away, or elsewhere.
     pub(crate) fn came_back(&mut self, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
-        // These stand in the inbox.
-        let is_placed = matches!(
+        // These stand in the inbox, and the last is for whoever is here.
+        let is_left_out = matches!(
             delivery,
             ChatDelivery::Message { .. }
                 | ChatDelivery::Event { .. }
                 | ChatDelivery::Notify { .. }
                 | ChatDelivery::Page(_)
+                | ChatDelivery::Transient(_)
         );
-        let Some(&key) = self.sessions.resumables.left.get(&to).filter(|_| !is_placed) else {
+        let Some(&key) = self.sessions.resumables.left.get(&to).filter(|_| !is_left_out) else {
             return;
         };
         match self.sessions.resumables.is_away(key) {
@@ -366,6 +367,7 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         }
         ChatDelivery::History(it) => it.messages.iter().map(|it| it.weight()).sum(),
         ChatDelivery::Archive(it) => it.messages.iter().map(|it| it.weight()).sum(),
+        ChatDelivery::Found(it) => it.found.iter().map(|(_, it)| it.weight()).sum(),
         ChatDelivery::NodeNews(it) => it.weight(),
         ChatDelivery::Nodes(it) => {
             size_of::<NodesAnswer>() + it.result.as_ref().map_or(0, NodesFound::weight)

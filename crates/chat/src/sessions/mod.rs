@@ -9,9 +9,11 @@ pub(crate) mod fast;
 mod following;
 pub(crate) mod login;
 mod rights;
+pub(crate) mod transients;
 pub(crate) mod uploads;
 
 use self::detached::Resumables;
+use self::transients::ToldThisMinute;
 use crate::accounts::Owner;
 use crate::conversations::receipts::delivered::Reach;
 use crate::{Chat, Effects};
@@ -71,9 +73,11 @@ pub(crate) struct Session {
     pub(crate) owner: Owner,
     pub(crate) account: Option<GrantedAccount>,
     pub(crate) until_s: u32,
+    /// What it has told this minute that is kept nowhere.
+    pub(crate) told: ToldThisMinute,
 }
 
-const _: () = assert!(size_of::<Session>() <= 208);
+const _: () = assert!(size_of::<Session>() <= 216);
 
 /// Whether a device is sent what comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -281,6 +285,7 @@ impl Chat {
             version: arrival.version,
             account: arrival.account,
             until_s,
+            told: ToldThisMinute::default(),
         };
         let key = self.sessions.slab.insert(session).ok()?;
         online.sessions.push(key);

@@ -251,6 +251,7 @@ impl Device {
                     self.take(contact);
                 }
             }
+            ChatDelivery::Transient(_) | ChatDelivery::Found(_) => panic!("nobody tells it"),
             ChatDelivery::Presence(presence) => {
                 self.presences += 1;
                 let goes = self.presenting.values().any(Option::is_none);

@@ -1,6 +1,7 @@
 //! What operators, hooks and words do to what people say: over shards whose logs answer at once,
 //! with a told clock and a hook that says what the test wants, when it wants.
 
+mod edits;
 mod errands;
 mod house;
 mod reviews;

@@ -3,7 +3,8 @@
 use crate::house::{House, message, person};
 use chat::words::WordList;
 use model::chat::{
-    ChatFault, ChatRequest, ClientMessageId, Content, GroupOrder, GroupVerb, NewMessage,
+    ChatDelivery, ChatFault, ChatRequest, ClientMessageId, Content, GroupOrder, GroupVerb,
+    NewMessage, NewTransient,
 };
 use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::log::Table;
@@ -179,4 +180,24 @@ fn nobody_comes_in_by_the_servers_own_name_or_says_what_only_it_says() {
         house.says(ann, number, Box::new(message));
         assert_eq!(house.answered(ann), [(number, Some(ChatFault::Invalid))]);
     }
+}
+
+#[test]
+fn a_muted_account_tells_nothing_that_is_kept_nowhere_either() {
+    let mut house = House::new(2);
+    let (ann, bob) = (house.login("ann"), house.login("bob"));
+    let tells = |house: &mut House| {
+        house.told.clear();
+        let NewMessage { to, content, .. } = *message("bob", 1, "psst");
+        let transient = Box::new(NewTransient { to, state: None, content });
+        house.ask(ann, ChatRequest::Transient { session: ann.session, transient });
+        let is_it =
+            |(conn, told): &_| *conn == bob.conn && matches!(told, ChatDelivery::Transient(_));
+        house.told.iter().any(is_it)
+    };
+    assert!(tells(&mut house));
+    mute(&mut house, "ann", 60);
+    assert!(!tells(&mut house));
+    house.pass_ms(61_000);
+    assert!(tells(&mut house));
 }

@@ -4,8 +4,9 @@ use crate::world::World;
 
 /// People who talk while shards lag, messages between them are lost, logs refuse and the process
 /// dies: afterwards everybody has everything, once, in order.
-/// Returns how many pages of members of groups were told, some of lists that had changed.
-fn history(seed: u64, shards: u16, steps: u32) -> [usize; 2] {
+/// Returns how many pages of members of groups were told, some of lists that had changed, and how
+/// often somebody heard something that is kept nowhere, and read something that was amended.
+fn history(seed: u64, shards: u16, steps: u32) -> [usize; 4] {
     println!("seed {seed}, {shards} shards");
     let mut world = World::new(seed, shards);
     for _ in 0..steps {
@@ -13,16 +14,20 @@ fn history(seed: u64, shards: u16, steps: u32) -> [usize; 2] {
     }
     world.heal();
     world.check();
-    world.pages()
+    let [pages, anew] = world.pages();
+    [pages, anew, world.heard, world.amended]
 }
 
 #[test]
 fn whatever_happens_everybody_has_everything_once_and_in_order() {
-    let (mut pages, mut anew) = (0, 0);
+    let (mut pages, mut anew, mut heard, mut amended) = (0, 0, 0, 0);
     for seed in 0..75 {
         let seen = history(seed, 1 + (seed % 3) as u16, 1_500);
         (pages, anew) = (pages + seen[0], anew + seen[1]);
+        (heard, amended) = (heard + seen[2], amended + seen[3]);
     }
+    assert!(heard > 300, "{heard} heard something that is kept nowhere");
+    assert!(amended > 200, "{amended} read something that was amended");
     assert!(pages > 300 && anew > 10, "{pages} pages of members, {anew} of another version");
 }
 

@@ -1,5 +1,6 @@
 //! People who talk, over shards and logs in memory: what they may expect.
 
+mod amendments;
 mod archive;
 mod erasure;
 mod groups;
@@ -8,4 +9,7 @@ mod knowledge;
 mod names;
 mod pushes;
 mod receipts;
+mod quotes;
+mod search;
+mod transients;
 mod world;

@@ -111,6 +111,28 @@ fn what_is_muted_or_comes_in_quiet_hours_makes_no_sound() {
 }
 
 #[test]
+fn a_mention_is_told_though_its_conversation_is_muted_and_nothing_else_of_it() {
+    for shards in 1..=3 {
+        let mut world = world(shards);
+        world.says(ANN, 1, "loud").expect("sent");
+        assert_eq!(told(&mut world), [high(1, 1, "loud")]);
+        world.connect(BOB);
+        world.rest();
+        world.keeps(BOB, &person(0), ConversationChange::Mute(true)).expect("kept");
+        world.texts(BOB);
+        world.leaves(BOB);
+        assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
+        // The last figure of a text says whom it mentions.
+        for text in ["muted", "bob 1", "muted, too"] {
+            world.says(ANN, 1, text).expect("sent");
+        }
+        assert_eq!(told(&mut world), [high(1, 1, "bob 1")], "the number has it, too");
+        world.says(ANN, 1, "muted again").expect("sent");
+        assert_eq!(told(&mut world), [(Loudness::Low, 1, 1, "muted again".into())]);
+    }
+}
+
+#[test]
 fn what_was_read_elsewhere_or_called_back_is_a_smaller_number_and_nothing_else() {
     for shards in 1..=3 {
         let (mut world, ann) = (world(shards), person(0));

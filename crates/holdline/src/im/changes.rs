@@ -70,6 +70,7 @@ mod tests {
             to: AccountAddress::of_group(1, "a.example").expect("right"),
             client_id: ClientMessageId([0; 16]),
             content,
+            amended: None,
         }
     }
 
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn a_recall_is_told_and_so_is_what_was_called_back() {
         let said = |content| told(&message(content));
-        let recall = Recall { seq: 12, id: 7 }.content();
+        let recall = Recall { seq: 12, id: 7 }.content("");
         assert_eq!(said(recall).as_deref(), Some("ann called message 12 back"));
         let gone = Content { kind: Content::RECALLED, counts: false, ..Content::text("") };
         assert_eq!(said(gone).as_deref(), Some("ann called this message back"));

@@ -12,7 +12,9 @@ use crate::out;
 use base::text::escaped;
 use client::im::{ImEvent, ImOrder, ImSession, client_message_id};
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatMessage, ClientMessageId, Content, InboxChange, InboxEvent};
+use model::chat::{
+    ChatMessage, ChatState, ClientMessageId, Content, InboxChange, InboxEvent, Transient,
+};
 use model::timeline::Seq;
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -161,6 +163,7 @@ impl Talk {
                     note!("not sent ({word}): {text}");
                 }
             }
+            ImEvent::Transient(it) => self.tell_typing(it),
             _ => {}
         }
         if let ImEvent::Delivered(news) = event
@@ -180,6 +183,14 @@ impl Talk {
     fn tell(&self, event: &InboxEvent) {
         if let (InboxChange::PeerRead(upto), true) = (&event.what, event.with == self.peer) {
             note!("{} has read up to {upto}", self.peer.name());
+        }
+    }
+
+    /// Somebody here writes something.
+    fn tell_typing(&self, it: &Transient) {
+        let is_here = it.to == self.peer || (it.from == self.peer && it.to == self.me);
+        if is_here && it.from != self.me && it.state == Some(ChatState::Composing) {
+            note!("{} is typing", it.from.name());
         }
     }
 

@@ -237,13 +237,16 @@ fn shown(one: &Conversation) -> serde_json::Value {
         "with": one.with.as_str(),
         "place": one.place,
         "last_seq": one.last_seq,
+        "said_seq": one.said_seq,
         "last": last,
         "read": one.read,
         "peer_read": one.peer_read,
         "unread": one.unread,
+        "mentions": one.mentions,
         "pinned": one.pinned,
         "muted": one.muted,
         "hidden": one.hidden,
+        "left": one.left,
         "draft": &*one.draft,
     })
 }

@@ -129,6 +129,7 @@ mod tests {
             to: ann,
             client_id: ClientMessageId([0; 16]),
             content: Content::text("x"),
+            amended: None,
         };
         (seq, Arc::new(message))
     }

@@ -6,7 +6,9 @@ use super::{Common, Failure, goodbye};
 use crate::out;
 use base::hex;
 use client::im::ImEvent;
-use model::chat::{ChatMessage, Content, ConversationChange, InboxChange, InboxEvent};
+use model::chat::{
+    ChatMessage, ChatState, Content, ConversationChange, InboxChange, InboxEvent, Transient,
+};
 use model::media::FileNote;
 use model::timeline::Seq;
 use serde_json::json;
@@ -44,6 +46,9 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
             let (with, upto) = (news.with.as_str(), news.upto);
             out!("{}", json!({ "event": "delivered", "with": with, "upto": upto }));
         }
+        if let Some(ImEvent::Transient(it)) = &event {
+            out!("{}", passing(it));
+        }
         for (place, came) in event.iter().flat_map(|event| follower.hear(event)) {
             if left == 0 {
                 break;
@@ -62,6 +67,26 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
     }
     goodbye(session);
     Ok(())
+}
+
+/// Who reacts to a message, as JSON.
+fn reactions(message: &ChatMessage) -> Vec<serde_json::Value> {
+    let all = message.amended.iter().flat_map(|it| &it.reactions);
+    all.map(|it| json!({ "by": it.by.as_str(), "emoji": &*it.emoji })).collect()
+}
+
+/// What is kept nowhere as JSON.
+fn passing(it: &Transient) -> serde_json::Value {
+    json!({
+        "event": "transient",
+        "from": it.from.as_str(),
+        "device": &*it.device,
+        "to": it.to.as_str(),
+        "state": it.state.map(ChatState::word),
+        "kind": it.content.kind,
+        "text": &*it.content.text,
+        "extra": hex::encode(&it.content.extra),
+    })
 }
 
 /// What is no message as JSON.
@@ -118,5 +143,7 @@ fn shown(place: Seq, message: &ChatMessage) -> serde_json::Value {
         "extra": hex::encode(&message.content.extra),
         "counts": message.content.counts,
         "file": file,
+        "edited_ms": message.amended.as_ref().map_or(0, |it| it.edited_ms),
+        "reactions": reactions(message),
     })
 }

@@ -42,7 +42,7 @@ pub(super) fn upload(
         ..FileNote::default()
     };
     let text = text.unwrap_or(&name).into();
-    Ok(Content { kind: Content::FILE, text, extra: note.write(), counts: true })
+    Ok(Content { kind: Content::FILE, text, extra: note.write(), ..Content::text("") })
 }
 
 fn put(slot: &UploadSlot, file: &File) -> Result<(), Failure> {

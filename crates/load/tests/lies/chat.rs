@@ -139,7 +139,7 @@ fn whole(name: &str) -> String {
 /// What is said, with its place and whom it is for.
 fn fields<'a>(seq: u64, own: &'a str, entry: &'a Entry) -> EntryFields<'a> {
     let Entry { kind, text, extra, .. } = entry;
-    let content = ContentFields { kind: *kind, text, extra, uncounted: false };
+    let content = ContentFields::new(*kind, text, extra);
     let to = if entry.to.is_empty() { own } else { &entry.to };
     let message = MessageFields {
         id: seq,
@@ -150,6 +150,8 @@ fn fields<'a>(seq: u64, own: &'a str, entry: &'a Entry) -> EntryFields<'a> {
         to,
         client_id: &entry.client_id,
         content,
+        edited_ms: 0,
+        reactions: Vec::new(),
     };
     EntryFields { seq, message }
 }

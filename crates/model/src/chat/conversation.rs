@@ -6,7 +6,7 @@
 //! takes a place in the account's inbox, as messages do, so that all devices hear of it in one
 //! order.
 
-use super::Content;
+use super::{Content, TargetMessage};
 use crate::account::AccountAddress;
 use crate::timeline::Seq;
 
@@ -60,8 +60,10 @@ pub struct Conversation {
     /// The place in the inbox of the last that was said; of a conversation in which nothing was,
     /// that of its last change. By this they are in order.
     pub place: Seq,
-    /// The place in the conversation of the last that was said, as far as the inbox has it.
+    /// The last place in the conversation, as far as the inbox has it.
     pub last_seq: Seq,
+    /// That of the last that was said and is no amendment.
+    pub said_seq: Seq,
     /// That; absent, if nothing was said or it is not there any more.
     pub last: Option<Excerpt>,
     /// The account has read up to here.
@@ -71,12 +73,16 @@ pub struct Conversation {
     /// Messages behind `read` that count and are others', among the last [`UNREAD_PLACES_MAX`]
     /// places.
     pub unread: u16,
+    /// Those of them that mention the account.
+    pub mentions: u16,
     /// It is to be shown before the others.
     pub pinned: bool,
     /// It makes no noise.
     pub muted: bool,
     /// It is not to be shown.
     pub hidden: bool,
+    /// The account was in the group, and is no more.
+    pub left: bool,
     /// What somebody began to write there.
     pub draft: Box<str>,
 }
@@ -128,17 +134,17 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// What a message says that tells of it: `extra` is ASCII, place and number.
-    pub fn content(self) -> Content {
-        let extra = format!("{} {}", self.seq, self.id).into_bytes().into();
-        Content { kind: Content::RECALL, text: "".into(), extra, counts: false }
+    /// What a message says that tells of it: `extra` is a [`TargetMessage`], by its name in XMPP.
+    pub fn content(self, name: &str) -> Content {
+        let extra = TargetMessage { seq: self.seq, id: self.id, name: name.into() }.extra(b"");
+        Content { kind: Content::RECALL, extra, ..Content::default() }
     }
 
     /// What a message tells of; `None`: of no recall.
     pub fn of(content: &Content) -> Option<Recall> {
-        let extra = std::str::from_utf8(&content.extra).ok();
-        let (seq, id) = extra.filter(|_| content.kind == Content::RECALL)?.split_once(' ')?;
-        Some(Recall { seq: seq.parse().ok()?, id: id.parse().ok()? })
+        let (target, _) =
+            TargetMessage::read(&content.extra).filter(|_| content.kind == Content::RECALL)?;
+        Some(Recall { seq: target.seq, id: target.id })
     }
 }
 
@@ -149,13 +155,14 @@ mod tests {
     #[test]
     fn a_recall_is_read_as_it_was_written_and_what_is_none_is_not_guessed_at() {
         let recall = Recall { seq: 1 << 40, id: u64::MAX };
-        assert_eq!(Recall::of(&recall.content()), Some(recall));
+        assert_eq!(Recall::of(&recall.content("")), Some(recall));
+        assert_eq!(Recall::of(&recall.content("a name")), Some(recall));
         let of = |kind, extra: &str| {
             Recall::of(&Content { kind, extra: extra.as_bytes().into(), ..Content::text("") })
         };
         assert!(of(Content::RECALL, "1 2").is_some());
         assert_eq!(of(Content::TEXT, "1 2"), None);
-        for extra in ["", "1", "1 ", "1 x", "-1 2", "1 2 3"] {
+        for extra in ["", "1", "1 ", "1 x", "-1 2"] {
             assert_eq!(of(Content::RECALL, extra), None, "{extra}");
         }
     }

@@ -118,7 +118,7 @@ impl GroupChange {
             let _ = write!(extra, " {address}#{}", id.0); // a String takes everything
         }
         let (kind, extra) = (Content::GROUP, extra.into_bytes().into());
-        Content { kind, text: self.title.clone(), extra, counts: false }
+        Content { kind, text: self.title.clone(), extra, ..Content::default() }
     }
 
     /// What a message tells of; `None`: of nothing that is known here.

@@ -11,6 +11,7 @@
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 
+mod amend;
 mod archive;
 mod conversation;
 mod fast;
@@ -22,8 +23,15 @@ mod over_topics;
 mod people;
 mod push;
 mod receipts;
+mod quote;
 mod resumption;
+mod search;
+mod transient;
 
+pub use amend::{
+    AMENDED_BYTES_HARD_MAX, Amended, EMOJI_BYTES_MAX, EMOJI_HARD_MAX, REACTORS_HARD_MAX, Reaction,
+    TargetMessage, emoji_of,
+};
 pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
 pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
@@ -62,7 +70,10 @@ pub use push::{
 pub use receipts::{
     DeliveredNews, READERS_HARD_MAX, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange,
 };
+pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
+pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
+pub use transient::{ChatState, NewTransient, Transient};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
@@ -129,6 +140,13 @@ pub enum ChatRequest {
         /// What is said.
         message: Box<NewMessage>,
     },
+    /// Tell whoever is there something that is kept nowhere. Not answered.
+    Transient {
+        /// Session that says it.
+        session: SessionRef,
+        /// What is told.
+        transient: Box<NewTransient>,
+    },
     /// Change a group, or make one. Answered by `Changed`, of the message that tells of it, or
     /// `Failed`.
     Group {
@@ -179,6 +197,15 @@ pub enum ChatRequest {
         /// Which part of it.
         range: Box<ArchiveRange>,
     },
+    /// Which messages of the account have a text in them? Answered by `Found` or `Failed`.
+    Search {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// What is searched for.
+        range: Box<SearchRange>,
+    },
     /// The account has read a conversation up to a place that its inbox has. Answered by `Read` or
     /// `Failed`.
     Read {
@@ -213,7 +240,7 @@ pub enum ChatRequest {
         before: Seq,
         /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
         count: u16,
-        /// Those with groups alone, and hidden ones too.
+        /// Those with groups alone in which the account is, and hidden ones too.
         groups: bool,
     },
     /// One conversation of the account, hidden or not. Answered by `Conversations`, of one or none,
@@ -374,6 +401,10 @@ pub struct Content {
     pub extra: Box<[u8]>,
     /// It counts as unread until it is read.
     pub counts: bool,
+    /// The message that it quotes.
+    pub quote: Option<Box<Quote>>,
+    /// Whom it mentions.
+    pub mentions: Option<Box<Mentions>>,
 }
 
 impl Content {
@@ -401,7 +432,7 @@ impl Content {
 
     /// What it costs in memory beside itself, bytes.
     pub fn weight(&self) -> usize {
-        self.text.len() + self.extra.len()
+        self.text.len() + self.extra.len() + self.weight_of_others()
     }
 
     /// Whether only the service itself says such.
@@ -411,7 +442,7 @@ impl Content {
 
     /// A plain text, which counts.
     pub fn text(text: &str) -> Content {
-        Content { kind: Content::TEXT, text: text.into(), extra: Box::default(), counts: true }
+        Content { kind: Content::TEXT, text: text.into(), counts: true, ..Content::default() }
     }
 }
 
@@ -432,8 +463,10 @@ pub struct ChatMessage {
     pub to: AccountAddress,
     /// The sender's id for it.
     pub client_id: ClientMessageId,
-    /// What was said.
+    /// What was said; of one that was edited, what it is now.
     pub content: Content,
+    /// What became of it since; absent: nothing.
+    pub amended: Option<Box<Amended>>,
 }
 
 impl NewMessage {
@@ -447,7 +480,8 @@ impl ChatMessage {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
         let addresses = self.from.as_str().len() + self.to.as_str().len();
-        size_of::<ChatMessage>() + self.device.len() + addresses + self.content.weight()
+        let amended = self.amended.as_deref().map_or(0, Amended::weight);
+        size_of::<ChatMessage>() + self.device.len() + addresses + self.content.weight() + amended
     }
 }
 
@@ -572,6 +606,8 @@ pub enum ChatDelivery {
     History(Box<HistoryPage>),
     /// A part of the account's archive.
     Archive(Box<ArchivePage>),
+    /// Messages that were searched for.
+    Found(Box<SearchPage>),
     /// An account's contacts, or those of them that changed.
     Contacts(Box<ContactList>),
     /// A part of them.
@@ -615,6 +651,8 @@ pub enum ChatDelivery {
         /// The name of the profile.
         profile: Box<str>,
     },
+    /// Somebody does something that is kept nowhere.
+    Transient(Arc<Transient>),
     /// The server ends the session: say so and go.
     End(Box<SessionEnd>),
 }
@@ -735,7 +773,7 @@ faults! {
     GroupFull "group_full" "The group may not have so many members.";
     Unchanged "unchanged" "It is so already.";
     UnknownMessage "unknown_message" "There is no such message of the account.";
-    TooLate "too_late" "The message is too old to be called back.";
+    TooLate "too_late" "The message is too old to be called back, or edited.";
     ContactsFull "contacts_full" "The account may not have so many contacts.";
     Blocked "blocked" "The account has blocked whom it is for.";
     Silenced "silenced" "An operator has muted the account.";

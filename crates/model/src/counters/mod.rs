@@ -279,6 +279,15 @@ counters! {
         UploadsOfType "media_uploads_type_total" "Files refused for their type.";
         UploadsOverQuota "media_uploads_quota_total" "Files refused: enough for the day.";
         UploadsBusy "media_uploads_busy_total" "Files refused, for the log did not take them.";
+        Edited "chat_edited_total" "Messages edited.";
+        Reacted "chat_reacted_total" "Reactions to messages set or taken back.";
+        Quoted "chat_quoted_total" "Messages stored that quote another one, or asked for again.";
+        Searched "chat_searched_total" "Messages found by searches.";
+        Transients "chat_transients_total"
+            "Words that are kept nowhere (typing) taken from sessions.";
+        TransientsDelivered "chat_transients_delivered_total" "Such words handed to connections.";
+        TransientsDropped "chat_transients_dropped_total"
+            "Such words dropped: too many, too large, of too large a group, or for nobody.";
     }
 }
 

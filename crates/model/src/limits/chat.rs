@@ -1,7 +1,8 @@
 //! The limits of accounts and conversations: keys of `[chat]`.
 
 use crate::chat::{
-    CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, PAGE_MESSAGES_MAX,
+    AMENDED_BYTES_HARD_MAX, CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EMOJI_HARD_MAX, EXTRA_BYTES_MAX,
+    GROUP_MEMBERS_HARD_MAX, MENTIONS_HARD_MAX, PAGE_MESSAGES_MAX, REACTORS_HARD_MAX,
     READERS_HARD_MAX, TEXT_BYTES_MAX,
 };
 use base::section;
@@ -11,6 +12,10 @@ const TEXT: u64 = TEXT_BYTES_MAX as u64;
 const EXTRA: u64 = EXTRA_BYTES_MAX as u64;
 const MEMBERS: u64 = GROUP_MEMBERS_HARD_MAX as u64;
 const DRAFT: u64 = DRAFT_BYTES_MAX as u64;
+const EMOJI: u64 = EMOJI_HARD_MAX as u64;
+const MENTIONS: u64 = MENTIONS_HARD_MAX as u64;
+const AMENDED: u64 = AMENDED_BYTES_HARD_MAX as u64;
+const REACTORS: u64 = REACTORS_HARD_MAX as u64;
 const CONTACTS: u64 = CONTACTS_HARD_MAX as u64;
 const PAGE: u64 = PAGE_MESSAGES_MAX as u64;
 
@@ -32,6 +37,9 @@ section! {
         /// between two messages that are wanted, the page ends there, and says where the next goes
         /// on; an id that is not among so many is unknown.
         archive_entries_max: u32 = 8_192, whole(256..=1 << 20, "entries");
+        /// Entries of an inbox that one search looks through. Then it answers with what it has
+        /// found, and says where the next goes on.
+        search_entries_max: u32 = 2_048, whole(128..=1 << 20, "entries");
         /// Requests of one device that are not answered. With one more it is read no further until
         /// an answer goes out.
         requests_a_session_max: u16 = 256, whole(1..=65_535, "requests");
@@ -76,6 +84,24 @@ section! {
         draft_bytes_max: u32 = 1_024, whole(0..=DRAFT, "bytes");
         /// How long a message may be called back. Later that is refused.
         recall_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
+        /// What one session may tell others in a minute that is kept nowhere: that somebody is
+        /// typing. More is dropped.
+        transients_a_minute_max: u16 = 120, whole(0..=65_535, "transients");
+        /// Bytes of such a thing, its text and what stands beside. A larger one is dropped.
+        transient_bytes_max: u32 = 4_096, whole(0..=65_536, "bytes");
+        /// Members of a group in which it is told who is typing. In larger ones it is dropped.
+        transient_members_max: u32 = 100, whole(0..=MEMBERS, "members");
+        /// How long a message may be edited. Later that is refused.
+        edit_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
+        /// Bytes of a message that may be edited or reacted to, and of what it is edited to: its
+        /// text and what stands beside. Of a larger one that is refused.
+        amended_bytes_max: u32 = 16 * 1024, whole(256..=AMENDED, "bytes");
+        /// Emoji by which one person reacts to one message. More are refused.
+        emoji_a_person_max: u8 = 6, whole(1..=EMOJI, "emoji");
+        /// People who react to one message. Whoever would be one more is refused.
+        reactors_a_message_max: u16 = 64, whole(1..=REACTORS, "people");
+        /// Accounts that one message mentions. One with more is refused.
+        mentions_a_message_max: u8 = 32, whole(0..=MENTIONS, "accounts");
         /// Contacts of an account that are in its list or blocked, or whom it lets see it. With one
         /// more the order is refused; blocked by more, it is told of no further block.
         contacts_an_account_max: u32 = 5_000, whole(1..=CONTACTS, "contacts");

@@ -7,9 +7,11 @@ use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields,
 use crate::codec::presence::SetPresenceFields;
 use crate::codec::push::{PushFields, PushSettingsFields};
 use crate::codec::receipts::{PrivacyFields, ReadersFields, reads_number};
+use crate::codec::search::SearchFields;
+use crate::codec::transient::{TransientFields, state_number};
 use crate::codec::upload::UploadFields;
 use model::account::Addressee;
-use model::chat::PushWish;
+use model::chat::{NewTransient, PushWish, SearchRange};
 
 /// What an order is on the wire.
 pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
@@ -72,10 +74,32 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
             let reads = reads_number(*shares_reads);
             ClientFrame::Privacy(PrivacyFields { number: *number, reads })
         }
+        ImOrder::Search { number, range } => ClientFrame::Search(search_of(*number, range)),
+        ImOrder::Transient(it) => ClientFrame::Transient(transient_of(it)),
         ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
         ImOrder::Ping => ClientFrame::Ping,
         ImOrder::Goodbye => ClientFrame::Goodbye,
     }
+}
+
+fn search_of(number: u32, range: &SearchRange) -> SearchFields<'_> {
+    let unless_max = |number: u64| if number == u64::MAX { 0 } else { number };
+    SearchFields {
+        number,
+        text: &range.text,
+        with: range.with.as_ref().map_or("", Addressee::as_str),
+        from: range.from.as_ref().map_or("", Addressee::as_str),
+        since_ms: range.since_ms,
+        until_ms: unless_max(range.until_ms),
+        before: unless_max(range.before),
+        count: u32::from(range.count),
+    }
+}
+
+fn transient_of(it: &NewTransient) -> TransientFields<'_> {
+    let state = it.state.map_or(0, state_number);
+    let content = ContentFields::of(&it.content);
+    TransientFields { to: it.to.as_str(), state, content, from: "", device: "" }
 }
 
 /// One of the two frames about pushes has it.

@@ -7,8 +7,8 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     Availability, ChatFault, ChatMessage, ClientMessageId, ContactChange, ContactWish,
     ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, DeliveredNews,
-    GroupChanged, GroupOrder, InboxEvent, MembersPage, MembersRange, Presence, PushWish,
-    ReadersPage, ReadersRange,
+    GroupChanged, GroupOrder, InboxEvent, MembersPage, MembersRange, NewTransient, Presence,
+    PushWish, ReadersPage, ReadersRange, SearchPage, SearchRange, Transient,
 };
 use model::media::{UploadSlot, UploadWish};
 use model::timeline::Seq;
@@ -183,6 +183,15 @@ pub enum ImOrder {
         /// The file.
         wish: Box<UploadWish>,
     },
+    /// Search what the account has said and heard.
+    Search {
+        /// Given back with the answer.
+        number: u32,
+        /// What is searched for.
+        range: Box<SearchRange>,
+    },
+    /// Tell something that is kept nowhere.
+    Transient(Box<NewTransient>),
     /// Everything up to this place is here.
     Acknowledge(Seq),
     /// Ask whether the server is there.
@@ -314,6 +323,10 @@ pub enum ImEvent {
         /// Where, and until when.
         slot: Box<UploadSlot>,
     },
+    /// Messages that were searched for.
+    Found(Box<SearchPage>),
+    /// Somebody tells something that is kept nowhere.
+    Transient(Box<Transient>),
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.

@@ -1,4 +1,4 @@
-//! What clients send: `ClientFrame` (IM 3 to 7, 10 to 12, 14).
+//! What clients send: `ClientFrame` (IM 3 to 7, 10 to 15).
 
 use super::WireFault;
 use super::contact::{ContactsFields, OrderFields};
@@ -10,6 +10,8 @@ use super::presence::SetPresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::push::{PushFields, PushSettingsFields};
 use super::receipts::{PrivacyFields, ReadersFields};
+use super::search::SearchFields;
+use super::transient::TransientFields;
 use super::upload::UploadFields;
 use model::timeline::Seq;
 
@@ -50,6 +52,10 @@ pub enum ClientFrame<'a> {
     Contact(OrderFields<'a>),
     /// Is there so, or not (IM 12.4).
     Presence(SetPresenceFields<'a>),
+    /// Tells something that is kept nowhere (IM 16.1).
+    Transient(TransientFields<'a>),
+    /// Searches what the account has said and heard (IM 16.4).
+    Search(SearchFields<'a>),
     /// Wants to upload a file (IM 14.1).
     Upload(UploadFields<'a>),
     /// Is to be woken so, or no longer (IM 15.1).
@@ -80,7 +86,7 @@ pub struct LoginFields<'a> {
 }
 
 /// `Send`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendFields<'a> {
     /// For the answer.
     pub number: u32,
@@ -142,6 +148,8 @@ impl<'a> ClientFrame<'a> {
                 15 => Some(ClientFrame::Contacts(ContactsFields::read(value)?)),
                 16 => Some(ClientFrame::Contact(OrderFields::read(value)?)),
                 17 => Some(ClientFrame::Presence(SetPresenceFields::read(value)?)),
+                18 => Some(ClientFrame::Transient(TransientFields::read(value)?)),
+                20 => Some(ClientFrame::Search(SearchFields::read(value)?)),
                 22 => Some(ClientFrame::Upload(UploadFields::read(value)?)),
                 24 => Some(ClientFrame::Push(PushFields::read(value)?)),
                 25 => Some(ClientFrame::PushSettings(PushSettingsFields::read(value)?)),
@@ -179,6 +187,8 @@ impl Body for ClientFrame<'_> {
             ClientFrame::Contacts(wish) => sink.body(15, wish),
             ClientFrame::Contact(order) => sink.body(16, order),
             ClientFrame::Presence(presence) => sink.body(17, presence),
+            ClientFrame::Transient(transient) => sink.body(18, transient),
+            ClientFrame::Search(search) => sink.body(20, search),
             ClientFrame::Upload(wish) => sink.body(22, wish),
             ClientFrame::Push(push) => sink.body(24, push),
             ClientFrame::PushSettings(settings) => sink.body(25, settings),

@@ -3,13 +3,15 @@
 //! The fields borrow: from the bytes that were read, or from the model's noun that is written.
 
 use super::WireFault;
+use super::group::address;
 use super::protobuf::{Body, Fields, Sink, Value};
-use model::account::AccountAddress;
-use model::chat::{ChatMessage, ClientMessageId, Content};
+use super::quote::{QuoteFields, mentions_of};
+use model::account::Addressee;
+use model::chat::{Amended, ChatMessage, ClientMessageId, Content, Reaction};
 use model::timeline::Seq;
 
 /// `Content`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContentFields<'a> {
     /// What it is; 0 is text, too.
     pub kind: u32,
@@ -19,24 +21,48 @@ pub struct ContentFields<'a> {
     pub extra: &'a [u8],
     /// It does not count as unread.
     pub uncounted: bool,
+    /// What it quotes.
+    pub quote: Option<QuoteFields<'a>>,
+    /// Whom it mentions.
+    pub mentions: Vec<&'a str>,
+    /// It mentions everybody.
+    pub everybody: bool,
 }
 
 impl<'a> ContentFields<'a> {
     /// Of nothing.
-    pub const EMPTY: ContentFields<'static> =
-        ContentFields { kind: 0, text: "", extra: &[], uncounted: false };
+    pub const EMPTY: ContentFields<'static> = ContentFields::new(0, "", &[]);
+
+    /// Of a kind, with a text and what stands beside it.
+    pub const fn new(kind: u32, text: &'a str, extra: &'a [u8]) -> ContentFields<'a> {
+        ContentFields {
+            kind,
+            text,
+            extra,
+            uncounted: false,
+            quote: None,
+            mentions: Vec::new(),
+            everybody: false,
+        }
+    }
 
     /// Of a content.
     pub fn of(content: &'a Content) -> ContentFields<'a> {
+        let mentions = content.mentions.as_deref();
+        let accounts = mentions.map_or(&[][..], |it| &it.accounts).iter();
         ContentFields {
             kind: u32::from(content.kind),
             text: &content.text,
             extra: &content.extra,
             uncounted: !content.counts,
+            quote: content.quote.as_deref().map(QuoteFields::of),
+            mentions: accounts.map(Addressee::as_str).collect(),
+            everybody: mentions.is_some_and(|it| it.everybody),
         }
     }
 
-    /// The content; `None`: its kind is none.
+    /// The content that a client says; `None`: its kind is none, or it mentions what has no
+    /// address.
     pub fn content(&self) -> Option<Content> {
         let kind = u16::try_from(self.kind).ok()?;
         Some(Content {
@@ -44,7 +70,16 @@ impl<'a> ContentFields<'a> {
             text: self.text.into(),
             extra: self.extra.into(),
             counts: !self.uncounted,
+            quote: self.quote.map(|quote| Box::new(quote.asked())),
+            mentions: mentions_of(&self.mentions, self.everybody)?,
         })
+    }
+
+    /// The content that a server tells of.
+    fn told(&self) -> Result<Content, WireFault> {
+        let content = self.content().ok_or(WireFault::Range)?;
+        let quote = self.quote.map(|quote| quote.quote().map(Box::new)).transpose()?;
+        Ok(Content { quote, ..content })
     }
 
     pub(super) fn read(value: Value<'a>) -> Result<ContentFields<'a>, WireFault> {
@@ -56,6 +91,9 @@ impl<'a> ContentFields<'a> {
                 2 => it.text = value.text()?,
                 3 => it.extra = value.bytes()?,
                 4 => it.uncounted = value.bool()?,
+                30 => it.quote = Some(QuoteFields::read(value)?),
+                31 => it.mentions.push(value.text()?),
+                32 => it.everybody = value.bool()?,
                 _ => {}
             }
         }
@@ -69,11 +107,14 @@ impl Body for ContentFields<'_> {
         sink.text(2, self.text);
         sink.bytes(3, self.extra);
         sink.bool(4, self.uncounted);
+        self.quote.iter().for_each(|quote| sink.body(30, quote));
+        self.mentions.iter().for_each(|account| sink.text(31, account));
+        sink.bool(32, self.everybody);
     }
 }
 
 /// `ChatMessage`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MessageFields<'a> {
     /// The server's number for it.
     pub id: u64,
@@ -89,13 +130,29 @@ pub struct MessageFields<'a> {
     pub to: &'a str,
     /// The sender's id for it.
     pub client_id: &'a [u8],
-    /// What was said.
+    /// What was said, as it is now.
     pub content: ContentFields<'a>,
+    /// When it was edited last, Unix milliseconds; 0: it was not.
+    pub edited_ms: u64,
+    /// Who reacts.
+    pub reactions: Vec<ReactionFields<'a>>,
+}
+
+/// `Reaction`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReactionFields<'a> {
+    /// Who, whole.
+    pub by: &'a str,
+    /// By which emoji, with blanks between.
+    pub emoji: &'a str,
 }
 
 impl<'a> MessageFields<'a> {
     /// Of a message.
     pub fn of(message: &'a ChatMessage) -> MessageFields<'a> {
+        let amended = message.amended.as_deref();
+        let reactions = amended.map_or(&[][..], |it| &it.reactions).iter();
+        let of = |it: &'a Reaction| ReactionFields { by: it.by.as_str(), emoji: &it.emoji };
         MessageFields {
             id: message.id,
             seq: message.seq,
@@ -105,12 +162,17 @@ impl<'a> MessageFields<'a> {
             to: message.to.as_str(),
             client_id: &message.client_id.0,
             content: ContentFields::of(&message.content),
+            edited_ms: amended.map_or(0, |it| it.edited_ms),
+            reactions: reactions.map(of).collect(),
         }
     }
 
     /// The message, if it can be one.
     pub fn message(&self) -> Result<ChatMessage, WireFault> {
-        let address = |text| AccountAddress::parse(text, "").map_err(|_| WireFault::Address);
+        let of =
+            |it: &ReactionFields<'_>| Ok(Reaction { by: address(it.by)?, emoji: it.emoji.into() });
+        let reactions = self.reactions.iter().map(of).collect::<Result<_, WireFault>>()?;
+        let amended = Amended { edited_ms: self.edited_ms, reactions };
         Ok(ChatMessage {
             id: self.id,
             seq: self.seq,
@@ -119,7 +181,8 @@ impl<'a> MessageFields<'a> {
             device: self.device.into(),
             to: address(self.to)?,
             client_id: client_id(self.client_id).ok_or(WireFault::Range)?,
-            content: self.content.content().ok_or(WireFault::Range)?,
+            content: self.content.told()?,
+            amended: (!amended.is_nothing()).then(|| Box::new(amended)),
         })
     }
 
@@ -133,6 +196,8 @@ impl<'a> MessageFields<'a> {
             to: "",
             client_id: &[],
             content: ContentFields::EMPTY,
+            edited_ms: 0,
+            reactions: Vec::new(),
         };
         let mut fields = value.fields()?;
         while let Some((number, value)) = fields.next()? {
@@ -145,6 +210,8 @@ impl<'a> MessageFields<'a> {
                 6 => it.to = value.text()?,
                 7 => it.client_id = value.bytes()?,
                 8 => it.content = ContentFields::read(value)?,
+                9 => it.edited_ms = value.u64()?,
+                10 => it.reactions.push(ReactionFields::read(value)?),
                 _ => {}
             }
         }
@@ -162,11 +229,35 @@ impl Body for MessageFields<'_> {
         sink.text(6, self.to);
         sink.bytes(7, self.client_id);
         sink.body(8, &self.content);
+        sink.u64(9, self.edited_ms);
+        self.reactions.iter().for_each(|reaction| sink.body(10, reaction));
+    }
+}
+
+impl<'a> ReactionFields<'a> {
+    fn read(value: Value<'a>) -> Result<ReactionFields<'a>, WireFault> {
+        let mut it = ReactionFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.by = value.text()?,
+                2 => it.emoji = value.text()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for ReactionFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.text(1, self.by);
+        sink.text(2, self.emoji);
     }
 }
 
 /// `InboxEntry`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryFields<'a> {
     /// Its place in the inbox.
     pub seq: Seq,

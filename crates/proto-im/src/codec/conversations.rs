@@ -28,9 +28,9 @@ pub struct ConversationFields<'a> {
     pub with: &'a str,
     /// The place by which they are in order.
     pub place: Seq,
-    /// The place in the conversation of the last that was said.
+    /// The last place in the conversation.
     pub last_seq: Seq,
-    /// That.
+    /// What was said last.
     pub last: Option<ExcerptFields<'a>>,
     /// The account has read up to here.
     pub read: Seq,
@@ -38,6 +38,8 @@ pub struct ConversationFields<'a> {
     pub peer_read: Seq,
     /// How many are unread.
     pub unread: u32,
+    /// How many of them mention the account.
+    pub mentions: u32,
     /// It is shown before the others.
     pub pinned: bool,
     /// It makes no noise.
@@ -46,6 +48,10 @@ pub struct ConversationFields<'a> {
     pub hidden: bool,
     /// What somebody began to write.
     pub draft: &'a str,
+    /// The account was in the group, and is no more.
+    pub left: bool,
+    /// The place in the conversation of the last that was said and is no amendment.
+    pub said_seq: Seq,
 }
 
 /// `Excerpt`.
@@ -103,10 +109,13 @@ impl<'a> ConversationFields<'a> {
             read,
             peer_read,
             unread: it.unread.into(),
+            mentions: it.mentions.into(),
             pinned,
             muted,
             hidden,
             draft: &it.draft,
+            left: it.left,
+            said_seq: it.said_seq,
         }
     }
 
@@ -121,10 +130,13 @@ impl<'a> ConversationFields<'a> {
             read,
             peer_read,
             unread: u16::try_from(self.unread).map_err(|_| WireFault::Range)?,
+            mentions: u16::try_from(self.mentions).map_err(|_| WireFault::Range)?,
             pinned: self.pinned,
             muted: self.muted,
             hidden: self.hidden,
             draft: self.draft.into(),
+            left: self.left,
+            said_seq: self.said_seq,
         })
     }
 
@@ -144,6 +156,9 @@ impl<'a> ConversationFields<'a> {
                 9 => it.muted = value.bool()?,
                 10 => it.hidden = value.bool()?,
                 11 => it.draft = value.text()?,
+                12 => it.left = value.bool()?,
+                13 => it.said_seq = value.u64()?,
+                30 => it.mentions = value.u32()?,
                 _ => {}
             }
         }
@@ -164,6 +179,9 @@ impl Body for ConversationFields<'_> {
         sink.bool(9, self.muted);
         sink.bool(10, self.hidden);
         sink.text(11, self.draft);
+        sink.bool(12, self.left);
+        sink.u64(13, self.said_seq);
+        sink.u32(30, self.mentions);
     }
 }
 

@@ -14,7 +14,7 @@ pub const PREFACE: [u8; 4] = [0xc4, b'I', b'M', 1];
 
 /// Bytes of a frame beside the text of its message and what stands beside that: addresses, numbers,
 /// ids and tags. Asserted by a test.
-pub const OVERHEAD_BYTES_MAX: usize = 1024;
+pub const OVERHEAD_BYTES_MAX: usize = 2048;
 
 /// Bytes of messages from which on no further one is put into a page (IM 5.4).
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! What servers send: `ServerFrame` (IM 3 to 7, 10 to 12, 14).
+//! What servers send: `ServerFrame` (IM 3 to 7, 10 to 15).
 
 use super::contact::{ContactChangedFields, ContactsPageFields};
 use super::content::{
@@ -12,6 +12,8 @@ use super::presence::PresenceFields;
 use super::protobuf::{Body, Fields, Sink, Value};
 use super::push::PushStatusFields;
 use super::receipts::{DeliveredFields, PrivacyFields, ReadersPageFields};
+use super::search::FoundFields;
+use super::transient::TransientFields;
 use super::upload::SlotFields;
 use super::{WireFault, frame};
 use model::timeline::Seq;
@@ -61,6 +63,10 @@ pub enum ServerFrame<'a> {
     Contact(ContactChangedFields<'a>),
     /// Somebody came, went or is there otherwise (IM 12.4).
     Presence(PresenceFields<'a>),
+    /// Somebody tells something that is kept nowhere (IM 16.1).
+    Transient(TransientFields<'a>),
+    /// What was searched for (IM 16.4).
+    Found(FoundFields<'a>),
     /// A file may be uploaded (IM 14.2).
     Upload(SlotFields<'a>),
     /// How the account's devices are woken (IM 15.2).
@@ -197,6 +203,8 @@ impl<'a> ServerFrame<'a> {
                 19 => Some(ServerFrame::Done(one_u32(value)?)),
                 20 => Some(ServerFrame::Contact(ContactChangedFields::read(value)?)),
                 21 => Some(ServerFrame::Presence(PresenceFields::read(value)?)),
+                22 => Some(ServerFrame::Transient(TransientFields::read(value)?)),
+                24 => Some(ServerFrame::Found(FoundFields::read(value)?)),
                 26 => Some(ServerFrame::Upload(SlotFields::read(value)?)),
                 28 => Some(ServerFrame::PushStatus(PushStatusFields::read(value)?)),
                 29 => Some(ServerFrame::PushCode(one_u32(value)?)),
@@ -239,6 +247,8 @@ impl Body for ServerFrame<'_> {
             ServerFrame::Done(number) => sink.body(19, &OneU32(*number)),
             ServerFrame::Contact(change) => sink.body(20, change),
             ServerFrame::Presence(presence) => sink.body(21, presence),
+            ServerFrame::Transient(transient) => sink.body(22, transient),
+            ServerFrame::Found(page) => sink.body(24, page),
             ServerFrame::Upload(slot) => sink.body(26, slot),
             ServerFrame::PushStatus(status) => sink.body(28, status),
             ServerFrame::PushCode(number) => sink.body(29, &OneU32(*number)),

@@ -9,10 +9,11 @@ use super::frame::{OVERHEAD_BYTES_MAX, PAGE_BYTES_MAX, PREFACE, client_bytes_max
 use super::group::{role_number, role_of, verb_number, verb_of};
 use super::protobuf::Body;
 use super::server_frame::ServerFrame;
+use super::transient::{state_number, state_of};
 use super::*;
 use model::chat::{
-    ChatFault, DRAFT_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb,
-    MEMBERS_PAGE_MAX,
+    ChatFault, ChatState, DRAFT_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupRole,
+    GroupVerb, MEMBERS_PAGE_MAX,
 };
 use model::limits::Limits;
 use model::session::Denial;
@@ -137,11 +138,34 @@ fn sizes_are_known_before_a_byte_is_written() {
 fn the_largest_message_fits_into_the_largest_frame() {
     use super::client_frame::SendFields;
     use super::content::{ContentFields, MessageFields};
+    use super::quote::QuoteFields;
+    use model::chat::{EXCERPT_BYTES_MAX, EXTRA_BYTES_MAX, MENTIONS_HARD_MAX, TEXT_BYTES_MAX};
     let (text, extra) = ("x".repeat(64 * 1024), vec![0; 64 * 1024]);
-    let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
-    let content = ContentFields { kind: u32::MAX, text: &text, extra: &extra, uncounted: true };
+    let domain = ["d".repeat(63), "d".repeat(63), "d".repeat(63), "d".repeat(61)].join(".");
+    let address = format!("{}@{}", "n".repeat(64), domain);
+    let quoted = "q".repeat(EXCERPT_BYTES_MAX);
+    let quote = QuoteFields { seq: u64::MAX, id: u64::MAX, from: &address, text: &quoted };
+    let mentions = vec![&*address; MENTIONS_HARD_MAX.into()];
+    let of_mentions = mentions.len() * (address.len() + 4);
+    let extra = &extra[of_mentions..];
+    let content = ContentFields {
+        uncounted: true,
+        everybody: true,
+        quote: Some(quote),
+        mentions,
+        ..ContentFields::new(u32::MAX, &text, extra)
+    };
+    assert_eq!(content.content().map(|it| it.beside_bytes()), None, "no such kind");
+    let known = ContentFields { kind: 1, ..content.clone() }.content().expect("right");
+    assert_eq!(known.beside_bytes(), EXTRA_BYTES_MAX, "what it mentions stands beside it");
     let client_id = [7; 16];
-    let send = SendFields { number: u32::MAX, to: &address, client_id: &client_id, content };
+    let content_of_send = content.clone();
+    let send = SendFields {
+        number: u32::MAX,
+        to: &address,
+        client_id: &client_id,
+        content: content_of_send,
+    };
     let size = ClientFrame::Send(send).size() + 5;
     assert!(size <= client_bytes_max(&Limits::default()), "{size}");
     let device = "d".repeat(64);
@@ -154,11 +178,40 @@ fn the_largest_message_fits_into_the_largest_frame() {
         to: &address,
         client_id: &client_id,
         content,
+        edited_ms: 0,
+        reactions: Vec::new(),
     };
     let entry = super::content::EntryFields { seq: u64::MAX, message };
     let size = ServerFrame::Message(entry).size();
-    assert!(size <= text.len() + extra.len() + OVERHEAD_BYTES_MAX, "{size}");
+    assert!(size <= TEXT_BYTES_MAX + EXTRA_BYTES_MAX + OVERHEAD_BYTES_MAX, "{size}");
     assert!(PAGE_BYTES_MAX + size < frame::SERVER_BYTES_MAX);
+}
+
+#[test]
+fn the_message_with_the_most_reactions_fits_into_a_page_as_the_largest_does() {
+    use super::content::{ContentFields, MessageFields, ReactionFields};
+    use super::quote::QuoteFields;
+    use model::chat::*;
+    let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
+    let emoji = "e".repeat((EMOJI_BYTES_MAX + 1) * usize::from(EMOJI_HARD_MAX));
+    let extra = vec![0; AMENDED_BYTES_HARD_MAX as usize];
+    let reaction = ReactionFields { by: &address, emoji: &emoji };
+    let quoted = "q".repeat(EXCERPT_BYTES_MAX);
+    let quote = QuoteFields { seq: u64::MAX, id: u64::MAX, from: &address, text: &quoted };
+    let message = MessageFields {
+        id: u64::MAX,
+        seq: u64::MAX,
+        at_ms: u64::MAX,
+        from: &address,
+        device: &"d".repeat(64),
+        to: &address,
+        client_id: &[7; 16],
+        content: ContentFields { quote: Some(quote), ..ContentFields::new(1, "", &extra) },
+        edited_ms: u64::MAX,
+        reactions: vec![reaction; REACTORS_HARD_MAX.into()],
+    };
+    let size = message.size();
+    assert!(size <= TEXT_BYTES_MAX + EXTRA_BYTES_MAX + OVERHEAD_BYTES_MAX, "{size}");
 }
 
 #[test]
@@ -246,6 +299,11 @@ fn words_are_those_of_the_schema() {
     expected.insert(0, (0, "GROUP_ROLE_UNSPECIFIED".to_owned()));
     assert_eq!(schema.words("GroupRole"), expected);
     assert_eq!(schema.words("Setting"), settings());
+    let states = ChatState::ALL.iter().map(|state| (state_number(*state), state.word()));
+    let mut expected: Vec<_> = states.map(|(n, name)| (n, upper("CHAT_STATE", name))).collect();
+    expected.insert(0, (0, "CHAT_STATE_UNSPECIFIED".to_owned()));
+    assert_eq!(schema.words("ChatState"), expected);
+    assert_eq!((state_of(0), state_of(6), state_of(2)), (None, None, Some(ChatState::Paused)));
     assert_eq!((verb_of(0), verb_of(14), role_of(0), role_of(4)), (None, None, None, None));
     assert_eq!((verb_of(5), role_of(3)), (Some(GroupVerb::HandOver), Some(GroupRole::Owner)));
     for &reason in EndReason::ALL {
@@ -290,6 +348,10 @@ fn the_document_has_each_section_each_word_and_each_fault() {
     }
     for &role in GroupRole::ALL {
         let row = format!("| {} | `{}` | ", role_number(role), role.word());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for &state in ChatState::ALL {
+        let row = format!("| {} | `{}` | ", state_number(state), state.word());
         assert!(DOCUMENT.contains(&row), "{row}");
     }
     for (number, word) in settings().into_iter().skip(1) {

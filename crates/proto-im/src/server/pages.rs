@@ -11,8 +11,8 @@ use crate::codec::conversations::{ConversationFields, ConversationsPageFields};
 use crate::codec::frame::PAGE_BYTES_MAX;
 use crate::codec::server_frame::{HistoryPageFields, PageFields, ServerFrame};
 use model::chat::{
-    ChatFault, ChatMessage, Conversation, ConversationChange, ConversationsPage, HistoryPage,
-    InboxChange, InboxEvent, InboxPage,
+    Amended, ChatFault, ChatMessage, Conversation, ConversationChange, ConversationsPage,
+    HistoryPage, InboxChange, InboxEvent, InboxPage,
 };
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(super) fn write_conversations(page: &ConversationsPage, out: &mut Out) {
     ServerFrame::Conversations(fields).write(out.bytes());
 }
 
-fn entry_of((seq, message): &(Seq, Arc<ChatMessage>)) -> EntryFields<'_> {
+pub(super) fn entry_of((seq, message): &(Seq, Arc<ChatMessage>)) -> EntryFields<'_> {
     EntryFields { seq: *seq, message: MessageFields::of(message) }
 }
 
@@ -93,9 +93,11 @@ pub(super) fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
     sizes.take_while(fits).count()
 }
 
-fn bytes_of(message: &ChatMessage) -> usize {
+pub(super) fn bytes_of(message: &ChatMessage) -> usize {
     let names = message.from.as_str().len() + message.device.len() + message.to.as_str().len();
-    message.content.text.len() + message.content.extra.len() + names + NUMBERS_BYTES
+    let amended = message.amended.as_deref().map_or(0, Amended::weight);
+    let said = message.content.text.len() + message.content.extra.len();
+    said + amended + names + NUMBERS_BYTES
 }
 
 fn bytes_of_event(event: &InboxEvent) -> usize {

@@ -9,6 +9,7 @@ use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
 use super::people::{write_contact, write_contacts, write_presence};
+use super::words::{write_found, write_transient};
 use super::{End, Out, unexpected, write_end};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::{EntryFields, MessageFields, client_id};
@@ -83,6 +84,8 @@ impl Session {
             ClientFrame::Contacts(wish) => self.contacts(wish, out),
             ClientFrame::Contact(order) => self.contact(order, out),
             ClientFrame::Presence(presence) => self.presence(presence, out),
+            ClientFrame::Transient(transient) => self.transient(transient, out),
+            ClientFrame::Search(search) => self.search(search, out),
             ClientFrame::Push(push) => self.push(push, out),
             ClientFrame::PushSettings(settings) => self.push_settings(settings, out),
             ClientFrame::Upload(wish) => self.upload(wish, out),
@@ -141,57 +144,13 @@ impl Session {
     /// The service has something for the device.
     pub(super) fn tell(&mut self, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
         match word {
-            ChatDelivery::Sent { number, id, seq, at_ms, again } => {
-                let sent = SentFields { number, id, seq, at_ms, again };
-                ServerFrame::Sent(sent).write(out.bytes());
-                self.answered(out);
-            }
-            ChatDelivery::Failed { number, why } => {
-                write_failed(number, why, out);
-                self.answered(out);
-            }
             ChatDelivery::Rejected(rejected) => self.rejected(&rejected, out),
-            ChatDelivery::Page(page) => {
-                write_page(&page, out);
-                self.answered(out);
-            }
-            ChatDelivery::History(page) => {
-                write_history(&page, out);
-                self.answered(out);
-            }
-            ChatDelivery::Changed(changed) => {
-                write_changed(&changed, out);
-                self.answered(out);
-            }
-            ChatDelivery::Members(page) => {
-                write_members(&page, out);
-                self.answered(out);
-            }
-            ChatDelivery::Read { number, upto } => {
-                write_marked(number, upto, out);
-                self.answered(out);
-            }
-            ChatDelivery::Set { number } => {
-                ServerFrame::Set(number).write(out.bytes());
-                self.answered(out);
-            }
-            ChatDelivery::Conversations(page) => {
-                write_conversations(&page, out);
-                self.answered(out);
-            }
-            ChatDelivery::ContactsPage(page) => {
-                write_contacts(&page, out);
-                self.answered(out);
-            }
-            ChatDelivery::Done { number } => {
-                ServerFrame::Done(number).write(out.bytes());
-                self.answered(out);
-            }
             ChatDelivery::PushStatus(status) => self.push_status(&status, out),
             ChatDelivery::PushCode { number } => self.push_code(number, out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Contact(change) => write_contact(&change, out),
             ChatDelivery::Presence(presence) => write_presence(&presence, out),
+            ChatDelivery::Transient(transient) => write_transient(&transient, out),
             ChatDelivery::Message { seq, message } => write_message(seq, &message, out),
             ChatDelivery::Event { seq, event } => write_event(seq, &event, out),
             ChatDelivery::Notify { head } => ServerFrame::Notify(head).write(out.bytes()),
@@ -203,6 +162,7 @@ impl Session {
                 return Err(unexpected("an answer to a login within a session"));
             }
             word if self.receipt_told(&word, out) => {}
+            answer if write_answer(&answer, out) => self.answered(out),
             // What a device of IM does not ask has no answer.
             _ => return Err(unexpected("an answer to what a device of IM does not ask")),
         }
@@ -217,6 +177,29 @@ impl Session {
             out.hold(false);
         }
     }
+}
+
+/// The answer to a request. False: a device of IM has no such request.
+fn write_answer(answer: &ChatDelivery, out: &mut Out) -> bool {
+    match answer {
+        &ChatDelivery::Sent { number, id, seq, at_ms, again } => {
+            let sent = SentFields { number, id, seq, at_ms, again };
+            ServerFrame::Sent(sent).write(out.bytes());
+        }
+        ChatDelivery::Failed { number, why } => write_failed(*number, *why, out),
+        ChatDelivery::Page(page) => write_page(page, out),
+        ChatDelivery::History(page) => write_history(page, out),
+        ChatDelivery::Changed(changed) => write_changed(changed, out),
+        ChatDelivery::Members(page) => write_members(page, out),
+        ChatDelivery::Read { number, upto } => write_marked(*number, *upto, out),
+        ChatDelivery::Set { number } => ServerFrame::Set(*number).write(out.bytes()),
+        ChatDelivery::Conversations(page) => write_conversations(page, out),
+        ChatDelivery::ContactsPage(page) => write_contacts(page, out),
+        ChatDelivery::Found(page) => write_found(page, out),
+        ChatDelivery::Done { number } => ServerFrame::Done(*number).write(out.bytes()),
+        _ => return false,
+    }
+    true
 }
 
 /// How many messages are asked for: a longer wish is cut.

@@ -7,6 +7,7 @@ pub(crate) mod harness;
 mod login;
 mod people;
 mod requests;
+mod words;
 
 use super::*;
 use crate::codec::frame::PREFACE;

@@ -197,6 +197,7 @@ fn the_end_of_a_page_says_where_it_goes_on() {
             to: address("bob"),
             client_id: model::chat::ClientMessageId([7; 16]),
             content: model::chat::Content::text("a"),
+            amended: None,
         })
     };
     let text = |seq| id_text(ArchiveId::of(&message(seq)));

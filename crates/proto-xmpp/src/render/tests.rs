@@ -21,6 +21,7 @@ fn message(said: StanzaContent, device: &str) -> ChatMessage {
         to: address("bob"),
         client_id: said.client_id.unwrap_or(ClientMessageId([7; 16])),
         content: said.content,
+        amended: None,
     }
 }
 
@@ -50,7 +51,7 @@ fn a_stanza_with_a_body_alone_is_a_plain_text() {
     let stanza = format!("<message id='{UUID}' type='chat' to='x'><body>a &lt; b</body></message>");
     let said = said_of(&stanza).expect("it says something");
     assert_eq!(said.content, Content::text("a < b"));
-    assert_eq!(said.client_id.map(uuid_text).as_deref(), Some(UUID));
+    assert_eq!(said.client_id.map(ClientMessageId::text).as_deref(), Some(UUID));
     assert_eq!(
         round(&stanza),
         format!(
@@ -84,7 +85,7 @@ fn ids_that_tell_a_resend_are_those_of_origin_first() {
     let with = |id: &str, origin: &str| {
         let origin = format!("<origin-id xmlns='urn:xmpp:sid:0' id='{origin}'/>");
         let stanza = format!("<message id='{id}' type='chat'><body>x</body>{origin}</message>");
-        said_of(&stanza).expect("it says something").client_id.map(uuid_text)
+        said_of(&stanza).expect("it says something").client_id.map(ClientMessageId::text)
     };
     let other = "ffffffff-89ab-cdef-0123-456789abcdef";
     assert_eq!(with("1", UUID).as_deref(), Some(UUID));
@@ -176,8 +177,7 @@ fn what_was_kept_says_since_when_and_ones_own_comes_as_a_carbon() {
 }
 
 fn file(text: &str, note: &FileNote<'_>) -> ChatMessage {
-    let content =
-        Content { kind: Content::FILE, text: text.into(), extra: note.write(), counts: true };
+    let content = Content { kind: Content::FILE, extra: note.write(), ..Content::text(text) };
     message(StanzaContent { client_id: None, content }, "phone")
 }
 
@@ -225,8 +225,7 @@ fn what_is_no_file_alone_stays_what_it_is() {
 
 #[test]
 fn a_note_that_is_none_leaves_the_text_and_a_bent_stanza_in_one_is_not_shown() {
-    let content =
-        Content { kind: Content::FILE, text: "x".into(), extra: Box::default(), counts: true };
+    let content = Content { kind: Content::FILE, ..Content::text("x") };
     let bare = message(StanzaContent { client_id: None, content }, "phone");
     assert!(written(&bare, LIVE).expect("shown").contains("<body>x</body></message>"));
     for bent in ["<message><y></message>", "<iq><y/></iq>", "</message><message>", "x"] {

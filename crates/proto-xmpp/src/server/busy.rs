@@ -7,6 +7,7 @@ use super::acks::reaches;
 use super::archive::ArchiveAsking;
 use super::features::{Asking, Uploading};
 use super::messages::Sending;
+use super::messages::amendments::Finding;
 use super::nodes::NodesAsking;
 use super::receipts::{Awaited, Marking};
 use super::rooms::Rooms;
@@ -21,6 +22,8 @@ pub(super) struct Busy {
     pub(super) framer: Framer,
     /// Messages that are with the service.
     pub(super) sends: Vec<Sending>,
+    /// Of these, those whose messages are being looked for.
+    pub(super) finds: Vec<Finding>,
     /// Questions of people that are with the service.
     pub(super) asks: Vec<Asking>,
     /// Questions of nodes that are with the service.
@@ -69,6 +72,7 @@ impl Busy {
         let quiet: usize = self.quiet.iter().map(Presence::weight).sum();
         quiet
             + size_of::<Sending>() * self.sends.len()
+            + self.finds.iter().map(Finding::weight).sum::<usize>()
             + size_of::<Asking>() * self.asks.len()
             + self.nodes.iter().map(NodesAsking::weight).sum::<usize>()
             + self.markings.iter().map(Marking::weight).sum::<usize>()

@@ -388,11 +388,13 @@ impl Session {
                 self.delivered(now, seq, None, out);
                 self.happens(&event, out);
             }
+            ChatDelivery::Transient(transient) => self.write_transient(&transient, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));
             }
             ChatDelivery::Yield => return Err(StreamFault::Conflict.into()),
+            ChatDelivery::History(page) if self.finds(&page, out) => {}
             word if self.receipt_told(&word, out) || self.room_told(now, &word, out) => {}
             _ => return Err(End::Close(super::unexpected("an answer that nobody asked for"))),
         }

@@ -1,6 +1,7 @@
 //! The server's machine with a service that is told: malformed input first.
 
 mod acks;
+mod amendments;
 mod archive;
 pub(crate) mod harness;
 mod inbox;
@@ -13,6 +14,7 @@ mod receipts;
 mod resumption;
 mod rooms;
 mod session;
+mod transients;
 mod uploads;
 mod web_socket;
 
@@ -67,6 +69,7 @@ fn stanzas_are_answered_however_they_are_cut() {
                 .iter()
                 .map(|word| match word {
                     ChatRequest::Send { .. } => "send",
+                    ChatRequest::Transient { .. } => "transient",
                     ChatRequest::Standing { .. } => "standing",
                     ChatRequest::Members { .. } => "members",
                     ChatRequest::History { .. } => "history",

@@ -680,6 +680,7 @@ fn webhooks_choose_among_the_events_of_the_model() {
         to: account.clone(),
         client_id,
         content: model::chat::Content::text("hello"),
+        amended: None,
     });
     let (from, to) = (account.clone(), account.clone());
     let chat = [

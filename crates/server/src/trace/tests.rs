@@ -311,7 +311,7 @@ fn frames_of_miop_im_and_xmpp_are_told_by_kind_and_main_fields() {
     assert_eq!(fields(&told[0]), "Msg: pushes=[5 (5 bytes)]");
     assert_eq!(told[0].payload.as_deref(), Some(&b"hello"[..]));
 
-    let content = ContentFields { kind: 1, text: "hi", extra: b"x", uncounted: false };
+    let content = ContentFields::new(1, "hi", b"x");
     let send = SendFields { number: 3, to: "bob", client_id: &[0; 16], content };
     let mut bytes = Vec::new();
     ClientFrame::Send(send).write(&mut bytes);

@@ -70,6 +70,11 @@ function resultOf(asked, frame, account) {
             return { do: "conversations", ask, result: pageOf(frame.fields, account) };
         case "marked_read":
             return { do: "marked_read", ask, result: exact(frame.fields.upto) };
+        case "found": {
+            const { found, before, more: hasMore } = frame.fields;
+            const messages = found.flatMap(({ message }) => message ? [messageOf(message, account)] : []);
+            return { do: "found", ask, result: { messages, before: exact(before), hasMore } };
+        }
         case "set":
             return { do: "set", ask, result: undefined };
         case "readers":

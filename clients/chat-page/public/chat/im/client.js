@@ -3,16 +3,15 @@
  * it. All that is decided is decided in the machine.
  */
 import { changesOf } from "./conversation.js";
-import { listRequest, readRequest, recallRequest, setRequest, } from "./conversation-requests.js";
+import { listRequest, readRequest, recallRequest, searchRequest, setRequest, } from "./conversation-requests.js";
 import { STATUS_BYTES_MAX } from "./contact.js";
 import { FILE, fileExtra, putFile } from "./file.js";
 import { SUBPROTOCOL } from "./frames.js";
 import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
-import { hex } from "./message.js";
+import { amendment, EDIT, hex, REACTION } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
-import { READERS_PAGE } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
@@ -141,6 +140,9 @@ export class Client {
             text: given.text ?? "",
             extra: given.extra ?? new Uint8Array(),
             uncounted: given.uncounted ?? false,
+            ...(given.quote && { quote: given.quote }),
+            ...(given.mentions && { mentions: given.mentions }),
+            ...(given.mentionsEverybody && { mentionsEverybody: true }),
             saidAt: Date.now(),
         };
         if (!isSaid(queued))
@@ -181,6 +183,17 @@ export class Client {
         return (await this.#about(request)).conversations[0];
     }
     /**
+     * Searches what the account has said and heard, the newest first, for a text in whichever case
+     * (IM 16.4). It looks through a part of the inbox: with `hasMore`, go on with `before`.
+     */
+    search(text, options = {}) {
+        const { before = 0, count = 20 } = options;
+        if (text === "" || !isPlace(before) || !isPlace(count) || count === 0) {
+            return Promise.reject(new ImError("invalid"));
+        }
+        return this.#about(searchRequest(text, { ...options, before, count: Math.min(count, 0xffff) }));
+    }
+    /**
      * The account has read a conversation up to a place. Resolves when that is stored, with how far
      * it has read: there, or beyond. Needs a connection, as all that follows here.
      */
@@ -203,24 +216,15 @@ export class Client {
         return this.#about(recallRequest(peer, seq));
     }
     /**
-     * How far others have read a conversation: the other of two, or all others of a group, and how
-     * many of them have read the message at `seq`. Rejects with `readers_untold` where the group is
-     * too large for that, and with `reads_private` where this account does not share what it reads.
+     * Has a message of this account say something else. Resolves when it is stored; rejects with
+     * `too_late`, `forbidden` and as IM 16.2 says. It waits in the queue as what is said does.
      */
-    readers(peer, ask = {}) {
-        const { seq = 0, from = 0, count = READERS_PAGE } = ask;
-        if (![seq, from, count].every(isPlace) || count === 0 || from > 0xffff_ffff) {
-            return Promise.reject(new ImError("invalid"));
-        }
-        const asked = { seq, from, count: Math.min(count, READERS_PAGE) };
-        return this.#ask((machine, now, number) => machine.readers(now, number, peer, asked));
+    edit(peer, message, text) {
+        return this.send(peer, amendment(EDIT, message, text));
     }
-    /**
-     * Whether the account lets others know what it has read, and is told what they have; with an
-     * argument it is set so.
-     */
-    sharesReads(shares) {
-        return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+    /** Reacts to a message by these emoji, in place of those before; with none, no more (IM 16.3). */
+    react(peer, message, emoji) {
+        return this.send(peer, amendment(REACTION, message, emoji.join(" ")));
     }
     #about(request) {
         return this.#ask((machine, now, ask) => machine.about(now, ask, request));
@@ -306,6 +310,13 @@ export class Client {
     sendFile(to, note, text = note.name || note.url) {
         return this.send(to, { kind: FILE, text, extra: fileExtra(note) });
     }
+    /**
+     * Tells whoever is there something that is kept nowhere: that one is typing, or an application's
+     * own. Nothing answers it; without a connection, or too often (IM 9), it is dropped.
+     */
+    tell(peer, told) {
+        this.#work((machine, now) => machine.transient(now, peer, told));
+    }
     #ask(step) {
         this.#asks += 1;
         const ask = this.#asks;
@@ -358,8 +369,6 @@ export class Client {
                 return this.#emit("message", action.message);
             case "event":
                 return this.#emit("event", action.event);
-            case "delivered":
-                return this.#emit("delivered", action.delivered);
             case "list":
                 return this.#emit("list", this.list);
             case "contacts":
@@ -368,6 +377,8 @@ export class Client {
                 return this.#emit("contact", action.change);
             case "presence":
                 return this.#emit("presence", action.presence);
+            case "transient":
+                return this.#emit("transient", action.transient);
             case "sent":
                 this.#sends.get(action.sent.clientId)?.resolve(action.sent);
                 this.#sends.delete(action.sent.clientId);
@@ -385,9 +396,8 @@ export class Client {
             case "conversations":
             case "marked_read":
             case "set":
+            case "found":
             case "upload":
-            case "readers":
-            case "privacy":
             case "recalled": {
                 const { ask, result } = action;
                 const settle = this.#asked.get(ask);

@@ -12,7 +12,7 @@
  * page's place, each once; there are at most so many.
  */
 import { excerptOf, unknownConversation, UNREAD_MAX } from "./conversation.js";
-import { RECALLED } from "./message.js";
+import { EDIT, isMentioned, RECALLED } from "./message.js";
 /** After something that the server could not say now, milliseconds. */
 const AGAIN_MS = 1_000;
 /** What is kept of what is heard while an answer is under way; with more it is asked for anew. */
@@ -23,6 +23,8 @@ export class ConversationList {
     #rows = new Map();
     #stale = new Set();
     #isOnline = false;
+    /** Whose list it is. */
+    #account = "";
     #asked;
     /** What was heard while an answer is under way. */
     #since = [];
@@ -52,8 +54,8 @@ export class ConversationList {
     }
     // ---- the connection
     /** Somebody is there to be asked. `isSame`: the inbox is the one that was followed. */
-    online(isSame) {
-        this.#isOnline = true;
+    online(isSame, account) {
+        [this.#isOnline, this.#account] = [true, account];
         if (isSame || this.most === 0)
             return;
         this.#rows.clear();
@@ -140,7 +142,7 @@ export class ConversationList {
         // What stood there when it was read is in it; or it is hidden, or on a page to come.
         if (place <= (known === undefined ? this.#upto : known.upto))
             return;
-        const what = entry.message === undefined ? entry.event : saidOf(entry.message);
+        const what = entry.message === undefined ? entry.event : saidOf(entry.message, this.#account);
         const row = known ?? this.#unknown(peer);
         row.heardUpto = Math.max(row.heardUpto, place);
         apply(row, { peer, place, what });
@@ -164,7 +166,7 @@ export class ConversationList {
             return;
         const row = this.#rows.get(message.peer) ?? this.#unknown(message.peer);
         row.heardUpto = Infinity;
-        row.own = { place, said: saidOf(message) };
+        row.own = { place, said: saidOf(message, "") };
         applyOwn(row);
         this.#changed(row);
     }
@@ -247,10 +249,12 @@ function rowOf(conversation, upto) {
     const counted = unread > 0 ? seq : Math.min(read, seq);
     return { conversation, upto, counted, isStale: false, own: undefined, heardUpto: 0 };
 }
-function saidOf(message) {
-    const { seq, recall, uncounted, kind } = message;
+function saidOf(message, account) {
+    const { seq, recall, target, uncounted, kind, change, isOwn } = message;
     const counts = !message.isOwn && !uncounted && kind !== RECALLED;
-    return { seq, counts, recall, excerpt: excerptOf(message) };
+    const ends = change !== undefined && change.verb === "leave" && isOwn;
+    const mentions = isMentioned(message, account);
+    return { seq, counts, recall, target, mentions, ends, excerpt: excerptOf(message) };
 }
 /** Brings a conversation up to date, unless a page has that already. */
 function apply(row, { place, what }) {
@@ -267,9 +271,12 @@ function applyOwn(row) {
     if (own !== undefined && own.said.seq > conversation.seq)
         said(row, own.said, own.place);
 }
-function said(row, { seq, recall, excerpt, counts }, place) {
+function said(row, told, place) {
+    const { seq, recall, target, excerpt, counts, mentions } = told;
     const { conversation } = row;
-    const isNewest = seq >= conversation.seq;
+    if (target !== undefined)
+        return amends(row, told, target, place);
+    const isNewest = seq >= conversation.saidSeq;
     const isUnread = counts && seq > conversation.read;
     if (isUnread)
         row.counted = Math.max(row.counted, seq);
@@ -277,21 +284,36 @@ function said(row, { seq, recall, excerpt, counts }, place) {
         ...conversation,
         place: Math.max(conversation.place, place),
         seq: Math.max(conversation.seq, seq),
+        saidSeq: Math.max(conversation.saidSeq, seq),
         last: isNewest ? excerpt : conversation.last,
         isHidden: false,
+        hasLeft: told.ends,
         unread: Math.min(UNREAD_MAX, conversation.unread + Number(isUnread)),
+        mentions: Math.min(UNREAD_MAX, conversation.mentions + Number(isUnread && mentions)),
     };
     const wasUnread = recall !== undefined && recall > conversation.read && recall <= row.counted;
     if (wasUnread && conversation.unread > 0)
         row.isStale = true;
 }
+/** An edit or a reaction moves nothing; what was said last may say something else now. */
+function amends(row, { seq, excerpt }, { id }, place) {
+    const { conversation } = row;
+    const { last } = conversation;
+    const isOfLast = last?.id === id && excerpt.kind === EDIT && excerpt.text !== "";
+    row.conversation = {
+        ...conversation,
+        place: conversation.saidSeq === 0 ? place : conversation.place,
+        seq: Math.max(conversation.seq, seq),
+        last: isOfLast ? { ...last, text: excerpt.text } : last,
+    };
+}
 function happened(row, { place, read = 0, peerRead = 0, change }) {
     const { conversation } = row;
-    let { unread } = conversation;
+    let { unread, mentions } = conversation;
     if (read > conversation.read && unread > 0) {
         // How much of it is left is known where none is.
         if (read >= row.counted)
-            unread = 0;
+            [unread, mentions] = [0, 0];
         else
             row.isStale = true;
     }
@@ -305,7 +327,8 @@ function happened(row, { place, read = 0, peerRead = 0, change }) {
         ...conversation,
         ...kept,
         unread,
-        place: conversation.seq === 0 ? place : conversation.place,
+        mentions,
+        place: conversation.saidSeq === 0 ? place : conversation.place,
         read: Math.max(conversation.read, read),
         peerRead: Math.max(conversation.peerRead, peerRead),
     };

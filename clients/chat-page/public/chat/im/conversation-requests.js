@@ -17,6 +17,12 @@ export function setRequest(peer, change) {
     const fields = { with: peer, change };
     return { answer: "set", frame: (number) => clientFrame("set", { number, ...fields }) };
 }
+/** What the account has said and heard is searched for a text. */
+export function searchRequest(text, { peer = "", from = "", before, count }) {
+    const range = { since_ms: 0n, until_ms: 0n, before: BigInt(before), count };
+    const fields = { text, with: peer, from, ...range };
+    return { answer: "found", frame: (number) => clientFrame("search", { number, ...fields }) };
+}
 /** An own message is to be called back. */
 export function recallRequest(peer, seq) {
     const fields = { with: peer, seq: BigInt(seq) };

@@ -51,13 +51,16 @@ function conversationOf(fields, account) {
         peer: fields.with,
         place: exact(fields.place),
         seq: exact(fields.last_seq),
+        saidSeq: exact(fields.said_seq),
         last: fields.last && excerptOfFields(fields.last, account),
         read: exact(fields.read),
         peerRead: exact(fields.peer_read),
         unread: Math.min(fields.unread, UNREAD_MAX),
+        mentions: Math.min(fields.mentions, UNREAD_MAX),
         isPinned: fields.pinned,
         isMuted: fields.muted,
         isHidden: fields.hidden,
+        hasLeft: fields.left,
         draft: fields.draft,
     };
 }
@@ -77,7 +80,8 @@ export function excerptOf(message) {
 /** A conversation of which nothing is known yet. */
 export function unknownConversation(peer) {
     return {
-        peer, place: 0, seq: 0, last: undefined, read: 0, peerRead: 0, unread: 0,
-        isPinned: false, isMuted: false, isHidden: false, draft: "",
+        peer, place: 0, seq: 0, saidSeq: 0, last: undefined, read: 0, peerRead: 0, unread: 0,
+        mentions: 0,
+        isPinned: false, isMuted: false, isHidden: false, hasLeft: false, draft: "",
     };
 }

@@ -5,6 +5,7 @@ export { FILE, fileExtra, fileOf, isPicture } from "./file.js";
 export { clientId } from "./given.js";
 export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
 export { isGroup } from "./group.js";
-export { RECALLED } from "./message.js";
+export { amended, EDIT, isMentioned, REACTION, RECALLED } from "./message.js";
 export { MemoryStorage } from "./storage.js";
+export { CHAT_STATES } from "./transient.js";
 export { ImError, OWN_WORDS } from "./words.js";

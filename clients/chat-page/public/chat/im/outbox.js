@@ -92,7 +92,10 @@ export class Outbox {
 }
 /** The queue as text, to be kept. */
 export function printQueue(queued) {
-    return JSON.stringify(queued.map((message) => ({ ...message, extra: hex(message.extra) })));
+    return JSON.stringify(queued.map(({ quote, ...message }) => {
+        const quoted = quote && { seq: quote.seq, id: String(quote.id) };
+        return { ...message, extra: hex(message.extra), quote: quoted };
+    }));
 }
 /** What {@link printQueue} printed. What is no message is left out. */
 export function parseQueue(text) {
@@ -111,5 +114,20 @@ function parseQueued(value) {
     const isWhole = typeof clientId === "string" && /^[0-9a-f]{32}$/.test(clientId)
         && typeof to === "string" && typeof text === "string" && typeof extra === "string"
         && typeof kind === "number" && typeof saidAt === "number" && typeof uncounted === "boolean";
-    return isWhole ? [{ clientId, to, text, extra: unhex(extra), kind, saidAt, uncounted }] : [];
+    if (!isWhole)
+        return [];
+    const of = { clientId, to, text, extra: unhex(extra), kind, saidAt, uncounted };
+    return [{ ...of, ...parseOthers(it) }];
+}
+/** What a message says of others (IM 16.5, 16.6). */
+function parseOthers(it) {
+    const { mentions, mentionsEverybody } = it;
+    const { seq, id } = Object(it["quote"]);
+    const isQuote = typeof seq === "number" && typeof id === "string" && /^\d{1,20}$/.test(id);
+    const areNames = Array.isArray(mentions) && mentions.every((name) => typeof name === "string");
+    return {
+        ...(isQuote && { quote: { seq, id: BigInt(id) } }),
+        ...(areNames && { mentions }),
+        ...(mentionsEverybody === true && { mentionsEverybody }),
+    };
 }

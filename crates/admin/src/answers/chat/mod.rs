@@ -174,6 +174,8 @@ pub(crate) struct ConversationTold {
     peer_read: Seq,
     /// Messages that count and are not read, among the last 1,000 or so.
     unread: u16,
+    /// How many of those mention the account.
+    mentions: u16,
     /// To be shown before the others.
     pinned: bool,
     /// Makes no noise.
@@ -218,6 +220,7 @@ impl From<&Conversation> for ConversationTold {
             read: it.read,
             peer_read: it.peer_read,
             unread: it.unread,
+            mentions: it.mentions,
             pinned: it.pinned,
             muted: it.muted,
             hidden: it.hidden,

@@ -34,6 +34,7 @@ fn said(seq: Seq, text: &str) -> Arc<ChatMessage> {
         to: person("bob"),
         client_id: ClientMessageId([7; 16]),
         content: Content::text(text),
+        amended: None,
     })
 }
 
@@ -84,6 +85,9 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
                 muted: false,
                 hidden: false,
                 draft: "not told".into(),
+                left: false,
+                said_seq: 2,
+                mentions: 1,
             }];
             let page = ConversationsPage { number, upto: 20, conversations, more: true };
             ChatDelivery::Conversations(Box::new(page))
@@ -242,7 +246,7 @@ fn what_is_said_goes_in_an_accounts_name_and_as_the_servers_own_past_everything(
         let ErrandWhat::Send(message) = what else { panic!("{what:?}") };
         assert_eq!((message.to.as_str(), message.client_id.0[0]), ("bob", 0x0b));
         let extra = [0, 1].into();
-        let content = Content { kind: 1_001, text: "hi".into(), extra, counts: false };
+        let content = Content { kind: 1_001, extra, counts: false, ..Content::text("hi") };
         assert_eq!(message.content, content);
     }
 }
@@ -523,7 +527,7 @@ fn events_of_chat_are_told_to_who_names_them_and_may() {
     };
     for (what, field, value) in [
         (ChatWhat::Stored(said(1, "one")), "/message/text", json!("one")),
-        (ChatWhat::Recalled(message(Recall { seq: 3, id: 9 }.content())), "/seq", json!(3)),
+        (ChatWhat::Recalled(message(Recall { seq: 3, id: 9 }.content(""))), "/seq", json!(3)),
         (ChatWhat::GroupChanged(message(change.content())), "/verb", json!("mute")),
         (ChatWhat::AccountMade { account, id: AccountId(7) }, "/account", json!("ann@a.example")),
         (flagged, "/to", json!("bob@a.example")),

@@ -1,6 +1,7 @@
 //! A device of somebody: where it is in its inbox, and what it has.
 
 use super::receipts::Receipts;
+use super::amendments::{amendment_of, quote_of};
 use super::{Said, person};
 use base::prng::Prng;
 use model::account::AccountAddress;
@@ -62,6 +63,10 @@ pub struct Device {
     pub(super) push_answers: Vec<ChatDelivery>,
     /// What it asked of receipts, and was told.
     pub receipts: Receipts,
+    /// What it was told that is kept nowhere.
+    pub heard: Vec<Arc<Transient>>,
+    /// What it found last.
+    pub found: Option<SearchPage>,
 }
 
 /// Which conversations a device wants to know of.
@@ -75,7 +80,13 @@ pub enum Looked {
 
 /// What is said by a text: some texts do not count as unread.
 pub fn content_of(text: &str) -> Content {
-    Content { counts: !text.ends_with(['3', '7']), ..Content::text(text) }
+    if let Some(amendment) = amendment_of(text) {
+        return amendment;
+    }
+    let accounts = if text.ends_with(['1', '4']) { vec![person(1).into()] } else { Vec::new() };
+    let mentions = Mentions::of(accounts, text.ends_with('5'));
+    let (counts, quote) = (!text.ends_with(['3', '7']), quote_of(text));
+    Content { counts, quote, mentions, ..Content::text(text) }
 }
 
 /// A message is at a place, where there is no other; called back, it says nothing any more.
@@ -90,7 +101,21 @@ pub fn put(has: &mut BTreeMap<Seq, Arc<ChatMessage>>, seq: Seq, message: Arc<Cha
     if gone(&message) {
         has.insert(seq, message);
     } else {
-        assert!(gone(before) || before.content == message.content, "one message at a place");
+        // What was edited is told as it is now, and so is its edit.
+        let is_amended = |it: &ChatMessage| it.amended.is_some() || it.content.is_amendment();
+        let may_differ = is_amended(before) || is_amended(&message);
+        // Live it has the text that it quotes, too.
+        let as_read = |it: &ChatMessage| {
+            let mut content = it.content.clone();
+            content.quote.iter_mut().for_each(|quote| quote.text = "".into());
+            content
+        };
+        let is_same = as_read(before) == as_read(&message);
+        assert!(gone(before) || is_same || may_differ, "one message at a place");
+        let edited = |it: &ChatMessage| it.amended.as_ref().map_or(0, |it| it.edited_ms);
+        if !gone(before) && edited(&message) > edited(before) {
+            has.insert(seq, message);
+        }
     }
 }
 
@@ -128,6 +153,8 @@ impl Device {
             begun_anew: 0,
             push_answers: Vec::new(),
             receipts: Receipts::default(),
+            heard: Vec::new(),
+            found: None,
         }
     }
 
@@ -357,6 +384,8 @@ impl Device {
             ChatDelivery::Done { .. }
             | ChatDelivery::PushStatus(_)
             | ChatDelivery::PushCode { .. } => self.push_answers.push(delivery),
+            ChatDelivery::Transient(told) => self.heard.push(told),
+            ChatDelivery::Found(page) => self.found = Some(*page),
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
             other => panic!("nobody asks for it: {other:?}"),
         }

@@ -228,6 +228,7 @@ fn recount_one(
     with: AccountAddress,
     all: &[(Seq, &Thing)],
 ) -> Conversation {
+    use ConversationChange::{Hide, Mute, Pin};
     let messages = all.iter().filter_map(|(place, thing)| match thing {
         Thing::Message(message) => Some((*place, message)),
         Thing::Event(_) => None,
@@ -246,9 +247,11 @@ fn recount_one(
         });
         all.max().unwrap_or(0)
     };
-    let set = |of: fn(&ConversationChange) -> Option<bool>| {
+    let set = |is_it: fn(&ConversationChange) -> bool| {
         let mut all = events.iter().filter_map(|(place, what)| match what {
-            InboxChange::Set(change) => of(change).map(|on| (*place, on)),
+            InboxChange::Set(change @ (Pin(on) | Mute(on) | Hide(on))) if is_it(change) => {
+                Some((*place, *on))
+            }
             _ => None,
         });
         all.next_back().unwrap_or((0, false))
@@ -257,38 +260,44 @@ fn recount_one(
         InboxChange::Set(ConversationChange::Draft(draft)) => Some(draft.clone()),
         _ => None,
     });
-    let pinned = set(|change| match change {
-        ConversationChange::Pin(on) => Some(*on),
-        _ => None,
-    });
-    let muted = set(|change| match change {
-        ConversationChange::Mute(on) => Some(*on),
-        _ => None,
-    });
-    let hidden = set(|change| match change {
-        ConversationChange::Hide(on) => Some(*on),
-        _ => None,
-    });
+    let pinned = set(|change| matches!(change, Pin(_)));
+    let muted = set(|change| matches!(change, Mute(_)));
+    let hidden = set(|change| matches!(change, Hide(_)));
     let recalled: BTreeSet<Seq> =
         messages.iter().filter_map(|(_, it)| Recall::of(&it.content)).map(|it| it.seq).collect();
     let read = reads(true);
     let unread = messages.iter().filter(|(_, it)| {
         it.content.counts && it.from != *account && it.seq > read && !recalled.contains(&it.seq)
     });
-    let last = messages.last();
-    let place = last.map_or_else(|| events.last().map_or(0, |it| it.0), |it| it.0);
+    let is_mentioned = |it: &ChatMessage| {
+        let mentions = it.content.mentions.as_deref();
+        mentions.is_some_and(|it| it.everybody || it.accounts.contains(&account.clone().into()))
+    };
+    // What was called back since says nothing of whom it mentioned.
+    let is_unknown = unread.clone().any(|(_, it)| it.content.kind == Content::RECALLED);
+    let mentions = unread.clone().filter(|(_, it)| is_mentioned(it)).count() as u16;
+    let last = messages.iter().rfind(|(_, it)| !it.content.is_amendment());
+    let place = last.or(messages.last()).map_or(0, |it| it.0);
+    let place = if last.is_some() { place } else { place.max(events.last().map_or(0, |it| it.0)) };
+    let left = messages.last().and_then(|(_, it)| GroupChange::of(&it.content)).is_some_and(|it| {
+        let is_named = it.members.iter().any(|one| one.address == *account);
+        it.verb.ends_membership() && (is_named || it.verb == GroupVerb::Dissolve)
+    });
     Conversation {
         with,
         place,
-        last_seq: last.map_or(0, |(_, it)| it.seq),
+        last_seq: messages.last().map_or(0, |(_, it)| it.seq),
+        said_seq: last.map_or(0, |(_, it)| it.seq),
         last: None,
         read,
         peer_read: reads(false),
         unread: unread.count() as u16,
+        mentions: if is_unknown { u16::MAX } else { mentions },
         pinned: pinned.1,
         muted: muted.1,
         hidden: hidden.1 && last.is_none_or(|last| last.0 < hidden.0),
         draft: draft.unwrap_or_default(),
+        left,
     }
 }
 
@@ -299,7 +308,7 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
         Looked::Before(before, count) | Looked::Groups(before, count) => {
             let is_of_groups = matches!(looked, Looked::Groups(..));
             let is_wanted = |it: &Conversation| match is_of_groups {
-                true => it.with.is_group(),
+                true => it.with.is_group() && !it.left,
                 false => !it.hidden,
             };
             let rows = all.values().filter(|it| it.place < *before && is_wanted(it));
@@ -313,18 +322,26 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
     };
     let told: Vec<_> =
         page.conversations.iter().map(|it| Conversation { last: None, ..it.clone() }).collect();
-    let expected: Vec<_> = expected.into_iter().cloned().collect();
+    let mut expected: Vec<_> = expected.into_iter().cloned().collect();
+    for (expected, told) in expected.iter_mut().zip(&told) {
+        if expected.mentions == u16::MAX {
+            expected.mentions = told.mentions.min(told.unread);
+        }
+    }
     assert_eq!(told, expected, "{account}, {looked:?}, as of {}", page.upto);
     assert_eq!(page.more, more);
     for row in &page.conversations {
         let message = inbox.get(&row.place).and_then(|thing| match thing {
-            Thing::Message(message) => Some(message),
+            Thing::Message(message) => Some(message).filter(|it| !it.content.is_amendment()),
             Thing::Event(_) => None,
         });
         assert_eq!(row.last.is_some(), message.is_some(), "{row:?}");
         let (Some(last), Some(message)) = (&row.last, message) else { continue };
         assert_eq!((last.id, &last.from), (message.id, &message.from));
         let is_same = last.text == message.content.text && last.kind == message.content.kind;
+        // A text that was edited meanwhile is another one.
+        let is_same =
+            is_same || last.kind == Content::TEXT && message.content.kind == Content::TEXT;
         let is_gone = [last.kind, message.content.kind].contains(&Content::RECALLED);
         assert!(is_same || is_gone, "{row:?}: {message:?}");
     }

@@ -4,6 +4,7 @@
 //! their answers (reads later than writes behind them), messages between shards (some are lost). A
 //! kill drops all of it; what the logs had carried out stays.
 
+mod amendments;
 mod archive;
 mod device;
 mod erasure;
@@ -15,6 +16,7 @@ pub mod pushes;
 mod recalls;
 mod receipts;
 mod shard;
+mod transients;
 
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -36,6 +38,7 @@ use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use transients::Told;
 
 const PEOPLE: u32 = 4;
 const DEVICES: u32 = 2;
@@ -62,6 +65,11 @@ pub struct World {
     orders: BTreeMap<Said, GroupOrder>,
     /// Recalls that were answered, in that order, and how.
     recalled: Vec<(Recalled, (u64, Seq))>,
+    /// How often somebody heard something that is kept nowhere, and read what was amended.
+    pub heard: usize,
+    pub amended: usize,
+    /// What was told that is kept nowhere, by its number.
+    told: Vec<Told>,
     calm: bool,
     /// What devices that are away are told, and by whom.
     pub carrier: pushes::Carrier,
@@ -91,6 +99,9 @@ impl World {
             tried: BTreeMap::new(),
             orders: BTreeMap::new(),
             recalled: Vec::new(),
+            told: Vec::new(),
+            heard: 0,
+            amended: 0,
             calm: false,
             carrier: pushes::Carrier::default(),
             names,
@@ -240,7 +251,7 @@ impl World {
         if let Some(request) = self.devices[at].owes() {
             return self.ask(at, request);
         }
-        match self.rng.below(34) {
+        match self.rng.below(39) {
             0 => self.disconnect(at),
             1 if self.rng.one_in(4) => self.devices[at].forgets(),
             2..=4 => {
@@ -271,6 +282,8 @@ impl World {
             28..=30 => self.looks(at),
             31..=32 => self.calls_back(at),
             33 => self.asks_for_readers(at),
+            34 => self.types(at),
+            35..=38 => self.amends(at),
             _ => self.say(at),
         }
     }
@@ -439,8 +452,10 @@ impl World {
         self.check_groups();
         self.check_knowledge();
         self.check_recalls();
+        self.heard = self.check_transients();
         (0..PEOPLE).for_each(|n| self.check_archive(n));
         self.check_receipts();
+        self.amended = self.check_amendments();
     }
 
     fn check_inbox(&self, person: &AccountAddress, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {
@@ -454,7 +469,9 @@ impl World {
             }
             if message.content.kind == Content::TEXT {
                 let (to, text) = &self.tried[&said];
-                assert_eq!((&message.to, &*message.content.text), (to, text.as_str()));
+                let is_edited = message.amended.as_ref().is_some_and(|it| it.edited_ms > 0);
+                assert_eq!(message.to, *to);
+                assert!(is_edited || *message.content.text == **text, "{message:?}: {text}");
             }
             if message.to.is_group() {
                 continue;

@@ -46,6 +46,11 @@ pub fn limits() -> Limits {
         group_members_known_max: 12,
         conversations_known_max: 14,
         conversations_stored_after: 3,
+        amended_bytes_max: 256,
+        search_entries_max: 128,
+        transients_a_minute_max: 120,
+        transient_bytes_max: 64,
+        transient_members_max: 2,
         ..ChatLimits::default()
     };
     let notifications = NotificationLimits {

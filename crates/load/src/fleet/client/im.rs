@@ -292,7 +292,9 @@ impl Client {
             | ServerFrame::Done(_)
             | ServerFrame::Contact(_)
             | ServerFrame::Presence(_)
-            | ServerFrame::Upload(_) => {}
+            | ServerFrame::Upload(_)
+            | ServerFrame::Transient(_)
+            | ServerFrame::Found(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }
         Ok(())
@@ -451,7 +453,7 @@ fn is_group(address: &str) -> bool {
 }
 
 fn write(say: &ChatSay, out: &mut Out) {
-    let content = ContentFields { kind: 1, text: &say.text, extra: &say.front, uncounted: false };
+    let content = ContentFields::new(1, &say.text, &say.front);
     let (number, to, client_id) = (say.number, &*say.to, &say.id[..]);
     ClientFrame::Send(SendFields { number, to, client_id, content }).write(out.bytes());
 }

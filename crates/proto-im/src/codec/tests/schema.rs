@@ -80,7 +80,8 @@ impl Sink for Text<'_> {
             return;
         }
         let words = ["Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
-        let kinds = [&["uint32"][..], &words, &["ContactVerb", "Half", "Show", "Reads"]].concat();
+        let more = ["ContactVerb", "Half", "Show", "Reads", "ChatState"];
+        let kinds = [&["uint32"][..], &words, &more].concat();
         let kind = self.field(field, &kinds).kind;
         let word = self.schema.words(kind).into_iter().find(|(number, _)| *number == value);
         match word {

@@ -108,9 +108,12 @@ fn conversation(place: Seq, draft: usize) -> Conversation {
         with: bob(),
         place,
         last_seq: 4,
+        said_seq: 0,
+        left: false,
         last: Some(Excerpt { id: 1, at_ms: 2, from, kind: 1, text, whole: true }),
         read: 3,
         peer_read: 2,
+        mentions: 1,
         unread: 1,
         pinned: true,
         muted: false,
@@ -159,7 +162,8 @@ fn answers_and_events_are_told_and_an_event_lets_no_request_in() {
             format!(
                 "conversations {{ number: 8 upto: 9 conversations {{ {with} place: 6 last_seq: 4 \
                  last {{ id: 1 at_ms: 2 from: \"bob@a.example\" kind: 1 text: \"x\" whole: true }} \
-                 read: 3 peer_read: 2 unread: 1 pinned: true draft: \"d\" }} more: true }}"
+                 read: 3 peer_read: 2 unread: 1 pinned: true draft: \"d\" \
+                 mentions: 1 }} more: true }}"
             ),
             1,
         ),

@@ -15,7 +15,7 @@ use model::timeline::Seq;
 const ID: &[u8; 16] = b"0123456789abcdef";
 
 fn send(to: &str, client_id: &[u8], kind: u32) -> Vec<u8> {
-    let content = ContentFields { kind, text: "hi", extra: b"\x01", uncounted: true };
+    let content = ContentFields { uncounted: true, ..ContentFields::new(kind, "hi", b"\x01") };
     client(&ClientFrame::Send(SendFields { number: 7, to, client_id, content }))
 }
 
@@ -30,6 +30,7 @@ pub(super) fn message(seq: Seq, text_bytes: usize) -> Arc<ChatMessage> {
         to: address("bob"),
         client_id: ClientMessageId(*ID),
         content: Content::text(&"x".repeat(text_bytes)),
+        amended: None,
     })
 }
 
@@ -58,7 +59,7 @@ fn requests_are_said_in_the_models_words() {
     assert!(side.hear(now(), &bytes.concat()).is_empty());
     let session = SESSION;
     let content =
-        Content { kind: 1, text: "hi".into(), extra: b"\x01".as_slice().into(), counts: false };
+        Content { counts: false, extra: b"\x01".as_slice().into(), ..Content::text("hi") };
     let message = NewMessage { to: addressee("bob"), client_id: ClientMessageId(*ID), content };
     let range = |from, backwards, count| ChatRequest::History {
         session,

@@ -37,6 +37,7 @@ use model::chat::{
 use model::counters::ChatCounter;
 use model::timeline::Seq;
 use occupants::Refreshing;
+pub(super) use occupants::nick_of;
 use std::collections::VecDeque;
 use talk::Reflecting;
 
@@ -186,6 +187,11 @@ impl Session {
 
     fn rooms(&mut self) -> &mut Rooms {
         self.busy().rooms.get_or_insert_default()
+    }
+
+    /// Whether it is in a room.
+    pub(super) fn is_in_room(&mut self, room: &AccountAddress) -> bool {
+        self.room(room).is_some()
     }
 
     fn room(&mut self, room: &AccountAddress) -> Option<&mut Room> {

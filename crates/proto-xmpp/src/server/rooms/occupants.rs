@@ -70,7 +70,10 @@ pub(super) enum Gone<'a> {
 }
 
 /// The name of somebody in a room: that of the account, whole if it is of another domain.
-pub(super) fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a str {
+pub(in crate::server) fn nick_of<'a>(
+    room: &AccountAddress,
+    account: &'a AccountAddress,
+) -> &'a str {
     match room.is_group_of(account.domain()) {
         true => account.name(),
         false => account.as_str(),

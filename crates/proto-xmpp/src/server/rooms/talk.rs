@@ -9,6 +9,8 @@ use super::occupants::{nick_of, occupant_id};
 use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::message::transient;
+use crate::message::{amend, others};
 use crate::render::{self, MUC_USER};
 use crate::scan::{CLIENT, Element};
 use crate::server::Out;
@@ -86,8 +88,12 @@ impl Session {
             let order = Ordering::verb(room.clone(), GroupVerb::Rename, title);
             return self.order_room(now, ("message", about), order, out);
         }
-        if let Some(said) = render::said(message) {
-            self.sends(now, (room.clone(), about), said, out);
+        if self.amends(now, (room.clone(), about), message, out) {
+            // It is answered as a message is.
+        } else if let Some(told) = transient::told(message) {
+            self.tells(room.clone(), told, out);
+        } else if let Some(said) = render::said(message) {
+            self.says(now, (room.clone(), about), (message, said), out);
         }
     }
 
@@ -185,10 +191,18 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> bool {
         let room = &message.to;
-        let kept = render::KeptStanza::of(message);
+        let kept = render::KeptStanza::of(&message.content);
         // What happened to the group is shown by itself, and no part of what was said.
         // A subject without a text would be taken for the room's (8.1), which is the title.
-        if message.content.is_reserved() || !kept.says(message) || kept.is_subject(message) {
+        let is_amendment = amend::is_one(&message.content);
+        let is_hidden = message.content.is_reserved()
+            || !kept.says(&message.content)
+            || kept.is_subject(message);
+        if is_hidden && !is_amendment {
+            return false;
+        }
+        let mut inner = Vec::new();
+        if is_amendment && !amend::put(message, &mut inner) {
             return false;
         }
         out.extend_from_slice(b"<message xmlns='jabber:client'");
@@ -197,7 +211,13 @@ impl Session {
         put_attribute("type", Some("groupchat"), out);
         kept.put_attributes(message, out);
         out.push(b'>');
-        kept.put_content(message, out);
+        match is_amendment {
+            true => out.append(&mut inner),
+            false => {
+                kept.put_content(&message.content, out);
+                others::put(message, out);
+            }
+        }
         render::put_stanza_id(message, room.as_str(), out);
         out.extend_from_slice(occupant_id(&message.from).as_bytes());
         if is_delayed {

@@ -176,6 +176,7 @@ pub(crate) fn message(from: &str, device: &str, to: &str, text: &str) -> Arc<Cha
         to: address(to),
         client_id: ClientMessageId([7; 16]),
         content: Content::text(text),
+        amended: None,
     })
 }
 

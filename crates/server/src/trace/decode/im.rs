@@ -11,6 +11,7 @@ use proto_im::codec::conversation::{ChangeFields, EventFields, PlaceFields};
 use proto_im::codec::frame::{PREFACE, split};
 use proto_im::codec::push::PushFields;
 use proto_im::codec::server_frame::{EndFields, ServerFrame};
+use proto_im::codec::transient::TransientFields;
 use proto_im::codec::upload::{SlotFields, UploadFields};
 
 pub(super) fn read(direction: TraceDirection, mut bytes: &[u8]) -> Vec<Decoded<'_>> {
@@ -68,9 +69,9 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         }
         ClientFrame::Proceed(data) => ("Proceed", none.secret("data", data)),
         ClientFrame::Send(it) => {
-            payload = Some(it.content);
+            payload = Some(it.content.text);
             let fields = none.set("number", it.number).set("to", it.to);
-            ("Send", content(fields, it.content))
+            ("Send", content(fields, &it.content))
         }
         ClientFrame::Pull(it) => {
             let fields = none.set("number", it.number).set("after", it.after);
@@ -112,6 +113,7 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::Presence(it) => {
             ("Presence", none.set("number", it.number).set("show", it.show))
         }
+        ClientFrame::Search(_) | ClientFrame::Transient(_) => of_words(&frame),
         ClientFrame::Push(it) => ("Push", push(none, it)),
         ClientFrame::PushSettings(it) => {
             ("PushSettings", none.set("number", it.number).set("sets", it.sets))
@@ -149,11 +151,11 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("Failed", fields.set("word", it.word))
         }
         ServerFrame::Message(it) => {
-            payload = Some(it.message.content);
+            payload = Some(it.message.content.text);
             let (from, to) = (it.message.from, it.message.to);
             let fields = none.set("place", it.seq).set("from", from).set("to", to);
             let fields = fields.set("id", it.message.id).set("seq", it.message.seq);
-            ("Message", content(fields, it.message.content))
+            ("Message", content(fields, &it.message.content))
         }
         ServerFrame::Notify(head) => ("Notify", none.set("head", head)),
         ServerFrame::Page(it) => {
@@ -189,7 +191,9 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
         ServerFrame::Contacts(_)
         | ServerFrame::Done(_)
         | ServerFrame::Contact(_)
-        | ServerFrame::Presence(_) => of_people(&frame),
+        | ServerFrame::Presence(_)
+        | ServerFrame::Found(_)
+        | ServerFrame::Transient(_) => of_people(&frame),
         ServerFrame::PushStatus(_)
         | ServerFrame::PushCode(_)
         | ServerFrame::Readers(_)
@@ -210,7 +214,8 @@ fn event(fields: Fields, it: EventFields<'_>) -> Fields {
     }
 }
 
-/// A frame about people. What they call each other and say of themselves is not shown.
+/// A frame about people, or what was found. What people call each other and say of
+/// themselves is not shown.
 fn of_people(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
     let none = Fields::default();
     match frame {
@@ -229,6 +234,11 @@ fn of_people(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
             let fields = none.set("from", it.from).set_text("device", it.device);
             ("Presence", fields.set("show", it.show))
         }
+        ServerFrame::Found(it) => {
+            let fields = none.set("number", it.number).count("messages", it.found.len());
+            ("Found", fields.set("before", it.before).set("more", it.more))
+        }
+        ServerFrame::Transient(it) => ("Transient", transient(none, it)),
         _ => ("unknown", none),
     }
 }
@@ -254,16 +264,39 @@ fn of_devices(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
     }
 }
 
+/// A client's frame of what messages can do. What is searched for is not shown.
+fn of_words(frame: &ClientFrame<'_>) -> (&'static str, Fields) {
+    let none = Fields::default();
+    match frame {
+        ClientFrame::Search(it) => {
+            let fields = none.set("number", it.number).set_text("with", it.with);
+            ("Search", fields.set("before", it.before).set("count", it.count))
+        }
+        ClientFrame::Transient(it) => ("Transient", transient(none, it)),
+        _ => ("unknown", none),
+    }
+}
+
+/// What is kept nowhere. What is said beside the state is not shown.
+fn transient(fields: Fields, it: &TransientFields<'_>) -> Fields {
+    let fields = fields.set_text("from", it.from).set("to", it.to).set("state", it.state);
+    content(fields, &it.content)
+}
+
 /// With what is said, as its payload.
-fn said<'a>(decoded: Decoded<'a>, content: Option<ContentFields<'a>>) -> Decoded<'a> {
-    match content {
-        Some(content) => decoded.with(content.text.as_bytes()),
+fn said<'a>(decoded: Decoded<'a>, text: Option<&'a str>) -> Decoded<'a> {
+    match text {
+        Some(text) => decoded.with(text.as_bytes()),
         None => decoded,
     }
 }
 
-fn content(fields: Fields, content: ContentFields<'_>) -> Fields {
+fn content(fields: Fields, content: &ContentFields<'_>) -> Fields {
     let fields = fields.set("kind", content.kind).set_if("uncounted", content.uncounted);
+    let fields = fields.set_some("quotes", content.quote.map(|quote| quote.seq));
+    let mentions = Some(content.mentions.len() as u64).filter(|count| *count > 0);
+    let fields = fields.set_some("mentions", mentions);
+    let fields = fields.set_if("everybody", content.everybody);
     match content.extra.is_empty() {
         true => fields,
         false => fields.count("extra_bytes", content.extra.len()),

@@ -61,6 +61,7 @@ impl Inbox {
                     to,
                     client_id: ClientMessageId([1; 16]),
                     content: Content::text("x"),
+                    amended: None,
                 }));
             }
             let n = rng.below(4);
@@ -74,7 +75,8 @@ impl Inbox {
 
     fn put_message(&mut self, n: u64, message: Arc<ChatMessage>, at_ms: u64) {
         let own = message.from == name("ann");
-        let entry = Entry::of_message(conversation(n), own, &message);
+        let relation = crate::label::Relation { own, ..Default::default() };
+        let entry = Entry::of_message(conversation(n), relation, &message);
         let seq = self.put(message.id, at_ms, &entry);
         self.messages.push((seq, conversation(n), message));
     }
@@ -297,6 +299,7 @@ fn what_is_large_makes_a_page_of_few() {
                 to: partner(0),
                 client_id: ClientMessageId([1; 16]),
                 content: Content::text(&"x".repeat(60_000)),
+                amended: None,
             }),
             BEGINS_MS + seq,
         );

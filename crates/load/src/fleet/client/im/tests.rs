@@ -115,10 +115,21 @@ impl Device {
 }
 
 fn entry(seq: Seq, from: &str) -> EntryFields<'_> {
-    let content = ContentFields { kind: 1, text: "hi", extra: &[9], uncounted: false };
+    let content = ContentFields::new(1, "hi", &[9]);
     let (id, client_id) = (seq, &[0; 16]);
-    let message =
-        MessageFields { id, seq, at_ms: 1, from, device: "p", to: "bob7@h", client_id, content };
+    let (edited_ms, reactions) = (0, Vec::new());
+    let message = MessageFields {
+        id,
+        seq,
+        at_ms: 1,
+        from,
+        device: "p",
+        to: "bob7@h",
+        client_id,
+        content,
+        edited_ms,
+        reactions,
+    };
     EntryFields { seq, message }
 }
 

@@ -4,11 +4,15 @@
 //! of it is kept as long. Invariant: a message that was not stored is answered by an error with its
 //! id; one that was is not answered.
 
+pub(super) mod amendments;
+mod transients;
+
 use super::Out;
 use super::receipts::Wants;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::message::{amend, others, transient};
 use crate::render::{self, StanzaContent};
 use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, kind};
@@ -55,9 +59,27 @@ impl Session {
         if self.says_receipt(&account, message, out) {
             return;
         }
-        if let Some(said) = render::said(message) {
-            self.sends(now, (account, about), said, out);
+        if self.amends(now, (account.clone(), about), message, out) {
+            // It is answered as a message is.
+        } else if let Some(told) = transient::told(message) {
+            self.tells(account, told, out);
+        } else if let Some(said) = render::said(message) {
+            self.says(now, (account, about), (message, said), out);
             self.awaits(Wants::of(message));
+        }
+    }
+
+    /// Something is said: what it replies to, if it does, is found first.
+    pub(super) fn says(
+        &mut self,
+        now: Now,
+        (account, about): (AccountAddress, (Option<&str>, Option<&str>)),
+        (message, said): (&Element<'_, '_>, StanzaContent),
+        out: &mut Out,
+    ) {
+        match others::reply_of(message) {
+            Some(name) => self.replies(now, (account, about), (message, said, name), out),
+            None => self.sends(now, (account, about), said, out),
         }
     }
 
@@ -99,6 +121,7 @@ impl Session {
             return;
         };
         let Sending { id, to, .. } = sends.remove(at);
+        self.finds_nothing(number);
         if let Some((why, told)) = why {
             let jid = to.as_deref().and_then(Jid::parse);
             let about = (id.as_deref(), to.as_deref());

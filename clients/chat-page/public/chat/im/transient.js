@@ -1,0 +1,29 @@
+/**
+ * What is told to whoever is there now, and kept nowhere (IM 16.1): that somebody is typing, and
+ * an application's own.
+ *
+ * Knows no connection. Nothing answers a transient, and it may be lost wherever there is too much.
+ */
+import { message as fieldsOf } from "./wire.js";
+import { CONTENT } from "./frames.js";
+import { isGroup } from "./group.js";
+import { contentFields } from "./message.js";
+/** What somebody does in a conversation, by the numbers on the wire less one (IM 16.1). */
+export const CHAT_STATES = ["composing", "paused", "active", "inactive", "gone"];
+/** What the wire tells, as this account sees it. */
+export function transientOf(fields, account) {
+    const { from, device, to } = fields;
+    const isOwn = from === account;
+    const { kind, text, extra } = fields.content ?? fieldsOf(CONTENT);
+    const peer = isOwn || isGroup(to) ? to : from;
+    const state = CHAT_STATES[fields.state - 1];
+    return { from, device, to, peer, isOwn, state, kind, text, extra };
+}
+/** The fields of what is told. */
+export function transientFields(to, { state, kind, text, extra }) {
+    const number = state === undefined ? 0 : CHAT_STATES.indexOf(state) + 1;
+    const isMore = kind !== undefined || text !== undefined || extra !== undefined;
+    const said = { kind: kind ?? 0, text: text ?? "", extra: extra ?? new Uint8Array() };
+    const content = isMore ? contentFields({ ...said, uncounted: false }) : undefined;
+    return { to, state: number, content };
+}

@@ -1,0 +1,132 @@
+//! Whether a message may be amended, and what becomes of it. Pure.
+//!
+//! Invariant: what was called back is amended no more; nobody edits or calls back what another has
+//! said.
+
+use super::overlays::Overlay;
+use super::{AmendOrder, Amendment, quotes};
+use base::time::Now;
+use model::chat::{Amended, ChatFault, ChatMessage, Content, TargetMessage, emoji_of};
+use model::limits::ChatLimits;
+
+/// What becomes of a message.
+pub(super) enum Verdict {
+    /// It is so already; it stands in its conversation, or not.
+    Is(Overlay, bool),
+    /// It becomes this; it stands in its conversation, or not.
+    Becomes(Overlay, bool),
+    /// It is this, and stays so: it is quoted.
+    Quoted(Overlay),
+}
+
+/// What becomes of a message that is this now, and stands in its conversation, or not.
+pub(super) fn judge(
+    now: Now,
+    limits: &ChatLimits,
+    order: &AmendOrder,
+    (now_is, is_there): (Overlay, bool),
+) -> Result<Verdict, ChatFault> {
+    let AmendOrder { route, what, .. } = order;
+    let age_ms = now.wall_ms.saturating_sub(now_is.message.at_ms);
+    let is_own = now_is.from == route.from;
+    let (said, once) = match what {
+        Amendment::Said(said, once) => (said, once),
+        Amendment::Quotes(said, _) => return quotes::judge(said, now_is),
+        Amendment::Recall => {
+            return judge_recall(age_ms, limits, (is_own, order.is_operator), (now_is, is_there));
+        }
+    };
+    if now_is.is_tombstone() || !is_about(&said.content, &now_is.message) {
+        return Err(ChatFault::UnknownMessage);
+    }
+    if now_is.has(*once) {
+        return Ok(Verdict::Is(now_is, is_there));
+    }
+    let content = &now_is.message.content;
+    let most = limits.amended_bytes_max as usize;
+    let is_large = |it: &Content| it.text.len() + it.beside_bytes() > most;
+    if content.is_reserved() || content.is_amendment() {
+        return Err(ChatFault::Forbidden);
+    }
+    if is_large(content) || is_large(&said.content) {
+        return Err(ChatFault::TooLarge);
+    }
+    let mut amended = now_is.message.amended.as_deref().cloned().unwrap_or_default();
+    if said.content.kind == Content::REACTION {
+        let emoji = emoji_of(&said.content.text, limits.emoji_a_person_max);
+        let emoji = emoji.ok_or(ChatFault::Invalid)?;
+        let reactors = usize::from(limits.reactors_a_message_max);
+        if !amended.reacts(&said.from, &emoji, reactors) {
+            return Err(ChatFault::TooLarge);
+        }
+        let content = content.clone();
+        return Ok(Verdict::Becomes(now_is.amended(*once, content, amended), is_there));
+    }
+    let edited = edited(&said.content, &now_is)?;
+    if !is_own {
+        return Err(ChatFault::Forbidden);
+    }
+    if age_ms > u64::from(limits.edit_s_max) * 1_000 {
+        return Err(ChatFault::TooLate);
+    }
+    let amended = Amended { edited_ms: now.wall_ms, ..amended };
+    Ok(Verdict::Becomes(now_is.amended(*once, edited, amended), is_there))
+}
+
+fn judge_recall(
+    age_ms: u64,
+    limits: &ChatLimits,
+    (is_own, is_operator): (bool, bool),
+    (now_is, is_there): (Overlay, bool),
+) -> Result<Verdict, ChatFault> {
+    let content = &now_is.message.content;
+    let is_over = age_ms > u64::from(limits.recall_s_max) * 1_000;
+    match now_is.is_tombstone() {
+        _ if !is_own => Err(ChatFault::Forbidden),
+        // The log may have forgotten that it was said: it is not said again.
+        true if is_over => Err(ChatFault::Unchanged),
+        true => Ok(Verdict::Is(now_is, is_there)),
+        false if content.is_reserved() || content.is_amendment() => Err(ChatFault::Forbidden),
+        false if is_over && !is_operator => Err(ChatFault::TooLate),
+        false => Ok(Verdict::Becomes(now_is.buried(), is_there)),
+    }
+}
+
+/// Whether an amendment is about this message, by its number.
+fn is_about(said: &Content, message: &ChatMessage) -> bool {
+    said.target().is_some_and(|target| target.id == message.id)
+}
+
+/// What a text becomes that is edited.
+fn edited(said: &Content, now_is: &Overlay) -> Result<Content, ChatFault> {
+    let before = &now_is.message.content;
+    let is_text = matches!(before.kind, Content::TEXT | Content::STANZA);
+    if !is_text || said.text.is_empty() {
+        return Err(ChatFault::Invalid);
+    }
+    let beside = TargetMessage::read(&said.extra).map_or(&[][..], |(_, beside)| beside);
+    let content = match (before.kind, beside) {
+        (Content::TEXT, []) => Content::text(&said.text),
+        // The name that it has in XMPP stays.
+        (_, []) => Content::named_text(&said.text, &now_is.name),
+        (_, stanza) => {
+            let (kind, extra) = (Content::STANZA, stanza.into());
+            Content { kind, extra, ..Content::text(&said.text) }
+        }
+    };
+    let (quote, mentions) = (before.quote.clone(), before.mentions.clone());
+    Ok(Content { counts: before.counts, quote, mentions, ..content })
+}
+
+/// What is stored of an amendment that somebody said, and what is told of it now: a text is kept
+/// with its message alone.
+pub(super) fn told(said: &Content, target: &TargetMessage) -> (Content, Content) {
+    let beside = TargetMessage::read(&said.extra).map_or(&[][..], |(_, beside)| beside);
+    let text = said.text.clone();
+    let stored = Content { kind: said.kind, text, extra: target.extra(b""), ..Content::default() };
+    if said.kind == Content::REACTION {
+        return (stored.clone(), stored);
+    }
+    let live = Content { extra: target.extra(beside), ..stored.clone() };
+    (Content { text: "".into(), ..stored }, live)
+}

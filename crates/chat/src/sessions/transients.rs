@@ -1,0 +1,227 @@
+//! Transients: what is told to whoever is there now, and kept nowhere.
+//!
+//! ```text
+//! Transient ─► the receiver's account ─► neither has blocked the other ─┐
+//!         └──► the group's home ─► its sender may speak there ──────────┤
+//!                                  the inboxes' shards ◄────────────────┘ ─► devices that are here
+//! ```
+//! Nothing waits for one and nothing answers it: whatever stands in its way drops it, and that is
+//! counted. Invariant: no transient reaches a log; of one session no more are taken in a minute
+//! than the limit says.
+
+use crate::accounts::Waiter;
+use crate::groups::{self, GroupTask};
+use crate::people::Task;
+use crate::sessions::{Asker, Session};
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatDelivery, ChatFault, NewTransient, Transient};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::pressure::Pressure;
+use model::timeline::TimelineId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How many transients a session has told in the minute under way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ToldThisMinute {
+    minute: u32,
+    count: u16,
+}
+
+impl ToldThisMinute {
+    /// Whether one more may be told; it is, then.
+    fn takes(&mut self, now: Now, most: u16) -> bool {
+        let minute = (now.mono.nanos() / 60_000_000_000) as u32;
+        if self.minute != minute {
+            *self = ToldThisMinute { minute, count: 0 };
+        }
+        let may = self.count < most;
+        self.count += u16::from(may);
+        may
+    }
+}
+
+/// A transient whose receiver is being found.
+pub(crate) struct Telling {
+    inbox: TimelineId,
+    transient: Arc<Transient>,
+}
+
+/// A transient for a group, on its way to the group's home.
+#[derive(Debug)]
+pub struct TransientSaid {
+    /// The inbox of whoever says it.
+    pub(crate) by: TimelineId,
+    pub(crate) transient: Arc<Transient>,
+}
+
+/// A transient on its way to inboxes' shards: it is told to the devices, and not put into them.
+#[derive(Debug)]
+pub struct TransientTold {
+    pub(crate) to: Box<[TimelineId]>,
+    pub(crate) transient: Arc<Transient>,
+}
+
+impl Telling {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Telling>() + self.transient.weight()
+    }
+}
+
+impl TransientSaid {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<TransientSaid>() + self.transient.weight()
+    }
+}
+
+impl TransientTold {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<TransientTold>() + size_of_val(&*self.to) + self.transient.weight()
+    }
+}
+
+impl Chat {
+    /// A device tells something that is kept nowhere.
+    pub(crate) fn transient(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        session: SessionRef,
+        new: NewTransient,
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let limits = &self.settings.limits.chat;
+        let most = limits.transients_a_minute_max;
+        // An operator's mute holds here too.
+        let is_wrong = self.mutes.until(now, &asker.address) > 0
+            || !new.says()
+            || new.content.is_reserved()
+            || new.bytes() > limits.transient_bytes_max as usize;
+        let takes = |session: &mut Session| session.told.takes(now, most);
+        let may = !is_wrong && self.pressure < Pressure::Stores;
+        let session = self.sessions.session_of((from, session)).filter(|_| may);
+        if !session.is_some_and(|(_, session)| takes(session)) {
+            return fx.counters.count(ChatCounter::TransientsDropped);
+        }
+        fx.counters.count(ChatCounter::Transients);
+        let NewTransient { to, state, content } = new;
+        let content = content.without_others();
+        let to = to.within(asker.address.domain());
+        let Asker { inbox, address: from, device, .. } = asker;
+        let transient = Arc::new(Transient { from, device, to: to.clone(), state, content });
+        if !to.is_group() {
+            let telling = Box::new(Telling { inbox, transient });
+            return self.find_account(now, &to, None, Waiter::Transient(telling), fx);
+        }
+        let said = TransientSaid { by: inbox, transient };
+        let owner = self.settings.shard_at(groups::conversation_of(self.settings.home, &to));
+        if owner == self.settings.shard {
+            self.transient_in_group(now, said, fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::TransientSaid(Box::new(said))));
+        }
+    }
+
+    /// The receiver of a transient is known, or there is none.
+    pub(crate) fn transient_receiver_found(
+        &mut self,
+        now: Now,
+        telling: Box<Telling>,
+        (receiver, id): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let Ok(id) = id else { return fx.counters.count(ChatCounter::TransientsDropped) };
+        let to = receiver.inbox(self.settings.home, id);
+        let (inbox, from) = (telling.inbox, telling.transient.from.clone());
+        self.outbox.takes(telling.weight());
+        self.for_person(now, (inbox, &from), Task::Transient(telling, to), fx);
+    }
+
+    /// Neither of the two has blocked the other, or it is dropped.
+    pub(crate) fn transient_goes(&mut self, telling: Telling, to: TimelineId, fx: &mut Effects) {
+        let Telling { inbox, transient } = telling;
+        if self.is_barred(inbox, (&transient.to, to)).is_some() {
+            return fx.counters.count(ChatCounter::TransientsDropped);
+        }
+        self.tell_transient(&[to], &transient, fx);
+    }
+
+    /// Something is told in a group that is at home here.
+    pub(crate) fn transient_in_group(&mut self, now: Now, said: TransientSaid, fx: &mut Effects) {
+        let conversation = groups::conversation_of(self.settings.home, &said.transient.to);
+        self.for_group(now, conversation, GroupTask::Transient(said), fx);
+    }
+
+    /// Its sender may speak there, or not; these are the members.
+    pub(crate) fn transient_to_members(
+        &mut self,
+        said: &TransientSaid,
+        members: Result<Arc<[TimelineId]>, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let most = self.settings.limits.chat.transient_members_max as usize;
+        let Some(members) = members.ok().filter(|members| members.len() <= most) else {
+            return fx.counters.count(ChatCounter::TransientsDropped);
+        };
+        let others: Vec<_> = members.iter().copied().filter(|it| *it != said.by).collect();
+        self.tell_transient(&others, &said.transient, fx);
+    }
+
+    /// The shards of these inboxes are told.
+    fn tell_transient(&mut self, to: &[TimelineId], transient: &Arc<Transient>, fx: &mut Effects) {
+        let mut by_shard = BTreeMap::<ShardId, Vec<TimelineId>>::new();
+        for &inbox in to {
+            by_shard.entry(self.settings.shard_at(inbox)).or_default().push(inbox);
+        }
+        for (shard, to) in by_shard {
+            let told = TransientTold { to: to.into(), transient: transient.clone() };
+            if shard == self.settings.shard {
+                self.transient_told(&told, fx);
+            } else {
+                fx.peer_messages.push((shard, ChatWord::TransientTold(Box::new(told))));
+            }
+        }
+    }
+
+    /// Devices that are here are told, but the one that says it.
+    pub(crate) fn transient_told(&mut self, told: &TransientTold, fx: &mut Effects) {
+        let TransientTold { to, transient } = told;
+        for inbox in to {
+            let Some(online) = self.sessions.online.get(inbox) else { continue };
+            let is_own = online.address == transient.from;
+            for &key in &online.sessions {
+                let Some(session) = self.sessions.slab.at(key) else { continue };
+                if !(is_own && *session.device == *transient.device) {
+                    fx.counters.count(ChatCounter::TransientsDelivered);
+                    let delivery = ChatDelivery::Transient(transient.clone());
+                    fx.deliveries.push((session.conn, delivery));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::time::Instant;
+    use std::time::Duration;
+
+    #[test]
+    fn a_session_tells_as_many_in_a_minute_as_it_may_and_then_some_again() {
+        let mut told = ToldThisMinute::default();
+        let at = |s| Now::new(Instant::default() + Duration::from_secs(s), 0);
+        let mut taken = |s: u64| told.takes(at(s), 3);
+        assert_eq!([1, 2, 59, 59, 59].map(&mut taken), [true, true, true, false, false]);
+        assert_eq!([60, 61, 119, 119].map(&mut taken), [true, true, true, false]);
+        assert!(!told.takes(at(1_000), 0));
+    }
+}

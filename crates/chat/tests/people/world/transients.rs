@@ -1,0 +1,73 @@
+//! What is told and kept nowhere: by whom, and that nobody else hears of it, or twice.
+
+use super::{Device, PEOPLE};
+use super::{World, person};
+use model::account::AccountAddress;
+use model::chat::{ChatRequest, ChatState, Content, NewTransient, Transient};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What was told: by which device of whom, to whom.
+pub type Told = (AccountAddress, String, AccountAddress);
+
+impl World {
+    /// A device is typing somewhere.
+    pub(super) fn types(&mut self, at: usize) {
+        let group = if self.rng.one_in(2) { self.a_group() } else { None };
+        let to = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
+        self.tells(at, to, Some(ChatState::Composing));
+    }
+
+    fn tells(&mut self, at: usize, to: AccountAddress, state: Option<ChatState>) {
+        let device = &self.devices[at];
+        let Some(session) = device.session else { return };
+        self.told.push((device.account.clone(), device.name.clone(), to.clone()));
+        let content = Content::text(&(self.told.len() - 1).to_string());
+        let transient = Box::new(NewTransient { to: to.into(), state, content });
+        self.ask(at, ChatRequest::Transient { session, transient });
+    }
+
+    /// A device is typing; which devices hear of it, when everything is at rest.
+    pub fn typing(&mut self, at: usize, to: &AccountAddress) -> Vec<usize> {
+        self.devices.iter_mut().for_each(|device| device.heard.clear());
+        self.tells(at, to.clone(), Some(ChatState::Composing));
+        self.rest();
+        (0..self.devices.len()).filter(|&at| !self.devices[at].heard.is_empty()).collect()
+    }
+
+    /// A device tells something of so many bytes; whether anybody hears of it.
+    pub fn is_heard(&mut self, at: usize, to: &AccountAddress, bytes: usize) -> bool {
+        self.devices.iter_mut().for_each(|device| device.heard.clear());
+        let session = self.devices[at].session.expect("it is here");
+        let content = Content::text(&"x".repeat(bytes));
+        let transient = Box::new(NewTransient { to: to.clone().into(), state: None, content });
+        self.ask(at, ChatRequest::Transient { session, transient });
+        self.rest();
+        self.devices.iter().any(|device| !device.heard.is_empty())
+    }
+
+    /// Whoever heard of something was told it, once, by whoever said it.
+    pub(super) fn check_transients(&self) -> usize {
+        let heard = self.devices.iter().map(|device| {
+            let mut numbers = BTreeSet::new();
+            for it in &device.heard {
+                let number: usize = it.content.text.parse().expect("a number");
+                assert!(numbers.insert(number), "{} heard {it:?} twice", device.account);
+                let told = (it.from.clone(), it.device.to_string(), it.to.clone());
+                assert_eq!(self.told[number], told);
+                check_reader(device, it);
+            }
+            numbers.len()
+        });
+        heard.sum()
+    }
+}
+
+fn check_reader(device: &Device, it: &Arc<Transient>) {
+    let is_own = it.from == device.account;
+    assert!(!(is_own && *it.device == *device.name), "it said that itself");
+    match it.to.is_group() {
+        true => assert!(!is_own && device.groups.contains(&it.to), "{it:?} is none of its"),
+        false => assert_eq!(it.to, device.account),
+    }
+}

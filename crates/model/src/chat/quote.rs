@@ -1,0 +1,121 @@
+//! What a message says of others beside its text: which message it quotes, and whom it mentions.
+//!
+//! A quote names a message of the same conversation by place and number; it has no copy of its
+//! text, so that what is called back is gone from where it was quoted, too. Only what is told live
+//! has the beginning of the text beside. A mention names accounts, or everybody of a group; where
+//! in the text that is, nobody says. Invariant: neither changes when the message is edited.
+
+use super::{Content, TargetMessage};
+use crate::account::{AccountAddress, Addressee};
+
+/// Accounts that one message mentions, whatever the configuration says.
+pub const MENTIONS_HARD_MAX: u8 = 128;
+
+/// Bytes of a mention on a wire, beside its address.
+const MENTION_BYTES: usize = 4;
+
+/// The message that another one quotes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quote {
+    /// Which it is.
+    pub target: TargetMessage,
+    /// Who said it; of a message that has not been stored, nobody has looked.
+    pub from: Option<AccountAddress>,
+    /// The beginning of its text; empty, but in what is told live.
+    pub text: Box<str>,
+}
+
+/// Whom a message mentions.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Mentions {
+    /// Accounts; whole, in what is stored.
+    pub accounts: Vec<Addressee>,
+    /// Everybody who is in the conversation.
+    pub everybody: bool,
+}
+
+impl Quote {
+    /// Of a message of which place and number are known.
+    pub fn of(seq: u64, id: u64) -> Quote {
+        let target = TargetMessage { seq, id, name: "".into() };
+        Quote { target, from: None, text: "".into() }
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let from = self.from.as_ref().map_or(0, |from| from.as_str().len());
+        size_of::<Quote>() + self.target.name.len() + from + self.text.len()
+    }
+}
+
+impl Mentions {
+    /// These; `None`: nobody.
+    pub fn of(accounts: Vec<Addressee>, everybody: bool) -> Option<Box<Mentions>> {
+        let is_any = everybody || !accounts.is_empty();
+        is_any.then(|| Box::new(Mentions { accounts, everybody }))
+    }
+
+    /// Each account once, and whole, as an account of `domain` means them.
+    pub fn within(self, domain: &str) -> Mentions {
+        let mut accounts = Vec::with_capacity(self.accounts.len());
+        for account in self.accounts {
+            let account = Addressee::from(account.within(domain));
+            if !accounts.contains(&account) {
+                accounts.push(account);
+            }
+        }
+        Mentions { accounts, ..self }
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let of = |it: &Addressee| size_of::<Addressee>() + it.as_str().len();
+        size_of::<Mentions>() + self.accounts.iter().map(of).sum::<usize>()
+    }
+}
+
+impl Content {
+    /// What it costs in memory that it says of others, bytes, roughly.
+    pub(super) fn weight_of_others(&self) -> usize {
+        let quote = self.quote.as_deref().map_or(0, Quote::weight);
+        quote + self.mentions.as_deref().map_or(0, Mentions::weight)
+    }
+
+    /// Bytes that stand beside the text: a mention is one of them.
+    pub fn beside_bytes(&self) -> usize {
+        let mentions = self.mentions.as_deref().map_or(&[][..], |it| &it.accounts);
+        let of = |it: &Addressee| it.as_str().len() + MENTION_BYTES;
+        self.extra.len() + mentions.iter().map(of).sum::<usize>()
+    }
+
+    /// The same, which says nothing of others.
+    pub fn without_others(self) -> Content {
+        Content { quote: None, mentions: None, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mentions_are_whole_and_each_is_there_once() {
+        let name = |text| Addressee::parse(text).expect("right");
+        let said = vec![name("bob"), name("ann@b.example"), name("bob@a.example")];
+        let all = Mentions::of(said, false).expect("somebody").within("a.example");
+        assert_eq!(all.accounts, [name("bob@a.example"), name("ann@b.example")]);
+        assert_eq!(Mentions::of(Vec::new(), false), None);
+        assert!(Mentions::of(Vec::new(), true).expect("everybody").everybody);
+    }
+
+    #[test]
+    fn what_is_said_of_others_weighs_and_goes() {
+        let name = Addressee::parse("bob").expect("right");
+        let quote = Some(Box::new(Quote::of(1, 2)));
+        let mentions = Mentions::of(vec![name], false);
+        let content = Content { quote, mentions, ..Content::text("hi") };
+        assert_eq!(content.beside_bytes(), 7);
+        assert!(content.weight() > Content::text("hi").weight() + size_of::<Quote>());
+        assert_eq!(content.without_others(), Content::text("hi"));
+    }
+}

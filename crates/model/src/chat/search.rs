@@ -1,0 +1,71 @@
+//! Search: what an account has said and heard, by the texts of messages.
+
+use super::ChatMessage;
+use crate::account::Addressee;
+use crate::timeline::Seq;
+use std::sync::Arc;
+
+/// Longest text that is searched for, bytes.
+pub const SEARCH_TEXT_BYTES_MAX: usize = 256;
+
+/// What is searched for: messages of which all of this is true.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SearchRange {
+    /// Their texts have this in them, in whichever case; 1 to [`SEARCH_TEXT_BYTES_MAX`] bytes.
+    pub text: Box<str>,
+    /// They are of the conversation with this one; none: of any.
+    pub with: Option<Addressee>,
+    /// This one has said them; none: anybody.
+    pub from: Option<Addressee>,
+    /// They were taken at this time or later, Unix milliseconds.
+    pub since_ms: u64,
+    /// They were taken at this time or before, Unix milliseconds.
+    pub until_ms: u64,
+    /// They stand in the inbox before this place ([`Seq::MAX`]: from the newest on).
+    pub before: Seq,
+    /// The most that are wanted, 1 to [`PAGE_MESSAGES_MAX`](super::PAGE_MESSAGES_MAX).
+    pub count: u16,
+}
+
+/// What was found of it, the newest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SearchPage {
+    /// The request's.
+    pub number: u32,
+    /// Messages, with their places in the inbox.
+    pub found: Vec<(Seq, Arc<ChatMessage>)>,
+    /// All of the inbox from here on was looked through: where to go on.
+    pub before: Seq,
+    /// There is more of the inbox before that.
+    pub more: bool,
+}
+
+/// A text as it is compared: without case.
+pub fn folded(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    // By the upper case, which some lower ones share: of ß and of both sigmas.
+    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_compared_without_case_in_every_script() {
+        for (one, other) in [
+            ("Hello", "hELLO"),
+            ("STRASSE", "straße"),
+            ("ΟΔΟΣ", "οδος"),
+            ("ΟΔΟΣ", "οδοσ"),
+            ("ÄÖÜ", "äöü"),
+            ("ПРИВЕТ", "привет"),
+        ] {
+            assert_eq!(folded(one), folded(other), "{one}");
+        }
+        assert!(folded("今天下午三点开会").contains(&folded("下午")));
+        assert!(!folded("今天").contains(&folded("明天")));
+    }
+}

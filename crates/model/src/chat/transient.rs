@@ -1,0 +1,98 @@
+//! What is told to whoever is there now, and kept nowhere: that somebody is typing, and whatever
+//! else is worth nothing later.
+//!
+//! A transient has no number and no place, is in no inbox, and is not acknowledged. It may be lost
+//! wherever there is too much. Invariant: what is one is never stored.
+
+use super::Content;
+use crate::account::{AccountAddress, Addressee};
+
+/// Declares the states once: variant, word, meaning.
+macro_rules! states {
+    ($($variant:ident $word:literal $meaning:literal;)+) => {
+        /// What somebody does in a conversation, apart from saying something (XEP-0085 4).
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ChatState { $(#[doc = $meaning] $variant,)+ }
+
+        impl ChatState {
+            /// All of them, in the order of their numbers on the wire of IM.
+            pub const ALL: &'static [ChatState] = &[$(ChatState::$variant,)+];
+
+            /// The word on the wires.
+            pub const fn word(self) -> &'static str {
+                match self { $(ChatState::$variant => $word,)+ }
+            }
+        }
+    };
+}
+
+states! {
+    Composing "composing" "Writes something.";
+    Paused "paused" "Wrote something, and has stopped.";
+    Active "active" "Looks at the conversation.";
+    Inactive "inactive" "Does not look at it any more.";
+    Gone "gone" "Has left it.";
+}
+
+/// A transient as somebody says it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewTransient {
+    /// To whom.
+    pub to: Addressee,
+    /// What the sender does, if it says that.
+    pub state: Option<ChatState>,
+    /// What else is said; mostly nothing.
+    pub content: Content,
+}
+
+/// A transient on its way: made once, and shared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transient {
+    /// Who says it.
+    pub from: AccountAddress,
+    /// On which device.
+    pub device: Box<str>,
+    /// To whom: an account or a group.
+    pub to: AccountAddress,
+    /// What the sender does, if it says that.
+    pub state: Option<ChatState>,
+    /// What else is said.
+    pub content: Content,
+}
+
+impl NewTransient {
+    /// Bytes of what is said.
+    pub fn bytes(&self) -> usize {
+        self.content.text.len() + self.content.extra.len()
+    }
+
+    /// Whether it says anything.
+    pub fn says(&self) -> bool {
+        self.state.is_some() || self.bytes() > 0
+    }
+}
+
+impl Transient {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let names = self.from.as_str().len() + self.device.len() + self.to.as_str().len();
+        size_of::<Transient>() + names + self.content.text.len() + self.content.extra.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transient_says_a_state_or_something_else() {
+        let to = Addressee::parse("bob").expect("right");
+        let content = Content::default();
+        let nothing = NewTransient { to, state: None, content };
+        assert!(!nothing.says());
+        let state = Some(ChatState::Composing);
+        assert!(NewTransient { state, ..nothing.clone() }.says());
+        let said = NewTransient { content: Content::text("hé"), ..nothing };
+        assert!(said.says() && said.bytes() == 3);
+    }
+}

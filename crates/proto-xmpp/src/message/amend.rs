@@ -1,0 +1,163 @@
+//! What becomes of messages, in XMPP's words: corrections (XEP-0308), reactions (XEP-0444),
+//! retractions (XEP-0424).
+//!
+//! Each names a message: by the id that its sender gave it, in a room by the room's for it
+//! (XEP-0359). The model has the same by place and number. Invariant: what names nothing is none of
+//! these.
+
+use super::others;
+use crate::archive::id_text;
+use crate::render::{self, HINTS, KeptStanza};
+use crate::scan::{CLIENT, Element, Scan};
+use crate::text;
+use model::account::AccountAddress;
+use model::chat::{ArchiveId, ChatMessage, Content, EMOJI_HARD_MAX, Recall, TargetMessage};
+
+/// The namespace of corrections (XEP-0308 5).
+const CORRECT: &str = "urn:xmpp:message-correct:0";
+/// The namespace of reactions (XEP-0444 7).
+const REACTIONS: &str = "urn:xmpp:reactions:0";
+/// The namespace of retractions (XEP-0424 6).
+const RETRACT: &str = "urn:xmpp:message-retract:1";
+/// The namespace of fallbacks (XEP-0428 4).
+pub(super) const FALLBACK: &str = "urn:xmpp:fallback:0";
+
+/// What clients that do not know retractions show (XEP-0424 3.1).
+const CALLED_BACK: &str = "(A message was called back.)";
+
+/// What a stanza says of another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AmendmentStanza {
+    /// The other one's id.
+    pub name: String,
+    /// What is said of it.
+    pub verb: AmendmentVerb,
+}
+
+/// What is said of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AmendmentVerb {
+    /// It says this now.
+    Corrected,
+    /// Somebody reacts so, by emoji with blanks between.
+    Reacts(String),
+    /// It is called back.
+    Retracted,
+}
+
+/// What a `message` says of another one.
+pub fn said(message: &Element<'_, '_>) -> Option<AmendmentStanza> {
+    let named = |name: &str, namespace: &str| {
+        let child = message.child(name, namespace)?;
+        // As it stands in what is kept.
+        let id = child.attributes().find(|(name, _)| *name == "id")?.1;
+        Some(id.replace('"', "&quot;")).filter(|id| !id.is_empty())
+    };
+    let (name, verb) = if let Some(name) = named("replace", CORRECT) {
+        let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
+        body.is_some().then_some((name, AmendmentVerb::Corrected))?
+    } else if let Some(name) = named("reactions", REACTIONS) {
+        let reactions = message.child("reactions", REACTIONS)?;
+        let all = reactions.children().filter(|it| it.is("reaction", REACTIONS));
+        let all: Vec<String> =
+            all.map(|it| it.text().trim().to_owned()).take(EMOJI_HARD_MAX.into()).collect();
+        (name, AmendmentVerb::Reacts(all.join(" ")))
+    } else {
+        (named("retract", RETRACT)?, AmendmentVerb::Retracted)
+    };
+    Some(AmendmentStanza { name, verb })
+}
+
+/// The content that corrects a message: what came beside the text goes along, by the message's own
+/// name.
+pub fn correction(message: &Element<'_, '_>, target: &TargetMessage, name: &str) -> Content {
+    let is_beside =
+        |child: &Element<'_, '_>| !child.is("replace", CORRECT) && !others::is_said(child);
+    let content = render::stanza_with(message, Some(name), is_beside);
+    let has_more = KeptStanza::of(&content).is_more();
+    let beside = if has_more { &*content.extra } else { &[][..] };
+    let extra = target.extra(beside);
+    Content { kind: Content::EDIT, text: content.text, extra, ..Content::default() }
+}
+
+/// The content by which somebody reacts to a message.
+pub fn reaction(emoji: &str, target: &TargetMessage) -> Content {
+    Content { kind: Content::REACTION, extra: target.extra(b""), ..Content::text(emoji) }
+}
+
+/// Whether a message is about another one.
+pub fn is_one(content: &Content) -> bool {
+    content.is_amendment() || content.kind == Content::RECALL
+}
+
+/// Appends what stands in the stanza of a message that is about another one. False: nothing that
+/// XMPP can show.
+pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
+    let Content { kind, text, extra, .. } = &message.content;
+    let Some((target, beside)) = TargetMessage::read(extra) else { return false };
+    let id = match message.to.is_group() {
+        true => room_id(message, &target, &message.to),
+        false => target.name.replace('\'', "&apos;"),
+    };
+    if id.is_empty() {
+        return false;
+    }
+    match *kind {
+        Content::EDIT if !text.is_empty() => {
+            put_body(text, out);
+            // By its sender's own id, in rooms too (XEP-0308 3).
+            let name = target.name.replace('\'', "&apos;");
+            out.extend_from_slice(format!("<replace xmlns='{CORRECT}' id='{name}'/>").as_bytes());
+            put_beside(beside, out);
+            true
+        }
+        Content::REACTION => {
+            let head = format!("<reactions xmlns='{REACTIONS}' id='{id}'>");
+            out.extend_from_slice(head.as_bytes());
+            for emoji in text.split(' ').filter(|emoji| !emoji.is_empty()) {
+                out.extend_from_slice(b"<reaction>");
+                text::put(emoji, out);
+                out.extend_from_slice(b"</reaction>");
+            }
+            out.extend_from_slice(format!("</reactions><store xmlns='{HINTS}'/>").as_bytes());
+            true
+        }
+        Content::RECALL if Recall::of(&message.content).is_some() => {
+            put_body(CALLED_BACK, out);
+            let told = format!(
+                "<retract xmlns='{RETRACT}' id='{id}'/>\
+                 <fallback xmlns='{FALLBACK}' for='{RETRACT}'/><store xmlns='{HINTS}'/>"
+            );
+            out.extend_from_slice(told.as_bytes());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The room's id for the target of a message.
+pub(super) fn room_id(
+    message: &ChatMessage,
+    target: &TargetMessage,
+    room: &AccountAddress,
+) -> String {
+    id_text(ArchiveId::at((target.id, target.seq), &message.from, room))
+}
+
+fn put_body(body: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<body>");
+    text::put(body, out);
+    out.extend_from_slice(b"</body>");
+}
+
+fn put_beside(beside: &[u8], out: &mut Vec<u8>) {
+    let Ok(scan) = Scan::element(beside) else { return };
+    for child in scan.root().children().filter(|it| !it.is("body", CLIENT)) {
+        if !render::is_forged(&child) {
+            out.extend_from_slice(child.whole().as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

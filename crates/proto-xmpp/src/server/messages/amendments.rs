@@ -1,0 +1,217 @@
+//! What a bound device says of other messages: that it corrects or retracts them, or reacts to
+//! them.
+//!
+//! ```text
+//! stanza ─► the message it names, looked for backwards from the end ─► Send or Recall
+//!               │ by the room's id: known at once        └ not found: an error, or a message
+//! ```
+//! While the message is looked for, the stanza counts as one that is not answered. Invariant: each
+//! is answered as a message is.
+
+use super::Sending;
+use crate::archive::read_id;
+use crate::message::amend::{self, AmendmentVerb};
+use crate::render::{self, StanzaContent};
+use crate::scan::Element;
+use crate::server::Out;
+use crate::server::receipts::Wants;
+use crate::server::session::Session;
+use base::time::Now;
+use model::account::{AccountAddress, Addressee};
+use model::chat::{
+    ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, HistoryPage, HistoryRange,
+    NewMessage, Quote, TargetMessage,
+};
+use model::timeline::Seq;
+
+/// Messages that are read at once, and how often: what is named is among the last so many.
+const PAGE_MESSAGES: u16 = 128;
+const PAGES_MAX: u8 = 8;
+
+/// A stanza whose message is being looked for.
+pub(in crate::server) struct Finding {
+    number: u32,
+    with: AccountAddress,
+    name: Box<str>,
+    pages: u8,
+    then: Then,
+}
+
+/// What is done with it.
+enum Then {
+    /// It is edited or reacted to, by this content, which names no target yet.
+    Say(ClientMessageId, Content),
+    /// It is quoted, by the first content; where it is not found, the second one is said, which is
+    /// the stanza as it came.
+    Quote(ClientMessageId, Content, Content),
+    Retract,
+}
+
+impl Finding {
+    /// What it costs in memory, bytes, roughly.
+    pub(in crate::server) fn weight(&self) -> usize {
+        let content = match &self.then {
+            Then::Say(_, content) => content.weight(),
+            Then::Quote(_, content, as_it_came) => content.weight() + as_it_came.weight(),
+            Then::Retract => 0,
+        };
+        size_of::<Finding>() + self.with.as_str().len() + self.name.len() + content
+    }
+}
+
+impl Session {
+    /// A stanza says something of another one, to somebody or in a room. False: it says nothing of
+    /// one.
+    pub(in crate::server) fn amends(
+        &mut self,
+        now: Now,
+        (with, about): (AccountAddress, (Option<&str>, Option<&str>)),
+        message: &Element<'_, '_>,
+        out: &mut Out,
+    ) -> bool {
+        let Some(said) = amend::said(message) else { return false };
+        let mut client_id = || {
+            let known = render::client_id_of(message);
+            known.unwrap_or_else(|| self.made_up(now, out))
+        };
+        let then = match said.verb {
+            AmendmentVerb::Corrected => {
+                Then::Say(client_id(), amend::correction(message, &nowhere(), &said.name))
+            }
+            AmendmentVerb::Reacts(emoji) => {
+                Then::Say(client_id(), amend::reaction(&emoji, &nowhere()))
+            }
+            AmendmentVerb::Retracted => Then::Retract,
+        };
+        self.looks_for((with, about), said.name, then, out);
+        true
+    }
+
+    /// A stanza replies to another one.
+    pub(super) fn replies(
+        &mut self,
+        now: Now,
+        (with, about): (AccountAddress, (Option<&str>, Option<&str>)),
+        (message, said, name): (&Element<'_, '_>, StanzaContent, String),
+        out: &mut Out,
+    ) {
+        let client_id = said.client_id.unwrap_or_else(|| self.made_up(now, out));
+        let then = Then::Quote(client_id, said.content, render::stanza_of(message));
+        self.looks_for((with, about), name, then, out);
+    }
+
+    /// The message that a stanza names is looked for; until then the stanza is not answered.
+    fn looks_for(
+        &mut self,
+        (with, about): (AccountAddress, (Option<&str>, Option<&str>)),
+        name: String,
+        then: Then,
+        out: &mut Out,
+    ) {
+        let place = self.received();
+        let busy = self.busy();
+        busy.last = busy.last.wrapping_add(1);
+        let number = busy.last;
+        let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
+        busy.sends.push(Sending { number, place, id, to, wants: Wants::default() });
+        let by_room = with.is_group().then(|| read_id(&name)).flatten();
+        let finding = Finding { number, with, name: name.into(), pages: 0, then };
+        match by_room {
+            Some(id) => {
+                let target = TargetMessage { seq: id.seq, id: id.number, name: "".into() };
+                self.has_found(finding, &target, out);
+            }
+            None => self.looks_on(finding, Seq::MAX, out),
+        }
+    }
+
+    fn looks_on(&mut self, finding: Finding, from: Seq, out: &mut Out) {
+        let (session, number) = (self.session, finding.number);
+        let (with, backwards, count) = (finding.with.clone().into(), true, PAGE_MESSAGES);
+        let range = Box::new(HistoryRange { with, from, backwards, count });
+        self.busy().finds.push(finding);
+        out.say(ChatRequest::History { session, number, range });
+    }
+
+    /// A part of the conversation in which a message is looked for. False: nothing is.
+    pub(in crate::server) fn finds(&mut self, page: &HistoryPage, out: &mut Out) -> bool {
+        let finds = &mut self.busy().finds;
+        let Some(at) = finds.iter().position(|it| it.number == page.number) else { return false };
+        let mut finding = finds.swap_remove(at);
+        let is_own = match &finding.then {
+            Then::Say(_, content) => content.kind == Content::EDIT,
+            Then::Retract => true,
+            Then::Quote(..) => false,
+        };
+        let is_it = |message: &ChatMessage| {
+            let name = &*finding.name;
+            let is_named = message.content.name(message.client_id) == name;
+            (!is_own || message.from.as_str() == self.account())
+                && !message.content.is_amendment()
+                && (is_named || message.client_id.text() == name)
+        };
+        let found = page.messages.iter().find(|message| is_it(message));
+        if let Some(message) = found {
+            let target = TargetMessage { seq: message.seq, id: message.id, name: "".into() };
+            self.has_found(finding, &target, out);
+            return true;
+        }
+        finding.pages += 1;
+        match page.messages.last().filter(|_| page.more && finding.pages < PAGES_MAX) {
+            Some(last) => self.looks_on(finding, last.seq, out),
+            None => self.has_not_found(finding, out),
+        }
+        true
+    }
+
+    /// What was looked for could not be read.
+    pub(super) fn finds_nothing(&mut self, number: u32) {
+        if let Some(busy) = &mut self.busy {
+            busy.finds.retain(|it| it.number != number);
+        }
+    }
+
+    /// What is replied to is not there: it is said all the same, as it came.
+    fn has_not_found(&mut self, finding: Finding, out: &mut Out) {
+        let Finding { number, with, then, .. } = finding;
+        match then {
+            Then::Quote(client_id, _, content) => {
+                let message = Box::new(NewMessage { to: with.into(), client_id, content });
+                out.say(ChatRequest::Send { session: self.session, number, message });
+            }
+            _ => self.answered(number, Some((ChatFault::UnknownMessage, "")), out),
+        }
+    }
+
+    fn has_found(&mut self, finding: Finding, target: &TargetMessage, out: &mut Out) {
+        let Finding { number, with, then, .. } = finding;
+        let (session, with) = (self.session, Addressee::from(with));
+        out.say(match then {
+            Then::Say(client_id, content) => {
+                let content = with_target(&content, target);
+                let message = Box::new(NewMessage { to: with, client_id, content });
+                ChatRequest::Send { session, number, message }
+            }
+            Then::Quote(client_id, content, _) => {
+                let quote = Some(Box::new(Quote::of(target.seq, target.id)));
+                let content = Content { quote, ..content };
+                let message = Box::new(NewMessage { to: with, client_id, content });
+                ChatRequest::Send { session, number, message }
+            }
+            Then::Retract => {
+                ChatRequest::Recall { session, number, with: Box::new(with), seq: target.seq }
+            }
+        });
+    }
+}
+
+/// A target that is not known yet.
+fn nowhere() -> TargetMessage {
+    TargetMessage { seq: 0, id: 0, name: "".into() }
+}
+
+/// The same about another target.
+fn with_target(content: &Content, target: &TargetMessage) -> Content {
+    let beside = TargetMessage::read(&content.extra).map_or(&[][..], |(_, beside)| beside);
+    Content { extra: target.extra(beside), ..content.clone() }
+}

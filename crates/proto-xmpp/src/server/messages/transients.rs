@@ -1,0 +1,45 @@
+//! What a bound device says and hears that is kept nowhere (XEP-0085, XEP-0334).
+//!
+//! Nothing answers it. It is for a device that is there, and of a room for one that is in it; who
+//! does not read is not told. Invariant: none of it waits.
+
+use crate::message::transient::{self, TransientView};
+use crate::server::Out;
+use crate::server::rooms::nick_of;
+use crate::server::session::Session;
+use model::account::{AccountAddress, Addressee};
+use model::chat::{ChatRequest, ChatState, Content, NewTransient, Transient};
+use model::counters::ChatCounter;
+
+impl Session {
+    /// It tells somebody, or a room, something that is kept nowhere.
+    pub(in crate::server) fn tells(
+        &mut self,
+        account: AccountAddress,
+        (state, content): (Option<ChatState>, Content),
+        out: &mut Out,
+    ) {
+        let transient = Box::new(NewTransient { to: Addressee::from(account), state, content });
+        out.say(ChatRequest::Transient { session: self.session, transient });
+    }
+
+    /// Somebody tells it something.
+    pub(in crate::server) fn write_transient(&mut self, transient: &Transient, out: &mut Out) {
+        let is_out = !self.has(Session::AVAILABLE)
+            || out.backlog() > out.backlog_max()
+            || (transient.to.is_group() && !self.is_in_room(&transient.to));
+        if is_out {
+            return out.count(ChatCounter::TransientsDropped);
+        }
+        let (from, device) = (&transient.from, &*transient.device);
+        let in_room = transient.to.is_group();
+        let from = match in_room {
+            true => format!("{}/{}", transient.to, nick_of(&transient.to, from)),
+            false => crate::render::full_jid(from, device),
+        };
+        let shown = TransientView { from: &from, to: self.jid(), in_room };
+        if transient::write(transient, shown, out.bytes()) {
+            self.counts_sent(out);
+        }
+    }
+}
