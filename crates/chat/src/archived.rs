@@ -9,7 +9,8 @@ use crate::envelope;
 use crate::label::Route;
 use crate::outbox::timeline_here;
 use base::hash::HashKey;
-use model::chat::{Content, Recall};
+use model::account::Addressee;
+use model::chat::{Content, Mentions, Recall};
 use model::id::ShardId;
 use model::ports::archive::ArchivedMessage;
 use model::timeline::{Message, Space, TimelineId};
@@ -23,7 +24,9 @@ pub fn archive_timeline(home: HashKey, shard: ShardId, shards: u16) -> TimelineI
 pub fn archived(message: &Message) -> Option<ArchivedMessage> {
     let route = Route::decode(&message.label)?;
     let said = envelope::decode(message.id, 0, &message.body)?;
-    let Content { kind, text, extra, counts } = said.content.clone();
+    let about = said.content.target().map(|target| target.id);
+    let mentions = mentioned(said.content.mentions.as_deref());
+    let Content { kind, text, extra, counts, quote, .. } = said.content.clone();
     Some(ArchivedMessage {
         id: said.id,
         conversation: route.conversation.to_bytes(),
@@ -36,8 +39,16 @@ pub fn archived(message: &Message) -> Option<ArchivedMessage> {
         counts,
         text,
         extra,
+        about: about.or(quote.map(|quote| quote.target.id)),
+        mentions,
         recalls: Recall::of(&said.content).map(|recall| recall.id),
     })
+}
+
+fn mentioned(mentions: Option<&Mentions>) -> Box<str> {
+    let Some(Mentions { accounts, everybody }) = mentions else { return Box::default() };
+    let names = accounts.iter().map(Addressee::as_str).chain(everybody.then_some("*"));
+    names.collect::<Vec<_>>().join(" ").into()
 }
 
 impl Chat {
@@ -77,7 +88,7 @@ mod tests {
         assert_eq!((&*told.from, &*told.to), ("ann@a.example", "bob@a.example"));
         assert_eq!((&*told.text, &*told.extra, told.recalls), ("hello", &[1][..], None));
         assert_eq!(told.conversation, conversation.to_bytes());
-        let recall = archived(&message(Recall { seq: 3, id: 99 }.content())).expect("right");
+        let recall = archived(&message(Recall { seq: 3, id: 99 }.content(""))).expect("right");
         assert_eq!((recall.kind, recall.recalls), (Content::RECALL, Some(99)));
         let cut = Message { body: plain.body[..9].into(), ..plain };
         assert!(archived(&cut).is_none());

@@ -34,8 +34,8 @@
 //! [`amendments`]: crate::amendments
 
 mod accounts;
-mod archived;
 mod amendments;
+mod archived;
 mod conversations;
 mod entry;
 mod envelope;
@@ -54,11 +54,11 @@ mod sessions;
 mod waits;
 mod word;
 
+pub use amendments::AmendOrder;
 pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
-pub use amendments::AmendOrder;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use operators::reviews::ReviewSettings;

@@ -4,10 +4,10 @@
 //! and what must not be lost is said until its receipt has come.
 
 use crate::accounts::AccountRow;
+use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
-use crate::amendments::AmendOrder;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::{Relation, Route};

@@ -8,6 +8,7 @@ use crate::accounts::places;
 use crate::connection::{CallError, Connection};
 use crate::schema::{self, Step};
 use crate::settings::DatabaseSettings;
+use model::chat::Content;
 use model::ports::accounts::DatabaseFault;
 use model::ports::archive::{ArchivedMessage, MessageArchive};
 use mysql_async::prelude::Queryable;
@@ -22,8 +23,8 @@ const ROWS: usize = 256;
 
 /// Columns of a row, in their order.
 const COLUMNS: &str = "id, conversation, at_ms, sender, device, receiver, client_id, kind, counts, \
-                       text, extra";
-const COLUMNS_COUNT: usize = 11;
+                       text, extra, about, mentions";
+const COLUMNS_COUNT: usize = 13;
 
 /// How the table came to be. Steps are never changed: a change is a step more.
 const STEPS: [Step; 1] = [(
@@ -40,11 +41,14 @@ const STEPS: [Step; 1] = [(
         counts BOOLEAN NOT NULL,
         text MEDIUMTEXT NOT NULL,
         extra MEDIUMBLOB NOT NULL,
+        about BIGINT UNSIGNED NULL,
+        mentions MEDIUMTEXT NOT NULL,
         recalled_by BIGINT UNSIGNED NULL,
         KEY by_conversation (conversation, id),
         KEY by_sender (sender, id),
         KEY by_receiver (receiver, id),
-        KEY by_time (at_ms)
+        KEY by_time (at_ms),
+        KEY by_about (about)
     ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"],
 )];
 
@@ -90,12 +94,17 @@ async fn put(conn: &mut Conn, rows: &[ArchivedMessage]) -> Result<(), CallError>
     Ok(conn.exec_drop(&text, Params::Positional(params)).await?)
 }
 
-/// Takes the content out of what was called back, in the order of those who say so.
+/// Takes the content out of what was called back, and of its edits, in the order of those who say
+/// so.
 async fn recall(conn: &mut Conn, messages: &[ArchivedMessage]) -> Result<(), CallError> {
-    let text = "UPDATE messages SET text = '', extra = '', recalled_by = ? WHERE id = ?";
+    let recalled = "UPDATE messages SET text = '', extra = '', mentions = '', recalled_by = ? \
+                    WHERE id = ?";
+    let edits = "UPDATE messages SET text = '', extra = '', recalled_by = ? \
+                 WHERE about = ? AND kind = ?";
     let recalls = messages.iter().filter_map(|by| Some((by.id, by.recalls?)));
-    for pair in recalls {
-        conn.exec_drop(text, pair).await?;
+    for (by, id) in recalls {
+        conn.exec_drop(recalled, (by, id)).await?;
+        conn.exec_drop(edits, (by, id, Content::EDIT)).await?;
     }
     Ok(())
 }
@@ -113,5 +122,7 @@ fn values(message: &ArchivedMessage) -> [Value; COLUMNS_COUNT] {
         message.counts.into(),
         Value::from(&*message.text),
         Value::from(&*message.extra),
+        message.about.into(),
+        Value::from(&*message.mentions),
     ]
 }

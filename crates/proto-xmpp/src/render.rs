@@ -337,9 +337,9 @@ pub fn stanza_id(message: &ChatMessage) -> String {
 
 /// Whether a message is called so: by the id that its sender gave it, or by the server's.
 pub fn is_named(message: &ChatMessage, id: &str) -> bool {
-    let kept = KeptStanza::of(message);
+    let kept = KeptStanza::of(&message.content);
     let own = kept.root().and_then(|kept| kept.attribute("id"));
-    let is_own = own.map_or_else(|| id == uuid_text(message.client_id), |own| *own == *id);
+    let is_own = own.map_or_else(|| id == message.client_id.text(), |own| *own == *id);
     is_own || id == stanza_id(message)
 }
 

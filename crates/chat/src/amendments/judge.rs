@@ -86,7 +86,9 @@ fn judge_recall(
         // The log may have forgotten that it was said: it is not said again.
         true if is_over => Err(ChatFault::Unchanged),
         true => Ok(Verdict::Is(now_is, is_there)),
-        false if content.is_reserved() || content.is_amendment() => Err(ChatFault::Forbidden),
+        false if content.is_reserved() => Err(ChatFault::Forbidden),
+        // Of an account that is erased nothing is left.
+        false if content.is_amendment() && !is_operator => Err(ChatFault::Forbidden),
         false if is_over && !is_operator => Err(ChatFault::TooLate),
         false => Ok(Verdict::Becomes(now_is.buried(), is_there)),
     }

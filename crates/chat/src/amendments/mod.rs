@@ -156,7 +156,7 @@ impl Chat {
     }
 
     /// The conversation's home is asked for it.
-    fn order_recall(
+    pub(crate) fn order_recall(
         &mut self,
         now: Now,
         (wait, is_operator): (Requester, bool),

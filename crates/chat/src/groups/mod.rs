@@ -17,8 +17,8 @@ pub(crate) mod orders;
 pub(crate) mod state;
 
 use crate::accounts::fault_of;
-use crate::conversations::receipts::readers::ReadersSought;
 use crate::amendments::AmendOrder;
+use crate::conversations::receipts::readers::ReadersSought;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};

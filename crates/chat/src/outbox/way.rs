@@ -131,6 +131,7 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::label::Relation;
     use crate::word::Cargo;
     use base::hash::HashKey;
     use model::account::AccountAddress;
@@ -150,7 +151,13 @@ mod tests {
             let event = InboxEvent { with, what: InboxChange::Read(1) };
             let cargo = Cargo::Event(7, Arc::new(event));
             let (number, inboxes) = (way.next_number(), (0..256).map(id).collect());
-            let parcel = Parcel { number, inboxes, conversation: id(1), own: false, cargo };
+            let parcel = Parcel {
+                number,
+                inboxes,
+                conversation: id(1),
+                relation: Relation::default(),
+                cargo,
+            };
             way.put(now, AGAIN, (parcel, (id(2), number)));
         }
     }

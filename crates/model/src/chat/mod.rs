@@ -22,8 +22,8 @@ mod numbers;
 mod over_topics;
 mod people;
 mod push;
-mod receipts;
 mod quote;
+mod receipts;
 mod resumption;
 mod search;
 mod transient;
@@ -67,10 +67,10 @@ pub use push::{
     PUSH_NAME_BYTES_MAX, PUSH_REGISTRATIONS_HARD_MAX, PUSH_TOKEN_BYTES_MAX, PushRegistration,
     PushRoute, PushStatus, PushWish, QuietHours,
 };
+pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
 pub use receipts::{
     DeliveredNews, READERS_HARD_MAX, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange,
 };
-pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
 pub use transient::{ChatState, NewTransient, Transient};

@@ -28,6 +28,10 @@ impl ChatRequest {
             | ChatRequest::Conversations { session, .. }
             | ChatRequest::Conversation { session, .. }
             | ChatRequest::Recall { session, .. }
+            | ChatRequest::Transient { session, .. }
+            | ChatRequest::Search { session, .. }
+            | ChatRequest::Readers { session, .. }
+            | ChatRequest::Privacy { session, .. }
             | ChatRequest::Upload { session, .. }
             | ChatRequest::Acknowledge { session, .. }
             | ChatRequest::Resume { session, .. }
@@ -57,6 +61,9 @@ impl ChatRequest {
             | ChatRequest::Conversations { number, .. }
             | ChatRequest::Conversation { number, .. }
             | ChatRequest::Recall { number, .. }
+            | ChatRequest::Search { number, .. }
+            | ChatRequest::Readers { number, .. }
+            | ChatRequest::Privacy { number, .. }
             | ChatRequest::Upload { number, .. }
             | ChatRequest::Push { number, .. } => Some(number),
             ChatRequest::People(asked) => Some(&mut asked.number),
@@ -67,6 +74,7 @@ impl ChatRequest {
             | ChatRequest::Proceed(_)
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
+            | ChatRequest::Transient { .. }
             | ChatRequest::Acknowledge { .. }
             | ChatRequest::Resume { .. }
             | ChatRequest::Closed { .. }
@@ -87,6 +95,7 @@ impl ChatDelivery {
             | ChatDelivery::Failed { number, .. }
             | ChatDelivery::Read { number, .. }
             | ChatDelivery::Set { number }
+            | ChatDelivery::Privacy { number, .. }
             | ChatDelivery::Upload { number, .. }
             | ChatDelivery::Done { number }
             | ChatDelivery::PushCode { number } => Some(number),
@@ -97,6 +106,8 @@ impl ChatDelivery {
             ChatDelivery::Page(page) => Some(&mut page.number),
             ChatDelivery::History(page) => Some(&mut page.number),
             ChatDelivery::Archive(page) => Some(&mut page.number),
+            ChatDelivery::Readers(page) => Some(&mut page.number),
+            ChatDelivery::Found(page) => Some(&mut page.number),
             ChatDelivery::Contacts(list) => Some(&mut list.number),
             ChatDelivery::ContactsPage(page) => Some(&mut page.number),
             ChatDelivery::PushStatus(status) => Some(&mut status.number),
@@ -108,6 +119,8 @@ impl ChatDelivery {
             | ChatDelivery::Message { .. }
             | ChatDelivery::Event { .. }
             | ChatDelivery::Notify { .. }
+            | ChatDelivery::Delivered(_)
+            | ChatDelivery::Transient(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)
             | ChatDelivery::Token { .. }

@@ -36,6 +36,10 @@ pub struct ArchivedMessage {
     pub text: Box<str>,
     /// What is said to programs.
     pub extra: Box<[u8]>,
+    /// The number of the message that it edits, reacts to or quotes.
+    pub about: Option<u64>,
+    /// Whom it mentions: addresses with blanks between, `*` for everybody.
+    pub mentions: Box<str>,
     /// It calls the message with this number back, which has no content from then on.
     pub recalls: Option<u64>,
 }

@@ -146,6 +146,8 @@ fn read(message: &Message) -> Option<ArchivedMessage> {
         counts: true,
         text: "hello".into(),
         extra: Box::default(),
+        about: None,
+        mentions: Box::default(),
         recalls: None,
     };
     message.body.is_empty().then_some(said)

@@ -102,7 +102,7 @@ impl Chat {
         pointer: Pointer,
         message: &Arc<ChatMessage>,
     ) {
-        if pointer.own || message.to.is_group() || message.from == message.to {
+        if pointer.relation.own || message.to.is_group() || message.from == message.to {
             return;
         }
         let most = usize::from(self.settings.limits.chat.undelivered_an_account_max);

@@ -177,7 +177,7 @@ impl Chat {
             let Some(Entry::Message(pointer, with)) = Entry::decode(&placed.message) else {
                 continue;
             };
-            if !pointer.own || pointer.recalls.is_some() {
+            if !pointer.relation.own || pointer.recalls.is_some() {
                 continue;
             }
             let Some((wait, _)) = self.errand_of_erasure(inbox, true) else { return };

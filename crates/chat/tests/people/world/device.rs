@@ -1,7 +1,7 @@
 //! A device of somebody: where it is in its inbox, and what it has.
 
-use super::receipts::Receipts;
 use super::amendments::{amendment_of, quote_of};
+use super::receipts::Receipts;
 use super::{Said, person};
 use base::prng::Prng;
 use model::account::AccountAddress;

@@ -260,8 +260,6 @@ fn recount_one(
         InboxChange::Set(ConversationChange::Draft(draft)) => Some(draft.clone()),
         _ => None,
     });
-    let pinned = set(|change| matches!(change, Pin(_)));
-    let muted = set(|change| matches!(change, Mute(_)));
     let hidden = set(|change| matches!(change, Hide(_)));
     let recalled: BTreeSet<Seq> =
         messages.iter().filter_map(|(_, it)| Recall::of(&it.content)).map(|it| it.seq).collect();
@@ -269,13 +267,7 @@ fn recount_one(
     let unread = messages.iter().filter(|(_, it)| {
         it.content.counts && it.from != *account && it.seq > read && !recalled.contains(&it.seq)
     });
-    let is_mentioned = |it: &ChatMessage| {
-        let mentions = it.content.mentions.as_deref();
-        mentions.is_some_and(|it| it.everybody || it.accounts.contains(&account.clone().into()))
-    };
-    // What was called back since says nothing of whom it mentioned.
-    let is_unknown = unread.clone().any(|(_, it)| it.content.kind == Content::RECALLED);
-    let mentions = unread.clone().filter(|(_, it)| is_mentioned(it)).count() as u16;
+    let mentions = mentions_in(unread.clone().map(|(_, it)| &***it), account);
     let last = messages.iter().rfind(|(_, it)| !it.content.is_amendment());
     let place = last.or(messages.last()).map_or(0, |it| it.0);
     let place = if last.is_some() { place } else { place.max(events.last().map_or(0, |it| it.0)) };
@@ -292,12 +284,28 @@ fn recount_one(
         read,
         peer_read: reads(false),
         unread: unread.count() as u16,
-        mentions: if is_unknown { u16::MAX } else { mentions },
-        pinned: pinned.1,
-        muted: muted.1,
+        mentions,
+        pinned: set(|change| matches!(change, Pin(_))).1,
+        muted: set(|change| matches!(change, Mute(_))).1,
         hidden: hidden.1 && last.is_none_or(|last| last.0 < hidden.0),
         draft: draft.unwrap_or_default(),
         left,
+    }
+}
+
+/// How many of these mention an account; [`u16::MAX`]: what was called back since says nothing of
+/// whom it mentioned.
+fn mentions_in<'a>(
+    unread: impl Iterator<Item = &'a ChatMessage> + Clone,
+    account: &AccountAddress,
+) -> u16 {
+    let is_mentioned = |it: &&ChatMessage| {
+        let mentions = it.content.mentions.as_deref();
+        mentions.is_some_and(|it| it.everybody || it.accounts.contains(&account.clone().into()))
+    };
+    match unread.clone().any(|it| it.content.kind == Content::RECALLED) {
+        true => u16::MAX,
+        false => unread.filter(is_mentioned).count() as u16,
     }
 }
 

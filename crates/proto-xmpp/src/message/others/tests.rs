@@ -57,7 +57,8 @@ fn what_no_text_has_is_not_cut_out_of_it() {
     let reply = "<reply xmlns='urn:xmpp:reply:0' id='a1'/>";
     for range in ["start='3' end='2'", "start='0' end='99'", "start='-1' end='2'", "end='2'", ""] {
         let fallback = format!(
-            "<fallback xmlns='urn:xmpp:fallback:0' for='urn:xmpp:reply:0'><body {range}/></fallback>"
+            "<fallback xmlns='urn:xmpp:fallback:0' for='urn:xmpp:reply:0'>\
+             <body {range}/></fallback>"
         );
         assert_eq!(&*read(&format!("<body>hello</body>{reply}{fallback}")).0.text, "hello");
     }

@@ -12,7 +12,7 @@ use super::receipts::Wants;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::message::{amend, others, transient};
+use crate::message::{others, transient};
 use crate::render::{self, StanzaContent};
 use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, kind};

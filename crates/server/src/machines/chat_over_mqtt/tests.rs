@@ -236,6 +236,7 @@ fn message(seq: Seq) -> Delivery {
         device: "phone".into(),
         to: address("ann"),
         client_id: ClientMessageId(*ID),
+        amended: None,
         content: Content::text("hi"),
     });
     ChatDelivery::Message { seq, message }.into()
