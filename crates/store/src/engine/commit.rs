@@ -53,6 +53,7 @@ impl Engine {
             return vec![Err(StoreError::Failed); writes.len()];
         }
         self.index.once.trim(now_s);
+        self.index.look_for(writes.iter().flat_map(appended_to).copied());
         for ending in [false, true] {
             let mut batch = Batch::of(writes.len());
             let each = |write| self.one(now_s, write, ending, &mut batch);
@@ -436,4 +437,12 @@ fn too_large(message: &Message, timelines: usize) -> Result<(), StoreError> {
         && message.label.len() <= Message::LABEL_BYTES_MAX
         && message.body.len() <= Message::BODY_BYTES_MAX;
     if within { Ok(()) } else { Err(StoreError::TooLarge) }
+}
+
+/// The timelines at whose end a write puts its message.
+fn appended_to(write: &Write) -> &[TimelineId] {
+    match write {
+        Write::Append(append) => &append.to,
+        _ => &[],
+    }
 }

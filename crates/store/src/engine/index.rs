@@ -329,6 +329,22 @@ impl Index {
         (head.count, head.bytes) = (row.count as u32, row.bytes);
     }
 
+    /// Looks at what [`Index::begin_flush`] and [`Index::end_flush`] are about to change, and at
+    /// nothing else: all of it at once has the processor wait for many lines of memory together.
+    pub(crate) fn look_at(&self, places: impl Iterator<Item = u32>) {
+        let changed = places.filter_map(|at| self.changed.at(at));
+        std::hint::black_box(changed.fold(0, |seen, it| seen ^ self.heads.at(it.head).last));
+    }
+
+    /// The same of what appends to these timelines change.
+    pub(crate) fn look_for(&self, timelines: impl Iterator<Item = TimelineId>) {
+        let slots = timelines.filter_map(|timeline| self.heads.find(timeline));
+        let seen = slots.fold(0, |seen, slot| {
+            seen ^ self.touched(slot).map_or(0, |touched| touched.part.entries.len())
+        });
+        std::hint::black_box(seen);
+    }
+
     /// Hands what changed in a timeline to an upkeep task. Every record before `as_of` is in it.
     pub(crate) fn begin_flush(&mut self, at: u32, as_of: Place) -> Option<Arc<Flush>> {
         let slot = self.changed.at(at)?.head;

@@ -44,6 +44,7 @@ impl Bulk {
         if self.is_loaded {
             let rest = self.held.len().saturating_sub(ENDED_TOGETHER);
             let ended = self.held.split_off(rest);
+            index.look_at(ended.iter().map(|timeline| timeline.at));
             ended.iter().for_each(|timeline| index.end_flush(timeline, true));
             self.is_loaded = !self.held.is_empty();
             return Some(Slice::Ended(ended));

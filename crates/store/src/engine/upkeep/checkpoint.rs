@@ -188,6 +188,8 @@ impl Engine {
             }
         }
         let (mut timelines, mut entries) = (Vec::new(), 0);
+        let next = checkpoint.timelines.iter().rev().take(SLICE_TIMELINES);
+        self.index.look_at(next.map(|(_, at)| *at));
         while timelines.len() < SLICE_TIMELINES && entries < SLICE_ENTRIES {
             let Some((_, at)) = checkpoint.timelines.pop() else { break };
             if let Some(flush) = self.index.begin_flush(at, as_of) {
@@ -232,6 +234,7 @@ impl Engine {
                 }
             }
             Slice::Timelines(timelines) => {
+                self.index.look_at(timelines.iter().map(|flush| flush.at));
                 timelines.iter().for_each(|flush| self.index.end_flush(flush, well));
             }
             Slice::Gather(mut timelines, rows) => {
