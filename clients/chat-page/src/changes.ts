@@ -22,6 +22,7 @@ const EN: Readonly<Record<GroupVerb, Sentence>> = {
   rename: (by, _, title) =>
     title === "" ? `${by} took the group's title away` : `${by} called the group${inQuotes(title)}`,
   dissolve: (by) => `${by} dissolved the group`,
+  join: (by) => `${by} subscribed`,
 };
 
 const ZH: Readonly<Record<GroupVerb, Sentence>> = {
@@ -39,6 +40,7 @@ const ZH: Readonly<Record<GroupVerb, Sentence>> = {
   rename: (by, _, title) =>
     title === "" ? `${by} 去掉了群组的名称` : `${by} 将群组改名为${inQuotes(title)}`,
   dissolve: (by) => `${by} 解散了群组`,
+  join: (by) => `${by} 订阅了频道`,
 };
 
 const ROLES: Readonly<Record<Language, Readonly<Record<GroupRole, string>>>> = {

@@ -3,8 +3,8 @@
  * of it is read.
  */
 
-import { amended, fileOf, isGroup, isMentioned, RECALLED } from "./im/index.js";
-import type { Client, FileNote, ImError, Message, Queued } from "./im/index.js";
+import { amended, fileOf, isChatroom, isGroup, isMentioned, RECALLED } from "./im/index.js";
+import type { Chatroom, Client, FileNote, History, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { madeFile } from "./files.js";
@@ -40,6 +40,8 @@ export interface Wishes {
   quote(message: Message): void;
   /** What others said was seen up to this place. */
   seen(upto: number): void;
+  /** The chatroom that it is was joined, and is so. */
+  joined(room: Chatroom): void;
 }
 
 /** The key of the line before what was not read. */
@@ -72,6 +74,8 @@ const EMOJI = ["👍", "❤️", "😂", "🎉"];
 /** The conversation with somebody. */
 export class Conversation {
   readonly #talk = new Talk<Message>();
+  /** It is a chatroom: one is in it while one looks at it, and nothing is read of it. */
+  readonly #isRoom: boolean;
   readonly #rows = new Map<string, HTMLElement>();
   /** Live messages that came while a part was being read. */
   #meanwhile: Message[] = [];
@@ -98,6 +102,7 @@ export class Conversation {
     /** The place that it is opened at; without it, the first that was not read, or the end. */
     private readonly place?: number,
   ) {
+    this.#isRoom = isChatroom(peer);
     this.#receipts = new Receipts(client, peer, () => this.show());
     this.#quotes = new Quotes(client, peer, () => {
       if (!this.#isOver) this.show();
@@ -105,20 +110,26 @@ export class Conversation {
     by("rows").replaceChildren();
     by("rows").onkeydown = (event) => stepMenus(by("rows"), event);
     this.show();
+    this.#begins();
+  }
+
+  /** It is looked at, or the connection stands again. */
+  #begins(): void {
+    if (this.#isRoom) return void this.begin();
     void this.#receipts.begin();
-    void this.#open();
+    if (!this.#hasBegun) void this.#open();
   }
 
   /** Another one is looked at. */
   close(): void {
     this.#isOver = true;
     this.#receipts.close();
+    if (this.#isRoom) this.client.leaveChatroom(this.peer).catch(() => undefined);
   }
 
   /** The connection stands again. */
   resume(): void {
-    void this.#receipts.begin();
-    if (!this.#hasBegun) void this.#open();
+    this.#begins();
   }
 
   /** A message of it has come, or was stored. */
@@ -128,8 +139,11 @@ export class Conversation {
       return;
     }
     const taken = this.#live(message);
+    const isLeftOut = taken === "gap" && this.#isRoom;
+    // What was left out of a room is nowhere to be read.
+    if (isLeftOut) this.#talk.begin([...this.#talk.shown, message], false);
     this.show(message.isOwn);
-    if (taken === "gap") void this.#read({ after: this.#talk.after });
+    if (taken === "gap" && !isLeftOut) void this.#read({ after: this.#talk.after });
   }
 
   /** What is called back is shown no more. */
@@ -212,7 +226,7 @@ export class Conversation {
     const { shown } = this.#talk;
     let at = shown.length - 1;
     while (at >= 0 && shown[at]!.isOwn) at -= 1;
-    if (at >= 0) this.wishes.seen(shown[at]!.seq);
+    if (at >= 0 && !this.#isRoom) this.wishes.seen(shown[at]!.seq);
   }
 
   async #read(where: { before?: number; after?: number; around?: number }): Promise<void> {
@@ -222,7 +236,9 @@ export class Conversation {
     try {
       const { around, ...asked } = where;
       const before = around === undefined ? {} : { before: around + PAGE / 2 };
-      const found = await this.client.history(this.peer, { ...asked, ...before, count: PAGE });
+      const found = this.#isRoom
+        ? await this.#join()
+        : await this.client.history(this.peer, { ...asked, ...before, count: PAGE });
       if (this.#isOver) return;
       if (where.after !== undefined) {
         const first = found.messages[0]?.seq ?? 0;
@@ -251,6 +267,14 @@ export class Conversation {
     this.#meanwhile = [];
     meanwhile.forEach((message) => this.live(message));
     if (next !== undefined) await this.#read({ after: next });
+  }
+
+  /** Is in the room from now on. */
+  async #join(): Promise<History> {
+    const room = await this.client.joinChatroom(this.peer, PAGE);
+    if (this.#isOver) void this.client.leaveChatroom(this.peer).catch(() => undefined);
+    else this.wishes.joined(room);
+    return { messages: room.messages, hasMore: false };
   }
 
   /** Brings the page in line with what there is. */
@@ -328,17 +352,19 @@ export class Conversation {
       return { key: `${key}/recall`, text: sentence, kind: "change", about: at, reactions: "" };
     }
     const file = fileOf(message);
+    // What is said in a room is kept nowhere, so nothing becomes of it.
+    const menu = this.#isRoom ? {} : { of: message };
     if (isOwn) {
       const counted = isGroup(this.peer) ? { counted: seq } : {};
       const about = `${at}${edited} · ${this.#howFar(seq)}`;
       const isRecallable = message.at > this.#tooLateAt;
-      const own = { ...beside, ...counted, of: message, isRecallable };
+      const own = { ...beside, ...counted, ...menu, isRecallable };
       return { key, text, kind: "own", about, file, ...own };
     }
-    // In a group it is not plain who says something.
-    const by = isGroup(this.peer) ? `${shortName(from, this.domain)} · ` : "";
+    // In a group, or a room, it is not plain who says something.
+    const by = isGroup(this.peer) || this.#isRoom ? `${shortName(from, this.domain)} · ` : "";
     const about = `${by}${at}${edited}`;
-    return { key, text, kind: "theirs", about, file, ...beside, of: message };
+    return { key, text, kind: "theirs", about, file, ...beside, ...menu };
   }
 
   /** What a message quotes, as it is now; where that is not known yet, as it was. */

@@ -1,7 +1,7 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 
-import { isGroup } from "./im/index.js";
-import type { Client, ImError, Message, Said, State } from "./im/index.js";
+import { isChatroom, isGroup } from "./im/index.js";
+import type { Chatroom, ChatroomEvent, Client, ImError, Message, Said, State } from "./im/index.js";
 import { Attachments } from "./attachments.js";
 import { Completion } from "./completion.js";
 import { Conversation } from "./conversation.js";
@@ -71,6 +71,7 @@ export class Room {
       (peer) => this.#list.name(peer), ({ peer, seq }) => this.#open(peer, seq));
     this.#off = [
       client.on("message", (message) => this.#heard(message)),
+      client.on("chatroom", (event) => this.#happens(event)),
       client.on("list", () => this.#listed()),
       client.on("queue", () => {
         this.#conversation?.show();
@@ -211,8 +212,11 @@ export class Room {
     const peer = this.#conversation?.peer;
     if (peer === undefined) return;
     const { value } = by<HTMLTextAreaElement>("text");
-    this.#keeping.writes(peer, value);
-    this.#typing.writes(peer, value);
+    // The server keeps no draft of what stands in no inbox.
+    if (!isChatroom(peer)) {
+      this.#keeping.writes(peer, value);
+      this.#typing.writes(peer, value);
+    }
     this.#completion.show();
     this.#longTexts.delete(peer);
     if (draftOf(value) !== value) this.#longTexts.set(peer, value);
@@ -383,6 +387,25 @@ export class Room {
     if (change !== undefined) void this.#members?.refresh();
   }
 
+  /** Something in a chatroom, perhaps in the one that is looked at. */
+  #happens(event: ChatroomEvent): void {
+    if (this.#conversation?.peer !== event.room) return;
+    if ("message" in event) this.#conversation.live(event.message);
+    else if ("state" in event) this.#isSo(event.state);
+    else if ("missed" in event) {
+      by("say-fault").textContent = `${event.missed} ${wordOf(this.language, "missed")}`;
+    } else {
+      const code = event.out === "banned" ? "chatroom_banned" : event.out;
+      by("say-fault").textContent = sentenceOf(this.language, code);
+    }
+  }
+
+  /** The head of a chatroom: its title, and how many are there. */
+  #isSo({ room, title, here, announcement }: Chatroom): void {
+    const name = announcement || title || this.#list.name(room);
+    by("with").textContent = `${name} · ${here} ${wordOf(this.language, "inRoom")}`;
+  }
+
   /** The list has changed: with it what is known of the conversation that is looked at. */
   #listed(): void {
     this.#showList();
@@ -413,7 +436,7 @@ export class Room {
   /** @param place where it is opened; without it, where one has read to. */
   #open(peer: string, place?: number): void {
     this.#leaveConversation();
-    this.client.look(peer);
+    if (!isChatroom(peer)) this.client.look(peer);
     by("with").textContent = this.#list.name(peer);
     by("members-shown").hidden = !isGroup(peer);
     by("say-fault").textContent = "";
@@ -432,6 +455,7 @@ export class Room {
         quote: (message) => this.#quotes(message),
         sendAgain: (failed) => this.#sendAgain(failed),
         seen: (upto) => this.#keeping.sees(peer, upto),
+        joined: (room) => this.#isSo(room),
       }, place);
     this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language,
       (title) => this.#titled(peer, title)) : undefined;

@@ -1,5 +1,6 @@
 /** What a machine is made with, is asked, and wants done outside. It decides nothing. */
 
+import type { ChatroomEvent, JoinedChatroom } from "./chatroom.js";
 import type { ConversationEvent, ConversationsPage } from "./conversation.js";
 import type { ContactChange, Presence } from "./contact.js";
 import type { UploadSlot } from "./file.js";
@@ -81,6 +82,13 @@ export type Action =
   | { readonly do: "readers"; readonly ask: number; readonly result: Readers | ImError }
   | { readonly do: "privacy"; readonly ask: number; readonly result: boolean | ImError }
   | { readonly do: "recalled"; readonly ask: number; readonly result: Recalled | ImError }
+  | {
+    readonly do: "chatroom_joined";
+    readonly ask: number;
+    readonly result: JoinedChatroom | ImError;
+  }
+  /** Something in a chatroom. */
+  | { readonly do: "chatroom"; readonly event: ChatroomEvent }
   /** A conversation is read further, or kept otherwise. */
   | { readonly do: "event"; readonly event: ConversationEvent }
   /** Somebody has what the account said. */

@@ -7,6 +7,7 @@
  */
 
 import type { Action, HistoryAsk } from "./actions.js";
+import { joinedOf } from "./chatroom.js";
 import { pageOf } from "./conversation.js";
 import type { MemberFields, ServerFrame } from "./frames.js";
 import { roleOf } from "./group.js";
@@ -27,9 +28,10 @@ export type Asked =
   | { readonly do: "upload"; readonly ask: number }
   | { readonly do: "readers"; readonly ask: number }
   | { readonly do: "privacy"; readonly ask: number }
+  | { readonly do: "chatroom_joined"; readonly ask: number }
   /** A recall. */
   | { readonly do: "sent"; readonly ask: number }
-  /** An order about a contact. */
+  /** An order about a contact, or a chatroom. */
   | { readonly do: "done"; readonly ask: number };
 
 /** A frame that answers one. */
@@ -91,6 +93,8 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
     }
     case "done":
       return { do: "done", ask, result: undefined };
+    case "chatroom_joined":
+      return { do: "chatroom_joined", ask, result: joinedOf(frame.fields, account) };
     case "members": {
       const { group, title, version, total, from, closed: isClosed } = frame.fields;
       const members = frame.fields.members.map(memberOf);

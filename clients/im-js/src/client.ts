@@ -4,6 +4,9 @@
  */
 
 import type { Action, Found, History, LoginMethod, State } from "./actions.js";
+import type {
+  ChatroomEvent, ChatroomOptions, ChatroomVerb, JoinedChatroom,
+} from "./chatroom.js";
 import { changesOf } from "./conversation.js";
 import type {
   Conversation, ConversationEvent, ConversationSettings, ConversationsPage,
@@ -58,6 +61,8 @@ export interface ClientEvents {
   presence: Presence;
   /** Somebody tells something that is kept nowhere, as that it is typing. May be lost. */
   transient: Transient;
+  /** Something in a chatroom that the client is in. */
+  chatroom: ChatroomEvent;
   /** How far the client is. */
   state: State;
   /** Something was added to the queue, was stored or given up: see {@link Client.queue}. */
@@ -379,6 +384,30 @@ export class Client {
   }
 
   /**
+   * Is in a chatroom from then on (IM 18.1), until it leaves or the connection is lost: then it is
+   * joined again, once `state` says that the client is online. Resolves with what the room is, and
+   * its last messages; rejects with `no_chatroom`, `chatroom_full`, `chatroom_banned` and
+   * `chatrooms_full`. What is said there comes as `chatroom`, one's own words too; something is
+   * said there by {@link send} to the room's whole address.
+   */
+  joinChatroom(room: string, history = 20): Promise<JoinedChatroom> {
+    if (!isPlace(history)) return Promise.reject(new ImError("invalid"));
+    return this.#ask((machine, now, ask) => machine.join(now, ask, room, history));
+  }
+
+  /** Is in a chatroom no more. */
+  leaveChatroom(room: string): Promise<void> {
+    return this.#ask((machine, now, ask) => machine.leave(now, ask, room));
+  }
+
+  /** Makes a chatroom, or changes one (IM 18.2). Resolves when that is stored. */
+  orderChatroom(room: string, verb: ChatroomVerb, options: ChatroomOptions = {}): Promise<void> {
+    const { text = "", accounts = [], keeps = 0, isDurable = false } = options;
+    const order = { room, verb, text, accounts, keeps, isDurable };
+    return this.#ask((machine, now, ask) => machine.orderChatroom(now, ask, order));
+  }
+
+  /**
    * Wants something of a contact (IM 8.7). Resolves when it is stored, and what is so already is
    * done; rejects with `unknown_account`, `contacts_full`, `blocked` and as IM 8.2 says. Needs a
    * connection.
@@ -495,6 +524,8 @@ export class Client {
         return this.#emit("event", action.event);
       case "delivered":
         return this.#emit("delivered", action.delivered);
+      case "chatroom":
+        return this.#emit("chatroom", action.event);
       case "list":
         return this.#emit("list", this.list);
       case "contacts":
@@ -526,6 +557,7 @@ export class Client {
       case "upload":
       case "readers":
       case "privacy":
+      case "chatroom_joined":
       case "recalled": {
         const { ask, result } = action;
         const settle = this.#asked.get(ask) as Settle<unknown> | undefined;

@@ -224,6 +224,17 @@ export const CLIENT_FRAME = {
     count: uint32(5),
   }),
   privacy: one(31, PRIVACY),
+  chatroom_order: one(32, {
+    number: uint32(1),
+    room: string(2),
+    verb: uint32(3),
+    text: string(4),
+    accounts: strings(5),
+    keeps: uint32(6),
+    durable: bool(7),
+  }),
+  join_chatroom: one(33, { number: uint32(1), room: string(2), history: uint32(3) }),
+  leave_chatroom: one(34, { number: uint32(1), room: string(2) }),
 };
 
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
@@ -244,6 +255,25 @@ const LOGGED_IN = {
 
 /** Refused and End: they say the same in the same places. */
 const END = { reason: uint32(1), word: string(2), retry_after_ms: uint32(3) };
+
+const CHATROOM_STATE = {
+  room: string(1),
+  title: string(2),
+  announcement: string(3),
+  quiet: bool(4),
+  here: uint32(5),
+  head: uint64(6),
+};
+
+const CHATROOM_JOINED = {
+  number: uint32(1),
+  state: one(2, CHATROOM_STATE),
+  role: uint32(3),
+  muted: bool(4),
+  history: many(5, CHAT_MESSAGE),
+};
+
+const CHATROOM_NEWS = { state: one(1, CHATROOM_STATE), out: uint32(2) };
 
 /** One answer of a server. */
 export const SERVER_FRAME = {
@@ -339,6 +369,10 @@ export const SERVER_FRAME = {
   }),
   privacy: one(31, PRIVACY),
   delivered: one(36, { with: string(1), upto: uint64(2) }),
+  chatroom_joined: one(32, CHATROOM_JOINED),
+  chatroom_message: one(33, { message: one(1, CHAT_MESSAGE), important: bool(2) }),
+  chatroom_missed: one(34, { room: string(1), missed: uint32(2) }),
+  chatroom_news: one(35, CHATROOM_NEWS),
 };
 
 export type ChatMessageFields = Fields<typeof CHAT_MESSAGE>;
@@ -357,6 +391,9 @@ export type MemberFields = Fields<typeof MEMBER>;
 export type ContactFields = Fields<typeof CONTACT>;
 export type ContactChangedFields = Fields<typeof CONTACT_CHANGED>;
 export type ContactsPageFields = Fields<typeof CONTACTS_PAGE>;
+export type ChatroomStateFields = Fields<typeof CHATROOM_STATE>;
+export type ChatroomJoinedFields = Fields<typeof CHATROOM_JOINED>;
+export type ChatroomNewsFields = Fields<typeof CHATROOM_NEWS>;
 export type PresenceFields = Fields<typeof PRESENCE>;
 export type TransientFields = Fields<typeof TRANSIENT>;
 export type ServerFrame = Member<typeof SERVER_FRAME>;

@@ -7,7 +7,7 @@
 /** What is done to a group, by its number on the wire less one (IM 8.4). */
 export const GROUP_VERBS = [
   "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
-  "open", "rename", "dissolve",
+  "open", "rename", "dissolve", "join",
 ] as const;
 
 /** A verb. */
@@ -77,9 +77,10 @@ export interface MembersPage extends GroupMembers {
   readonly from: number;
 }
 
-/** Whether an address is a group's. */
+/** Whether an address is a group's, or a channel's (IM 10.5). */
 export function isGroup(address: string): boolean {
-  return address.slice(address.indexOf("@") + 1).startsWith("conference.");
+  const domain = address.slice(address.indexOf("@") + 1);
+  return domain.startsWith("conference.") || domain.startsWith("channel.");
 }
 
 /** A verb's number on the wire. */

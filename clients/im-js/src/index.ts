@@ -1,6 +1,10 @@
 /** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
 
 export type { Found, History, State } from "./actions.js";
+export { isChatroom } from "./chatroom.js";
+export type {
+  Chatroom, ChatroomEvent, ChatroomOptions, ChatroomOut, ChatroomVerb, JoinedChatroom,
+} from "./chatroom.js";
 export { Client } from "./client.js";
 export type { ClientEvents, ContactOptions, Said } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";

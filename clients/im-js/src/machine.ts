@@ -19,6 +19,8 @@ import type {
 import { Asks, failed } from "./asks.js";
 import type { Asked, AskedFrame } from "./asks.js";
 import { Backoff } from "./backoff.js";
+import { chatroomVerbNumber, isChatroom, newsOf } from "./chatroom.js";
+import type { ChatroomOrder } from "./chatroom.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
 import { listRequest } from "./conversation-requests.js";
@@ -37,8 +39,8 @@ import type { GroupOrder } from "./group.js";
 import { placedAll, placedEvent, placedMessage } from "./inbox.js";
 import type { InboxEntry } from "./inbox.js";
 import { Keepalive } from "./keepalive.js";
-import { contentBytes, contentFields, exact, targetOf, unhex, whole } from "./message.js";
-import type { Message, Queued } from "./message.js";
+import { contentBytes, contentFields, exact, messageOf, targetOf, unhex, whole } from "./message.js";
+import type { Message, Queued, Sent } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
 import type { OwnPresence } from "./people.js";
@@ -244,6 +246,30 @@ export class Machine {
     this.#write(now, clientFrame("transient", transientFields(to, told)));
   }
 
+  /** Wants to be in a chatroom; answered under this number. */
+  join(now: number, ask: number, room: string, history: number): void {
+    const number = this.#asks({ do: "chatroom_joined", ask });
+    if (number !== undefined) {
+      this.#ask(now, clientFrame("join_chatroom", { number, room, history }));
+    }
+  }
+
+  /** Wants to be there no more; likewise. */
+  leave(now: number, ask: number, room: string): void {
+    const number = this.#asks({ do: "done", ask });
+    if (number !== undefined) this.#ask(now, clientFrame("leave_chatroom", { number, room }));
+  }
+
+  /** Wants a chatroom made or changed; likewise. */
+  orderChatroom(now: number, ask: number, order: ChatroomOrder): void {
+    const number = this.#asks({ do: "done", ask });
+    if (number === undefined) return;
+    const { room, text, keeps, isDurable: durable } = order;
+    const [verb, accounts] = [chatroomVerbNumber(order.verb), [...order.accounts]];
+    const fields = { number, room, verb, text, accounts, keeps, durable };
+    this.#ask(now, clientFrame("chatroom_order", fields));
+  }
+
   /** Is there so, now and after each time that it comes in. */
   present(now: number, own: OwnPresence): void {
     this.people.says(own);
@@ -331,6 +357,7 @@ export class Machine {
         const sent = { id, seq: exact(frame.fields.seq), at: exact(frame.fields.at_ms) };
         const queued = this.outbox.answered(number);
         if (queued === undefined) return;
+        if (isChatroom(queued.to)) return this.#tellSent({ ...sent, ...queued, peer: queued.to });
         if (!again) follower.sentOwn();
         return this.#stored(queued, sent);
       }
@@ -364,9 +391,14 @@ export class Machine {
       case "readers":
       case "privacy":
       case "found":
+      case "chatroom_joined":
         return this.#answered(frame, account);
       case "delivered":
         return this.#act({ do: "delivered", delivered: deliveredOf(frame.fields) });
+      case "chatroom_message":
+      case "chatroom_missed":
+      case "chatroom_news":
+        return this.#takeOfChatroom(frame, account);
       case "contacts":
       case "contact":
       case "presence":
@@ -384,6 +416,28 @@ export class Machine {
   #answered(frame: AskedFrame, account: string): void {
     const answer = this.#asked.answered(frame, account);
     if (answer !== undefined) this.#act(answer);
+  }
+
+  #takeOfChatroom(
+    frame: Extract<ServerFrame, {
+      kind: "chatroom_message" | "chatroom_missed" | "chatroom_news";
+    }>,
+    account: string,
+  ): void {
+    switch (frame.kind) {
+      case "chatroom_message": {
+        const { message: fields, important: isImportant } = frame.fields;
+        if (fields === undefined) return;
+        const message = messageOf(fields, account);
+        return this.#act({
+          do: "chatroom", event: { room: message.to, message, isImportant },
+        });
+      }
+      case "chatroom_missed":
+        return this.#act({ do: "chatroom", event: frame.fields });
+      case "chatroom_news":
+        return this.#act({ do: "chatroom", event: newsOf(frame.fields) });
+    }
   }
 
   #takeOfPeople(
@@ -536,7 +590,7 @@ export class Machine {
     this.#tellSent(message);
   }
 
-  #tellSent({ id, seq, at, clientId, peer }: Message): void {
+  #tellSent({ id, seq, at, clientId, peer }: Sent): void {
     this.#act({ do: "sent", sent: { id, seq, at, clientId, peer } });
     this.#act({ do: "keep_queue" });
   }

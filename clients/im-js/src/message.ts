@@ -6,6 +6,7 @@
  * all of its 64 bits and is a `bigint`.
  */
 
+import { isChatroom } from "./chatroom.js";
 import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import type { Fields } from "./wire.js";
 import { CONTENT } from "./frames.js";
@@ -140,7 +141,7 @@ export function messageOf(fields: ChatMessageFields, account: string): Message {
     device: fields.device,
     to: fields.to,
     clientId: hex(fields.client_id),
-    peer: isOwn || isGroup(fields.to) ? fields.to : fields.from,
+    peer: isOwn || isGroup(fields.to) || isChatroom(fields.to) ? fields.to : fields.from,
     isOwn,
     change: changeOf(kind, text, extra),
     recall: recallOf(kind, extra),

@@ -62,6 +62,11 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   49: ["upload_quota", false],
   53: ["readers_untold", false],
   54: ["reads_private", false],
+  55: ["no_chatroom", false],
+  56: ["chatroom_full", false],
+  57: ["chatroom_banned", false],
+  58: ["not_in_chatroom", false],
+  59: ["chatrooms_full", false],
 };
 
 /** What this library says besides the wire's words. */

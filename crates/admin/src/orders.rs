@@ -4,6 +4,7 @@
 //! leaves this file is within every limit that can be known without asking the shards.
 
 pub(crate) mod chat;
+pub(crate) mod chatrooms;
 pub(crate) mod hooks;
 pub(crate) mod messages;
 pub(crate) mod presence_questions;

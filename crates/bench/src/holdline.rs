@@ -125,7 +125,8 @@ impl Setup {
              [listen.mqtt]\naddress = \"{mqtt}\"\nprotocol = \"mqtt\"\n\n\
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
              [chat]\ngroup_members_max = {members}\nsends_an_account_per_s = 0\n\
-             sends_a_group_per_s = 0\n\n\
+             sends_a_group_per_s = 0\nchatroom_messages_per_s = 1000000\n\
+             chatroom_messages_burst = 1000000\n\n\
              [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\
              binds_per_s = 10000000\n\
              devices_max = {}\naccepts_per_turn = 256\n\n{}{}",

@@ -53,6 +53,10 @@ pub const ALL: &[Target] = &[
     target("im-w3", "distributions a second a core", 437_500.0, 875_000.0),
     target("im-w4", "distributions a second a core", 437_500.0, 875_000.0),
     target("im-w5", "distributions a second a core", 437_500.0, 875_000.0),
+    // Twelve and fifty times what Wildfire attempts in its chatrooms.
+    target("im-w6", "deliveries a second a core", 400_000.0, 1_600_000.0),
+    target("im-w7", "deliveries a second a core", 400_000.0, 1_600_000.0),
+    target("im-w8", "deliveries a second a core", 400_000.0, 1_600_000.0),
     // Ten and fifty times 2,978 messages a second a core.
     target("log-pull", "hot tail, forwards, engine: CPU", 33.6, 6.7),
     target("log-pull", "page cache, forwards, engine: CPU", 33.6, 6.7),

@@ -47,6 +47,8 @@ pub(crate) enum Waiter {
     Readers(Box<crate::conversations::receipts::readers::ReadersWanted>),
     /// Whoever calls back what it said to it.
     Recall(Box<crate::amendments::RecallAsked>),
+    /// Whoever gives it rights in a chatroom, by the number of the order.
+    Chatroom(u64),
     /// A round of pushes, by its number.
     Push(u64),
     /// Whoever tells it something that is kept nowhere.
@@ -391,6 +393,9 @@ impl Chat {
             }
             Waiter::Group(order) => {
                 self.member_found(now, order, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Chatroom(order) => {
+                self.moderator_found(now, order, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Contact(wanting) => {
                 self.contact_found(now, *wanting, (address, row.map(|row| row.id)), fx);

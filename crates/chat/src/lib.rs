@@ -22,10 +22,10 @@
 //!
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
-//! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, `conversations` what
-//! an account knows of its own, [`amendments`] are what becomes of a message; `transients` are told
-//! and kept nowhere; `people` says who knows and sees whom; `login` and `accounts` say who is here,
-//! and who may upload files.
+//! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, and in it
+//! `chatrooms` those of who is there now; `conversations` what an account knows of its own,
+//! [`amendments`] are what becomes of a message; `transients` are told and kept nowhere; `people`
+//! says who knows and sees whom; `login` and `accounts` say who is here, and who may upload files.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -59,6 +59,7 @@ pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
+pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use operators::reviews::ReviewSettings;
@@ -75,6 +76,7 @@ use crate::conversations::Conversations;
 use crate::conversations::receipts::Receipts;
 use crate::groups::Groups;
 use crate::groups::catalog::Catalogue;
+use crate::groups::chatrooms::Chatrooms;
 use crate::groups::orders::Orders;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
@@ -195,6 +197,7 @@ pub struct Chat {
     conversations: Conversations,
     groups: Groups,
     catalogue: Catalogue,
+    chatrooms: Chatrooms,
     orders: Orders,
     listings: Waits<Requester>,
     receipts: Receipts,
@@ -237,6 +240,7 @@ impl Chat {
             conversations: Conversations::default(),
             groups: Groups::default(),
             catalogue: Catalogue::default(),
+            chatrooms: Chatrooms::default(),
             orders: Orders::default(),
             listings: Waits::default(),
             receipts: Receipts::default(),

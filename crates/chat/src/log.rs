@@ -4,6 +4,7 @@
 //! write that nobody waits for and that was refused is asked for again after a pause.
 
 use crate::accounts::AccountRow;
+use crate::groups::chatrooms;
 use crate::inboxes::Placing;
 use crate::operators::Look;
 use crate::operators::mutes::Muting;
@@ -109,6 +110,12 @@ pub(crate) enum PendingCall {
     LastReached(u64),
     /// What an account was given leave to upload, by its inbox.
     UploadUse(TimelineId),
+    /// A row of a chatroom is written, or gone.
+    ChatroomChanged(Box<chatrooms::orders::Changing>),
+    /// A message of a chatroom is kept.
+    ChatroomKept(Box<chatrooms::said::Keeping>),
+    /// The last messages of a chatroom.
+    ChatroomRead(TimelineId),
     /// Something nobody waits for; refused, it is tried again.
     Retry(Box<Write>),
 }
@@ -223,6 +230,9 @@ impl Chat {
             PendingCall::Reached(of) => self.reached(*of, result, fx),
             PendingCall::LastReached(number) => self.last_reached(number, result, fx),
             PendingCall::UploadUse(inbox) => self.upload_goes_on(now, inbox, result, fx),
+            PendingCall::ChatroomChanged(it) => self.chatroom_changed(now, *it, result, fx),
+            PendingCall::ChatroomKept(keeping) => self.chatroom_kept(*keeping, result, fx),
+            PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
                     self.log.settle(now, *write, refused, fx);

@@ -152,6 +152,9 @@ impl Chat {
 
     /// Nothing stands in the way of a message any more, as far as its sender is concerned.
     pub(crate) fn send_on(&mut self, now: Now, held: Held, fx: &mut Effects) {
+        if held.to.is_chatroom() {
+            return self.say_in_chatroom(now, held, fx);
+        }
         let Held { wait, asker, to, message, is_changed } = held;
         if !is_changed {
             // Who has said something else than what stands there is sent that.
@@ -302,6 +305,9 @@ impl Chat {
         let message = Arc::new(Message { id, at_s, label, body });
         let once = OnceKey::at_home(route.conversation.home_hash(), once);
         let mut to = vec![route.conversation, self.outbox.timeline()];
+        if change.as_ref().is_some_and(|change| self.is_quiet(route.conversation, change)) {
+            to.clear(); // it is part of what the channel is, and of nothing that is read
+        }
         if change.is_some() {
             to.push(groups::changes_of(self.settings.home, route.conversation));
         }
@@ -325,6 +331,12 @@ impl Chat {
         let Storing { from, number, route, message, live, change, mut receivers } = storing;
         self.outbox.gives(message.weight());
         let answer = match result {
+            Ok(Done::Appended(done)) if done.seqs.len() == 1 && change.is_some() => {
+                if let (true, Some(change)) = (done.new, &change) {
+                    self.group_changed(route.conversation, (done.id, &**change), fx);
+                }
+                Ok(StoredMessage { id: done.id, seq: 0, again: !done.new })
+            }
             Ok(Done::Appended(done)) if done.seqs.len() >= 2 => {
                 let (seq, place) = (done.seqs[0], done.seqs[1]);
                 if let (true, Some(change)) = (done.new, &change) {

@@ -46,6 +46,9 @@ impl Service for Chat {
             Restored::Row { table: Table::ChatPushes, key, value } => {
                 self.pushes.restore(key, value)
             }
+            Restored::Row { table: Table::Chatrooms, key, value } => {
+                self.restore_chatroom(key, value)
+            }
             Restored::Timeline { timeline, .. } => timeline.space() == Space::Outbox,
             _ => false,
         }
@@ -129,6 +132,12 @@ impl Service for Chat {
             }
             ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
             ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
+            ChatRequest::Chatroom(asked) => self.chatroom(now, from, *asked, fx),
+            ChatRequest::ChatroomMissed { session, room, missed, again } => {
+                if let Some(key) = self.sessions.bound(from, session) {
+                    self.skips_in_chatroom(key, (room, missed, again), fx);
+                }
+            }
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }
@@ -201,6 +210,7 @@ impl Service for Chat {
             ChatWord::Nodes(number, asked) => self.nodes_asked(now, from, (number, asked), fx),
             ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
             ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
+            ChatWord::Chatroom(word) => self.chatroom_word(now, from, *word, fx),
             ChatWord::LastAsked(asked) => self.last_asked(from, *asked, fx),
         }
     }
@@ -237,6 +247,7 @@ impl Service for Chat {
             self.turn_rights(now, fx),
             self.turn_detached(now, fx),
             self.turn_pushes(now, fx),
+            self.turn_chatrooms(now, fx),
             self.log.turn(now, fx),
         ];
         // What came up behind its part of the turn.
@@ -294,5 +305,6 @@ impl Service for Chat {
         self.audit_people();
         self.pushes.audit();
         self.audit_nodes();
+        self.audit_chatrooms();
     }
 }

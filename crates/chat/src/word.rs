@@ -8,6 +8,7 @@ use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
+use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::{Relation, Route};
@@ -140,6 +141,8 @@ pub enum ChatWord {
     /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
     /// for each that has any.
     LastAsked(Box<LastAsked>),
+    /// Something about a chatroom.
+    Chatroom(Box<ChatroomWord>),
 }
 
 /// A message to be stored.
@@ -270,6 +273,7 @@ impl Weigh for ChatWord {
             ChatWord::NodesAnswered(answered) => answered.weight(),
             ChatWord::NodesTold(told) => told.weight(),
             ChatWord::LastAsked(asked) => asked.weight(),
+            ChatWord::Chatroom(word) => size_of::<ChatroomWord>() + word.weight(),
             _ => 0,
         };
         size_of::<ChatWord>() + beside

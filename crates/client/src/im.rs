@@ -14,7 +14,9 @@ use model::chat::ClientMessageId;
 use model::close::CloseReason;
 use model::link::Protocol;
 use proto_im::client::Client;
-pub use proto_im::client::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
+pub use proto_im::client::{
+    ChatroomEntry, ChatroomTold, ImEvent, ImOrder, Profile, SaidEnd, Welcome,
+};
 pub use proto_im::codec::EndReason;
 pub use proto_im::codec::push::{RegisteredPush, RegisteredPushes};
 use rustls::ClientConfig;

@@ -6,6 +6,7 @@
 mod amend;
 mod changes;
 mod chat;
+mod chatrooms;
 mod contacts;
 mod conversations;
 mod follower;
@@ -52,6 +53,8 @@ enum Command {
     /// Talk with somebody, or in a group: lines that are typed are sent, what comes is printed;
     /// /quit ends
     Chat(chat::Arguments),
+    /// Make chatrooms, change them, talk in them, and print who is there
+    Chatrooms(chatrooms::Arguments),
     /// Print what was said with somebody, or in a group
     History(history::Arguments),
     /// Print all that arrives, a line of JSON each
@@ -139,6 +142,7 @@ pub fn im(arguments: Arguments) -> ExitCode {
         Command::Groups(arguments) => groups::groups(arguments),
         Command::Send(arguments) => send::send(arguments),
         Command::Chat(arguments) => chat::chat(&arguments),
+        Command::Chatrooms(arguments) => chatrooms::chatrooms(arguments),
         Command::History(arguments) => history::history(&arguments),
         Command::Edit(arguments) => amend::edit(&arguments),
         Command::React(arguments) => amend::react(&arguments),

@@ -170,6 +170,7 @@ pub const FIGURES: &[(&str, &str)] = &[
     ("messages.received", "Messages received."),
     ("messages.repeated", "Messages received that were received before."),
     ("messages.missing", "Messages that a receiver should have had, by their numbers."),
+    ("messages.skipped", "Messages that the target told it had left out for a receiver (IM)."),
     ("messages.reordered", "Messages that came after a later one of the same sender and topic."),
     ("messages.changed", "Messages whose body did not come as it was sent, by its checksum."),
     ("messages.foreign", "Messages whose body no client of this run made."),

@@ -12,7 +12,10 @@ use client::im::{EndReason, ImEvent, ImOrder, ImSession, ImSettings, Profile, cl
 use client::{BrokerAddress, CertificateCheck, ConnectError, ConnectErrorKind, Scram, Trust};
 use lab::plan::Group;
 use model::account::Addressee;
-use model::chat::{ChatFault, GROUP_NAMED_MAX, GroupOrder, GroupVerb};
+use model::chat::{
+    CHATROOM_SERVICE, ChatFault, ChatroomAsk, ChatroomOrder, ChatroomVerb, GROUP_NAMED_MAX,
+    GroupOrder, GroupVerb,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,19 +72,52 @@ pub fn make(wanted: &WantedConversations, over: &AtomicBool) -> Result<Vec<Strin
     let members = wanted.members.iter().map(|name| Addressee::parse(name));
     let members: Vec<Addressee> =
         members.collect::<Result<_, _>>().map_err(|why| format!("a member's account: {why}"))?;
+    if wanted.rooms {
+        return make_rooms(wanted, over);
+    }
     let size = members.len() + 1;
     let (first, rest) = members.split_at(members.len().min(GROUP_NAMED_MAX));
-    let mut owner = Owner { settings: settings(&wanted.owner)?, session: None, number: 0, size };
+    let mut owner = Owner::new(settings(&wanted.owner)?, size);
     let mut addresses = Vec::new();
     for number in 0..wanted.count {
         let title = format!("{} {number}", wanted.name);
         let order = order(None, GroupVerb::Create, &title, first)?;
-        let address = owner.gives(order, over)?.ok_or("the server does not say which it made")?;
+        let address =
+            owner.gives_group(order, over)?.ok_or("the server does not say which it made")?;
         let group = Addressee::parse(&address).map_err(|why| format!("`{address}`: {why}"))?;
         for more in rest.chunks(GROUP_NAMED_MAX) {
-            owner.gives(order_to_add(&group, more)?, over)?;
+            owner.gives_group(order_to_add(&group, more)?, over)?;
         }
         addresses.push(address);
+    }
+    if let Some(session) = &mut owner.session {
+        session.order(ImOrder::Goodbye);
+    }
+    Ok(addresses)
+}
+
+/// Makes chatrooms, which nobody is in yet.
+fn make_rooms(wanted: &WantedConversations, over: &AtomicBool) -> Result<Vec<String>, String> {
+    let mut owner = Owner::new(settings(&wanted.owner)?, 1);
+    let mut addresses = Vec::new();
+    for number in 0..wanted.count {
+        let name = format!("{}-{number}", wanted.name);
+        let order = ChatroomOrder {
+            room: Addressee::parse(&name).map_err(|why| format!("the chatroom `{name}`: {why}"))?,
+            verb: ChatroomVerb::Create,
+            text: name.as_str().into(),
+            accounts: Vec::new(),
+            keeps: 0,
+            durable: false,
+        };
+        owner.gives(
+            &|number| ImOrder::Chatroom {
+                number,
+                ask: Box::new(ChatroomAsk::Order(order.clone())),
+            },
+            over,
+        )?;
+        addresses.push(format!("{name}@{CHATROOM_SERVICE}{}", owner.domain));
     }
     if let Some(session) = &mut owner.session {
         session.order(ImOrder::Goodbye);
@@ -137,7 +173,12 @@ struct Owner {
     number: u32,
     /// Members that each will have.
     size: usize,
+    /// That of its account, once it has logged in.
+    domain: String,
 }
+
+/// An order under a number.
+type Numbered<'a> = &'a dyn Fn(u32) -> ImOrder;
 
 /// What came of giving an order once.
 enum Given {
@@ -148,11 +189,25 @@ enum Given {
 }
 
 impl Owner {
+    fn new(settings: ImSettings, size: usize) -> Owner {
+        Owner { settings, session: None, number: 0, size, domain: String::new() }
+    }
+
+    /// Gives an order to a group, likewise.
+    fn gives_group(
+        &mut self,
+        order: GroupOrder,
+        over: &AtomicBool,
+    ) -> Result<Option<String>, String> {
+        let numbered = |number| ImOrder::Group { number, order: Box::new(order.clone()) };
+        self.gives(&numbered, over)
+    }
+
     /// Gives an order until it is done: the group's address, where the server says it.
-    fn gives(&mut self, order: GroupOrder, over: &AtomicBool) -> Result<Option<String>, String> {
+    fn gives(&mut self, order: Numbered<'_>, over: &AtomicBool) -> Result<Option<String>, String> {
         let until = client::now().after(ORDER_TIME_MAX);
         loop {
-            let (wait, why) = match self.gives_once(&order) {
+            let (wait, why) = match self.gives_once(order) {
                 Given::Done(address) => return Ok(address),
                 Given::Never(why) => return Err(why),
                 Given::Again(wait, why) => (wait, why),
@@ -164,23 +219,27 @@ impl Owner {
         }
     }
 
-    fn gives_once(&mut self, order: &GroupOrder) -> Given {
+    fn gives_once(&mut self, order: Numbered<'_>) -> Given {
         if self.session.is_none() {
             let session = ImSession::new(self.settings.clone())
-                .and_then(|mut session| session.login().map(|_| session));
+                .and_then(|mut session| session.login().map(|welcome| (session, welcome)));
             match session {
-                Ok(session) => self.session = Some(session),
+                Ok((session, welcome)) => {
+                    self.session = Some(session);
+                    self.domain = welcome.account.domain().to_owned();
+                }
                 Err(why) => return ended(why),
             }
         }
         let Some(session) = &mut self.session else { return Given::Never(String::new()) };
         self.number = self.number.wrapping_add(1);
-        session.order(ImOrder::Group { number: self.number, order: Box::new(order.clone()) });
+        session.order(order(self.number));
         let answer = answer(session, self.number, client::now().after(ANSWER_TIME));
         match answer {
             Ok(Some(ImEvent::Changed(changed))) => {
                 Given::Done(Some(changed.group.as_str().to_owned()))
             }
+            Ok(Some(ImEvent::Done { .. })) => Given::Done(None),
             Ok(Some(ImEvent::Failed { why, word, .. })) => self.failed(why, &word),
             Ok(_) => {
                 self.session = None;
@@ -228,6 +287,9 @@ fn answer(
         match session.poll(until - now)? {
             Some(ImEvent::Changed(changed)) if changed.number == order => {
                 return Ok(Some(ImEvent::Changed(changed)));
+            }
+            Some(ImEvent::Done { number }) if number == order => {
+                return Ok(Some(ImEvent::Done { number }));
             }
             Some(ImEvent::Failed { number, why, word }) if number == order => {
                 return Ok(Some(ImEvent::Failed { number, why, word }));

@@ -7,6 +7,7 @@
 //! Whoever wants its words has [`ImEvent`]s; the laboratory, of whose clients there are many,
 //! looks at the frames themselves ([`Client::open`], [`Client::next`], [`Client::end`]).
 
+mod chatroom;
 mod conversation;
 mod group;
 mod order;
@@ -14,7 +15,7 @@ mod people;
 mod receipts;
 mod word;
 
-pub use word::{ImEvent, ImOrder, Profile, SaidEnd, Welcome};
+pub use word::{ChatroomEntry, ChatroomTold, ImEvent, ImOrder, Profile, SaidEnd, Welcome};
 
 use crate::codec::client_frame::{ClientFrame, LoginFields};
 use crate::codec::content::EntryFields;
@@ -255,6 +256,10 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::Readers(page) => receipts::readers(page)?,
         ServerFrame::Privacy(told) => receipts::privacy(told),
         ServerFrame::Delivered(news) => receipts::delivered(news)?,
+        ServerFrame::ChatroomJoined(fields) => chatroom::joined(fields)?,
+        ServerFrame::ChatroomSaid(fields) => chatroom::said(fields)?,
+        ServerFrame::ChatroomMissed(fields) => chatroom::missed(fields)?,
+        ServerFrame::ChatroomNews(fields) => chatroom::news(fields)?,
         ServerFrame::Pong => ImEvent::Pong,
     })
 }

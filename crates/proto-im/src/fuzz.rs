@@ -6,19 +6,22 @@ use crate::codec::client_frame::{ClientFrame, LoginFields};
 use crate::codec::frame::{PREFACE, split};
 use crate::codec::server_frame::ServerFrame;
 use crate::server::tests::harness::{Side, client, now, opened, yes};
+use base::hash::HashKey;
 use base::prng::Prng;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     CONTACT_GROUPS_MAX, CONTACTS_PAGE_MAX, ChatDelivery, ChatFault, ChatMessage, ChatRequest,
-    ClientMessageId, Contact, ContactChange, ContactOrder, ContactsPage, Content, Conversation,
-    ConversationsPage, GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupRole, HistoryPage,
-    InboxChange, InboxEvent, InboxPage, LoginRefused, MemberStatus, MembersPage, PeopleAsk,
-    PeopleRequest, Presence, SessionEnd, SubscriptionVerb,
+    ChatroomAsk, ChatroomJoined, ChatroomRequest, ClientMessageId, Contact, ContactChange,
+    ContactOrder, ContactsPage, Content, Conversation, ConversationsPage, GROUP_NAMED_MAX,
+    GroupChanged, GroupMember, GroupRole, HistoryPage, InboxChange, InboxEvent, InboxPage,
+    LoginRefused, MemberStatus, MembersPage, PeopleAsk, PeopleRequest, Presence, SessionEnd,
+    SubscriptionVerb,
 };
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::media::UploadSlot;
 use model::session::Denial;
+use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 use testkit::pair::PairSide;
 use testkit::vector::{self, bent};
@@ -253,9 +256,33 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         ChatRequest::People(asked) => whim_of_people(rng, asked),
         ChatRequest::Push { number, .. } => ChatDelivery::PushCode { number: *number },
         ChatRequest::Search { .. } | ChatRequest::Transient { .. } => whim_of_words(request)?,
-        ChatRequest::Gone | ChatRequest::Closed { .. } => return None,
+        ChatRequest::Chatroom(asked) => whim_of_chatroom(rng, asked),
+        ChatRequest::Gone | ChatRequest::Closed { .. } | ChatRequest::ChatroomMissed { .. } => {
+            return None;
+        }
         other => unreachable!("IM has no frame for it: {other:?}"),
     })
+}
+
+fn whim_of_chatroom(rng: &mut Prng, asked: &ChatroomRequest) -> ChatDelivery {
+    let ChatroomRequest { number, ask, .. } = asked;
+    let room = AccountAddress::parse("lobby", "live.a.example").expect("right");
+    let timeline = TimelineId::of(Space::Conversation, HashKey::new(1, 2), &[b"lobby"]);
+    match ask {
+        ChatroomAsk::Join { .. } => ChatDelivery::ChatroomJoined(Box::new(ChatroomJoined {
+            number: *number,
+            room,
+            timeline,
+            role: GroupRole::Member,
+            muted: rng.one_in(2),
+            state: Arc::default(),
+            history: Vec::new(),
+        })),
+        ChatroomAsk::Leave(_) => ChatDelivery::Done { number: *number },
+        ChatroomAsk::Order(_) => {
+            ChatDelivery::Failed { number: *number, why: ChatFault::Forbidden }
+        }
+    }
 }
 
 /// Feeds a server's machine in random pieces, with a service of whims. Returns how often somebody

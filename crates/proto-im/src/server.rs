@@ -13,6 +13,7 @@
 //! sixteen.
 
 pub mod carried;
+mod chatrooms;
 mod conversations;
 mod groups;
 mod login;

@@ -122,6 +122,10 @@ impl StanzaFault {
             | ChatFault::GroupFull
             | ChatFault::ReadersUntold
             | ChatFault::ReadsPrivate
+            | ChatFault::NoChatroom
+            | ChatFault::ChatroomFull
+            | ChatFault::ChatroomBanned
+            | ChatFault::NotInChatroom
             | ChatFault::Unchanged => StanzaFault::ServiceUnavailable,
             ChatFault::UnknownMessage => StanzaFault::ItemNotFound,
             ChatFault::TooLate => StanzaFault::NotAllowed,
@@ -138,9 +142,10 @@ impl StanzaFault {
             ChatFault::NoSession => StanzaFault::NotAllowed,
             ChatFault::UnknownDevice => StanzaFault::ItemNotFound,
             ChatFault::Conflict => StanzaFault::Conflict,
-            ChatFault::TooLarge | ChatFault::ContactsFull | ChatFault::PushFull => {
-                StanzaFault::PolicyViolation
-            }
+            ChatFault::TooLarge
+            | ChatFault::ContactsFull
+            | ChatFault::PushFull
+            | ChatFault::ChatroomsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,
             ChatFault::Busy
             | ChatFault::RateLimited

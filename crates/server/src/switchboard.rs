@@ -146,10 +146,11 @@ impl<O: Outside + Send> Control for Switchboard<O> {
                     (ChatCommand::Groups { shard, .. }, _) if *shard < self.shards() => {
                         ShardId(*shard)
                     }
-                    _ => {
+                    (ChatCommand::Groups { .. }, _) => {
                         let none = GroupsPage { shards: self.shards(), ..GroupsPage::default() };
                         return reply(ChatAnswer::Groups(Box::new(none)).into());
                     }
+                    _ => return self.gather_from_all(Command::Chat(command), reply),
                 };
                 self.gather(vec![(home, Command::Chat(command))], reply);
             }
@@ -232,6 +233,15 @@ fn merge(one: Answer, other: Answer) -> Answer {
     match (one, other) {
         (Answer::Push(one), Answer::Push(other)) => pushes::merge(one, other).into(),
         (Answer::Topics(one), Answer::Topics(other)) => Answer::Topics(topics::merge(one, other)),
+        (
+            Answer::Chat(ChatAnswer::Chatrooms(mut one)),
+            Answer::Chat(ChatAnswer::Chatrooms(other)),
+        ) => {
+            // Whoever asked for so many takes the first of them.
+            one.extend(other);
+            one.sort_unstable_by(|one, other| one.room.cmp(&other.room));
+            Answer::Chat(ChatAnswer::Chatrooms(one))
+        }
         (Answer::Presence(one), Answer::Presence(other)) => {
             Answer::Presence(presence_questions::merge(one, other))
         }

@@ -29,7 +29,7 @@ class Terminal(Case):
     def open_with_notes(self, command, user, *words):
         """Likewise, with what it says beside."""
         process = subprocess.Popen(
-            [BINARY, "im", command, *self.flags(user), *words], env=environment(), text=True,
+            [BINARY, "im", *command.split(), *self.flags(user), *words], env=environment(), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lines, notes = [], []
         for pipe, kept in ((process.stdout, lines), (process.stderr, notes)):

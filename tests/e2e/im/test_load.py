@@ -168,6 +168,15 @@ class Load(Case):
                          "--set", "stage.connect.arrive_max=2s")
         self.assertEqual(made["stages"][0]["counts"]["codes"], {"refused 1": 4})
 
+    def test_w6_is_had_or_told_of_whole(self):
+        limits = {"chatroom_messages_per_s": 20_000, "chatroom_messages_burst": 20_000}
+        server = self.start({"chat": limits})
+        made = self.small("im-w6", SendUserCount=5, ReceiveUserCount=20, Loop=20, server=server)
+        counted = self.held(made)
+        self.assertEqual(counted["messages.taken"], 100)
+        had = counted["messages.received"] + counted["messages.skipped"]
+        self.assertEqual((had, counted["messages.missing"]), (2_000, 0))
+
     GROUPS = {"SendUserCount": 4, "ReceiveUserCount": 5, "GroupCount": 3, "Loop": 4}
 
     def of_groups(self, made, messages, watchers=1):
@@ -230,8 +239,3 @@ class Load(Case):
         notes = " ".join(note["text"] for note in made["notes"])
         self.assertIn("group_members_max = 9", notes)
         self.assertEqual([stage["name"] for stage in made["stages"]][-1], "groups")
-
-    def test_what_cannot_be_spoken_yet_is_told(self):
-        answer = run("load", "run", "im-w6", url(self.server))
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("Rooms are carried and checked", answer.stderr + answer.stdout)

@@ -14,6 +14,7 @@ const EN = {
     open: (by) => `${by} opened the group: everybody may speak`,
     rename: (by, _, title) => title === "" ? `${by} took the group's title away` : `${by} called the group${inQuotes(title)}`,
     dissolve: (by) => `${by} dissolved the group`,
+    join: (by) => `${by} subscribed`,
 };
 const ZH = {
     create: (by, whom, title) => `${by} 创建了群组${inQuotes(title)}${whom && `，成员：${whom}`}`,
@@ -29,6 +30,7 @@ const ZH = {
     open: (by) => `${by} 关闭了全员禁言`,
     rename: (by, _, title) => title === "" ? `${by} 去掉了群组的名称` : `${by} 将群组改名为${inQuotes(title)}`,
     dissolve: (by) => `${by} 解散了群组`,
+    join: (by) => `${by} 订阅了频道`,
 };
 const ROLES = {
     en: { member: "member", admin: "admin", owner: "owner" },

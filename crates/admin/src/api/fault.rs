@@ -150,6 +150,7 @@ impl Fault {
                 "unknown_group",
                 "there is no such group of chat, or the account is no member of it",
             ),
+            "chatroom" => ("unknown_chatroom", "there is no such chatroom"),
             "message" => ("unknown_message", "there is no such message in the conversation"),
             "broadcast" => ("unknown_broadcast", "the broadcast is not remembered"),
             "token" => ("unknown_token", "there is no token with this name"),
@@ -210,6 +211,7 @@ impl Fault {
         match why {
             ChatFault::UnknownAccount => Fault::unknown("account"),
             ChatFault::NotMember => Fault::unknown("group"),
+            ChatFault::NoChatroom => Fault::unknown("chatroom"),
             ChatFault::UnknownMessage => Fault::unknown("message"),
             ChatFault::Invalid => Fault::bad("the chat service cannot make sense of it"),
             ChatFault::TooLarge => Fault::too_large("it is larger than [chat] allows"),

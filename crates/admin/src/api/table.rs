@@ -187,6 +187,7 @@ pub(crate) fn table() -> Vec<Route> {
         chat::accounts(),
         chat::broadcasts(),
         chat::groups(),
+        chat::chatrooms(),
     ];
     of_devices.into_iter().chain(of_topics).flatten().collect()
 }

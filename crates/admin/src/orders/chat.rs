@@ -442,9 +442,9 @@ pub(crate) fn page(limit: Option<u16>) -> Result<u16, Fault> {
 pub(crate) fn account(text: &str, domain: &str) -> Result<AccountAddress, Fault> {
     let address = AccountAddress::parse(text, domain);
     let address = address.map_err(|fault| Fault::bad(format!("the account: {fault}")))?;
-    match address.is_group() {
+    match address.is_group() || address.is_chatroom() {
         false => Ok(address),
-        true => Err(Fault::bad("this is a group's address, and an account is wanted")),
+        true => Err(Fault::bad("this is a group's or room's address: an account is wanted")),
     }
 }
 
@@ -458,7 +458,7 @@ pub(crate) fn group(text: &str, domain: &str) -> Result<AccountAddress, Fault> {
     }
 }
 
-fn addressee(field: &str, text: &str) -> Result<Addressee, Fault> {
+pub(super) fn addressee(field: &str, text: &str) -> Result<Addressee, Fault> {
     Addressee::parse(text).map_err(|fault| Fault::bad(format!("`{field}`: {fault}")))
 }
 

@@ -52,6 +52,13 @@ impl Chat {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
         let group = range.group.within(asker.address.domain());
+        if group.is_chatroom()
+            && (1..=MEMBERS_PAGE_MAX).contains(&range.count)
+            && self.listings.len() < LISTINGS_MAX
+        {
+            let number = self.listings.put(wait);
+            return self.chatroom_members(now, (wait, number), (&group, &range), fx);
+        }
         if !group.is_group() || !(1..=MEMBERS_PAGE_MAX).contains(&range.count) {
             return self.answer_members(wait, Err(ChatFault::Invalid), fx);
         }
@@ -79,6 +86,10 @@ impl Chat {
         asked: Box<MembersAsked>,
         fx: &mut Effects,
     ) {
+        if asked.group.is_chatroom() {
+            let MembersAsked { number, group, from: behind, count, .. } = *asked;
+            return self.list_chatroom(now, (from, number), (&group, behind, count), fx);
+        }
         let conversation = conversation_of(self.settings.home, &asked.group);
         self.for_group(now, conversation, GroupTask::List(from, asked), fx);
     }
@@ -129,7 +140,7 @@ impl GroupState {
     /// The page that a member asks for.
     pub(crate) fn page(&mut self, asked: &MembersAsked) -> Listed {
         if !asked.is_operator {
-            self.member(asked.reader)?;
+            self.may_list(asked.reader)?;
         } else {
             self.is_there()?;
         }

@@ -12,6 +12,7 @@
 //! goes to those who were members at its place there, whatever dies in between.
 
 pub(crate) mod catalog;
+pub(crate) mod chatrooms;
 pub(crate) mod members;
 pub(crate) mod orders;
 pub(crate) mod state;
@@ -304,6 +305,7 @@ impl Chat {
         let receivers = group.state.inboxes();
         let made = order.change.as_ref().map(|asked| asked.group.clone());
         if let (Some(change), Some(asked)) = (&change, order.change.take()) {
+            group.state.is_channel |= asked.group.is_channel();
             order.body = body_of(*asked, change);
         }
         if let Some(change) = &change {
@@ -313,6 +315,11 @@ impl Chat {
             }
         }
         self.append(now, from, order, (change, receivers), fx);
+    }
+
+    /// Whether a change of a group is told to nobody: who subscribes to a channel.
+    pub(crate) fn is_quiet(&self, conversation: TimelineId, change: &GroupChange) -> bool {
+        self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
     }
 
     /// The log has stored a change of a group; those whom it concerns.

@@ -69,9 +69,10 @@ impl Chat {
         };
         let GroupOrder { verb, title, members, client_id, .. } = order;
         let mut named: Vec<AccountAddress> = Vec::new();
-        if verb == GroupVerb::Create {
+        if matches!(verb, GroupVerb::Create | GroupVerb::Join) {
             named.push(asker.address.clone());
         }
+        let members = if verb == GroupVerb::Join { &[][..] } else { &members[..] };
         for one in members.iter().map(|one| one.within(asker.address.domain())) {
             if !named.contains(&one) {
                 named.push(one);

@@ -43,6 +43,8 @@ pub(crate) struct GroupState {
     title: Box<str>,
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
+    /// Owner and admins publish, the others subscribe.
+    pub(crate) is_channel: bool,
     /// The members' inboxes, while nothing changes.
     inboxes: Option<Arc<[TimelineId]>>,
 }
@@ -94,6 +96,17 @@ impl GroupState {
         self.members.get(&inbox).ok_or(ChatFault::NotMember)
     }
 
+    /// Whether an account may know who is in it: of a channel only who publishes there.
+    pub(crate) fn may_list(&self, by: TimelineId) -> Result<(), ChatFault> {
+        let is_subscriber = self.is_channel && self.member(by)?.role == Role::Member;
+        if is_subscriber { Err(ChatFault::Forbidden) } else { self.member(by).map(|_| ()) }
+    }
+
+    /// Whether a change is kept, and told to nobody.
+    pub(crate) fn is_quiet(&self, change: &GroupChange) -> bool {
+        self.is_channel && change.verb.is_about_subscribers()
+    }
+
     /// Whether there is such a group: it was made, and is not dissolved.
     pub(crate) fn is_there(&self) -> Result<(), ChatFault> {
         if self.members.is_empty() { Err(ChatFault::NotMember) } else { Ok(()) }
@@ -102,7 +115,7 @@ impl GroupState {
     /// Whether this account may say something.
     pub(crate) fn may_speak(&self, by: TimelineId) -> Result<(), ChatFault> {
         let it = self.member(by)?;
-        let is_silenced = it.muted || self.closed;
+        let is_silenced = it.muted || self.closed || self.is_channel;
         if is_silenced && it.role == Role::Member { Err(ChatFault::Muted) } else { Ok(()) }
     }
 
@@ -144,7 +157,15 @@ impl GroupState {
             _ => Box::default(),
         };
         if *verb == GroupVerb::Create {
-            return self.judge_making(&asked.address, title, members, members_max);
+            let is_alone = members.len() == 1 || !asked.group.is_channel();
+            // Whoever subscribes to a channel does so by itself.
+            return match is_alone {
+                true => self.judge_making(&asked.address, title, members, members_max),
+                false => Err(ChatFault::Invalid),
+            };
+        }
+        if *verb == GroupVerb::Join {
+            return self.judge_joining(home, members, members_max);
         }
         let role = match is_operator {
             true => self.is_there().map(|()| Role::Owner)?,
@@ -185,6 +206,28 @@ impl GroupState {
             Some((id, made)) if *made == change => Ok(Verdict::Made(*id)),
             Some(_) => Err(ChatFault::Conflict),
             None => Ok(Verdict::Change(change)),
+        }
+    }
+
+    /// Somebody subscribes to a channel.
+    fn judge_joining(
+        &self,
+        home: HashKey,
+        members: &[(AccountAddress, Option<AccountId>)],
+        members_max: usize,
+    ) -> Result<Verdict, ChatFault> {
+        self.is_there()?;
+        let members = self.strangers(home, members)?;
+        match members.len() {
+            // Of another group nobody becomes a member by itself, or hears whether it is there.
+            _ if !self.is_channel => Err(ChatFault::NotMember),
+            0 => Err(ChatFault::Unchanged),
+            1 if self.len() >= members_max => Err(ChatFault::GroupFull),
+            1 => {
+                let (verb, title) = (GroupVerb::Join, Box::default());
+                Ok(Verdict::Change(GroupChange { verb, title, members }))
+            }
+            _ => Err(ChatFault::Invalid),
         }
     }
 
@@ -273,7 +316,9 @@ impl GroupState {
             if change.verb.makes_members() {
                 let is_owner = change.verb == GroupVerb::Create && at == 0;
                 let role = if is_owner { Role::Owner } else { Role::Member };
-                let it = Membership { member: one.clone(), role, muted: false, since: id };
+                // What a channel has published is there for whoever subscribes later, too.
+                let since = if self.is_channel { 0 } else { id };
+                let it = Membership { member: one.clone(), role, muted: false, since };
                 self.members.insert(inbox, it);
             }
             self.changes(inbox, change.verb);
@@ -312,6 +357,7 @@ impl GroupState {
     /// What a message of the group's timeline tells of has happened. False: it tells of nothing
     /// that is known here, so nothing is known of the group.
     pub(crate) fn recall(&mut self, home: HashKey, message: &ChatMessage) -> bool {
+        self.is_channel |= message.to.is_channel();
         let change = GroupChange::of(&message.content);
         change.map(|change| self.apply(home, message.id, &change)).is_some()
     }

@@ -13,7 +13,8 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, NodesRequest, PeopleAsk, PeopleRequest, PushWish,
+    ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, NodesRequest, PeopleAsk,
+    PeopleRequest, PushWish,
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -152,6 +153,10 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Recall { with, seq } => {
             let with = Box::new(with);
             ChatRequest::Recall { session, number, with, seq }
+        }
+        ErrandWhat::Chatroom(order) => {
+            let ask = ChatroomAsk::Order(*order);
+            ChatRequest::Chatroom(Box::new(ChatroomRequest { session, number, ask }))
         }
         ErrandWhat::Contacts(range) => {
             let ask = PeopleAsk::Page(range);

@@ -58,6 +58,10 @@ impl Chat {
             ChatCommand::Erase(address) if self.is_erasing(ask, &address, fx) => return,
             ChatCommand::Erase(address) => (address, None, What::Erase),
             ChatCommand::Mute(address, until_s) => (address, None, What::Mute(until_s)),
+            ChatCommand::Chatrooms { after, count } => {
+                let found = self.chatrooms_here(after.as_ref(), count.into());
+                return fx.answers.push((ask, ChatAnswer::Chatrooms(found)));
+            }
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }

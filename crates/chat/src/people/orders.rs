@@ -60,7 +60,7 @@ impl Chat {
             }
             PeopleAsk::Wish(wish) => {
                 let contact = wish.contact.within(asker.address.domain());
-                if contact.is_group() || contact == asker.address {
+                if contact.is_group() || contact.is_chatroom() || contact == asker.address {
                     return self.answer_people(wait, Err(ChatFault::Invalid), fx);
                 }
                 if !wants_account(&wish.order) {

@@ -184,6 +184,7 @@ impl Chat {
             session.step = Step::Behind;
             self.pushes.leaves(session.inbox);
         }
+        self.moves_in_chatrooms(key, None);
         if let Some(whom) = wanted {
             self.attach(now, whom, key, fx);
         }
@@ -269,6 +270,7 @@ impl Chat {
         (it.conn, it.known, it.step, it.last_pull) = (conn, head, Step::InStep, 0);
         (it.version, it.until_s, it.account) = (version, until_s, account);
         self.people_resume(inbox, key, conn);
+        self.moves_in_chatrooms(key, Some(conn));
         fx.counters.count(ChatCounter::Resumed);
         let session = SessionRef::new(self.settings.shard, key);
         let waiting = waiting.into();
@@ -291,6 +293,15 @@ impl Chat {
         let Some(&key) = self.sessions.resumables.left.get(&to).filter(|_| !is_left_out) else {
             return;
         };
+        // Of what was said in a chatroom nothing waits: it is told how much that was.
+        let missed = match &delivery {
+            ChatDelivery::ChatroomSaid(it) => Some((it.timeline, 1, false)),
+            ChatDelivery::ChatroomMissed(it) => Some((it.timeline, it.missed, true)),
+            _ => None,
+        };
+        if let Some(missed) = missed {
+            return self.skips_in_chatroom(key, missed, fx);
+        }
         match self.sessions.resumables.is_away(key) {
             true => self.waits(key, delivery, fx),
             // It went on elsewhere while this was under way.

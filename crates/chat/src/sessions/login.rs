@@ -137,6 +137,7 @@ impl Chat {
             Some((Denial::Busy, self.settings.limits.retry_jitter_ms))
         } else if !is_device
             || login.account.is_group()
+            || login.account.is_chatroom()
             || login.account.is_system()
             || logins.under_way.contains_key(&from)
         {

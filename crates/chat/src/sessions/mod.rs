@@ -345,6 +345,7 @@ impl Chat {
         let Some(session) = self.sessions.slab.remove(key) else { return };
         self.sessions.ending.remove(&(session.until_s, key));
         self.leaves_people(key, session.inbox, fx);
+        self.leaves_chatrooms(key);
         let was = (SessionRef::new(self.settings.shard, key), session.inbox);
         let wanted = self.sessions.resumables.forget(key, Some(was));
         wanted.into_iter().for_each(|whom| self.not_resumed(whom, None, fx));

@@ -185,3 +185,45 @@ fn an_order_that_names_nobody_it_needs_makes_no_sense() {
     world.heal();
     world.check();
 }
+
+#[test]
+fn a_channel_is_published_in_by_few_and_subscribed_to_by_whoever_wants() {
+    let mut world = World::new(11, 3);
+    let everybody_comes = |world: &mut World| {
+        for at in [ANN, BOB, CAROL] {
+            world.connect(at);
+            world.rest();
+        }
+    };
+    everybody_comes(&mut world);
+    let channel = AccountAddress::parse("news@channel.a.example", "").expect("right");
+    let named = Some(&channel);
+    assert_eq!(world.orders(ANN, GroupVerb::Create, named, &[1]), Err(ChatFault::Invalid));
+    assert_eq!(world.orders(ANN, GroupVerb::Create, named, &[]), Ok(()));
+    assert_eq!(world.says_to(ANN, &channel, "first"), Ok(()));
+    assert_eq!(world.says_to(BOB, &channel, "hello?"), Err(ChatFault::NotMember));
+    assert_eq!(world.orders(BOB, GroupVerb::Join, named, &[2]), Ok(()), "and nobody else");
+    assert_eq!(world.says_to(CAROL, &channel, "hello?"), Err(ChatFault::NotMember));
+    assert_eq!(world.orders(BOB, GroupVerb::Join, named, &[]), Err(ChatFault::Unchanged));
+    assert_eq!(world.says_to(BOB, &channel, "hello?"), Err(ChatFault::Muted));
+    assert_eq!(world.says_to(ANN, &channel, "second"), Ok(()));
+    assert!(heard(&mut world, BOB, "second") && !heard(&mut world, BOB, "first"));
+    // What was published before is in the history; who subscribed is nowhere.
+    let said =
+        world.history(BOB, &channel, false).into_iter().map(|it| it.content.text.to_string());
+    let said: Vec<String> = said.skip(1).collect();
+    assert_eq!(said, ["first", "second"]);
+    assert_eq!(world.lists(BOB, &channel, (0, 0, 3)), Err(ChatFault::Forbidden));
+    assert_eq!(world.lists(ANN, &channel, (0, 0, 3)).map(|page| page.total), Ok(2));
+    world.dies();
+    everybody_comes(&mut world);
+    assert_eq!(world.says_to(ANN, &channel, "third"), Ok(()));
+    assert!(heard(&mut world, BOB, "third"), "it is a subscriber still");
+    assert_eq!(world.orders(BOB, GroupVerb::Leave, named, &[]), Ok(()));
+    assert_eq!(world.says_to(ANN, &channel, "fourth"), Ok(()));
+    assert!(!heard(&mut world, BOB, "fourth"));
+    // Of a group nobody becomes a member by itself.
+    assert_eq!(world.orders(ANN, GroupVerb::Create, None, &[1]), Ok(()));
+    let group = world.groups().into_iter().find(|it| !it.is_channel()).expect("it was made");
+    assert_eq!(world.orders(CAROL, GroupVerb::Join, Some(&group), &[]), Err(ChatFault::NotMember));
+}

@@ -90,6 +90,28 @@ enum Action {
         #[arg(long, default_value = "")]
         title: String,
     },
+    /// List chatrooms, and how many are in each
+    Chatrooms {
+        /// Those behind this one
+        #[arg(long, value_name = "ROOM")]
+        after: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: u16,
+    },
+    /// Do something to a chatroom: create, rename, announce, promote, demote, mute, unmute, kick,
+    /// ban, unban, quiet, open, close
+    Chatroom {
+        /// Its name or address
+        room: String,
+        /// What to do
+        verb: String,
+        /// Whom it is about
+        accounts: Vec<String>,
+        /// Title or announcement
+        #[arg(long, default_value = "")]
+        text: String,
+    },
     /// Call back a message, whoever said it and however long ago
     Recall {
         /// The message's place in the conversation
@@ -186,6 +208,15 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         Action::Change { group, verb, members, title } => {
             let order = json!({ "verb": verb, "members": members, "title": title });
             let path = format!("/v1/chat/groups/{}/changes", encoded(group));
+            server.call("POST", &path, Some(&order))?
+        }
+        Action::Chatrooms { after, limit } => {
+            let filters = [("after", after.clone()), ("limit", Some(limit.to_string()))];
+            server.call("GET", &query("/v1/chat/chatrooms", &filters), None)?
+        }
+        Action::Chatroom { room, verb, accounts, text } => {
+            let order = json!({ "verb": verb, "accounts": accounts, "text": text });
+            let path = format!("/v1/chat/chatrooms/{}/changes", encoded(room));
             server.call("POST", &path, Some(&order))?
         }
         Action::Recall { seq, of, with } => {
@@ -311,6 +342,15 @@ fn shown(action: &Action, told: &Value) -> String {
                 None => one(told),
             }
         }
+        Action::Chatrooms { .. } => {
+            let line = |it: &Value| {
+                let of = |key: &str| text(&it[key]);
+                let quiet = if it["quiet"] == true { "  quiet" } else { "" };
+                format!("{}  {} here  {}{quiet}\n", of("room"), of("here"), of("title"))
+            };
+            rows("chatrooms").iter().map(line).collect()
+        }
+        Action::Chatroom { .. } => format!("done: {}\n", text(&told["room"])),
         Action::Send { .. } | Action::Change { .. } | Action::Recall { .. } => {
             let again = if told["again"] == true { ", as before" } else { "" };
             format!("done: message {} at place {}{again}\n", text(&told["id"]), text(&told["seq"]))

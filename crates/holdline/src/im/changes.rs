@@ -35,6 +35,7 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
         GroupVerb::Rename if title.is_empty() => format!("{by} took the group's title away"),
         GroupVerb::Rename => format!("{by} called the group{}", quoted(&title)),
         GroupVerb::Dissolve => format!("{by} dissolved the group"),
+        GroupVerb::Join => format!("{by} subscribed"),
     })
 }
 

@@ -216,7 +216,7 @@ impl Talk {
 }
 
 /// Lines of standard input, as they come.
-fn lines() -> Result<Receiver<String>, Failure> {
+pub(super) fn lines() -> Result<Receiver<String>, Failure> {
     let (sender, lines) = sync_channel(LINES_MAX);
     let read = move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {

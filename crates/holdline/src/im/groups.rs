@@ -33,7 +33,9 @@ enum Command {
     Add(Named),
     /// Remove members
     Remove(Named),
-    /// Leave a group
+    /// Subscribe to a channel: NAME@channel.DOMAIN
+    Join(Changed),
+    /// Leave a group, or a channel
     Leave(Changed),
     /// Make a member the owner, and oneself an admin
     HandOver(Given),
@@ -65,6 +67,10 @@ struct Made {
     /// Its title
     #[arg(long, value_name = "TITLE", default_value = "")]
     title: String,
+    /// Make a channel with this address, NAME@channel.DOMAIN: owner and admins publish there, and
+    /// whoever wants to subscribes
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "names")]
+    channel: Option<String>,
     /// With whom: NAME, of one's own domain, or NAME@DOMAIN
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -134,6 +140,7 @@ pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
         Command::Members(group) => members(&group),
         Command::Add(named) => named.change(GroupVerb::Add),
         Command::Remove(named) => named.change(GroupVerb::Remove),
+        Command::Join(changed) => changed.change(GroupVerb::Join, "", &[]),
         Command::Leave(changed) => changed.change(GroupVerb::Leave, "", &[]),
         Command::HandOver(Given { changed, name }) => {
             changed.change(GroupVerb::HandOver, "", &[name])
@@ -175,7 +182,8 @@ impl Changed {
 fn make(made: Made) -> Result<(), Failure> {
     let client_id = id_of(made.order.id.as_deref())?;
     let (title, members) = (made.title.into(), all(&made.names)?);
-    let order = GroupOrder { group: None, client_id, verb: GroupVerb::Create, title, members };
+    let group = made.channel.as_deref().map(addressee).transpose()?;
+    let order = GroupOrder { group, client_id, verb: GroupVerb::Create, title, members };
     if let Some((group, _)) = give(&made.common, order)? {
         out!("{group}");
     }

@@ -14,10 +14,18 @@ pub struct PlannedConversation {
     /// How many there are.
     #[serde(default = "one")]
     pub count: u32,
+    /// They are chatrooms, by the names `NAME-0`, `NAME-1` and so on: clients that `subscribe` to
+    /// these are in them. Messages that are left out there and told of are not missing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub room: bool,
     /// The group of clients whose first one makes and owns them, and is a member.
     pub owner: String,
     /// Members of each: so many clients of these groups, from the first on.
     pub members: BTreeMap<String, u32>,
+}
+
+fn is_false(it: &bool) -> bool {
+    !it
 }
 
 fn one() -> u32 {

@@ -213,6 +213,7 @@ impl ShardLogic for FleetLogic {
             Observation::Fetched { messages, behind } => {
                 self.fetched(virtual_client, messages, behind)
             }
+            Observation::Skipped { messages } => self.pool.log.skipped += u64::from(messages),
             Observation::Subscribed { granted, refused } => {
                 self.pool.log.subscribed += u64::from(granted);
                 self.pool.log.not_subscribed += refused.len() as u64;

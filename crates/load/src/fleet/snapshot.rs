@@ -84,6 +84,7 @@ counts! {
     astray "Messages received by a client that had not subscribed to their topic.";
     unjudged "Messages received of which it is not known whether they came before, or in order.";
     missing "Messages that a receiver should have had a second ago, by their numbers.";
+    skipped "Messages that the server told it had not sent to a receiver.";
     reordered "Messages that came after a later one of the same sender.";
     message_bytes "Bytes of the bodies of messages received.";
     pulled "Pulls answered.";
@@ -220,6 +221,7 @@ impl Snapshot {
             ("messages.received", self.messages),
             ("messages.repeated", self.repeated),
             ("messages.missing", self.missing),
+            ("messages.skipped", self.skipped),
             ("messages.reordered", self.reordered),
             ("messages.changed", self.changed),
             ("messages.foreign", self.foreign),

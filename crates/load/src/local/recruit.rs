@@ -5,7 +5,7 @@ use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
 use crate::target::{self, Speech, Url, secret_of};
 use crate::trust;
 use lab::plan::Group;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, Addressee};
 use model::chat::DEVICE_NAME_BYTES_MAX;
 use model::id::{DeviceId, ProductKey};
 use net::layer::ClientLayers;
@@ -182,6 +182,9 @@ fn im_profile(group: &Group, url: &Url) -> Result<im::ImProfile, String> {
     if last(&device).len() > DEVICE_NAME_BYTES_MAX {
         return Err(format!("id = \"{device}\": a device's name has 64 bytes at most"));
     }
+    for room in &group.subscribe {
+        Addressee::parse(room).map_err(|wrong| format!("the chatroom `{room}`: {wrong}"))?;
+    }
     let password = group.password.as_ref().or(url.password.as_ref());
     if group.scram && password.is_none() {
         return Err("scram: it proves a `password`, and there is none".to_owned());
@@ -194,6 +197,7 @@ fn im_profile(group: &Group, url: &Url) -> Result<im::ImProfile, String> {
         silence_s: keep_alive_s(group)?,
         is_lite: group.lite,
         audits: group.audits,
+        rooms: group.subscribe.iter().map(|room| room.as_str().into()).collect(),
         nobody: Arc::new(proto_im::client::Profile::new("", "")),
     })
 }

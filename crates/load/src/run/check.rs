@@ -235,7 +235,7 @@ fn accounts(plan: &Plan) -> Result<(), String> {
             AccountAddress::parse(&one, "localhost").map_err(|why| {
                 format!(
                     "group {} sends to `{topic}`, which is no account and no [[conversation]]: \
-                     {why}. Rooms are carried and checked, and cannot be spoken yet",
+                     {why}",
                     group.name
                 )
             })?;

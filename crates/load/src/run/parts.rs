@@ -109,6 +109,8 @@ pub struct WantedConversations {
     pub name: String,
     /// How many.
     pub count: u32,
+    /// They are chatrooms.
+    pub rooms: bool,
     /// Clients like the one that makes them; it is the first of them.
     pub owner: Group,
     /// The other members' accounts.

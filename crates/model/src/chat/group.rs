@@ -21,6 +21,9 @@ pub const GROUP_MEMBERS_HARD_MAX: u32 = 100_000;
 /// What stands before the domain of those who make groups, in the domain of the groups.
 pub const GROUP_SERVICE: &str = "conference.";
 
+/// The same of channels: groups in which owner and admins publish, and whoever wants to subscribes.
+pub const CHANNEL_SERVICE: &str = "channel.";
+
 /// Declares the verbs once: variant, word, meaning.
 macro_rules! verbs {
     ($($variant:ident $word:literal $meaning:literal;)+) => {
@@ -54,6 +57,7 @@ verbs! {
     Open "open" "All may again.";
     Rename "rename" "It has another title.";
     Dissolve "dissolve" "It has no members any more, and never will.";
+    Join "join" "This one is a member from now on, since it wants to be: of a channel alone.";
 }
 
 impl GroupVerb {
@@ -70,7 +74,12 @@ impl GroupVerb {
 
     /// It makes members of those who are named.
     pub const fn makes_members(self) -> bool {
-        matches!(self, GroupVerb::Create | GroupVerb::Add)
+        matches!(self, GroupVerb::Create | GroupVerb::Add | GroupVerb::Join)
+    }
+
+    /// It is about who subscribes to a channel, which is told to nobody.
+    pub const fn is_about_subscribers(self) -> bool {
+        matches!(self, GroupVerb::Join | GroupVerb::Leave | GroupVerb::Add | GroupVerb::Remove)
     }
 }
 
@@ -138,14 +147,20 @@ impl GroupChange {
 }
 
 impl AccountAddress {
-    /// Whether it is a group's; an account never has such a one.
+    /// Whether it is a group's, or a channel's; an account never has such a one.
     pub fn is_group(&self) -> bool {
-        self.domain().starts_with(GROUP_SERVICE)
+        self.domain().starts_with(GROUP_SERVICE) || self.is_channel()
     }
 
-    /// Whether it is that of a group which accounts of this domain make.
+    /// Whether it is a channel's.
+    pub fn is_channel(&self) -> bool {
+        self.domain().starts_with(CHANNEL_SERVICE)
+    }
+
+    /// Whether it is that of a group, or channel, which accounts of this domain make.
     pub fn is_group_of(&self, domain: &str) -> bool {
-        self.domain().strip_prefix(GROUP_SERVICE) == Some(domain)
+        let of = |service| self.domain().strip_prefix(service) == Some(domain);
+        of(GROUP_SERVICE) || of(CHANNEL_SERVICE)
     }
 
     /// The address of the group with this number, among those that accounts of a domain make; if
@@ -208,5 +223,8 @@ mod tests {
         assert!(all[0].is_group_of("a.example") && !all[0].is_group_of("b.example"));
         assert!(!member("ann", 1).address.is_group_of("a.example"));
         assert_eq!(AccountAddress::of_group(1, &"x.".repeat(124)), None);
+        let channel = AccountAddress::parse("news", "channel.a.example").expect("right");
+        assert!(channel.is_group() && channel.is_channel() && !all[0].is_channel());
+        assert!(channel.is_group_of("a.example") && !channel.is_group_of("b.example"));
     }
 }

@@ -13,6 +13,7 @@
 
 mod amend;
 mod archive;
+mod chatroom;
 mod conversation;
 mod fast;
 mod group;
@@ -33,14 +34,20 @@ pub use amend::{
     TargetMessage, emoji_of,
 };
 pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
+pub use chatroom::{
+    CHATROOM_KEEPS_MAX, CHATROOM_MODERATORS_MAX, CHATROOM_NAMED_MAX, CHATROOM_SERVICE,
+    CHATROOM_TEXT_BYTES_MAX, ChatroomAsk, ChatroomJoined, ChatroomMessage, ChatroomMissed,
+    ChatroomNews, ChatroomOrder, ChatroomOut, ChatroomRequest, ChatroomState, ChatroomStatus,
+    ChatroomVerb, ChatroomWhat,
+};
 pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
 };
 pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
 pub use group::{
-    GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupChange,
-    GroupMember, GroupOrder, GroupVerb,
+    CHANNEL_SERVICE, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX,
+    GroupChange, GroupMember, GroupOrder, GroupVerb,
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
@@ -81,7 +88,7 @@ use crate::id::SessionRef;
 use crate::link::ChannelBindings;
 use crate::media::{UploadSlot, UploadWish};
 use crate::session::Denial;
-use crate::timeline::Seq;
+use crate::timeline::{Seq, TimelineId};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -333,6 +340,20 @@ pub enum ChatRequest {
     Nodes(Box<NodesRequest>),
     /// Which nodes a device is interested in. Not answered.
     Profile(Box<ProfileRequest>),
+    /// Something about a chatroom. Answered by [`ChatDelivery::ChatroomJoined`], `Done` or
+    /// `Failed`. What is said there is sent as to an account.
+    Chatroom(Box<ChatroomRequest>),
+    /// Messages of a chatroom were not sent to a device that does not read. Not answered.
+    ChatroomMissed {
+        /// Session that missed them.
+        session: SessionRef,
+        /// The room.
+        room: TimelineId,
+        /// How many; none: only news of the room were.
+        missed: u32,
+        /// They were missed before: it is the word of it that was not sent.
+        again: bool,
+    },
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -653,6 +674,14 @@ pub enum ChatDelivery {
     },
     /// Somebody does something that is kept nowhere.
     Transient(Arc<Transient>),
+    /// The session is in a chatroom.
+    ChatroomJoined(Box<ChatroomJoined>),
+    /// Somebody says something in a chatroom.
+    ChatroomSaid(Arc<ChatroomMessage>),
+    /// The device was not sent messages of a chatroom.
+    ChatroomMissed(Box<ChatroomMissed>),
+    /// A chatroom is otherwise, or the session is in it no more.
+    ChatroomNews(Arc<ChatroomNews>),
     /// The server ends the session: say so and go.
     End(Box<SessionEnd>),
 }
@@ -786,6 +815,11 @@ faults! {
     MediaOff "media_off" "This server has no storage for files.";
     TypeRefused "type_refused" "Files of this type are not taken.";
     UploadQuota "upload_quota" "The account may upload no more today.";
+    NoChatroom "no_chatroom" "There is no such chatroom.";
+    ChatroomFull "chatroom_full" "The chatroom may not have so many members.";
+    ChatroomBanned "chatroom_banned" "The account is banned from the chatroom.";
+    NotInChatroom "not_in_chatroom" "The device is not in the chatroom.";
+    ChatroomsFull "chatrooms_full" "One chatroom, or list of one, more than may be.";
     ReadersUntold "readers_untold" "The group has more members than those of whom that is told.";
     ReadsPrivate "reads_private" "Whoever does not share what it has read is told of nobody.";
     NoSession "no_session" "Who asks is no device of an account of this server.";

@@ -214,6 +214,15 @@ counters! {
         ReadsPaced "chat_reads_paced_total" "Cursors that were moved together with a later one.";
         DeliveriesTold "chat_deliveries_told_total" "Times a sender's home was told of delivery.";
         ReadersAsked "chat_readers_total" "Answers of who has read what.";
+        ChatroomJoins "chat_chatroom_joins_total" "Times a session joined a chatroom.";
+        ChatroomsRefused "chat_chatroom_refused_total" "Joins and orders of chatrooms refused.";
+        ChatroomSaid "chat_chatroom_said_total" "Messages said in chatrooms.";
+        ChatroomDropped "chat_chatroom_dropped_total" "Of these, refused: the room was too loud.";
+        ChatroomDelivered "chat_chatroom_delivered_total" "Their copies handed to connections.";
+        ChatroomMissed "chat_chatroom_missed_total" "Their copies that members were not handed.";
+        ChatroomSkipped "chat_chatroom_skipped_total"
+            "Copies handed to connections that were not sent, for nobody reads there.";
+        ChatroomChanges "chat_chatroom_changes_total" "Changes of chatrooms stored.";
         CursorsMoved "chat_cursors_moved_total" "Times an account had read further than before.";
         ConversationsSet "chat_conversations_set_total" "Changes of how conversations are kept.";
         ConversationsListed "chat_conversations_listed_total" "Conversations told to devices.";

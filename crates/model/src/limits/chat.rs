@@ -1,9 +1,9 @@
 //! The limits of accounts and conversations: keys of `[chat]`.
 
 use crate::chat::{
-    AMENDED_BYTES_HARD_MAX, CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EMOJI_HARD_MAX, EXTRA_BYTES_MAX,
-    GROUP_MEMBERS_HARD_MAX, MENTIONS_HARD_MAX, PAGE_MESSAGES_MAX, REACTORS_HARD_MAX,
-    READERS_HARD_MAX, TEXT_BYTES_MAX,
+    AMENDED_BYTES_HARD_MAX, CHATROOM_KEEPS_MAX, CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EMOJI_HARD_MAX,
+    EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, MENTIONS_HARD_MAX, PAGE_MESSAGES_MAX,
+    REACTORS_HARD_MAX, READERS_HARD_MAX, TEXT_BYTES_MAX,
 };
 use base::section;
 use base::setting::whole;
@@ -17,6 +17,7 @@ const MENTIONS: u64 = MENTIONS_HARD_MAX as u64;
 const AMENDED: u64 = AMENDED_BYTES_HARD_MAX as u64;
 const REACTORS: u64 = REACTORS_HARD_MAX as u64;
 const CONTACTS: u64 = CONTACTS_HARD_MAX as u64;
+const KEEPS: u64 = CHATROOM_KEEPS_MAX as u64;
 const PAGE: u64 = PAGE_MESSAGES_MAX as u64;
 
 section! {
@@ -166,6 +167,31 @@ section! {
         /// Accounts, and as many groups, whose rates are remembered, a shard. With more who are
         /// not at rest all begin anew.
         rates_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
+        /// Chatrooms that are at home on one shard. One more is not made.
+        chatrooms_max: u32 = 10_000, whole(0..=1 << 20, "chatrooms");
+        /// Chatrooms at home on one shard that one account may own. Zero: only operators make any.
+        chatrooms_an_account_max: u32 = 8, whole(0..=1 << 20, "chatrooms");
+        /// Chatrooms that one session may be in. One more is not joined.
+        chatrooms_a_session_max: u16 = 16, whole(1..=1_024, "chatrooms");
+        /// Sessions in one chatroom. Whoever would be one more does not join.
+        chatroom_members_max: u32 = 50_000, whole(1..=1 << 24, "sessions");
+        /// Messages that may be said in one chatroom in a second. Beyond, after those that it has
+        /// saved up, they are refused (rate_limited); a fourth of what is saved up is kept for its
+        /// moderators.
+        chatroom_messages_per_s: u32 = 500, whole(1..=1_000_000, "messages a second");
+        /// Messages that a chatroom may have saved up.
+        chatroom_messages_burst: u32 = 1_000, whole(4..=10_000_000, "messages");
+        /// Bytes of a message in a chatroom, with what it carries beside its text. A larger one is
+        /// refused.
+        chatroom_message_bytes_max: u32 = 4_096, whole(1..=TEXT, "bytes");
+        /// Messages that a chatroom keeps for those who join, at most. A longer wish is cut.
+        chatroom_keeps_max: u16 = 50, whole(0..=KEEPS, "messages");
+        /// Accounts that are muted in a chatroom, and as many that are banned. One more is not.
+        chatroom_banned_max: u32 = 1_000, whole(1..=10_000, "accounts");
+        /// Pause between what a shard tells of who is in a chatroom, and between two words to a
+        /// member of how much it missed. How many are there is told to members more rarely, at most
+        /// to a thousand of them in a second.
+        chatroom_pause_ms: u32 = 1_000, whole(10..=60_000, "milliseconds");
         /// Messages that may wait for a hook's verdict, a shard; of one sender a quarter. One more
         /// is answered as busy.
         reviewed_messages_max: u32 = 4_096, whole(1..=1 << 20, "messages");

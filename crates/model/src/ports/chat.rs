@@ -8,8 +8,8 @@
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::{
-    ChatDelivery, ContactWish, ContactsRange, GroupOrder, HistoryRange, MembersRange, NewMessage,
-    NodesAsk,
+    ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange, GroupOrder,
+    HistoryRange, MembersRange, NewMessage, NodesAsk,
 };
 use crate::timeline::Seq;
 
@@ -50,13 +50,20 @@ pub enum ChatCommand {
         /// The most that is wanted.
         count: u16,
     },
+    /// The chatrooms of a shard, in the order of their addresses. Answer: `Chatrooms`.
+    Chatrooms {
+        /// Those behind this one.
+        after: Option<AccountAddress>,
+        /// At most so many.
+        count: u16,
+    },
 }
 
 impl ChatCommand {
-    /// Which account it is about; none: it says its shard itself.
+    /// Which account it is about; none: it says its shard itself, or every shard is asked.
     pub const fn account(&self) -> Option<&AccountAddress> {
         Some(match self {
-            ChatCommand::Groups { .. } => return None,
+            ChatCommand::Groups { .. } | ChatCommand::Chatrooms { .. } => return None,
             ChatCommand::Account(account)
             | ChatCommand::Open(account)
             | ChatCommand::Kick(account)
@@ -122,6 +129,8 @@ pub enum ErrandWhat {
     Nodes(Box<NodesAsk>),
     /// Something of a contact.
     Contact(Box<ContactWish>),
+    /// Make a chatroom, or change it.
+    Chatroom(Box<ChatroomOrder>),
 }
 
 /// The answer to a command.
@@ -139,6 +148,8 @@ pub enum ChatAnswer {
     Groups(Box<GroupsPage>),
     /// As many accounts are muted as may be.
     MutesFull,
+    /// Chatrooms, in the order of their addresses.
+    Chatrooms(Vec<ChatroomStatus>),
     /// Too much at once, or no answer in time: nothing was promised, try again.
     Busy,
     /// The log does not take it.

@@ -307,13 +307,15 @@ pub enum Table {
     ChatApart = 26,
     /// Groups of chat, by their conversations.
     ChatGroups = 27,
+    /// Chatrooms: what they are, and who may what there, by address.
+    Chatrooms = 28,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 26] = [
+    pub const ALL: [Table; 27] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -339,6 +341,7 @@ impl Table {
         Table::ChatMutes,
         Table::ChatApart,
         Table::ChatGroups,
+        Table::Chatrooms,
         Table::Other,
     ];
 
@@ -385,6 +388,7 @@ impl Table {
             | Table::ChatMutes
             | Table::ChatApart
             | Table::ChatGroups
+            | Table::Chatrooms
             | Table::ChatPushes
             | Table::ChatNodes
             | Table::ChatItems

@@ -95,6 +95,11 @@ pub enum Observation {
         /// The server says it may have been sent before.
         again: bool,
     },
+    /// The server says that it did not send messages that were for it.
+    Skipped {
+        /// How many.
+        messages: u32,
+    },
     /// The server answered a subscription, or the end of one.
     Subscribed {
         /// Filters that were granted.

@@ -1,6 +1,6 @@
 //! The frames of a client's orders.
 
-use super::{ImOrder, group, people};
+use super::{ImOrder, chatroom, group, people};
 use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFields};
 use crate::codec::content::ContentFields;
 use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
@@ -76,6 +76,7 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
         }
         ImOrder::Search { number, range } => ClientFrame::Search(search_of(*number, range)),
         ImOrder::Transient(it) => ClientFrame::Transient(transient_of(it)),
+        ImOrder::Chatroom { number, ask } => chatroom::frame_of(*number, ask),
         ImOrder::Acknowledge(upto) => ClientFrame::Acknowledge(*upto),
         ImOrder::Ping => ClientFrame::Ping,
         ImOrder::Goodbye => ClientFrame::Goodbye,

@@ -5,10 +5,11 @@ use crate::codec::server_frame::FailedFields;
 use crate::codec::{EndReason, fault_of};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    Availability, ChatFault, ChatMessage, ClientMessageId, ContactChange, ContactWish,
-    ContactsPage, ContactsRange, Content, ConversationChange, ConversationsPage, DeliveredNews,
-    GroupChanged, GroupOrder, InboxEvent, MembersPage, MembersRange, NewTransient, Presence,
-    PushWish, ReadersPage, ReadersRange, SearchPage, SearchRange, Transient,
+    Availability, ChatFault, ChatMessage, ChatroomAsk, ChatroomOut, ChatroomState, ClientMessageId,
+    ContactChange, ContactWish, ContactsPage, ContactsRange, Content, ConversationChange,
+    ConversationsPage, DeliveredNews, GroupChanged, GroupOrder, GroupRole, InboxEvent, MembersPage,
+    MembersRange, NewTransient, Presence, PushWish, ReadersPage, ReadersRange, SearchPage,
+    SearchRange, Transient,
 };
 use model::media::{UploadSlot, UploadWish};
 use model::timeline::Seq;
@@ -192,6 +193,13 @@ pub enum ImOrder {
     },
     /// Tell something that is kept nowhere.
     Transient(Box<NewTransient>),
+    /// Something is wanted of a chatroom.
+    Chatroom {
+        /// Given back with the answer.
+        number: u32,
+        /// What.
+        ask: Box<ChatroomAsk>,
+    },
     /// Everything up to this place is here.
     Acknowledge(Seq),
     /// Ask whether the server is there.
@@ -327,10 +335,59 @@ pub enum ImEvent {
     Found(Box<SearchPage>),
     /// Somebody tells something that is kept nowhere.
     Transient(Box<Transient>),
+    /// The device is in a chatroom.
+    ChatroomJoined(Box<ChatroomEntry>),
+    /// Somebody says something in a chatroom.
+    ChatroomSaid {
+        /// The message; its place is its number in the room.
+        message: Arc<ChatMessage>,
+        /// A moderator's, or an operator's.
+        important: bool,
+    },
+    /// This device was not sent messages of a chatroom.
+    ChatroomMissed {
+        /// The room.
+        room: AccountAddress,
+        /// How many, since it was told last.
+        missed: u32,
+    },
+    /// A chatroom is otherwise, or the device is in it no more.
+    ChatroomNews {
+        /// The room.
+        room: Box<AccountAddress>,
+        /// What.
+        what: Box<ChatroomTold>,
+    },
     /// The server ends the connection.
     End(SaidEnd),
     /// The server is there.
     Pong,
+}
+
+/// A device is in a chatroom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomEntry {
+    /// The order's.
+    pub number: u32,
+    /// The room.
+    pub room: AccountAddress,
+    /// How it is.
+    pub state: ChatroomState,
+    /// What the account may do there.
+    pub role: GroupRole,
+    /// The account may say nothing.
+    pub muted: bool,
+    /// The last messages, the oldest first.
+    pub history: Vec<Arc<ChatMessage>>,
+}
+
+/// What a device is told of a chatroom that it is in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChatroomTold {
+    /// It is so now.
+    State(ChatroomState),
+    /// The device is in it no more.
+    Out(ChatroomOut),
 }
 
 /// What a server tells a device that it has let in.

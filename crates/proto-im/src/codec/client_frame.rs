@@ -1,6 +1,7 @@
 //! What clients send: `ClientFrame` (IM 3 to 7, 10 to 15).
 
 use super::WireFault;
+use super::chatroom::{ChatroomOrderFields, JoinFields, LeaveFields};
 use super::contact::{ContactsFields, OrderFields};
 use super::content::{ContentFields, Nothing, OneNumber, OneRow, nothing, one_number, one_row};
 use super::conversation::{ConversationsFields, PlaceFields, SetFields};
@@ -66,6 +67,12 @@ pub enum ClientFrame<'a> {
     Readers(ReadersFields<'a>),
     /// Shares what its account has read, or not (IM 17.3).
     Privacy(PrivacyFields),
+    /// Makes a chatroom, or changes one (IM 18.2).
+    ChatroomOrder(ChatroomOrderFields<'a>),
+    /// Wants to be in a chatroom (IM 18.1).
+    JoinChatroom(JoinFields<'a>),
+    /// Wants to be there no more (IM 18.1).
+    LeaveChatroom(LeaveFields<'a>),
 }
 
 /// `Login`.
@@ -155,6 +162,9 @@ impl<'a> ClientFrame<'a> {
                 25 => Some(ClientFrame::PushSettings(PushSettingsFields::read(value)?)),
                 30 => Some(ClientFrame::Readers(ReadersFields::read(value)?)),
                 31 => Some(ClientFrame::Privacy(PrivacyFields::read(value)?)),
+                32 => Some(ClientFrame::ChatroomOrder(ChatroomOrderFields::read(value)?)),
+                33 => Some(ClientFrame::JoinChatroom(JoinFields::read(value)?)),
+                34 => Some(ClientFrame::LeaveChatroom(LeaveFields::read(value)?)),
                 _ => request,
             };
         }
@@ -194,6 +204,9 @@ impl Body for ClientFrame<'_> {
             ClientFrame::PushSettings(settings) => sink.body(25, settings),
             ClientFrame::Readers(wish) => sink.body(30, wish),
             ClientFrame::Privacy(wish) => sink.body(31, wish),
+            ClientFrame::ChatroomOrder(order) => sink.body(32, order),
+            ClientFrame::JoinChatroom(join) => sink.body(33, join),
+            ClientFrame::LeaveChatroom(leave) => sink.body(34, leave),
         }
     }
 }

@@ -288,7 +288,7 @@ impl Body for MemberFields<'_> {
     }
 }
 
-pub(super) fn address(text: &str) -> Result<AccountAddress, WireFault> {
+pub(crate) fn address(text: &str) -> Result<AccountAddress, WireFault> {
     AccountAddress::parse(text, "").map_err(|_| WireFault::Address)
 }
 
@@ -308,6 +308,7 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Open => 11,
         GroupVerb::Rename => 12,
         GroupVerb::Dissolve => 13,
+        GroupVerb::Join => 14,
     }
 }
 

@@ -131,6 +131,11 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::UploadQuota => 49,
         ChatFault::ReadersUntold => 53,
         ChatFault::ReadsPrivate => 54,
+        ChatFault::NoChatroom => 55,
+        ChatFault::ChatroomFull => 56,
+        ChatFault::ChatroomBanned => 57,
+        ChatFault::NotInChatroom => 58,
+        ChatFault::ChatroomsFull => 59,
         ChatFault::NoSession => 60,
     }
 }

@@ -1,5 +1,6 @@
 //! What servers send: `ServerFrame` (IM 3 to 7, 10 to 15).
 
+use super::chatroom::{JoinedFields, MissedFields, NewsFields, SaidFields};
 use super::contact::{ContactChangedFields, ContactsPageFields};
 use super::content::{
     EntryFields, MessageFields, Nothing, OneNumber, OneRow, OneU32, nothing, one_number, one_row,
@@ -79,6 +80,14 @@ pub enum ServerFrame<'a> {
     Privacy(PrivacyFields),
     /// Somebody has what was said (IM 17.1).
     Delivered(DeliveredFields<'a>),
+    /// The device is in a chatroom (IM 18.1).
+    ChatroomJoined(JoinedFields<'a>),
+    /// Somebody says something in a chatroom (IM 18.3).
+    ChatroomSaid(SaidFields<'a>),
+    /// The device was not sent messages of a chatroom (IM 18.4).
+    ChatroomMissed(MissedFields<'a>),
+    /// A chatroom is otherwise (IM 18.5).
+    ChatroomNews(NewsFields<'a>),
 }
 
 /// `LoggedIn`.
@@ -211,6 +220,10 @@ impl<'a> ServerFrame<'a> {
                 30 => Some(ServerFrame::Readers(ReadersPageFields::read(value)?)),
                 31 => Some(ServerFrame::Privacy(PrivacyFields::read(value)?)),
                 36 => Some(ServerFrame::Delivered(DeliveredFields::read(value)?)),
+                32 => Some(ServerFrame::ChatroomJoined(JoinedFields::read(value)?)),
+                33 => Some(ServerFrame::ChatroomSaid(SaidFields::read(value)?)),
+                34 => Some(ServerFrame::ChatroomMissed(MissedFields::read(value)?)),
+                35 => Some(ServerFrame::ChatroomNews(NewsFields::read(value)?)),
                 _ => answer,
             };
         }
@@ -255,6 +268,10 @@ impl Body for ServerFrame<'_> {
             ServerFrame::Readers(page) => sink.body(30, page),
             ServerFrame::Privacy(told) => sink.body(31, told),
             ServerFrame::Delivered(news) => sink.body(36, news),
+            ServerFrame::ChatroomJoined(joined) => sink.body(32, joined),
+            ServerFrame::ChatroomSaid(said) => sink.body(33, said),
+            ServerFrame::ChatroomMissed(missed) => sink.body(34, missed),
+            ServerFrame::ChatroomNews(news) => sink.body(35, news),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod people;
 pub(crate) mod schema;
 
+use super::chatroom::{chatroom_verb_number, chatroom_verb_of, out_number};
 use super::client_frame::ClientFrame;
 use super::conversation::setting_number;
 use super::frame::{OVERHEAD_BYTES_MAX, PAGE_BYTES_MAX, PREFACE, client_bytes_max, preface, split};
@@ -12,8 +13,8 @@ use super::server_frame::ServerFrame;
 use super::transient::{state_number, state_of};
 use super::*;
 use model::chat::{
-    ChatFault, ChatState, DRAFT_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupRole,
-    GroupVerb, MEMBERS_PAGE_MAX,
+    ChatFault, ChatState, ChatroomOut, ChatroomVerb, DRAFT_BYTES_MAX, GROUP_NAMED_MAX,
+    GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb, MEMBERS_PAGE_MAX,
 };
 use model::limits::Limits;
 use model::session::Denial;
@@ -298,13 +299,20 @@ fn words_are_those_of_the_schema() {
     let mut expected: Vec<_> = roles.map(|(n, name)| (n, upper("GROUP_ROLE", name))).collect();
     expected.insert(0, (0, "GROUP_ROLE_UNSPECIFIED".to_owned()));
     assert_eq!(schema.words("GroupRole"), expected);
+    let verbs = ChatroomVerb::ALL.iter().map(|verb| (chatroom_verb_number(*verb), verb.word()));
+    let mut expected: Vec<_> = verbs.map(|(n, name)| (n, upper("CHATROOM_VERB", name))).collect();
+    expected.insert(0, (0, "CHATROOM_VERB_UNSPECIFIED".to_owned()));
+    assert_eq!(schema.words("ChatroomVerb"), expected);
+    assert_eq!((chatroom_verb_of(0), chatroom_verb_of(14)), (None, None));
+    let outs = ChatroomOut::ALL.map(|out| (out_number(out), upper("CHATROOM_OUT", out.word())));
+    assert_eq!(schema.words("ChatroomOut")[1..], outs);
     assert_eq!(schema.words("Setting"), settings());
     let states = ChatState::ALL.iter().map(|state| (state_number(*state), state.word()));
     let mut expected: Vec<_> = states.map(|(n, name)| (n, upper("CHAT_STATE", name))).collect();
     expected.insert(0, (0, "CHAT_STATE_UNSPECIFIED".to_owned()));
     assert_eq!(schema.words("ChatState"), expected);
     assert_eq!((state_of(0), state_of(6), state_of(2)), (None, None, Some(ChatState::Paused)));
-    assert_eq!((verb_of(0), verb_of(14), role_of(0), role_of(4)), (None, None, None, None));
+    assert_eq!((verb_of(0), verb_of(15), role_of(0), role_of(4)), (None, None, None, None));
     assert_eq!((verb_of(5), role_of(3)), (Some(GroupVerb::HandOver), Some(GroupRole::Owner)));
     for &reason in EndReason::ALL {
         assert_eq!(EndReason::of(reason.number()), reason);
@@ -352,6 +360,14 @@ fn the_document_has_each_section_each_word_and_each_fault() {
     }
     for &state in ChatState::ALL {
         let row = format!("| {} | `{}` | ", state_number(state), state.word());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for &verb in ChatroomVerb::ALL {
+        let row = format!("| {} | `{}` | ", chatroom_verb_number(verb), verb.word());
+        assert!(DOCUMENT.contains(&row), "{row}");
+    }
+    for out in ChatroomOut::ALL {
+        let row = format!("| {} | `{}` | ", out_number(out), out.word());
         assert!(DOCUMENT.contains(&row), "{row}");
     }
     for (number, word) in settings().into_iter().skip(1) {

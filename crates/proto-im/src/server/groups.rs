@@ -43,7 +43,11 @@ fn order_of(fields: &GroupFields<'_>) -> Option<GroupOrder> {
     let verb = verb_of(fields.verb)?;
     let group = match (verb, fields.group) {
         (GroupVerb::Create, "") => None,
-        (GroupVerb::Create, _) => return None,
+        // A channel has the name that its maker gives it: whoever subscribes must know it.
+        (GroupVerb::Create, channel) => {
+            let channel = Addressee::parse(channel).ok()?;
+            Some(channel.within("").is_channel().then_some(channel)?)
+        }
         (_, group) => Some(Addressee::parse(group).ok()?),
     };
     let members = fields.members.iter().map(|name| Addressee::parse(name).ok());

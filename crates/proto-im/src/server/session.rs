@@ -5,6 +5,7 @@
 //! to a handful of devices on two shards, and copying a hundred bytes costs less than a frame that
 //! several connections share.
 
+use super::chatrooms::write_joined;
 use super::conversations::{write_event, write_marked};
 use super::groups::{write_changed, write_members};
 use super::pages::{write_conversations, write_history, write_page};
@@ -91,6 +92,9 @@ impl Session {
             ClientFrame::Upload(wish) => self.upload(wish, out),
             ClientFrame::Readers(wish) => self.readers(wish, out),
             ClientFrame::Privacy(wish) => self.privacy(wish, out),
+            ClientFrame::ChatroomOrder(order) => self.order_chatroom(order, out),
+            ClientFrame::JoinChatroom(join) => self.join_chatroom(join, out),
+            ClientFrame::LeaveChatroom(leave) => self.leave_chatroom(leave, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -148,6 +152,13 @@ impl Session {
             ChatDelivery::PushStatus(status) => self.push_status(&status, out),
             ChatDelivery::PushCode { number } => self.push_code(number, out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
+            ChatDelivery::ChatroomJoined(joined) => {
+                write_joined(&joined, out);
+                self.answered(out);
+            }
+            ChatDelivery::ChatroomSaid(said) => self.chatroom_said(&said, out),
+            ChatDelivery::ChatroomMissed(missed) => self.chatroom_missed(&missed, out),
+            ChatDelivery::ChatroomNews(news) => self.chatroom_news(&news, out),
             ChatDelivery::Contact(change) => write_contact(&change, out),
             ChatDelivery::Presence(presence) => write_presence(&presence, out),
             ChatDelivery::Transient(transient) => write_transient(&transient, out),

@@ -1,6 +1,7 @@
 //! The server's machine with a service that is told: malformed input first.
 
 mod carried;
+mod chatrooms;
 mod conversations;
 mod groups;
 pub(crate) mod harness;

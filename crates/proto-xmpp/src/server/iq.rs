@@ -20,7 +20,7 @@ use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
 use crate::text::escaped;
 use base::time::Now;
-use model::chat::GROUP_SERVICE;
+use model::chat::{CHATROOM_SERVICE, GROUP_SERVICE};
 
 pub(super) const PING: &str = "urn:xmpp:ping";
 pub(super) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
@@ -72,6 +72,9 @@ impl Session {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) if self.is_of_rooms(&jid) => {
                 return self.asks_of_rooms(now, (&jid, &asked), (is_set, about), out);
+            }
+            Some(Some(jid)) if self.is_live(&jid) => {
+                return self.asks_of_live((&jid, &asked), (is_set, about), out);
             }
             Some(Some(jid)) if file_bytes_max > 0 && self.is_of_uploads(&jid) => {
                 return self.asks_of_uploads((&asked, file_bytes_max), (is_set, about), out);
@@ -185,6 +188,7 @@ fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
     let mut items = String::new();
     if whom == Asked::Server {
         items.push_str(&format!("<item jid='{GROUP_SERVICE}{domain}' name='Rooms'/>"));
+        items.push_str(&format!("<item jid='{CHATROOM_SERVICE}{domain}' name='Chatrooms'/>"));
         if takes_files {
             items.push_str(&format!("<item jid='{UPLOAD_SERVICE}{domain}' name='Files'/>"));
         }

@@ -283,6 +283,12 @@ impl Session {
         {
             return self.presence_in_room(now, (&jid, rooms_max), presence, out);
         }
+        if matches!(&*kind, "" | "unavailable")
+            && let Some(jid) = to.as_deref().and_then(Jid::parse)
+            && self.is_live(&jid)
+        {
+            return self.presence_in_live(&jid, presence, out);
+        }
         if let Some(verb) = features::says(presence) {
             return self.says_of(presence, verb, out);
         }
@@ -360,6 +366,7 @@ impl Session {
                 number if self.marked(number, out) => {}
                 number if self.upload_failed(now, (number, why), out) => {}
                 number if self.room_failed(now, (number, why), out) => {}
+                number if self.live_done(number, Some(why), out) => {}
                 number => self.answered(number, Some((why, "")), out),
             },
             ChatDelivery::Rejected(rejected) => {
@@ -367,7 +374,12 @@ impl Session {
                 self.answered(rejected.number, Some((rejected.why, &told)), out);
             }
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
+            ChatDelivery::Done { number } if self.live_done(number, None, out) => {}
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
+            ChatDelivery::ChatroomJoined(joined) => self.live_joined(now, &joined, out),
+            ChatDelivery::ChatroomSaid(said) => self.live_said(&said, out),
+            ChatDelivery::ChatroomMissed(missed) => self.live_missed(&missed, out),
+            ChatDelivery::ChatroomNews(news) => self.live_news(&news, out),
             // The code that was pushed to the device is wanted.
             ChatDelivery::PushCode { number } => {
                 self.people_done(number, Some(model::chat::ChatFault::BadCode), out);

@@ -55,6 +55,7 @@ pub(super) fn files() -> Vec<StaticFile> {
         file!("/chat/im/actions.js", SCRIPT),
         file!("/chat/im/asks.js", SCRIPT),
         file!("/chat/im/backoff.js", SCRIPT),
+        file!("/chat/im/chatroom.js", SCRIPT),
         file!("/chat/im/contact.js", SCRIPT),
         file!("/chat/im/client.js", SCRIPT),
         file!("/chat/im/conversation-list.js", SCRIPT),

@@ -5,6 +5,7 @@
  * Knows no connection. Invariant: each is answered once, by the server's word or by why there is
  * none.
  */
+import { joinedOf } from "./chatroom.js";
 import { pageOf } from "./conversation.js";
 import { roleOf } from "./group.js";
 import { exact, messageOf } from "./message.js";
@@ -60,6 +61,8 @@ function resultOf(asked, frame, account) {
         }
         case "done":
             return { do: "done", ask, result: undefined };
+        case "chatroom_joined":
+            return { do: "chatroom_joined", ask, result: joinedOf(frame.fields, account) };
         case "members": {
             const { group, title, version, total, from, closed: isClosed } = frame.fields;
             const members = frame.fields.members.map(memberOf);

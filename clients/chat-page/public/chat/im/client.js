@@ -266,6 +266,28 @@ export class Client {
         throw new ImError("busy");
     }
     /**
+     * Is in a chatroom from then on (IM 18.1), until it leaves or the connection is lost: then it is
+     * joined again, once `state` says that the client is online. Resolves with what the room is, and
+     * its last messages; rejects with `no_chatroom`, `chatroom_full`, `chatroom_banned` and
+     * `chatrooms_full`. What is said there comes as `chatroom`, one's own words too; something is
+     * said there by {@link send} to the room's whole address.
+     */
+    joinChatroom(room, history = 20) {
+        if (!isPlace(history))
+            return Promise.reject(new ImError("invalid"));
+        return this.#ask((machine, now, ask) => machine.join(now, ask, room, history));
+    }
+    /** Is in a chatroom no more. */
+    leaveChatroom(room) {
+        return this.#ask((machine, now, ask) => machine.leave(now, ask, room));
+    }
+    /** Makes a chatroom, or changes one (IM 18.2). Resolves when that is stored. */
+    orderChatroom(room, verb, options = {}) {
+        const { text = "", accounts = [], keeps = 0, isDurable = false } = options;
+        const order = { room, verb, text, accounts, keeps, isDurable };
+        return this.#ask((machine, now, ask) => machine.orderChatroom(now, ask, order));
+    }
+    /**
      * Wants something of a contact (IM 8.7). Resolves when it is stored, and what is so already is
      * done; rejects with `unknown_account`, `contacts_full`, `blocked` and as IM 8.2 says. Needs a
      * connection.
@@ -369,6 +391,8 @@ export class Client {
                 return this.#emit("message", action.message);
             case "event":
                 return this.#emit("event", action.event);
+            case "chatroom":
+                return this.#emit("chatroom", action.event);
             case "list":
                 return this.#emit("list", this.list);
             case "contacts":
@@ -398,6 +422,7 @@ export class Client {
             case "set":
             case "found":
             case "upload":
+            case "chatroom_joined":
             case "recalled": {
                 const { ask, result } = action;
                 const settle = this.#asked.get(ask);

@@ -8,20 +8,8 @@ export const PREFACE = Uint8Array.of(0xc4, 0x49, 0x4d, 0x01);
 /** The subprotocol of WebSocket (IM 1). */
 export const SUBPROTOCOL = "holdline-im.1";
 /** The largest frame of a server, bytes (IM 2.2). */
-export const SERVER_FRAME_BYTES_MAX = 397_312;
-/** A message that another one quotes. */
-const QUOTE = { seq: uint64(1), id: fixed64(2), from: string(3), text: string(4) };
-export const CONTENT = {
-    kind: uint32(1),
-    text: string(2),
-    extra: bytes(3),
-    uncounted: bool(4),
-    quote: one(30, QUOTE),
-    mentions: strings(31),
-    mentions_everybody: bool(32),
-};
-/** How somebody reacts to a message. */
-const REACTION = { by: string(1), emoji: string(2) };
+export const SERVER_FRAME_BYTES_MAX = 395_264;
+export const CONTENT = { kind: uint32(1), text: string(2), extra: bytes(3), uncounted: bool(4) };
 export const CHAT_MESSAGE = {
     id: fixed64(1),
     seq: uint64(2),
@@ -31,8 +19,6 @@ export const CHAT_MESSAGE = {
     to: string(6),
     client_id: bytes(7),
     content: one(8, CONTENT),
-    edited_ms: uint64(9),
-    reactions: many(10, REACTION),
 };
 export const INBOX_ENTRY = { seq: uint64(1), message: one(2, CHAT_MESSAGE) };
 /** How an account keeps a conversation. */
@@ -64,9 +50,6 @@ const CONVERSATION = {
     muted: bool(9),
     hidden: bool(10),
     draft: string(11),
-    left: bool(12),
-    said_seq: uint64(13),
-    mentions: uint32(30),
 };
 const CONTACT = {
     address: string(1),
@@ -84,14 +67,6 @@ const CONTACT = {
 const CONTACT_CHANGED = { contact: one(1, CONTACT), said: uint32(2) };
 /** How somebody is there. */
 const PRESENCE = { from: string(1), device: string(2), show: uint32(3), status: string(4) };
-/** What is kept nowhere. */
-const TRANSIENT = {
-    to: string(1),
-    state: uint32(2),
-    content: one(3, CONTENT),
-    from: string(4),
-    device: string(5),
-};
 const CONTACTS_PAGE = {
     number: uint32(1),
     anew: bool(2),
@@ -117,8 +92,6 @@ const PUSH_REGISTRATION = {
     miop_device: string(6),
 };
 const QUIET_HOURS = { from_min: uint32(1), to_min: uint32(2), offset_min: sint32(3) };
-/** Whether what an account reads is shared: 1 it is, 2 it is not; 0 from a client: as it is. */
-const PRIVACY = { number: uint32(1), reads: uint32(2) };
 /** One request of a client. */
 export const CLIENT_FRAME = {
     login: one(1, LOGIN),
@@ -175,28 +148,20 @@ export const CLIENT_FRAME = {
         greeting: string(6),
     }),
     presence: one(17, { number: uint32(1), show: uint32(2), status: string(3) }),
-    transient: one(18, TRANSIENT),
-    search: one(20, {
-        number: uint32(1),
-        text: string(2),
-        with: string(3),
-        from: string(4),
-        since_ms: uint64(5),
-        until_ms: uint64(6),
-        before: uint64(7),
-        count: uint32(8),
-    }),
     upload: one(22, { number: uint32(1), name: string(2), type: string(3), bytes: uint64(4) }),
     push: one(24, { number: uint32(1), registration: one(2, PUSH_REGISTRATION), code: string(3) }),
     push_settings: one(25, { number: uint32(1), sets: bool(2), quiet: one(3, QUIET_HOURS) }),
-    readers: one(30, {
+    chatroom_order: one(32, {
         number: uint32(1),
-        with: string(2),
-        seq: uint64(3),
-        from: uint32(4),
-        count: uint32(5),
+        room: string(2),
+        verb: uint32(3),
+        text: string(4),
+        accounts: strings(5),
+        keeps: uint32(6),
+        durable: bool(7),
     }),
-    privacy: one(31, PRIVACY),
+    join_chatroom: one(33, { number: uint32(1), room: string(2), history: uint32(3) }),
+    leave_chatroom: one(34, { number: uint32(1), room: string(2) }),
 };
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
@@ -214,6 +179,22 @@ const LOGGED_IN = {
 };
 /** Refused and End: they say the same in the same places. */
 const END = { reason: uint32(1), word: string(2), retry_after_ms: uint32(3) };
+const CHATROOM_STATE = {
+    room: string(1),
+    title: string(2),
+    announcement: string(3),
+    quiet: bool(4),
+    here: uint32(5),
+    head: uint64(6),
+};
+const CHATROOM_JOINED = {
+    number: uint32(1),
+    state: one(2, CHATROOM_STATE),
+    role: uint32(3),
+    muted: bool(4),
+    history: many(5, CHAT_MESSAGE),
+};
+const CHATROOM_NEWS = { state: one(1, CHATROOM_STATE), out: uint32(2) };
 /** One answer of a server. */
 export const SERVER_FRAME = {
     logged_in: one(1, LOGGED_IN),
@@ -276,13 +257,6 @@ export const SERVER_FRAME = {
     done: one(19, { number: uint32(1) }),
     contact: one(20, CONTACT_CHANGED),
     presence: one(21, PRESENCE),
-    transient: one(22, TRANSIENT),
-    found: one(24, {
-        number: uint32(1),
-        found: many(2, INBOX_ENTRY),
-        before: uint64(3),
-        more: bool(4),
-    }),
     upload: one(26, {
         number: uint32(1),
         put_url: string(2),
@@ -297,17 +271,10 @@ export const SERVER_FRAME = {
         quiet: one(3, QUIET_HOURS),
     }),
     push_code: one(29, { number: uint32(1) }),
-    readers: one(30, {
-        number: uint32(1),
-        with: string(2),
-        seq: uint64(3),
-        total: uint32(4),
-        read: uint32(5),
-        from: uint32(6),
-        readers: many(7, { account: string(1), read: uint64(2), delivered: uint64(3) }),
-    }),
-    privacy: one(31, PRIVACY),
-    delivered: one(36, { with: string(1), upto: uint64(2) }),
+    chatroom_joined: one(32, CHATROOM_JOINED),
+    chatroom_message: one(33, { message: one(1, CHAT_MESSAGE), important: bool(2) }),
+    chatroom_missed: one(34, { room: string(1), missed: uint32(2) }),
+    chatroom_news: one(35, CHATROOM_NEWS),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */
 export function clientFrame(kind, given = {}) {

@@ -6,7 +6,7 @@
 /** What is done to a group, by its number on the wire less one (IM 8.4). */
 export const GROUP_VERBS = [
     "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
-    "open", "rename", "dissolve",
+    "open", "rename", "dissolve", "join",
 ];
 /** What a member may do, by its number on the wire less one (IM 8.5). */
 export const GROUP_ROLES = ["member", "admin", "owner"];
@@ -14,9 +14,10 @@ export const GROUP_ROLES = ["member", "admin", "owner"];
 export const MEMBERS_PAGE = 256;
 /** Kind of a message that tells what happened in its group (IM 8.3). */
 export const GROUP_KIND = 3;
-/** Whether an address is a group's. */
+/** Whether an address is a group's, or a channel's (IM 10.5). */
 export function isGroup(address) {
-    return address.slice(address.indexOf("@") + 1).startsWith("conference.");
+    const domain = address.slice(address.indexOf("@") + 1);
+    return domain.startsWith("conference.") || domain.startsWith("channel.");
 }
 /** A verb's number on the wire. */
 export function verbNumber(verb) {

@@ -1,4 +1,5 @@
 /** Instant messaging over Holdline's IM protocol, from browsers. README.md has an example. */
+export { isChatroom } from "./chatroom.js";
 export { Client } from "./client.js";
 export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
 export { FILE, fileExtra, fileOf, isPicture } from "./file.js";

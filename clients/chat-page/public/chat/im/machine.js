@@ -14,6 +14,7 @@
  */
 import { Asks, failed } from "./asks.js";
 import { Backoff } from "./backoff.js";
+import { chatroomVerbNumber, isChatroom, newsOf } from "./chatroom.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
 import { listRequest } from "./conversation-requests.js";
@@ -23,10 +24,9 @@ import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
 import { placedAll, placedEvent, placedMessage } from "./inbox.js";
 import { Keepalive } from "./keepalive.js";
-import { contentBytes, contentFields, exact, targetOf, unhex, whole } from "./message.js";
+import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
-import { transientFields, transientOf } from "./transient.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
 /** Time for the connection and the login, milliseconds. */
@@ -189,11 +189,28 @@ export class Machine {
         const fields = { contact, verb: contactVerbNumber(order.verb), name, greeting };
         this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
     }
-    /** Tells something that is kept nowhere: to nobody, while there is no connection. */
-    transient(now, to, told) {
-        if (this.#session === undefined)
+    /** Wants to be in a chatroom; answered under this number. */
+    join(now, ask, room, history) {
+        const number = this.#asks({ do: "chatroom_joined", ask });
+        if (number !== undefined) {
+            this.#ask(now, clientFrame("join_chatroom", { number, room, history }));
+        }
+    }
+    /** Wants to be there no more; likewise. */
+    leave(now, ask, room) {
+        const number = this.#asks({ do: "done", ask });
+        if (number !== undefined)
+            this.#ask(now, clientFrame("leave_chatroom", { number, room }));
+    }
+    /** Wants a chatroom made or changed; likewise. */
+    orderChatroom(now, ask, order) {
+        const number = this.#asks({ do: "done", ask });
+        if (number === undefined)
             return;
-        this.#write(now, clientFrame("transient", transientFields(to, told)));
+        const { room, text, keeps, isDurable: durable } = order;
+        const [verb, accounts] = [chatroomVerbNumber(order.verb), [...order.accounts]];
+        const fields = { number, room, verb, text, accounts, keeps, durable };
+        this.#ask(now, clientFrame("chatroom_order", fields));
     }
     /** Is there so, now and after each time that it comes in. */
     present(now, own) {
@@ -291,6 +308,8 @@ export class Machine {
                 const queued = this.outbox.answered(number);
                 if (queued === undefined)
                     return;
+                if (isChatroom(queued.to))
+                    return this.#tellSent({ ...sent, ...queued, peer: queued.to });
                 if (!again)
                     follower.sentOwn();
                 return this.#stored(queued, sent);
@@ -324,15 +343,17 @@ export class Machine {
             case "marked_read":
             case "set":
             case "upload":
-            case "found":
+            case "chatroom_joined":
                 return this.#answered(frame, account);
+            case "chatroom_message":
+            case "chatroom_missed":
+            case "chatroom_news":
+                return this.#takeOfChatroom(frame, account);
             case "contacts":
             case "contact":
             case "presence":
             case "done":
                 return this.#takeOfPeople(frame, account);
-            case "transient":
-                return this.#act({ do: "transient", transient: transientOf(frame.fields, account) });
             case "pong":
                 return;
             default:
@@ -343,6 +364,23 @@ export class Machine {
         const answer = this.#asked.answered(frame, account);
         if (answer !== undefined)
             this.#act(answer);
+    }
+    #takeOfChatroom(frame, account) {
+        switch (frame.kind) {
+            case "chatroom_message": {
+                const { message: fields, important: isImportant } = frame.fields;
+                if (fields === undefined)
+                    return;
+                const message = messageOf(fields, account);
+                return this.#act({
+                    do: "chatroom", event: { room: message.to, message, isImportant },
+                });
+            }
+            case "chatroom_missed":
+                return this.#act({ do: "chatroom", event: frame.fields });
+            case "chatroom_news":
+                return this.#act({ do: "chatroom", event: newsOf(frame.fields) });
+        }
     }
     #takeOfPeople(frame, account) {
         switch (frame.kind) {
@@ -385,7 +423,7 @@ export class Machine {
         const { account } = fields;
         const domain = account.slice(account.indexOf("@") + 1);
         const follower = new Follower(last, cursor, head);
-        this.list.online(isSame, account);
+        this.list.online(isSame);
         this.people.online();
         this.#session = { account, domain, follower, since: now, limits: fields };
         this.#phase = "online";
@@ -479,7 +517,7 @@ export class Machine {
     /** A message of the queue has its place, and is told as those of others are. */
     #stored(queued, { id, seq, at }) {
         const { account, domain, follower } = this.#session;
-        const { clientId, kind, text, extra, uncounted, quote, mentions, mentionsEverybody } = queued;
+        const { clientId, kind, text, extra, uncounted } = queued;
         const to = whole(queued.to, domain);
         const { device } = this.settings;
         this.#ownTold.add(clientId);
@@ -488,10 +526,9 @@ export class Machine {
                 break;
             this.#ownTold.delete(oldest);
         }
-        const content = { kind, text, extra, uncounted, quote, mentions, mentionsEverybody };
+        const content = { kind, text, extra, uncounted };
         const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-        const none = { change: undefined, recall: undefined, editedAt: undefined, reactions: [] };
-        const message = { ...place, ...content, ...none, target: targetOf(kind, extra) };
+        const message = { ...place, ...content, change: undefined, recall: undefined };
         this.list.stored(follower.last + 1, message);
         this.#act({ do: "message", message });
         this.#tellSent(message);

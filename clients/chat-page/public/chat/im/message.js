@@ -5,6 +5,7 @@
  * years to leave what a number holds exactly, and what is beyond is a fault. A message's `id` uses
  * all of its 64 bits and is a `bigint`.
  */
+import { isChatroom } from "./chatroom.js";
 import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import { CONTENT } from "./frames.js";
 import { changeOf, isGroup } from "./group.js";
@@ -34,7 +35,7 @@ export function messageOf(fields, account) {
         device: fields.device,
         to: fields.to,
         clientId: hex(fields.client_id),
-        peer: isOwn || isGroup(fields.to) ? fields.to : fields.from,
+        peer: isOwn || isGroup(fields.to) || isChatroom(fields.to) ? fields.to : fields.from,
         isOwn,
         change: changeOf(kind, text, extra),
         recall: recallOf(kind, extra),

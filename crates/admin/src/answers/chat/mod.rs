@@ -11,8 +11,8 @@ use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::chat::{
-    ChatMessage, Contact, ContactsPage, Conversation, ConversationsPage, GroupRole, Half,
-    HistoryPage, MemberStatus, MembersPage,
+    ChatMessage, ChatroomStatus, Contact, ContactsPage, Conversation, ConversationsPage, GroupRole,
+    Half, HistoryPage, MemberStatus, MembersPage,
 };
 use model::ports::chat::{ChatAccountStatus, GroupSummary, GroupsPage};
 use model::timeline::Seq;
@@ -247,6 +247,66 @@ impl From<&ConversationsPage> for Conversations {
             next: last.map(|last| last.place.to_string()),
         }
     }
+}
+
+/// A chatroom.
+#[derive(Serialize, JsonSchema)]
+struct ChatroomTold {
+    /// Its address.
+    room: String,
+    /// Whose it is.
+    owner: String,
+    /// Its title.
+    title: String,
+    /// What was announced.
+    announcement: String,
+    /// Only owner and moderators may say something.
+    quiet: bool,
+    /// Sessions that are there, as of a while ago.
+    here: u32,
+    /// The number of the last message.
+    said: Seq,
+    /// Accounts that are banned.
+    banned: u32,
+}
+
+/// A page of chatrooms.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatroomsPage")]
+pub(crate) struct Chatrooms {
+    /// The page, in the order of their addresses.
+    chatrooms: Vec<ChatroomTold>,
+    /// The next query's `after`; null at the end.
+    next: Option<String>,
+}
+
+impl Chatrooms {
+    /// The first `count` of these.
+    pub(crate) fn new(found: &[ChatroomStatus], count: u16) -> Chatrooms {
+        let of = |it: &ChatroomStatus| ChatroomTold {
+            room: it.room.to_string(),
+            owner: it.owner.to_string(),
+            title: it.state.title.to_string(),
+            announcement: it.state.announcement.to_string(),
+            quiet: it.state.quiet,
+            here: it.state.here,
+            said: it.state.head,
+            banned: it.banned,
+        };
+        let shown = &found[..found.len().min(count.into())];
+        let last = shown.last().filter(|_| found.len() > shown.len());
+        Chatrooms {
+            chatrooms: shown.iter().map(of).collect(),
+            next: last.map(|last| last.room.to_string()),
+        }
+    }
+}
+
+/// A chatroom was changed.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ChatroomDone {
+    /// Its address.
+    pub(crate) room: String,
 }
 
 /// Somebody whom an account knows.

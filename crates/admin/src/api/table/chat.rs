@@ -104,6 +104,24 @@ pub(super) fn broadcasts() -> Vec<Route> {
     ]
 }
 
+/// Chatrooms.
+#[rustfmt::skip] // a row a route
+pub(super) fn chatrooms() -> Vec<Route> {
+    use Of::Other;
+    vec![
+        get("/v1/chat/chatrooms", chat::chatrooms).wants(&[Read, Chat], Other)
+            .refuses(&[Busy, NoAnswer])
+            .told("listChatrooms", "Chatrooms", "A page, in the order of their addresses."),
+        post("/v1/chat/chatrooms/{room}/changes", chat::change_chatroom)
+            .wants(&[Manage], Other).refuses(CHANGES)
+            .told("changeChatroom", "Do something to a chatroom and those who are in it",
+                "It is done, on stable storage.")
+            .more("`create`, `rename`, `announce`, `promote`, `demote`, `mute`, `unmute`, `kick`, \
+                   `ban`, `unban`, `quiet`, `open`, `close`. One that is created so belongs to the \
+                   server's own account; to say something there, send a message in that name."),
+    ]
+}
+
 /// Groups, which rooms of XMPP are.
 #[rustfmt::skip] // a row a route
 pub(super) fn groups() -> Vec<Route> {

@@ -15,6 +15,7 @@ use crate::orders::chat::{
     self as orders, ChangeBody, ContactsQuery, ConversationsQuery, GroupBody, GroupsQuery,
     HistoryQuery, MembersQuery, MessageBody, MuteBody, RecallBody,
 };
+use crate::orders::chatrooms::{ChatroomBody, ChatroomsQuery, chatroom as chatroom_of};
 use crate::table::About;
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -214,6 +215,40 @@ pub(crate) async fn group_recall(
     let about = about(&group, "message", &body.seq.to_string());
     let what = ErrandWhat::Recall { with: group.into(), seq: body.seq };
     Ok((about, Json(sent(run(&api, operators(system(&api)?, what)).await?)?)))
+}
+
+/// `GET /v1/chat/chatrooms`
+pub(crate) async fn chatrooms(
+    State(api): Api,
+    query: Asked<ChatroomsQuery>,
+) -> Told<answers::Chatrooms> {
+    let query = asked(query)?;
+    let after = query.after.as_ref().map(|text| chatroom_of(text, &api.settings.chat_domain));
+    let (after, count) = (after.transpose()?, orders::page(query.limit)?);
+    // One more tells whether there are more.
+    match ask(&api, ChatCommand::Chatrooms { after, count: count + 1 }).await? {
+        ChatAnswer::Chatrooms(found) => Ok(Json(answers::Chatrooms::new(&found, count))),
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// `POST /v1/chat/chatrooms/{room}/changes`
+pub(crate) async fn change_chatroom(
+    State(api): Api,
+    path: Part,
+    body: Body<ChatroomBody>,
+) -> ToldAbout<answers::ChatroomDone> {
+    let room = chatroom_of(&part(path)?, &api.settings.chat_domain)?;
+    let order = body.read()?.order(&room)?;
+    let names: Vec<&str> = order.accounts.iter().map(|one| one.as_str()).collect();
+    let about = about(&room, order.verb.word(), &names.join(" "));
+    let what = ErrandWhat::Chatroom(Box::new(order));
+    match run(&api, operators(system(&api)?, what)).await? {
+        ChatDelivery::Done { .. } => {
+            Ok((about, Json(answers::ChatroomDone { room: room.to_string() })))
+        }
+        other => Err(fault(&other)),
+    }
 }
 
 /// Says something in the name of an account; the server's own reaches everybody.

@@ -92,6 +92,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             let page = ConversationsPage { number, upto: 20, conversations, more: true };
             ChatDelivery::Conversations(Box::new(page))
         }
+        ErrandWhat::Chatroom(_) => ChatDelivery::Done { number },
         ErrandWhat::Contacts(_) => {
             let contacts =
                 vec![Arc::new(Contact { is_listed: true, ..Contact::nobody(person("b")) })];

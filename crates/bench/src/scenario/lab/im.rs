@@ -1,10 +1,13 @@
-//! Wildfire's single chats, W1 and W2, and its groups, W3 to W5, at the size of the shipped plans:
-//! 10 million messages, and 10 to 20 million distributions. In lock step W1 and W2 go a part of it.
+//! Wildfire's single chats, W1 and W2, its groups, W3 to W5, and its chatrooms, W6 to W8, at the
+//! size of the shipped plans: 10 million messages, and 10 to 20 million distributions. In lock step
+//! W1 and W2 go a part of it.
 //!
 //! The server has one core, with its log and all its threads; `holdline load` has the other. CPU is
 //! the server's process's, from the first send until it is at rest, the log's included. A figure is
 //! only given where the plan's audit held: acknowledged = stored = observed. A distribution of a
-//! group is an entry that the audit has pulled from a member's inbox. What Wildfire reports is
+//! group is an entry that the audit has pulled from a member's inbox. Of a chatroom nothing is
+//! distributed: delivered is what its members had, and what they were told that they had not is a
+//! figure beside it. What Wildfire reports is
 //! divided by all cores of its server and its database.
 
 use crate::child::Child;
@@ -65,6 +68,30 @@ pub fn w5(scale: Scale) -> io::Result<Outcome> {
     groups(scale, ("im-w5", 8_750.0), (900, 2))
 }
 
+/// A chatroom of 1,000.
+pub fn w6(scale: Scale) -> io::Result<Outcome> {
+    room(scale, ("im-w6", 32_000.0), 1_000)
+}
+
+/// A chatroom of 2,000.
+pub fn w7(scale: Scale) -> io::Result<Outcome> {
+    room(scale, ("im-w7", 25_773.0), 2_000)
+}
+
+/// A chatroom of 5,000.
+pub fn w8(scale: Scale) -> io::Result<Outcome> {
+    room(scale, ("im-w8", 13_440.0), 5_000)
+}
+
+/// A chatroom with so many who listen; all ten thousand messages, as fast as the plan has them.
+fn room(scale: Scale, what: (&str, f64), receivers: u32) -> io::Result<Outcome> {
+    let sets = vec![
+        format!("ReceiveUserCount={}", scale.of(receivers)),
+        format!("SendUserCount={}", scale.of(100)),
+    ];
+    run(what, sets, Of::Room)
+}
+
 /// Groups with so many receivers and all senders, and rounds of each sender over its groups;
 /// pipelined, as what a distribution costs is asked.
 fn groups(scale: Scale, what: (&str, f64), (receivers, loops): (u32, u32)) -> io::Result<Outcome> {
@@ -93,6 +120,7 @@ fn single(scale: Scale, what: (&str, f64), window: u32) -> io::Result<Outcome> {
 enum Of {
     Two,
     Groups,
+    Room,
 }
 
 fn run((plan, wildfire): (&str, f64), sets: Vec<String>, of: Of) -> io::Result<Outcome> {
@@ -147,13 +175,23 @@ fn tell(made: &Run, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::Resul
     let entries = match kind {
         // Of what two say the audit looks at one's inbox; it stands in both.
         Of::Two => 2.0 * taken,
+        Of::Room => 0.0,
         Of::Groups => stage(made, "audit")?.counts.figure("audit.entries"),
     };
     let distributed = entries / cpu_s;
-    let compared = if kind == Of::Two { a_core } else { distributed };
+    let compared = match kind {
+        Of::Two => a_core,
+        Of::Groups => distributed,
+        Of::Room => received / cpu_s,
+    };
     outcome.figure("sends a second a core", a_core, "a second");
     outcome.figure("against Wildfire's", compared / wildfire, "times");
-    outcome.figure("distributions a second a core", distributed, "a second");
+    if kind == Of::Room {
+        let skipped = of("messages.skipped");
+        outcome.figure("left out, and told", 100.0 * skipped / (received + skipped), "%");
+    } else {
+        outcome.figure("distributions a second a core", distributed, "a second");
+    }
     outcome.figure("deliveries a second a core", received / cpu_s, "a second");
     outcome.figure("CPU", 1e6 * cpu_s / taken, "µs a send");
     let sent = sending_s(made, send).unwrap_or(f64::NAN);

@@ -10,7 +10,8 @@
 //! keeps until that is answered, and sends it again with the same id on the next connection, or
 //! where the server was too busy: so each message is said once, whatever breaks. What it hands on
 //! of a message is what a body of any other protocol is: `extra`, and the text behind it. A client
-//! that is *lite* only sends: what is for it it leaves where it is.
+//! that is *lite* only sends: what is for it it leaves where it is. Chatrooms it joins at its login,
+//! and what is said there, or what it is told that it was not sent, it hands on likewise.
 //!
 //! The invariant: each place of the inbox is handed on once, unless the server itself says it
 //! twice; what happened in a group never is, and what its own account says only to groups, and
@@ -27,8 +28,9 @@ use model::ports::virtual_client::{Action, HEAD_BYTES, Observation};
 use model::timeline::Seq;
 use proto_im::client::{Client as Machine, Profile};
 use proto_im::codec::EndReason;
+use proto_im::codec::chatroom::JoinFields;
 use proto_im::codec::client_frame::{ClientFrame, PullFields, SendFields};
-use proto_im::codec::content::{ContentFields, EntryFields};
+use proto_im::codec::content::{ContentFields, EntryFields, MessageFields};
 use proto_im::codec::conversation::EventFields;
 use proto_im::codec::server_frame::{EndFields, PageFields, ServerFrame};
 use std::collections::VecDeque;
@@ -51,6 +53,8 @@ pub struct ImProfile {
     pub is_lite: bool,
     /// They look at whole inboxes: what their own account says to groups is theirs, too.
     pub audits: bool,
+    /// Chatrooms that each is in, from its login on.
+    pub rooms: Box<[Box<str>]>,
     /// How nobody logs in: what a machine has while it need not know who it is.
     pub nobody: Arc<Profile>,
 }
@@ -98,6 +102,8 @@ pub(crate) struct Client {
     is_pulling: bool,
     /// The last pull was refused for now.
     is_refused: bool,
+    /// Some chatroom was not joined.
+    is_outside: bool,
     /// A call was asked for, to acknowledge or to say something again.
     is_waking: bool,
 }
@@ -114,6 +120,8 @@ const ACKNOWLEDGE_AFTER: Duration = Duration::from_secs(1);
 const SAY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// The number of pulls; those of messages begin behind it.
 const PULL: u32 = 0;
+/// The first of the numbers of joins, a chatroom each; no message comes so far.
+const JOIN: u32 = u32::MAX - 64;
 /// Faults that are over by themselves (IM 8.2): `busy`, `store_full`, `store_failed`.
 pub(crate) const PASSING_FAULTS: std::ops::RangeInclusive<u32> = 5..=7;
 
@@ -134,6 +142,7 @@ impl Client {
             page_max: PAGE_MESSAGES_MAX,
             is_pulling: false,
             is_refused: false,
+            is_outside: false,
             is_waking: false,
         }
     }
@@ -203,6 +212,9 @@ impl Client {
         if std::mem::take(&mut self.is_refused) {
             self.pull(out);
         }
+        if std::mem::take(&mut self.is_outside) {
+            self.join(out);
+        }
         let waiting = self.work.iter_mut().flat_map(|work| &mut work.unanswered);
         for (say, waits) in waiting.filter(|(_, waits)| *waits) {
             *waits = false;
@@ -214,6 +226,7 @@ impl Client {
     pub(super) fn closed(&mut self) {
         self.machine.end();
         (self.is_pulling, self.is_refused, self.is_waking) = (false, false, false);
+        self.is_outside = false;
         if let Some(work) = &mut self.work {
             work.proof = None;
         }
@@ -277,7 +290,19 @@ impl Client {
                 self.pull_if_behind(out);
             }
             ServerFrame::Page(page) => self.page(page, out),
-            ServerFrame::History(_)
+            ServerFrame::ChatroomSaid(_) | ServerFrame::ChatroomMissed(_)
+                if self.profile.is_lite => {}
+            ServerFrame::ChatroomSaid(said) => {
+                if !is_of(said.message.from, &self.profile.account.of(self.number)) {
+                    hand_on(&said.message, false, out);
+                }
+            }
+            ServerFrame::ChatroomMissed(fields) => {
+                out.say(Observation::Skipped { messages: fields.missed });
+            }
+            ServerFrame::ChatroomJoined(_)
+            | ServerFrame::ChatroomNews(_)
+            | ServerFrame::History(_)
             | ServerFrame::Changed(_)
             | ServerFrame::Members(_)
             | ServerFrame::MarkedRead(_)
@@ -313,6 +338,7 @@ impl Client {
         let offline_count = offline_count.max(u32::from(pulls));
         out.say(Observation::Bound { resumed, heartbeat_s, offline_count });
         self.rest();
+        self.join(out);
         for (say, waits) in self.work.iter_mut().flat_map(|work| &mut work.unanswered) {
             *waits = false;
             write(say, out);
@@ -327,6 +353,14 @@ impl Client {
         if !self.is_pulling && self.has < self.head {
             self.is_pulling = true;
             self.pull(out);
+        }
+    }
+
+    /// Joins its chatrooms; one that it is in already is joined once.
+    fn join(&mut self, out: &mut Out) {
+        for (number, room) in (JOIN..).zip(&self.profile.rooms) {
+            let join = JoinFields { number, room, history: 0 };
+            ClientFrame::JoinChatroom(join).write(out.bytes());
         }
     }
 
@@ -348,6 +382,10 @@ impl Client {
         let passes = PASSING_FAULTS.contains(&code);
         if number == PULL {
             self.is_refused = true;
+            return self.wake_after(now, SAY_AGAIN_AFTER, out);
+        }
+        if number >= JOIN {
+            self.is_outside = true;
             return self.wake_after(now, SAY_AGAIN_AFTER, out);
         }
         if passes {
@@ -429,16 +467,21 @@ impl Client {
     }
 
     fn hand_on(&self, entry: &EntryFields<'_>, again: bool, out: &mut Out) {
-        let ContentFields { text, extra, .. } = entry.message.content;
-        let mut head = [0; HEAD_BYTES];
-        let (front, behind) = extra.split_at(extra.len().min(HEAD_BYTES));
-        head[..front.len()].copy_from_slice(front);
-        let mut rest = crc32fast::Hasher::new();
-        rest.update(behind);
-        rest.update(text.as_bytes());
-        let bytes = u32::try_from(extra.len() + text.len()).unwrap_or(u32::MAX);
-        out.say(Observation::Heard { bytes, head, rest: rest.finalize(), again });
+        hand_on(&entry.message, again, out);
     }
+}
+
+/// What a message says goes to the logic.
+fn hand_on(message: &MessageFields<'_>, again: bool, out: &mut Out) {
+    let ContentFields { text, extra, .. } = message.content;
+    let mut head = [0; HEAD_BYTES];
+    let (front, behind) = extra.split_at(extra.len().min(HEAD_BYTES));
+    head[..front.len()].copy_from_slice(front);
+    let mut rest = crc32fast::Hasher::new();
+    rest.update(behind);
+    rest.update(text.as_bytes());
+    let bytes = u32::try_from(extra.len() + text.len()).unwrap_or(u32::MAX);
+    out.say(Observation::Heard { bytes, head, rest: rest.finalize(), again });
 }
 
 /// Whether a whole address is of the account of this name, which may have a domain.

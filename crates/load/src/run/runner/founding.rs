@@ -93,7 +93,8 @@ fn wanted(plan: &Plan, known: &PlannedConversation) -> Option<WantedConversation
         let accounts = (0..*clients).map(|place| account(group, place));
         members.extend(accounts.filter(|account| seen.insert(account.clone())));
     }
-    Some(WantedConversations { name: known.name.clone(), count: known.count, owner, members })
+    let (name, count, rooms) = (known.name.clone(), known.count, known.room);
+    Some(WantedConversations { name, count, rooms, owner, members })
 }
 
 #[cfg(test)]

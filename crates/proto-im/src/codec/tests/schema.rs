@@ -80,7 +80,8 @@ impl Sink for Text<'_> {
             return;
         }
         let words = ["Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
-        let more = ["ContactVerb", "Half", "Show", "Reads", "ChatState"];
+        let people = ["ContactVerb", "Half", "Show", "Reads"];
+        let more = [&people[..], &["ChatState", "ChatroomVerb", "ChatroomOut"]].concat();
         let kinds = [&["uint32"][..], &words, &more].concat();
         let kind = self.field(field, &kinds).kind;
         let word = self.schema.words(kind).into_iter().find(|(number, _)| *number == value);

@@ -49,9 +49,13 @@ impl Session {
         if self.is_of_rooms(&to) {
             return self.message_to_room(now, (&to, about), message, out);
         }
+        if self.is_live(&to) {
+            return self.message_to_live(now, (&to, about), message, out);
+        }
         // Rooms elsewhere are no accounts, and a headline is for whoever happens to be there.
         let is_said = !matches!(&*kind(message), "groupchat" | "headline");
-        let account = to.account.filter(|account| is_said && !account.is_group());
+        let account =
+            to.account.filter(|account| is_said && !account.is_group() && !account.is_chatroom());
         let Some(account) = account else {
             let fault = self.nobody_at(&to.domain);
             return self.refuse("message", about, fault, out);
@@ -126,7 +130,9 @@ impl Session {
             let jid = to.as_deref().and_then(Jid::parse);
             let about = (id.as_deref(), to.as_deref());
             let fault = match &jid {
-                Some(jid) if self.is_of_rooms(jid) => Session::fault_in_room(why),
+                Some(jid) if self.is_of_rooms(jid) || self.is_live(jid) => {
+                    Session::fault_in_room(why)
+                }
                 jid => {
                     let is_far = jid.as_ref().is_some_and(|jid| *jid.domain != *self.domain());
                     StanzaFault::of(why, is_far)

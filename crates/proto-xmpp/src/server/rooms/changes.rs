@@ -92,7 +92,7 @@ impl Session {
             GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Dissolve => {
                 return self.room_loses(message, change, out);
             }
-            GroupVerb::Add | GroupVerb::Demote => GroupRole::Member,
+            GroupVerb::Add | GroupVerb::Join | GroupVerb::Demote => GroupRole::Member,
             GroupVerb::Promote => GroupRole::Admin,
             GroupVerb::HandOver => {
                 self.is_now(room, (by, GroupRole::Admin), out);

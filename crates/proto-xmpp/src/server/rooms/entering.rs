@@ -60,7 +60,7 @@ enum Stage {
 }
 
 /// What of the history is wanted (7.2.15).
-struct Wished {
+pub(super) struct Wished {
     stanzas: u16,
     bytes: usize,
     /// Nothing that was said before: in seconds before now, and in Unix milliseconds.
@@ -70,7 +70,7 @@ struct Wished {
 
 impl Wished {
     /// What the presence says of it.
-    fn of(presence: &Element<'_, '_>) -> Wished {
+    pub(super) fn of(presence: &Element<'_, '_>) -> Wished {
         let history = presence.child("x", MUC).and_then(|x| x.child("history", MUC));
         let number = |name: &str| {
             let value = history.and_then(|history| history.attribute(name))?;
@@ -87,7 +87,12 @@ impl Wished {
         }
     }
 
-    fn wants(&self, now_ms: u64, message: &ChatMessage) -> bool {
+    /// So many messages.
+    pub(super) fn stanzas(&self) -> u16 {
+        self.stanzas
+    }
+
+    pub(super) fn wants(&self, now_ms: u64, message: &ChatMessage) -> bool {
         let is_young =
             |seconds: u64| message.at_ms >= now_ms.saturating_sub(seconds.saturating_mul(1_000));
         self.seconds.is_none_or(is_young) && self.since_ms.is_none_or(|it| message.at_ms >= it)
@@ -342,5 +347,6 @@ impl Session {
         for room in all.cloned().collect::<Vec<_>>() {
             self.leaves(&room, out);
         }
+        self.leaves_all_live(out);
     }
 }

@@ -175,7 +175,11 @@ impl Items {
     }
 
     fn lists(&mut self, page: &ConversationsPage) -> Step {
-        let groups = page.conversations.iter().map(|it| &it.with).filter(|it| it.is_group());
+        let groups = page
+            .conversations
+            .iter()
+            .map(|it| &it.with)
+            .filter(|it| it.is_group() && !it.is_channel());
         let room = ROOMS_LISTED_MAX - self.rooms.len();
         self.rooms.extend(groups.take(room).cloned());
         let last = page.conversations.last().filter(|_| page.more);

@@ -16,6 +16,8 @@ mod disco;
 mod entering;
 mod forms;
 mod listing;
+mod live;
+mod live_disco;
 mod occupants;
 mod talk;
 mod walk;
@@ -29,6 +31,7 @@ use administration::Ordering;
 use base::time::Now;
 use entering::Entering;
 use listing::{Items, Listing, Looking};
+use live::{LiveAsk, LiveRoom};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GroupOrder, GroupRole, GroupVerb,
@@ -55,6 +58,9 @@ pub(super) struct Rooms {
     /// The first is with the service, under this number.
     asks: VecDeque<RoomAsk>,
     number: Option<u32>,
+    /// Chatrooms that it is in, and what it asks of any.
+    live: Vec<LiveRoom>,
+    live_asks: Vec<LiveAsk>,
 }
 
 /// A room that a session is in.
@@ -119,7 +125,7 @@ enum Step {
 impl Rooms {
     /// Questions that are not answered.
     pub(super) fn waiting(&self) -> usize {
-        self.asks.len()
+        self.asks.len() + self.live_asks.len()
     }
 
     /// The place of the first order that is not answered and of which nothing says that it is done.
@@ -129,12 +135,16 @@ impl Rooms {
 
     /// What it costs, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
-        self.entered.len() * size_of::<Room>() + self.asks.len() * size_of::<RoomAsk>()
+        let live = self.live.len() * size_of::<LiveRoom>();
+        let asks = self.asks.len() * size_of::<RoomAsk>();
+        let live_asks = self.live_asks.len() * size_of::<LiveAsk>();
+        self.entered.len() * size_of::<Room>() + asks + live + live_asks
     }
 
     /// Whether nothing is kept of rooms.
     pub(super) fn is_empty(&self) -> bool {
-        self.entered.is_empty() && self.asks.is_empty()
+        let is_nowhere = self.entered.is_empty() && self.live.is_empty();
+        is_nowhere && self.asks.is_empty() && self.live_asks.is_empty()
     }
 
     fn at(&mut self, room: &AccountAddress) -> Option<&mut Room> {
@@ -336,12 +346,27 @@ impl Session {
     }
 }
 
+/// Why a message is not for a place in the domain of rooms, where no room takes it.
+fn refuse_place(jid: &Jid, is_for_all: bool) -> StanzaFault {
+    match (&jid.account, &jid.resource) {
+        (None, _) => StanzaFault::ServiceUnavailable,
+        (Some(_), Some(_)) if is_for_all => StanzaFault::BadRequest,
+        // Whoever wants to say something to one of them knows its address (7.5).
+        (Some(_), Some(_)) => StanzaFault::NotAllowed,
+        (Some(_), None) if is_for_all => StanzaFault::NotAcceptable,
+        (Some(_), None) => StanzaFault::ServiceUnavailable,
+    }
+}
+
 /// Why the service did not do what was asked of a room (XEP-0045 7, 8, 9).
 fn fault_of(why: ChatFault) -> StanzaFault {
     match why {
         ChatFault::UnknownAccount | ChatFault::UnknownMessage => StanzaFault::ItemNotFound,
         ChatFault::Forbidden | ChatFault::Muted | ChatFault::TooLate => StanzaFault::Forbidden,
-        ChatFault::GroupFull => StanzaFault::ServiceUnavailable,
+        ChatFault::GroupFull | ChatFault::ChatroomFull => StanzaFault::ServiceUnavailable,
+        ChatFault::NoChatroom => StanzaFault::ItemNotFound,
+        ChatFault::ChatroomBanned => StanzaFault::Forbidden,
+        ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),
     }

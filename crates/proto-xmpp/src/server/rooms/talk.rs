@@ -57,15 +57,13 @@ impl Session {
     ) {
         let is_for_all = kind(message) == "groupchat";
         let fault = match (&jid.account, &jid.resource) {
-            (None, _) => StanzaFault::ServiceUnavailable,
-            (Some(_), Some(_)) if is_for_all => StanzaFault::BadRequest,
-            // Whoever wants to say something to one of them knows its address (7.5).
-            (Some(_), Some(_)) => StanzaFault::NotAllowed,
             (Some(room), None) if !is_for_all => {
                 return self.mediates(now, (room, about), message, out);
             }
-            (Some(room), None) if self.room(room).is_none() => StanzaFault::NotAcceptable,
-            (Some(room), None) => return self.says_in(now, (room, about), message, out),
+            (Some(room), None) if self.room(room).is_some() => {
+                return self.says_in(now, (room, about), message, out);
+            }
+            _ => super::refuse_place(jid, is_for_all),
         };
         self.refuse_here("message", about, fault, out);
     }

@@ -2,6 +2,7 @@
 
 mod administration;
 mod changes;
+mod live;
 
 use super::super::*;
 use super::harness::*;

@@ -126,6 +126,17 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::Privacy(it) => {
             ("Privacy", none.set("number", it.number).set("reads", it.reads))
         }
+        ClientFrame::ChatroomOrder(it) => {
+            let fields = none.set("number", it.number).set("room", it.room);
+            ("ChatroomOrder", fields.set("verb", it.verb).count("accounts", it.accounts.len()))
+        }
+        ClientFrame::JoinChatroom(it) => {
+            let fields = none.set("number", it.number).set("room", it.room);
+            ("JoinChatroom", fields.set("history", it.history))
+        }
+        ClientFrame::LeaveChatroom(it) => {
+            ("LeaveChatroom", none.set("number", it.number).set("room", it.room))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -199,6 +210,16 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
         | ServerFrame::Readers(_)
         | ServerFrame::Privacy(_)
         | ServerFrame::Delivered(_) => of_devices(&frame),
+        ServerFrame::ChatroomSaid(it) => {
+            payload = Some(it.message.content.text);
+            let (from, to) = (it.message.from, it.message.to);
+            let fields = none.set("from", from).set("to", to).set("seq", it.message.seq);
+            let fields = fields.set_if("important", it.important);
+            ("ChatroomMessage", content(fields, &it.message.content))
+        }
+        ServerFrame::ChatroomJoined(_)
+        | ServerFrame::ChatroomMissed(_)
+        | ServerFrame::ChatroomNews(_) => of_chatrooms(&frame),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -260,6 +281,26 @@ fn of_devices(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
             ("PushStatus", fields.count("registrations", it.registrations.len()))
         }
         ServerFrame::PushCode(number) => ("PushCode", none.set("number", *number)),
+        _ => ("unknown", none),
+    }
+}
+
+/// A frame about chatrooms. What was announced there is not shown.
+fn of_chatrooms(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
+    let none = Fields::default();
+    match frame {
+        ServerFrame::ChatroomJoined(it) => {
+            let fields = none.set("number", it.number).set("room", it.state.room);
+            let fields = fields.set("here", it.state.here).set("head", it.state.head);
+            ("ChatroomJoined", fields.count("history", it.history.len()))
+        }
+        ServerFrame::ChatroomMissed(it) => {
+            ("ChatroomMissed", none.set("room", it.room).set("missed", it.missed))
+        }
+        ServerFrame::ChatroomNews(it) => {
+            let fields = none.set("room", it.state.room).set("here", it.state.here);
+            ("ChatroomNews", fields.set("out", it.out))
+        }
         _ => ("unknown", none),
     }
 }

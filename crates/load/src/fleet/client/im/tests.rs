@@ -5,6 +5,7 @@ use base::hash::HashKey;
 use base::time::Instant;
 use model::limits::Limits;
 use model::link::{Link, Protocol};
+use proto_im::codec::chatroom::{MissedFields, SaidFields};
 use proto_im::codec::client_frame::LoginFields;
 use proto_im::codec::content::MessageFields;
 use proto_im::codec::frame::{PREFACE, split};
@@ -32,6 +33,7 @@ impl Device {
             silence_s: 60,
             is_lite: false,
             audits: false,
+            rooms: Box::default(),
             nobody: Arc::new(Profile::new("", "")),
         };
         change(&mut profile);
@@ -318,4 +320,24 @@ fn who_is_lite_takes_nothing_and_sends() {
     bob.client.say(say(1), &mut bob.out);
     assert_eq!(bob.wire(), ["send 1 ann"]);
     assert_eq!(bob.wake(), [""; 0]);
+}
+
+#[test]
+fn whoever_is_to_be_in_a_chatroom_joins_until_it_is_and_hands_on_what_it_hears_or_missed() {
+    let mut bob = Device::with(None, false, |profile| profile.rooms = ["room-0".into()].into());
+    let (_, wire) = bob.come(0, 0);
+    assert!(wire[0].starts_with("JoinChatroom(") && wire[0].contains("room-0"), "{wire:?}");
+    let failed = FailedFields { number: JOIN, fault: 55, ..FailedFields::default() };
+    assert_eq!(bob.hear(&ServerFrame::Failed(failed)), (vec![], vec![]), "it is no message's");
+    assert_eq!(bob.wake(), wire);
+    assert_eq!(bob.wake(), NOTHING);
+    let said = |from| SaidFields { message: entry(1, from).message, important: false };
+    assert_eq!(bob.hear(&ServerFrame::ChatroomSaid(said("ann@h"))).0, [heard(false)]);
+    assert_eq!(bob.hear(&ServerFrame::ChatroomSaid(said("bob7@h"))).0, [], "nobody hears himself");
+    let missed = MissedFields { room: "room-0@live.h", missed: 7 };
+    let skipped = Observation::Skipped { messages: 7 };
+    assert_eq!(bob.hear(&ServerFrame::ChatroomMissed(missed)).0, [skipped]);
+    let mut lite = Device::with(None, false, |profile| profile.is_lite = true);
+    lite.come(0, 0);
+    assert_eq!(lite.hear(&ServerFrame::ChatroomSaid(said("ann@h"))), (vec![], vec![]));
 }

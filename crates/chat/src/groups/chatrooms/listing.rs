@@ -1,0 +1,147 @@
+//! What is asked of a chatroom without changing it: to say something there, and who is there.
+//!
+//! Who is there only the shards know that have somebody: a list is walked from one to the next.
+//! Invariant: nobody but who is there is told, and operators.
+
+use super::home::Chatroom;
+use super::row::{By, ChatroomRow};
+use super::seats::LIST_VERSION;
+use super::words::{ChatroomWord, PageAsked, Saying};
+use crate::groups::members::MembersAsked;
+use crate::operators::reviews::Held;
+use crate::send::StoreWait;
+use crate::sessions::Requester;
+use crate::{Chat, ChatWord, Effects};
+use base::time::Now;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{
+    ChatFault, ChatroomStatus, GroupMember, MEMBERS_PAGE_MAX, MemberStatus, MembersPage,
+    MembersRange,
+};
+use model::id::ShardId;
+use model::latency::Began;
+
+impl Chat {
+    /// A device says something in a chatroom that it is in.
+    pub(crate) fn say_in_chatroom(&mut self, now: Now, held: Held, fx: &mut Effects) {
+        let Held { wait, asker, to, message, .. } = held;
+        let (timeline, home) = self.chatroom_at(&to);
+        let key = self.sessions.bound(wait.conn, wait.session);
+        let is_there = key.is_some_and(|key| self.is_seated(key, timeline));
+        if !is_there && !self.is_errand(wait.conn) {
+            return self.answer_send(wait, Err(ChatFault::NotInChatroom), fx);
+        }
+        let content = message.content;
+        if content.weight() > self.settings.limits.chat.chatroom_message_bytes_max as usize {
+            return self.answer_send(wait, Err(ChatFault::TooLarge), fx);
+        }
+        let is_operator = asker.is_operator;
+        let by = By { address: asker.address, inbox: asker.inbox, is_operator };
+        let number = self.sends.put_since(Began::at(now), StoreWait { wait, group: None });
+        let (device, client_id) = (asker.device, message.client_id);
+        let saying = Saying { number, room: to, by, device, client_id, content };
+        self.tell_chatroom(now, home, ChatroomWord::Say(Box::new(saying)), fx);
+    }
+
+    /// A device that is in a chatroom wants to know who is there, too; or an operator.
+    pub(crate) fn chatroom_members(
+        &mut self,
+        now: Now,
+        (wait, number): (Requester, u64),
+        (room, range): (&AccountAddress, &MembersRange),
+        fx: &mut Effects,
+    ) {
+        let (timeline, home) = self.chatroom_at(room);
+        let key = self.sessions.bound(wait.conn, wait.session);
+        let is_operator = self.asker(wait.conn, wait.session).is_some_and(|it| it.is_operator);
+        if !is_operator && !key.is_some_and(|key| self.is_seated(key, timeline)) {
+            return self.listed(number, Err(ChatFault::NotInChatroom), fx);
+        }
+        let MembersRange { from, count, .. } = *range;
+        if home == self.settings.shard {
+            let to = (home, number);
+            return self.list_chatroom(now, to, (room, from, count.min(MEMBERS_PAGE_MAX)), fx);
+        }
+        let (reader, group) = (timeline, room.clone());
+        let asked =
+            MembersAsked { number, group, reader, is_operator, version: LIST_VERSION, from, count };
+        fx.peer_messages.push((home, ChatWord::List(Box::new(asked))));
+    }
+
+    /// A page of those who are on this shard.
+    pub(super) fn list_seats(&mut self, asked: PageAsked, fx: &mut Effects) {
+        let PageAsked { to, room, row, total, from, skip, count } = asked;
+        let (timeline, _) = self.chatroom_at(&room);
+        let mut page = page_of(room, &row, (total, from));
+        if let Some(hall) = self.chatrooms.seats.rooms.get(&timeline) {
+            let keys = hall.seats.keys().skip(skip as usize).take(count.into());
+            let members = keys.filter_map(|key| {
+                let inbox = self.sessions.slab.at(*key)?.inbox;
+                let address = self.sessions.online.get(&inbox)?.address.clone();
+                let (role, muted) = (row.role(&address, inbox), row.is_muted(&address));
+                let member = GroupMember { address, id: AccountId(0) };
+                Some(MemberStatus { member, role, muted })
+            });
+            page.members = members.collect();
+        }
+        self.tell_listed(to, Ok(Box::new(page)), fx);
+    }
+
+    /// A page of the members of a chatroom of this shard, from the shard where they are.
+    pub(crate) fn list_chatroom(
+        &mut self,
+        now: Now,
+        to: (ShardId, u64),
+        (room, from, count): (&AccountAddress, u32, u16),
+        fx: &mut Effects,
+    ) {
+        let (timeline, _) = self.chatroom_at(room);
+        let home = self.chatrooms.homes.known.get(&timeline);
+        let Some((home, row)) = home.and_then(|it| Some((it, it.row.clone()?))) else {
+            return self.tell_listed(to, Err(ChatFault::NoChatroom), fx);
+        };
+        let (total, mut skip) = (home.here(), from);
+        let found = home.shards.iter().find(|(_, it)| {
+            let is_there = skip < it.here;
+            skip -= if is_there { 0 } else { it.here };
+            is_there
+        });
+        let room = room.clone();
+        match found.map(|(shard, _)| *shard) {
+            Some(shard) => {
+                let asked = Box::new(PageAsked { to, room, row, total, from, skip, count });
+                self.tell_chatroom(now, shard, ChatroomWord::List(asked), fx);
+            }
+            None => {
+                let page = page_of(room, &row, (total, from));
+                self.tell_listed(to, Ok(Box::new(page)), fx);
+            }
+        }
+    }
+
+    /// Chatrooms at home here, behind one, in the order of their addresses.
+    pub(crate) fn chatrooms_here(
+        &self,
+        after: Option<&AccountAddress>,
+        count: usize,
+    ) -> Vec<ChatroomStatus> {
+        let all = self.chatrooms.homes.known.values();
+        let all = all.filter(|it| after.is_none_or(|after| it.room > *after));
+        let of = |it: &Chatroom| {
+            let row = it.row.as_ref()?;
+            let (owner, banned) = (row.owner.0.clone(), row.banned() as u32);
+            Some(ChatroomStatus { room: it.room.clone(), owner, state: it.state(), banned })
+        };
+        let mut found: Vec<ChatroomStatus> = all.filter_map(of).collect();
+        found.sort_unstable_by(|one, other| one.room.cmp(&other.room));
+        found.truncate(count);
+        found
+    }
+}
+
+/// A page without members.
+fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -> MembersPage {
+    let (title, closed) = (row.title.clone(), row.quiet);
+    let (number, version, members) = (0, LIST_VERSION, Vec::new());
+    MembersPage { number, group: room, version, title, closed, total, from, members }
+}

@@ -1,0 +1,106 @@
+//! Chatrooms: conversations of those who are there now.
+//!
+//! ```text
+//!  session ─► its shard: a seat ─► home: may it? ─► Said, once a turn, a letter a shard ─► seats
+//! ```
+//! A room has a home, by its address: its row, its last messages and how many are there on which
+//! shard ([`home`]). Who exactly is there only the shard of a session knows ([`seats`]), so that a
+//! room of fifty thousand costs its home a number a shard. Nothing of what is said is in any inbox;
+//! it is in the log only where the room keeps its messages over a restart, and no more of it than
+//! those that it keeps. Invariant: a session in a room was handed, or was told that it missed, all
+//! that was said since it joined.
+
+pub(crate) mod hearing;
+pub(crate) mod home;
+pub(crate) mod listing;
+pub(crate) mod orders;
+pub(crate) mod row;
+pub(crate) mod said;
+pub(crate) mod seats;
+pub(crate) mod words;
+
+use crate::groups::conversation_of;
+use crate::{Chat, ChatWord, Effects};
+use base::time::{Instant, Now};
+use home::Homes;
+use model::account::AccountAddress;
+use model::id::ShardId;
+use model::timeline::TimelineId;
+use orders::Orders;
+use seats::Seats;
+use words::ChatroomWord;
+
+/// Chatrooms at home here, and sessions of this shard that are in any.
+#[derive(Default)]
+pub(crate) struct Chatrooms {
+    pub(crate) homes: Homes,
+    pub(crate) seats: Seats,
+    pub(crate) orders: Orders,
+}
+
+impl Chat {
+    /// The conversation of a chatroom, and the shard where that is at home.
+    pub(crate) fn chatroom_at(&self, room: &AccountAddress) -> (TimelineId, ShardId) {
+        let timeline = conversation_of(self.settings.home, room);
+        (timeline, self.settings.shard_at(timeline))
+    }
+
+    /// A word for a shard, perhaps this one.
+    pub(crate) fn tell_chatroom(
+        &mut self,
+        now: Now,
+        to: ShardId,
+        word: ChatroomWord,
+        fx: &mut Effects,
+    ) {
+        match to == self.settings.shard {
+            true => self.chatroom_word(now, to, word, fx),
+            false => fx.peer_messages.push((to, ChatWord::Chatroom(Box::new(word)))),
+        }
+    }
+
+    /// Some shard says something of a chatroom.
+    pub(crate) fn chatroom_word(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        word: ChatroomWord,
+        fx: &mut Effects,
+    ) {
+        match word {
+            ChatroomWord::Join { number, room, by, history, is_new } => {
+                let task = home::Task::Join { from, number, by, history, is_new };
+                self.for_chatroom(now, &room, task, fx);
+            }
+            ChatroomWord::Say(saying) => {
+                let room = saying.room.clone();
+                self.for_chatroom(now, &room, home::Task::Say(from, saying), fx);
+            }
+            ChatroomWord::Order(asked) => self.order_chatroom(now, from, asked, fx),
+            ChatroomWord::Joined { number, result } => {
+                self.chatroom_joined(number, result, fx);
+            }
+            ChatroomWord::Ordered { number, result } => self.chatroom_ordered(number, result, fx),
+            ChatroomWord::Said(messages) => self.chatroom_said(now, &messages, fx),
+            ChatroomWord::News(news) => self.chatroom_news(&news, fx),
+            ChatroomWord::Outs { timeline, outs } => self.chatroom_outs(timeline, &outs, fx),
+            ChatroomWord::Here { room, here, heard, outs } => {
+                self.chatroom_here(now, from, (&room, here), (heard, outs), fx);
+            }
+            ChatroomWord::List(asked) => self.list_seats(*asked, fx),
+        }
+    }
+}
+
+impl Chat {
+    /// Tells what is due in chatrooms; when to come back.
+    pub(crate) fn turn_chatrooms(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let parts = [
+            self.turn_seats(now, fx),
+            self.turn_chatroom_orders(now, fx),
+            self.turn_homes(now, fx),
+        ];
+        let is_more = !self.chatrooms.homes.loud.is_empty();
+        parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
+    }
+}

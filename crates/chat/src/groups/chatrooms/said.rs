@@ -1,0 +1,306 @@
+//! What is said in a chatroom, at its home: taken or refused, numbered, kept for a while, told.
+//!
+//! ```text
+//! Say ─► may it? too loud? ─┬──────────────────► numbered ─► kept (so many), told (once a turn)
+//!                           └ kept in the log ─► stored ──┘
+//! ```
+//! A room says so many messages in a second and no more: a bucket, of which the last fourth is its
+//! moderators'. Invariant: numbers rise by one, in the order in which members are told; a message
+//! that was refused has none.
+
+use super::row::ChatroomRow;
+use super::words::{ChatroomWord, Saying};
+use crate::accounts::fault_of;
+use crate::envelope::{self, Sender, time_of};
+use crate::log::{Answered, PendingCall};
+use crate::word::StoredMessage;
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::{ChatFault, ChatMessage, ChatroomMessage, ClientMessageId, Content, NewMessage};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::limits::ChatLimits;
+use model::ports::log::{Append, Call, Done, OnceKey, Pull, Read, Write};
+use model::timeline::{Message, Seq, TimelineId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of messages that a room keeps in memory, but always the last one.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The last messages of a chatroom.
+#[derive(Default)]
+pub(super) struct Ring {
+    kept: VecDeque<Arc<ChatroomMessage>>,
+    kept_bytes: usize,
+    /// Said, and not told yet.
+    untold: Vec<Arc<ChatroomMessage>>,
+    /// The number of the last message.
+    last: Seq,
+    /// When its bucket is full again, if nothing more is said.
+    full_at: Instant,
+}
+
+/// A message that the log is to keep.
+pub(crate) struct Keeping {
+    timeline: TimelineId,
+    from: ShardId,
+    number: u64,
+    important: bool,
+    message: ChatMessage,
+}
+
+impl Ring {
+    /// The number of the last message that shards were told.
+    pub(super) fn told(&self) -> Seq {
+        self.last - self.untold.len() as u64
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.untold.is_empty()
+    }
+
+    /// So many of the last messages, the oldest first.
+    pub(super) fn last(&self, count: u16) -> Vec<Arc<ChatroomMessage>> {
+        let skip = self.kept.len().saturating_sub(count.into());
+        self.kept.iter().skip(skip).cloned().collect()
+    }
+
+    /// What an account has said with this id, if it is among the last.
+    fn find(&self, from: &AccountAddress, id: ClientMessageId) -> Option<&ChatMessage> {
+        let mut all = self.kept.iter().rev().map(|it| &it.message);
+        all.find(|it| it.client_id == id && it.from == *from)
+    }
+
+    /// Takes a message's turn; false: the room is too loud for it.
+    fn takes(&mut self, now: Now, limits: &ChatLimits, important: bool) -> bool {
+        let step_ns = SECOND_NS / u64::from(limits.chatroom_messages_per_s.max(1));
+        let burst = u64::from(limits.chatroom_messages_burst);
+        let burst = if important { burst } else { (burst - burst / 4).max(1) };
+        let next = self.full_at.max(now.mono) + Duration::from_nanos(step_ns);
+        let latest = now.mono + Duration::from_nanos(step_ns.saturating_mul(burst));
+        let may = next <= latest;
+        if may {
+            self.full_at = next;
+        }
+        may
+    }
+
+    /// It is the last message now. Whether it is the first that is untold.
+    fn says(&mut self, message: Arc<ChatroomMessage>, keeps: u16) -> bool {
+        self.last = message.message.seq;
+        self.keeps(message.clone(), keeps);
+        self.untold.push(message);
+        self.untold.len() == 1
+    }
+
+    fn keeps(&mut self, message: Arc<ChatroomMessage>, keeps: u16) {
+        self.kept_bytes += message.weight();
+        self.kept.push_back(message);
+        let is_too_much = |it: &Ring| {
+            it.kept.len() > usize::from(keeps)
+                || it.kept_bytes > KEPT_BYTES_MAX && it.kept.len() > 1
+        };
+        while is_too_much(self)
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.kept_bytes -= oldest.weight();
+        }
+    }
+}
+
+impl Chat {
+    /// Somebody says something in a chatroom of this shard.
+    pub(super) fn say_here(
+        &mut self,
+        now: Now,
+        (timeline, from): (TimelineId, ShardId),
+        row: &ChatroomRow,
+        saying: Saying,
+        fx: &mut Effects,
+    ) {
+        let number = saying.number;
+        let limits = self.settings.limits.clone();
+        let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
+        let judged = row.may_speak(&saying.by).and_then(|important| {
+            if let Some(first) = home.ring.find(&saying.by.address, saying.client_id) {
+                return again(first, &saying.content).map(|stored| (important, Some(stored)));
+            }
+            match home.ring.takes(now, &limits.chat, important) {
+                true => Ok((important, None)),
+                false => Err(ChatFault::RateLimited),
+            }
+        });
+        let important = match judged {
+            Ok((important, None)) => important,
+            Ok((_, Some(stored))) => return self.tell_stored(from, number, Ok(stored), fx),
+            Err(fault) => {
+                if fault == ChatFault::RateLimited {
+                    fx.counters.count(ChatCounter::ChatroomDropped);
+                }
+                return self.tell_stored(from, number, Err(fault), fx);
+            }
+        };
+        let seq = home.ring.last + 1;
+        let Saying { room, by, device, client_id, content, .. } = saying;
+        let id = self.next_id(now);
+        let from_account = by.address;
+        let message = ChatMessage {
+            id,
+            seq,
+            at_ms: time_of(id),
+            from: from_account,
+            device,
+            to: room,
+            client_id,
+            content,
+        };
+        let keeping = Keeping { timeline, from, number, important, message };
+        match row.is_kept() {
+            true => self.keep_said(now, keeping, fx),
+            false => self.is_said(keeping, row.keeps, fx),
+        }
+    }
+
+    /// A message of a room that keeps its messages over a restart is handed to the log.
+    fn keep_said(&mut self, now: Now, keeping: Keeping, fx: &mut Effects) {
+        if !self.log.may_ask() {
+            return self.tell_stored(keeping.from, keeping.number, Err(ChatFault::Busy), fx);
+        }
+        let it = &keeping.message;
+        let sender = Sender { address: &it.from, device: &it.device };
+        let (to, client_id) = (it.to.clone().into(), it.client_id);
+        let new = NewMessage { to, client_id, content: it.content.clone() };
+        let body = envelope::encode(sender, &it.to, &new);
+        let own = self.settings.home.of(&[it.from.as_str().as_bytes(), &client_id.0]);
+        let once = Some(OnceKey::at_home(keeping.timeline.home_hash(), own));
+        let (id, at_s, label) = (it.id, now.unix_s(), Box::default());
+        let message = Arc::new(Message { id, at_s, label, body });
+        let append = Append { message, to: vec![keeping.timeline], once };
+        let pending = PendingCall::ChatroomKept(Box::new(keeping));
+        self.log.ask(pending, Call::Write(Write::Append(append)), fx);
+    }
+
+    /// The log has it, or not.
+    pub(crate) fn chatroom_kept(
+        &mut self,
+        mut keeping: Keeping,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let (from, number) = (keeping.from, keeping.number);
+        let home = self.chatrooms.homes.known.get(&keeping.timeline);
+        let keeps = home.and_then(|it| it.row.as_ref()).map_or(0, |row| row.keeps);
+        match result {
+            Ok(Done::Appended(done)) if done.new && !done.seqs.is_empty() => {
+                keeping.message.seq = done.seqs[0];
+                let (timeline, seq) = (keeping.timeline, done.seqs[0]);
+                self.is_said(keeping, keeps, fx);
+                let keeps = u64::from(keeps.max(1));
+                if seq.is_multiple_of(keeps) && seq > keeps {
+                    let seqs = (seq.saturating_sub(2 * keeps) + 1..=seq - keeps).collect();
+                    self.log.write(Write::Remove { timeline, seqs }, fx);
+                }
+            }
+            Ok(Done::Appended(done)) if !done.seqs.is_empty() => {
+                let stored = StoredMessage { id: done.id, seq: done.seqs[0], again: true };
+                self.tell_stored(from, number, Ok(stored), fx);
+            }
+            Ok(_) => self.tell_stored(from, number, Err(ChatFault::StoreFailed), fx),
+            Err(error) => self.tell_stored(from, number, Err(fault_of(error)), fx),
+        }
+    }
+
+    /// A message has its number: it is kept as long as the room does, and told.
+    fn is_said(&mut self, keeping: Keeping, keeps: u16, fx: &mut Effects) {
+        let Keeping { timeline, from, number, important, message } = keeping;
+        let stored = StoredMessage { id: message.id, seq: message.seq, again: false };
+        let frame = self.frame_of(timeline, message.id);
+        let message = Arc::new(ChatroomMessage { timeline, frame, important, message });
+        if let Some(home) = self.chatrooms.homes.known.get_mut(&timeline)
+            && home.ring.says(message, keeps)
+        {
+            self.chatrooms.homes.loud.push(timeline);
+        }
+        fx.counters.count(ChatCounter::ChatroomSaid);
+        self.tell_stored(from, number, Ok(stored), fx);
+    }
+
+    /// Names a message among all that are sent to connections: two shards may give one number.
+    fn frame_of(&self, timeline: TimelineId, id: u64) -> u64 {
+        self.settings.home.of(&[b"chatroom", &timeline.to_bytes(), &id.to_be_bytes()])
+    }
+
+    /// Shards are told what was said, a letter each.
+    pub(super) fn flush_chatroom(&mut self, now: Now, timeline: TimelineId, fx: &mut Effects) {
+        let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
+        if home.ring.is_told() {
+            return;
+        }
+        let said: Arc<[_]> = std::mem::take(&mut home.ring.untold).into();
+        for shard in home.shards() {
+            self.tell_chatroom(now, shard, ChatroomWord::Said(said.clone()), fx);
+        }
+    }
+
+    /// The last messages of a chatroom are asked of the log.
+    pub(super) fn read_chatroom(&mut self, timeline: TimelineId, fx: &mut Effects) {
+        let home = self.chatrooms.homes.known.get(&timeline);
+        let keeps = home.and_then(|it| it.row.as_ref()).map_or(1, |row| row.keeps);
+        let (count_max, bytes_max) = (keeps.into(), KEPT_BYTES_MAX);
+        let pull = Pull { timeline, from: Seq::MAX, backwards: true, count_max, bytes_max };
+        self.log.ask(PendingCall::ChatroomRead(timeline), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// Here they are.
+    pub(crate) fn chatroom_read(
+        &mut self,
+        now: Now,
+        timeline: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let read = match result {
+            Ok(Done::Page(page)) => Ok(page.messages),
+            Ok(_) => Err(ChatFault::StoreFailed),
+            Err(error) => Err(fault_of(error)),
+        };
+        let messages = match read {
+            Ok(messages) => messages,
+            Err(fault) => {
+                let home = self.chatrooms.homes.known.get_mut(&timeline);
+                home.into_iter().for_each(|it| it.step = super::home::Step::Unread);
+                return self.give_chatroom_up(now, timeline, fault, fx);
+            }
+        };
+        // One that cannot be read any more is left out; numbers go on behind it all the same.
+        let last = messages.first().map_or(0, |placed| placed.seq);
+        let decoded = messages.iter().rev().filter_map(|placed| {
+            let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body)?;
+            let frame = self.frame_of(timeline, message.id);
+            Some(Arc::new(ChatroomMessage { timeline, frame, important: false, message }))
+        });
+        let decoded: Vec<Arc<ChatroomMessage>> = decoded.collect();
+        let last_id = decoded.last().map_or(0, |it| it.message.id);
+        self.last_id = self.last_id.max(last_id);
+        if let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) {
+            let keeps = home.row.as_ref().map_or(0, |row| row.keeps);
+            decoded.into_iter().for_each(|message| home.ring.keeps(message, keeps));
+            home.ring.last = last;
+            home.step = super::home::Step::Ready;
+        }
+        self.advance_chatroom(now, timeline, fx);
+    }
+}
+
+/// What was said with an id is said once more: the first answer, if it is the same.
+fn again(first: &ChatMessage, content: &Content) -> Result<StoredMessage, ChatFault> {
+    match first.content == *content {
+        true => Ok(StoredMessage { id: first.id, seq: first.seq, again: true }),
+        false => Err(ChatFault::Conflict),
+    }
+}

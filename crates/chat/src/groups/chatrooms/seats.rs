@@ -1,0 +1,348 @@
+//! Sessions of this shard that are in chatrooms.
+//!
+//! ```text
+//!  Join ─► asked ─► Joined: seated ─► Said ─► handed on, or missed ─► told how many, once a while
+//!                                       │                    ▲
+//!                                       └ the machine says that the device does not read
+//! ```
+//! A seat is gone with its session; one that is away without a connection misses what is said, and
+//! is told so when it is back. Nothing waits here for anybody: a device that does not read costs a
+//! number. Invariant: what a seat was handed and what it missed is all that was said since it was
+//! taken; the home hears how many seats there are, sooner or later.
+
+use super::row::By;
+use super::words::ChatroomWord;
+use crate::sessions::Requester;
+use crate::waits::Waits;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, Addressee};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatroomAsk, ChatroomJoined, ChatroomNews, ChatroomRequest,
+};
+use model::counters::ChatCounter;
+use model::id::ConnRef;
+use model::pressure::Pressure;
+use model::timeline::{Seq, TimelineId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pauses after which a shard says who is there though nothing has changed.
+pub(super) const HERE_PAUSES: u32 = 10;
+
+/// The version of every list of members: it is of nobody in particular, and never begins anew.
+pub(super) const LIST_VERSION: u64 = 1;
+
+/// Joins that may wait for homes, a shard. One more is answered as busy.
+const JOINS_MAX: usize = 65_536;
+
+/// Chatrooms with sessions of this shard.
+#[derive(Default)]
+pub(crate) struct Seats {
+    pub(super) rooms: HashMap<TimelineId, Hall>,
+    /// The rooms that a session is in, or has asked to be.
+    of: HashMap<Key, Vec<TimelineId>>,
+    joins: Waits<Joining>,
+    /// When something is to be told of a room: to its home, or to those who missed something.
+    due: BTreeSet<(Instant, TimelineId)>,
+}
+
+/// Sessions of this shard in one room.
+pub(super) struct Hall {
+    pub(super) room: AccountAddress,
+    pub(super) seats: BTreeMap<Key, Seat>,
+    /// Joins that are with the home.
+    joining: u32,
+    /// The last message that was heard of.
+    pub(super) heard: Seq,
+    /// The last account that was shown out.
+    pub(super) outs: u64,
+    /// What the home was told.
+    pub(super) told: u32,
+    pub(super) told_at: Instant,
+    due: Instant,
+    /// Seats that are behind.
+    pub(super) behind: u32,
+    pub(super) news: Option<Arc<ChatroomNews>>,
+}
+
+/// A session in a room.
+pub(super) struct Seat {
+    pub(super) conn: ConnRef,
+    pub(super) missed: u32,
+    /// It does not read, and is told when the pause is over how much it missed.
+    pub(super) behind: bool,
+    /// It has no connection.
+    pub(super) away: bool,
+}
+
+/// A session that has asked to be in a room.
+struct Joining {
+    wait: Requester,
+    timeline: TimelineId,
+    /// It has no seat yet, and is counted as one who waits for it.
+    is_new: bool,
+}
+
+impl Hall {
+    fn new(room: AccountAddress) -> Hall {
+        Hall {
+            room,
+            seats: BTreeMap::new(),
+            joining: 0,
+            heard: 0,
+            outs: 0,
+            told: 0,
+            told_at: Instant::default(),
+            due: Instant::default(),
+            behind: 0,
+            news: None,
+        }
+    }
+
+    pub(super) fn here(&self) -> u32 {
+        self.seats.len() as u32 + self.joining
+    }
+}
+
+impl Chat {
+    /// A device wants something of a chatroom.
+    pub(crate) fn chatroom(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        request: ChatroomRequest,
+        fx: &mut Effects,
+    ) {
+        let ChatroomRequest { session, number, ask } = request;
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        let is_operator = asker.is_operator;
+        let by = By { address: asker.address, inbox: asker.inbox, is_operator };
+        match ask {
+            ChatroomAsk::Order(order) => self.chatroom_order(now, (wait, by), order, fx),
+            ChatroomAsk::Join { room, history } => {
+                self.join_chatroom(now, (wait, by), (&room, history), fx);
+            }
+            ChatroomAsk::Leave(room) => self.leave_chatroom((wait, &by), &room, fx),
+        }
+    }
+
+    fn join_chatroom(
+        &mut self,
+        now: Now,
+        (wait, by): (Requester, By),
+        (room, history): (&Addressee, u16),
+        fx: &mut Effects,
+    ) {
+        let limits = &self.settings.limits.chat;
+        let Some(room) = room.chatroom_within(by.address.domain()) else {
+            return self.refuse_chatroom_ask(wait, ChatFault::NoChatroom, fx);
+        };
+        let Some(key) = self.sessions.bound(wait.conn, wait.session) else {
+            // An errand is nowhere.
+            return self.refuse_chatroom_ask(wait, ChatFault::Invalid, fx);
+        };
+        let (timeline, home) = self.chatroom_at(&room);
+        let seats = &mut self.chatrooms.seats;
+        let of = seats.of.entry(key).or_default();
+        let is_full =
+            !of.contains(&timeline) && of.len() >= usize::from(limits.chatrooms_a_session_max);
+        let is_busy = seats.joins.len() >= JOINS_MAX || self.pressure >= Pressure::Stores;
+        if is_full || is_busy {
+            let why = if is_full { ChatFault::ChatroomsFull } else { ChatFault::Busy };
+            self.forget_seatless(key);
+            return self.refuse_chatroom_ask(wait, why, fx);
+        }
+        if !of.contains(&timeline) {
+            of.push(timeline);
+        }
+        let hall = seats.rooms.entry(timeline).or_insert_with(|| Hall::new(room.clone()));
+        let is_new = !hall.seats.contains_key(&key);
+        hall.joining += u32::from(is_new);
+        let number = seats.joins.put(Joining { wait, timeline, is_new });
+        let word = ChatroomWord::Join { number, room, by, history, is_new };
+        self.tell_chatroom(now, home, word, fx);
+    }
+
+    /// The home has answered a join.
+    pub(super) fn chatroom_joined(
+        &mut self,
+        number: u64,
+        result: Result<Box<ChatroomJoined>, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Some(Joining { wait, timeline, is_new }) = self.chatrooms.seats.joins.take(number)
+        else {
+            return; // it was too late, and its seat is counted no more
+        };
+        let key = wait.session.key();
+        let session = self.sessions.slab.at(key);
+        let conn = session.map(|session| session.conn);
+        let away = self.sessions.resumables.is_away(key);
+        let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) else {
+            // It was in it, and left meanwhile.
+            return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx);
+        };
+        hall.joining -= u32::from(is_new);
+        // The home has counted it: it is told how many there are, whatever came in between.
+        hall.told = u32::MAX;
+        let (mut joined, conn) = match (result, conn) {
+            (Ok(joined), Some(conn)) => (joined, conn),
+            (result, _) => {
+                self.stays_out(key, timeline);
+                let why = result.err().unwrap_or(ChatFault::Busy);
+                return self.refuse_chatroom_ask(wait, why, fx);
+            }
+        };
+        let lost = hall.hears_up_to(joined.state.head);
+        let seat = || Seat { conn, missed: 0, behind: false, away };
+        hall.seats.entry(key).or_insert_with(seat);
+        let of = self.chatrooms.seats.of.entry(key).or_default();
+        if !of.contains(&timeline) {
+            of.push(timeline);
+        }
+        joined.number = wait.number;
+        fx.counters.count_by(ChatCounter::ChatroomMissed, lost);
+        fx.counters.count(ChatCounter::ChatroomJoins);
+        self.answer_session((wait.conn, wait.session), ChatDelivery::ChatroomJoined(joined), fx);
+        self.hall_is_due(timeline);
+    }
+
+    /// A join came to nothing; a seat that was taken before stays.
+    fn stays_out(&mut self, key: Key, timeline: TimelineId) {
+        match self.is_seated(key, timeline) {
+            true => self.hall_is_due(timeline),
+            false => self.unseat(key, timeline),
+        }
+    }
+
+    fn leave_chatroom(&mut self, (wait, by): (Requester, &By), room: &Addressee, fx: &mut Effects) {
+        let room = room.chatroom_within(by.address.domain());
+        let timeline = room.map(|room| self.chatroom_at(&room).0);
+        let key = self.sessions.bound(wait.conn, wait.session);
+        let (Some(timeline), Some(key)) = (timeline, key) else {
+            return self.refuse_chatroom_ask(wait, ChatFault::NotInChatroom, fx);
+        };
+        if !self.is_seated(key, timeline) {
+            return self.refuse_chatroom_ask(wait, ChatFault::NotInChatroom, fx);
+        }
+        self.unseat(key, timeline);
+        let told = ChatDelivery::Done { number: wait.number };
+        self.answer_session((wait.conn, wait.session), told, fx);
+    }
+
+    pub(super) fn is_seated(&self, key: Key, timeline: TimelineId) -> bool {
+        let hall = self.chatrooms.seats.rooms.get(&timeline);
+        hall.is_some_and(|hall| hall.seats.contains_key(&key))
+    }
+
+    /// A session is in a room no more, or never came to be.
+    pub(super) fn unseat(&mut self, key: Key, timeline: TimelineId) {
+        let seats = &mut self.chatrooms.seats;
+        if let Some(hall) = seats.rooms.get_mut(&timeline)
+            && let Some(seat) = hall.seats.remove(&key)
+        {
+            hall.behind -= u32::from(seat.behind);
+        }
+        if let Some(of) = seats.of.get_mut(&key) {
+            of.retain(|it| *it != timeline);
+        }
+        self.forget_seatless(key);
+        self.hall_is_due(timeline);
+    }
+
+    fn forget_seatless(&mut self, key: Key) {
+        let of = &mut self.chatrooms.seats.of;
+        if of.get(&key).is_some_and(Vec::is_empty) {
+            of.remove(&key);
+        }
+    }
+
+    pub(super) fn tell_home(
+        &mut self,
+        now: Now,
+        timeline: TimelineId,
+        (room, here, heard, outs): (AccountAddress, u32, Seq, u64),
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.shard_at(timeline);
+        let word = ChatroomWord::Here { room, here, heard, outs };
+        self.tell_chatroom(now, home, word, fx);
+    }
+
+    /// Something is to be told of a room, when the pause since the last time is over; that nobody
+    /// is there any more, at once.
+    pub(super) fn hall_is_due(&mut self, timeline: TimelineId) {
+        let pause = Duration::from_millis(self.settings.limits.chat.chatroom_pause_ms.into());
+        let seats = &mut self.chatrooms.seats;
+        let Some(hall) = seats.rooms.get_mut(&timeline) else { return };
+        let is_new = hall.here() != hall.told || hall.behind > 0;
+        let pauses = if is_new { 1 } else { HERE_PAUSES };
+        let at = hall.told_at + pause * pauses;
+        seats.due.remove(&(hall.due, timeline));
+        hall.due = if hall.here() == 0 { Instant::default() } else { at };
+        seats.due.insert((hall.due, timeline));
+    }
+
+    /// A session has ended.
+    pub(crate) fn leaves_chatrooms(&mut self, key: Key) {
+        let of = self.chatrooms.seats.of.get(&key).cloned().unwrap_or_default();
+        of.into_iter().for_each(|timeline| self.unseat(key, timeline));
+    }
+
+    /// A session lost its connection, or has another one.
+    pub(crate) fn moves_in_chatrooms(&mut self, key: Key, conn: Option<ConnRef>) {
+        let of = self.chatrooms.seats.of.get(&key).cloned().unwrap_or_default();
+        for timeline in of {
+            if let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) {
+                // It is told how things are, whether or not it missed anything.
+                hall.skips(key, 0);
+                if let Some(seat) = hall.seats.get_mut(&key) {
+                    (seat.conn, seat.away) = (conn.unwrap_or(seat.conn), conn.is_none());
+                }
+            }
+            self.hall_is_due(timeline);
+        }
+    }
+
+    /// Tells homes who is here and members what they missed; when to come back.
+    pub(super) fn turn_seats(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let ms_max = self.settings.limits.answer_ms_max;
+        let (over, mut next) = self.chatrooms.seats.joins.overdue(now, ms_max);
+        for Joining { wait, timeline, is_new } in over {
+            if let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) {
+                hall.joining -= u32::from(is_new);
+            }
+            self.stays_out(wait.session.key(), timeline);
+            self.refuse_chatroom_ask(wait, ChatFault::Busy, fx);
+        }
+        while let Some(&(at, timeline)) = self.chatrooms.seats.due.first() {
+            if at > now.mono {
+                next = next.into_iter().chain(Some(at)).min();
+                break;
+            }
+            self.chatrooms.seats.due.pop_first();
+            self.tell_of_hall(now, timeline, fx);
+        }
+        next
+    }
+
+    pub(super) fn audit_seats(&self) {
+        let seats = &self.chatrooms.seats;
+        for (timeline, hall) in &seats.rooms {
+            let behind = hall.seats.values().filter(|seat| seat.behind).count();
+            assert_eq!(behind, hall.behind as usize);
+            for key in hall.seats.keys() {
+                assert!(self.sessions.slab.at(*key).is_some(), "a seat is gone with its session");
+                assert!(seats.of.get(key).is_some_and(|of| of.contains(timeline)));
+            }
+            assert!(seats.due.contains(&(hall.due, *timeline)) || hall.joining > 0);
+        }
+        assert!(seats.of.values().all(|of| !of.is_empty()));
+    }
+}
+
+const _: () = assert!(size_of::<Joining>() <= 48);

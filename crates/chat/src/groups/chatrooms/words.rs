@@ -1,0 +1,154 @@
+//! What shards say to each other of chatrooms.
+//!
+//! ```text
+//! session's shard ─► Join, Say, Order, List ─► home        Here: so many are here, and heard so far
+//! home ─► Said, News, Outs ─► each shard with members ─► its sessions
+//! ```
+//! Any of it may be lost. Whoever asks waits for so long and not longer; a shard that was not told
+//! of messages sees it by their numbers, or is told the last one when it says how far it heard; who
+//! is to leave is named until the shard has heard it.
+
+use super::row::{By, ChatroomRow};
+use model::account::AccountAddress;
+use model::chat::{
+    ChatFault, ChatroomJoined, ChatroomMessage, ChatroomNews, ChatroomOrder, ChatroomOut,
+    ClientMessageId, Content,
+};
+use model::id::ShardId;
+use model::timeline::{Seq, TimelineId};
+use std::sync::Arc;
+
+/// A word about a chatroom. `number` is the asker's own, given back with the answer.
+#[derive(Debug)]
+pub enum ChatroomWord {
+    /// A session wants to be in it. Answered by `Joined`.
+    Join {
+        /// For the answer.
+        number: u64,
+        /// Which.
+        room: AccountAddress,
+        /// Who.
+        by: By,
+        /// The most of its last messages that are wanted.
+        history: u16,
+        /// It is not in it already.
+        is_new: bool,
+    },
+    /// It is, or why not.
+    Joined {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        result: Result<Box<ChatroomJoined>, ChatFault>,
+    },
+    /// Somebody says something. Answered by [`Stored`](crate::ChatWord::Stored).
+    Say(Box<Saying>),
+    /// Somebody wants it otherwise. Answered by `Ordered`.
+    Order(Box<ChatroomAsked>),
+    /// It is, or why not.
+    Ordered {
+        /// The order's.
+        number: u64,
+        /// The answer.
+        result: Result<(), ChatFault>,
+    },
+    /// This was said.
+    Said(Arc<[Arc<ChatroomMessage>]>),
+    /// It is so now.
+    News(Arc<ChatroomNews>),
+    /// These are to leave it, all whom the shard has not heard of.
+    Outs {
+        /// Which room.
+        timeline: TimelineId,
+        /// Who, in the order of their numbers.
+        outs: Arc<[Leaving]>,
+    },
+    /// So many sessions of the shard are there, or wait to be.
+    Here {
+        /// Which room.
+        room: AccountAddress,
+        /// How many.
+        here: u32,
+        /// The last message that the shard heard of.
+        heard: Seq,
+        /// The last of [`Leaving::number`], likewise.
+        outs: u64,
+    },
+    /// A page of those who are on this shard. Answered by [`Listed`](crate::ChatWord::Listed), to
+    /// whoever asked.
+    List(Box<PageAsked>),
+}
+
+/// Something that is said in a chatroom.
+#[derive(Debug)]
+pub struct Saying {
+    /// The asker's own.
+    pub(crate) number: u64,
+    pub(crate) room: AccountAddress,
+    pub(crate) by: By,
+    pub(crate) device: Box<str>,
+    pub(crate) client_id: ClientMessageId,
+    pub(crate) content: Content,
+}
+
+/// A change that is wanted of a chatroom, as its home hears of it.
+#[derive(Debug)]
+pub struct ChatroomAsked {
+    /// The asker's own.
+    pub(crate) number: u64,
+    pub(crate) room: AccountAddress,
+    pub(crate) by: By,
+    pub(crate) order: ChatroomOrder,
+    /// Those whom it names, with the inbox of one who gets rights.
+    pub(crate) named: Vec<(AccountAddress, Option<TimelineId>)>,
+}
+
+/// An account whose sessions are to leave; nobody in particular: all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Leaving {
+    /// Rises.
+    pub(crate) number: u64,
+    pub(crate) account: Option<AccountAddress>,
+    pub(crate) why: ChatroomOut,
+}
+
+/// A page of the members of a chatroom that are on one shard.
+#[derive(Debug)]
+pub struct PageAsked {
+    /// Who wants it: shard, and its number.
+    pub(crate) to: (ShardId, u64),
+    pub(crate) room: AccountAddress,
+    /// What the page says besides.
+    pub(crate) row: Arc<ChatroomRow>,
+    pub(crate) total: u32,
+    pub(crate) from: u32,
+    /// So many of the shard's own stand before.
+    pub(crate) skip: u32,
+    pub(crate) count: u16,
+}
+
+impl ChatroomWord {
+    /// What it costs in memory beside itself, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let names =
+            |by: &By, room: &AccountAddress| by.address.as_str().len() + room.as_str().len();
+        match self {
+            ChatroomWord::Join { room, by, .. } => names(by, room),
+            ChatroomWord::Joined { result: Ok(joined), .. } => joined.weight(),
+            ChatroomWord::Say(saying) => {
+                size_of::<Saying>() + names(&saying.by, &saying.room) + saying.content.weight()
+            }
+            ChatroomWord::Order(asked) => {
+                let named = asked.named.iter().map(|(it, _)| 2 * (48 + it.as_str().len()));
+                size_of::<ChatroomAsked>() + asked.order.text.len() + named.sum::<usize>()
+            }
+            ChatroomWord::Said(messages) => messages.iter().map(|it| it.weight()).sum(),
+            ChatroomWord::Outs { outs, .. } => outs.len() * (size_of::<Leaving>() + 64),
+            ChatroomWord::Here { room, .. } => room.as_str().len(),
+            ChatroomWord::List(asked) => size_of::<PageAsked>() + asked.room.as_str().len(),
+            ChatroomWord::News(_)
+            | ChatroomWord::Joined { result: Err(_), .. }
+            | ChatroomWord::Ordered { .. } => 64,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Random histories of sessions that come and go, with lost letters, devices that do not read and
+//! kills: what a session had and what it was told that it missed is all that was said.
+
+use crate::arena::{Arena, addressee, order, room};
+use model::chat::{ChatFault, ChatroomAsk, ChatroomVerb};
+
+const ROOMS: [&str; 2] = ["lobby", "hall"];
+
+/// What came of a history: messages missed, letters that were heard, and rooms that were begun anew.
+fn history(seed: u64, shards: u16) -> [u64; 2] {
+    println!("seed {seed}, {shards} shards");
+    let mut arena = Arena::new(seed, shards, |limits| {
+        limits.chatroom_members_max = 6;
+        limits.chatroom_messages_per_s = 50;
+        limits.chatroom_messages_burst = 20;
+    });
+    open(&mut arena);
+    let (mut missed, mut heard) = (0, 0);
+    for _ in 0..6 {
+        arena.loses = 12;
+        (0..250).for_each(|_| step(&mut arena));
+        arena.heal();
+        missed += arena.check();
+        let seats = arena.devices.iter().flat_map(|device| device.seats.values());
+        heard += seats.map(|seat| seat.heard.len() as u64).sum::<u64>();
+        if arena.rng.one_in(3) {
+            arena.restart();
+        }
+    }
+    [missed, heard]
+}
+
+/// One room keeps its messages over a restart, the other does not.
+fn open(arena: &mut Arena) {
+    let owner = arena.login("owner");
+    for (name, durable) in ROOMS.into_iter().zip([true, false]) {
+        let made = order(name, ChatroomVerb::Create, &[]);
+        arena
+            .ordered(owner, model::chat::ChatroomOrder { durable, ..made })
+            .expect("it may be made");
+    }
+}
+
+fn step(arena: &mut Arena) {
+    let who = arena.rng.below(4);
+    let name = ROOMS[arena.rng.below(2) as usize];
+    if arena.devices.len() < 3 {
+        arena.login(&format!("p{who}"));
+        return;
+    }
+    let at = arena.rng.below(arena.devices.len() as u64) as usize;
+    match arena.rng.below(40) {
+        0 => drop(arena.login(&format!("p{who}"))),
+        1 => arena.goes(at),
+        2..=5 => {
+            arena.asks(at, ChatroomAsk::Join { room: addressee(name), history: 3 });
+        }
+        6 if arena.devices[at].seats.contains_key(&room(name)) => {
+            arena.asks(at, ChatroomAsk::Leave(addressee(name)));
+            arena.devices[at].seats.remove(&room(name));
+        }
+        7 => arena.devices[at].reads ^= true,
+        8..=27 => {
+            let text = format!("message {}", arena.rng.below(1 << 40));
+            arena.says(at, name, &text);
+        }
+        28..=33 => arena.rest(),
+        34..=38 => {
+            let ms = arena.rng.below(700);
+            arena.pass_ms(ms);
+        }
+        _ if arena.rng.one_in(10) => arena.pass_ms(30_000),
+        _ => {}
+    }
+}
+
+#[test]
+fn whatever_is_lost_and_whoever_does_not_read_all_that_was_said_is_had_or_counted_as_missed() {
+    let (mut missed, mut heard) = (0, 0);
+    for seed in 0..40 {
+        let [some, more] = history(seed, 1 + (seed % 4) as u16);
+        (missed, heard) = (missed + some, heard + more);
+    }
+    assert!(missed > 1_000 && heard > 1_000, "{missed} missed, {heard} heard");
+}
+
+#[test]
+fn a_room_that_is_too_loud_refuses_what_is_too_much_and_hears_its_moderators() {
+    let mut arena = Arena::new(1, 3, |limits| {
+        (limits.chatroom_messages_per_s, limits.chatroom_messages_burst) = (1, 8);
+    });
+    open(&mut arena);
+    let ann = arena.login("ann");
+    for at in [0, ann] {
+        arena.joins(at, "lobby").expect("it may");
+    }
+    let said: Vec<_> = (0..8).map(|n| arena.said(ann, "lobby", &format!("m{n}"))).collect();
+    assert_eq!(said.iter().filter(|it| it.is_ok()).count(), 6, "three fourths of the burst");
+    assert_eq!(said[6], Err(ChatFault::RateLimited));
+    assert_eq!(arena.said(0, "lobby", "order!"), Ok(7), "what is left is for moderators");
+    arena.pass_ms(10_000);
+    assert_eq!(arena.said(ann, "lobby", "later"), Ok(8));
+    assert_eq!(arena.devices[0].seats[&room("lobby")].heard, (1..=8).collect::<Vec<_>>());
+}

@@ -1,0 +1,330 @@
+//! `holdline im chatrooms`: chatrooms are made and changed, and people talk in them.
+//!
+//! Whoever talks is in the room until standard input ends, or the room does. What was not sent to
+//! this device, since it did not read fast enough, is said as a number.
+
+use super::chat::lines;
+use super::send::addressee;
+use super::{ANSWER_TIME, Common, Failure, answer, goodbye, line};
+use crate::out;
+use base::text::escaped;
+use clap::{Subcommand, ValueEnum};
+use client::im::{ChatroomEntry, ChatroomTold, ImEvent, ImOrder, ImSession, client_message_id};
+use model::account::AccountAddress;
+use model::chat::{
+    ChatroomAsk, ChatroomOrder, ChatroomState, ChatroomVerb, Content, MEMBERS_PAGE_MAX,
+    MembersRange,
+};
+use std::collections::HashSet;
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+/// How long the socket is waited for before the keyboard is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Messages that wait for the server's word. Beyond, no further line is read.
+const UNANSWERED_MAX: usize = 64;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a chatroom, which one owns from then on
+    Make(Made),
+    /// Be in a chatroom: lines that are typed are said, what is said is printed; /quit ends
+    Talk(Talked),
+    /// Print who is in a chatroom, a line each: address, role, and whether muted
+    Members(Room),
+    /// Change a chatroom, or show somebody out of it
+    Change(Changed),
+}
+
+/// A chatroom.
+#[derive(clap::Args)]
+struct Room {
+    #[command(flatten)]
+    common: Common,
+    /// The room: NAME, of one's own domain, or NAME@live.DOMAIN
+    #[arg(value_name = "ROOM")]
+    room: String,
+}
+
+/// A chatroom that is made.
+#[derive(clap::Args)]
+struct Made {
+    #[command(flatten)]
+    room: Room,
+    /// Its title
+    #[arg(long, value_name = "TITLE", default_value = "")]
+    title: String,
+    /// So many of its last messages are kept for those who join
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    keeps: u16,
+    /// They are kept over a restart of the server, too
+    #[arg(long)]
+    durable: bool,
+}
+
+/// A chatroom that one is in.
+#[derive(clap::Args)]
+struct Talked {
+    #[command(flatten)]
+    room: Room,
+    /// So many of the last messages are shown first
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    past: u16,
+}
+
+/// A change of a chatroom.
+#[derive(clap::Args)]
+struct Changed {
+    #[command(flatten)]
+    room: Room,
+    /// What
+    #[arg(value_name = "VERB")]
+    verb: Verb,
+    /// Whom it is about: NAME, of one's own domain, or NAME@DOMAIN
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The title, or the announcement
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    text: String,
+}
+
+/// A verb of the command line.
+#[derive(Clone, Copy)]
+struct Verb(ChatroomVerb);
+
+impl ValueEnum for Verb {
+    fn value_variants<'a>() -> &'a [Verb] {
+        use ChatroomVerb::*;
+        const ALL: [Verb; 12] = [
+            Verb(Rename),
+            Verb(Announce),
+            Verb(Promote),
+            Verb(Demote),
+            Verb(Mute),
+            Verb(Unmute),
+            Verb(Kick),
+            Verb(Ban),
+            Verb(Unban),
+            Verb(Quiet),
+            Verb(Open),
+            Verb(Close),
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.word()))
+    }
+}
+
+/// Does it.
+pub(super) fn chatrooms(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Make(made) => {
+            let Made { room, title, keeps, durable } = made;
+            let order = ChatroomOrder {
+                room: addressee(&room.room)?,
+                verb: ChatroomVerb::Create,
+                text: title.into(),
+                accounts: Vec::new(),
+                keeps,
+                durable,
+            };
+            give(&room.common, order)
+        }
+        Command::Change(changed) => {
+            let Changed { room, verb, names, text } = changed;
+            let accounts = names.iter().map(|name| addressee(name)).collect::<Result<_, _>>()?;
+            let order = ChatroomOrder {
+                room: addressee(&room.room)?,
+                verb: verb.0,
+                text: text.into(),
+                accounts,
+                keeps: 0,
+                durable: false,
+            };
+            give(&room.common, order)
+        }
+        Command::Members(room) => members(&room),
+        Command::Talk(talked) => talk(&talked),
+    }
+}
+
+fn give(common: &Common, order: ChatroomOrder) -> Result<(), Failure> {
+    let (mut session, _) = common.login("chatrooms")?;
+    session.order(ImOrder::Chatroom { number: 1, ask: Box::new(ChatroomAsk::Order(order)) });
+    answer(&mut session, |event| match event {
+        ImEvent::Done { number: 1 } => Some(Ok(())),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        _ => None,
+    })?;
+    goodbye(session);
+    Ok(())
+}
+
+/// Joins a room.
+fn join(session: &mut ImSession, room: &str, history: u16) -> Result<Box<ChatroomEntry>, Failure> {
+    let ask = Box::new(ChatroomAsk::Join { room: addressee(room)?, history });
+    session.order(ImOrder::Chatroom { number: 1, ask });
+    answer(session, |event| match event {
+        ImEvent::ChatroomJoined(joined) if joined.number == 1 => Some(Ok(joined)),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not joined: {word}"))),
+        _ => None,
+    })
+}
+
+fn members(room: &Room) -> Result<(), Failure> {
+    let (mut session, _) = room.common.login("chatrooms")?;
+    let joined = join(&mut session, &room.room, 0)?;
+    let mut from = 0;
+    loop {
+        let (group, version, count) = (joined.room.clone().into(), 1, MEMBERS_PAGE_MAX);
+        let range = Box::new(MembersRange { group, version, from, count });
+        session.order(ImOrder::Members { number: 2, range });
+        let page = answer(&mut session, |event| match event {
+            ImEvent::Members(page) if page.number == 2 => Some(Ok(page)),
+            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no list: {word}"))),
+            _ => None,
+        })?;
+        for it in &page.members {
+            let muted = if it.muted { " muted" } else { "" };
+            out!("{} {}{muted}", it.member.address, it.role.word());
+        }
+        from += page.members.len() as u32;
+        if page.members.is_empty() || from >= page.total {
+            break;
+        }
+    }
+    goodbye(session);
+    Ok(())
+}
+
+/// Somebody who is in a room.
+struct Guest {
+    session: ImSession,
+    me: AccountAddress,
+    room: AccountAddress,
+    shown: ChatroomState,
+    /// What was typed here and is not answered, by the requests' numbers.
+    unanswered: HashSet<u32>,
+    number: u32,
+}
+
+fn talk(talked: &Talked) -> Result<(), Failure> {
+    let (mut session, welcome) = talked.room.common.login("talk")?;
+    let joined = join(&mut session, &talked.room.room, talked.past)?;
+    joined.history.iter().for_each(|message| out!("{}", line(message)));
+    let muted = if joined.muted { ", muted" } else { "" };
+    note!("{} is in {} as {}{muted}; /quit ends", welcome.account, joined.room, joined.role.word());
+    let mut guest = Guest {
+        session,
+        me: welcome.account.clone(),
+        room: joined.room.clone(),
+        shown: ChatroomState::default(),
+        unanswered: HashSet::new(),
+        number: 1,
+    };
+    guest.show(joined.state);
+    guest.go_on()?;
+    goodbye(guest.session);
+    Ok(())
+}
+
+impl Guest {
+    fn go_on(&mut self) -> Result<(), Failure> {
+        let lines = lines()?;
+        let (mut is_over, mut ends_at) = (false, None);
+        while !out::is_closed() {
+            while !is_over && self.unanswered.len() < UNANSWERED_MAX {
+                match lines.try_recv() {
+                    Ok(line) if line.trim_end() == "/quit" => is_over = true,
+                    Ok(line) => self.say(line.trim_end_matches(['\r', '\n']))?,
+                    Err(TryRecvError::Disconnected) => is_over = true,
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+            let event = self.session.poll(LOOK)?;
+            if let Some(event) = &event {
+                self.hear(event)?;
+            }
+            if !is_over {
+                continue;
+            }
+            let now = client::now();
+            let until = *ends_at.get_or_insert(now.after(ANSWER_TIME));
+            if self.unanswered.is_empty() && event.is_none() || now.mono >= until {
+                break;
+            }
+        }
+        match self.unanswered.len() {
+            0 => Ok(()),
+            count => Err(format!("{count} messages without an answer").into()),
+        }
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.number += 1;
+        self.unanswered.insert(self.number);
+        let (number, to, client_id) = (self.number, self.room.clone().into(), client_message_id()?);
+        self.session.order(ImOrder::Send { number, to, client_id, content: Content::text(text) });
+        Ok(())
+    }
+
+    fn hear(&mut self, event: &ImEvent) -> Result<(), Failure> {
+        match event {
+            ImEvent::Sent { number, .. } => drop(self.unanswered.remove(number)),
+            ImEvent::Failed { number, word, .. } => {
+                if self.unanswered.remove(number) {
+                    note!("not said: {word}");
+                }
+            }
+            ImEvent::ChatroomSaid { message, .. }
+                if message.to == self.room && message.from != self.me =>
+            {
+                out!("{}", line(message));
+            }
+            ImEvent::ChatroomMissed { room, missed } if *room == self.room => {
+                note!("{missed} messages were left out");
+            }
+            ImEvent::ChatroomNews { room, what } if **room == self.room => match &**what {
+                ChatroomTold::State(state) => self.show(state.clone()),
+                ChatroomTold::Out(why) => {
+                    return Err(format!("out of {}: {}", self.room, why.word()).into());
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says how the room is, where that is new.
+    fn show(&mut self, state: ChatroomState) {
+        if state.here != self.shown.here {
+            note!("{} here", state.here);
+        }
+        if state.title != self.shown.title {
+            note!("title: {}", escaped(&state.title));
+        }
+        if state.announcement != self.shown.announcement {
+            note!("announcement: {}", escaped(&state.announcement));
+        }
+        if state.quiet != self.shown.quiet {
+            note!(
+                "{}",
+                if state.quiet { "quiet: moderators speak" } else { "open: all may speak" }
+            );
+        }
+        self.shown = state;
+    }
+}

@@ -1,0 +1,331 @@
+//! Chatrooms: what is asked of one, and what its members are told.
+//!
+//! A chatroom has an address as an account has, `id@live.domain`. Its members are sessions that are
+//! in it now; what is said there is for them, and for nobody later but as far as the room keeps its
+//! last messages. Of a message nothing is promised: a room that is too loud refuses some, a member
+//! that does not read is skipped, and told how many it missed. Invariant: what a member was sent
+//! and what it was told it missed is together all that was said while it was there.
+
+use super::{ChatFault, ChatMessage, GroupRole};
+use crate::account::{AccountAddress, Addressee};
+use crate::id::SessionRef;
+use crate::timeline::{Seq, TimelineId};
+use std::sync::Arc;
+
+/// What stands before the domain of those who make chatrooms, in the domain of the chatrooms.
+pub const CHATROOM_SERVICE: &str = "live.";
+
+/// Longest title and longest announcement of a chatroom, bytes.
+pub const CHATROOM_TEXT_BYTES_MAX: usize = 1_024;
+
+/// Most accounts that one order names.
+pub const CHATROOM_NAMED_MAX: usize = 64;
+
+/// Moderators that a chatroom may have.
+pub const CHATROOM_MODERATORS_MAX: usize = 64;
+
+/// Messages that a chatroom keeps for those who join, whatever the configuration says.
+pub const CHATROOM_KEEPS_MAX: u16 = 200;
+
+/// Declares the verbs once: variant, word, meaning.
+macro_rules! verbs {
+    ($($variant:ident $word:literal $meaning:literal;)+) => {
+        /// What is done to a chatroom.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ChatroomVerb { $(#[doc = $meaning] $variant,)+ }
+
+        impl ChatroomVerb {
+            /// All of them.
+            pub const ALL: &'static [ChatroomVerb] = &[$(ChatroomVerb::$variant,)+];
+
+            /// The word of commands and the log.
+            pub const fn word(self) -> &'static str {
+                match self { $(ChatroomVerb::$variant => $word,)+ }
+            }
+        }
+    };
+}
+
+verbs! {
+    Create "create" "It is made, with this title. Whoever makes it owns it.";
+    Rename "rename" "It has another title.";
+    Announce "announce" "It has another announcement, which whoever joins is told.";
+    Promote "promote" "This account is a moderator from now on.";
+    Demote "demote" "These moderators are members like others from now on.";
+    Mute "mute" "These accounts may not say anything there.";
+    Unmute "unmute" "They may again.";
+    Kick "kick" "These accounts' sessions leave it, and may join again.";
+    Ban "ban" "Likewise, and may not.";
+    Unban "unban" "They may again.";
+    Quiet "quiet" "Only owner and moderators may say something.";
+    Open "open" "All may again.";
+    Close "close" "It is no more.";
+}
+
+impl ChatroomVerb {
+    /// It is about accounts, of which one at least is named.
+    pub const fn names_accounts(self) -> bool {
+        use ChatroomVerb::{Ban, Demote, Kick, Mute, Promote, Unban, Unmute};
+        matches!(self, Promote | Demote | Mute | Unmute | Kick | Ban | Unban)
+    }
+
+    /// The verb with this word.
+    pub fn of_word(word: &str) -> Option<ChatroomVerb> {
+        Self::ALL.iter().copied().find(|verb| verb.word() == word)
+    }
+}
+
+/// What somebody wants of a chatroom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomOrder {
+    /// Which; without a domain, of the asker's own.
+    pub room: Addressee,
+    /// What is to be done.
+    pub verb: ChatroomVerb,
+    /// Title or announcement, of those that have one, at most [`CHATROOM_TEXT_BYTES_MAX`] bytes.
+    pub text: Box<str>,
+    /// To whom, at most [`CHATROOM_NAMED_MAX`].
+    pub accounts: Vec<Addressee>,
+    /// Of one that is made: how many messages it keeps for those who join.
+    pub keeps: u16,
+    /// Of one that is made: it keeps them over a restart, too.
+    pub durable: bool,
+}
+
+/// Request about a chatroom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomRequest {
+    /// Session that asks.
+    pub session: SessionRef,
+    /// For the answer.
+    pub number: u32,
+    /// What is wanted.
+    pub ask: ChatroomAsk,
+}
+
+/// What is wanted of a chatroom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChatroomAsk {
+    /// To be in it. Answered by [`ChatroomJoined`].
+    Join {
+        /// Which.
+        room: Addressee,
+        /// The most of its last messages that are wanted.
+        history: u16,
+    },
+    /// To be in it no more. Answered by `Done`.
+    Leave(Addressee),
+    /// A change. Answered by `Done`.
+    Order(ChatroomOrder),
+}
+
+/// What a chatroom is, for whoever is in it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ChatroomState {
+    /// Its title.
+    pub title: Box<str>,
+    /// What its owner has announced; may be empty.
+    pub announcement: Box<str>,
+    /// Only owner and moderators may say something.
+    pub quiet: bool,
+    /// How many sessions are there, as of a while ago.
+    pub here: u32,
+    /// The number of the last message.
+    pub head: Seq,
+}
+
+/// A session is in a chatroom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomJoined {
+    /// The request's.
+    pub number: u32,
+    /// The room's whole address.
+    pub room: AccountAddress,
+    /// Names it in what the machine says of skipped messages.
+    pub timeline: TimelineId,
+    /// What the account is there.
+    pub role: GroupRole,
+    /// The account may say nothing there.
+    pub muted: bool,
+    /// What it is.
+    pub state: Arc<ChatroomState>,
+    /// The last messages, the oldest first.
+    pub history: Vec<Arc<ChatroomMessage>>,
+}
+
+/// A message in a chatroom: made once, and shared by all its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomMessage {
+    /// Names the room.
+    pub timeline: TimelineId,
+    /// Names the message among all that connections of a process are sent.
+    pub frame: u64,
+    /// It is skipped last: a moderator's, or an operator's.
+    pub important: bool,
+    /// The message; its place is its number in the room.
+    pub message: ChatMessage,
+}
+
+/// Messages that a member was not sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomMissed {
+    /// The room's whole address.
+    pub room: AccountAddress,
+    /// Names it.
+    pub timeline: TimelineId,
+    /// How many, since it was told last.
+    pub missed: u32,
+}
+
+/// Something about a chatroom, for its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomNews {
+    /// The room's whole address.
+    pub room: AccountAddress,
+    /// Names it.
+    pub timeline: TimelineId,
+    /// What.
+    pub what: ChatroomWhat,
+}
+
+/// What members are told of their chatroom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChatroomWhat {
+    /// It is so now.
+    State(Arc<ChatroomState>),
+    /// The session is in it no more.
+    Out(ChatroomOut),
+}
+
+/// Why a session is in a chatroom no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChatroomOut {
+    /// A moderator said so.
+    Kicked,
+    /// Likewise, for good.
+    Banned,
+    /// There is no such chatroom any more.
+    Closed,
+}
+
+impl ChatroomOut {
+    /// All of them.
+    pub const ALL: [ChatroomOut; 3] =
+        [ChatroomOut::Kicked, ChatroomOut::Banned, ChatroomOut::Closed];
+
+    /// The word for people and the log.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ChatroomOut::Kicked => "kicked",
+            ChatroomOut::Banned => "banned",
+            ChatroomOut::Closed => "closed",
+        }
+    }
+}
+
+/// A chatroom as an operator sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChatroomStatus {
+    /// Its address.
+    pub room: AccountAddress,
+    /// Whose it is.
+    pub owner: AccountAddress,
+    /// What it is.
+    pub state: Arc<ChatroomState>,
+    /// Accounts that are banned there.
+    pub banned: u32,
+}
+
+impl ChatroomOrder {
+    /// Why it makes no sense by itself, whatever the room is.
+    pub fn fault(&self) -> Option<ChatFault> {
+        let named = self.accounts.len();
+        if self.text.len() > CHATROOM_TEXT_BYTES_MAX || named > CHATROOM_NAMED_MAX {
+            return Some(ChatFault::TooLarge);
+        }
+        // Who gets rights is looked up, one at a time.
+        let is_one = self.verb != ChatroomVerb::Promote || named == 1;
+        let is_right = self.verb.names_accounts() != self.accounts.is_empty() && is_one;
+        (!is_right).then_some(ChatFault::Invalid)
+    }
+}
+
+impl ChatroomMessage {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<ChatroomMessage>() + self.message.weight()
+    }
+}
+
+impl ChatroomJoined {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<ChatroomJoined>() + self.history.iter().map(|it| it.weight()).sum::<usize>()
+    }
+}
+
+impl AccountAddress {
+    /// Whether it is a chatroom's; an account never has such a one.
+    pub fn is_chatroom(&self) -> bool {
+        self.domain().starts_with(CHATROOM_SERVICE)
+    }
+
+    /// Whether it is that of a chatroom which accounts of this domain make.
+    pub fn is_chatroom_of(&self, domain: &str) -> bool {
+        self.domain().strip_prefix(CHATROOM_SERVICE) == Some(domain)
+    }
+}
+
+impl Addressee {
+    /// The chatroom that an account of `domain` means by it.
+    pub fn chatroom_within(&self, domain: &str) -> Option<AccountAddress> {
+        let room = match self.as_str().contains('@') {
+            true => self.within(domain),
+            false => {
+                AccountAddress::parse(self.as_str(), &format!("{CHATROOM_SERVICE}{domain}")).ok()?
+            }
+        };
+        room.is_chatroom().then_some(room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chatroom_is_meant_by_its_name_or_by_its_address() {
+        let of = |text: &str| {
+            let meant = Addressee::parse(text).expect("right").chatroom_within("a.example");
+            meant.map(|room| room.to_string())
+        };
+        assert_eq!(of("lobby").as_deref(), Some("lobby@live.a.example"));
+        assert_eq!(of("lobby@live.b.example").as_deref(), Some("lobby@live.b.example"));
+        assert_eq!(of("lobby@a.example"), None);
+        let long = "x.".repeat(120);
+        assert_eq!(Addressee::parse("l").expect("right").chatroom_within(&long), None);
+    }
+
+    #[test]
+    fn an_order_names_accounts_where_it_is_about_some_and_one_that_gets_rights() {
+        let order = |verb, count: usize| ChatroomOrder {
+            room: Addressee::parse("lobby").expect("right"),
+            verb,
+            text: "".into(),
+            accounts: vec![Addressee::parse("ann").expect("right"); count],
+            keeps: 0,
+            durable: false,
+        };
+        for &verb in ChatroomVerb::ALL {
+            let named = usize::from(verb.names_accounts());
+            assert_eq!(order(verb, named).fault(), None, "{verb:?}");
+            assert_eq!(order(verb, 1 - named).fault(), Some(ChatFault::Invalid), "{verb:?}");
+            assert_eq!(ChatroomVerb::of_word(verb.word()), Some(verb));
+        }
+        assert_eq!(order(ChatroomVerb::Promote, 2).fault(), Some(ChatFault::Invalid));
+        assert_eq!(order(ChatroomVerb::Ban, 65).fault(), Some(ChatFault::TooLarge));
+        let long =
+            ChatroomOrder { text: "x".repeat(1_025).into(), ..order(ChatroomVerb::Rename, 0) };
+        assert_eq!(long.fault(), Some(ChatFault::TooLarge));
+    }
+}
