@@ -104,6 +104,11 @@ impl Chat {
             return self.answer_send(wait, Err(fault), fx);
         }
         let to = message.to.within(asker.address.domain());
+        // Of what is said in a chatroom nothing becomes something else.
+        let is_about = message.content.is_amendment() || message.content.quote.is_some();
+        if to.is_chatroom() && is_about {
+            return self.answer_send(wait, Err(ChatFault::Invalid), fx);
+        }
         let held = Held { wait, asker, to, message, is_changed: false };
         if held.asker.is_operator {
             return self.send_on(now, held, fx);

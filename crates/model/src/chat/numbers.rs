@@ -32,12 +32,14 @@ impl ChatRequest {
             | ChatRequest::Search { session, .. }
             | ChatRequest::Readers { session, .. }
             | ChatRequest::Privacy { session, .. }
+            | ChatRequest::ChatroomMissed { session, .. }
             | ChatRequest::Upload { session, .. }
             | ChatRequest::Acknowledge { session, .. }
             | ChatRequest::Resume { session, .. }
             | ChatRequest::Push { session, .. }
             | ChatRequest::Closed { session, .. } => *session,
             ChatRequest::People(asked) => asked.session,
+            ChatRequest::Chatroom(asked) => asked.session,
             ChatRequest::Nodes(asked) => asked.session,
             ChatRequest::Profile(said) => said.session,
             ChatRequest::Token(wish) => wish.session,
@@ -67,6 +69,7 @@ impl ChatRequest {
             | ChatRequest::Upload { number, .. }
             | ChatRequest::Push { number, .. } => Some(number),
             ChatRequest::People(asked) => Some(&mut asked.number),
+            ChatRequest::Chatroom(asked) => Some(&mut asked.number),
             ChatRequest::Nodes(asked) => Some(&mut asked.number),
             ChatRequest::Login(_)
             | ChatRequest::Enter(_)
@@ -75,6 +78,7 @@ impl ChatRequest {
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
             | ChatRequest::Transient { .. }
+            | ChatRequest::ChatroomMissed { .. }
             | ChatRequest::Acknowledge { .. }
             | ChatRequest::Resume { .. }
             | ChatRequest::Closed { .. }
@@ -108,6 +112,7 @@ impl ChatDelivery {
             ChatDelivery::Archive(page) => Some(&mut page.number),
             ChatDelivery::Readers(page) => Some(&mut page.number),
             ChatDelivery::Found(page) => Some(&mut page.number),
+            ChatDelivery::ChatroomJoined(joined) => Some(&mut joined.number),
             ChatDelivery::Contacts(list) => Some(&mut list.number),
             ChatDelivery::ContactsPage(page) => Some(&mut page.number),
             ChatDelivery::PushStatus(status) => Some(&mut status.number),
@@ -121,6 +126,9 @@ impl ChatDelivery {
             | ChatDelivery::Notify { .. }
             | ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
+            | ChatDelivery::ChatroomSaid(_)
+            | ChatDelivery::ChatroomMissed(_)
+            | ChatDelivery::ChatroomNews(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)
             | ChatDelivery::Token { .. }

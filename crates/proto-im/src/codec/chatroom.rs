@@ -83,7 +83,7 @@ pub struct JoinedFields<'a> {
 }
 
 /// `ChatroomMessage`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SaidFields<'a> {
     /// The message.
     pub message: MessageFields<'a>,

@@ -158,6 +158,7 @@ impl Chat {
             to: room,
             client_id,
             content,
+            amended: None,
         };
         let keeping = Keeping { timeline, from, number, important, message };
         match row.is_kept() {

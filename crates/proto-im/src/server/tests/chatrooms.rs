@@ -36,6 +36,7 @@ fn said(text: &str, important: bool) -> Arc<ChatroomMessage> {
         to: room(),
         client_id: ClientMessageId([b'x'; 16]),
         content: Content::text(text),
+        amended: None,
     };
     Arc::new(ChatroomMessage { timeline: timeline(), frame: 1, important, message })
 }

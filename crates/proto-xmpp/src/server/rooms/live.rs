@@ -350,8 +350,8 @@ impl Session {
     /// Appends what was said as a stanza of the room. False: it says nothing that is shown.
     fn put_live(&self, message: &ChatMessage, is_delayed: bool, out: &mut Vec<u8>) -> bool {
         let room = &message.to;
-        let kept = render::KeptStanza::of(message);
-        if !kept.says(message) || kept.is_subject(message) {
+        let kept = render::KeptStanza::of(&message.content);
+        if !kept.says(&message.content) || kept.is_subject(message) {
             return false;
         }
         out.extend_from_slice(b"<message xmlns='jabber:client'");
@@ -361,7 +361,7 @@ impl Session {
         put_attribute("type", Some("groupchat"), out);
         kept.put_attributes(message, out);
         out.push(b'>');
-        kept.put_content(message, out);
+        kept.put_content(&message.content, out);
         if is_delayed {
             render::put_delay(message, room.as_str(), out);
         }
