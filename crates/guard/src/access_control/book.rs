@@ -94,8 +94,8 @@ impl AccessControl {
         self.people().standing(name).is_some()
     }
 
-    /// Whether the book is all there. Until it is, nobody knows who a name is that it does not have:
-    /// whoever brings one is told to come again.
+    /// Whether the book is all there. Until it is, nobody knows who a name is that it does not
+    /// have: whoever brings one is told to come again.
     pub fn set_whole(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Release);
     }
