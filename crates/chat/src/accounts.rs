@@ -213,6 +213,11 @@ impl Chat {
         waiter: Waiter,
         fx: &mut Effects,
     ) {
+        if self.settings.is_foreign(address) {
+            let (id, owner) = (AccountId::FOREIGN, Owner::Outside);
+            let row = AccountRow { id, made_s: 0, owner };
+            return self.account_found(now, address, waiter, Ok(row), fx);
+        }
         let name = self.owner_of(address);
         let is_known = |row: &AccountRow| row.owner.has(name) && !is_taken_over(row, make);
         if let Some(row) = self.accounts.known(address).filter(is_known) {

@@ -15,7 +15,7 @@ use model::chat::InboxEvent;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Call, Done, Write};
-use model::timeline::{Message, TimelineId};
+use model::timeline::{Message, Space, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -130,6 +130,12 @@ impl Chat {
             return;
         }
         let Parcel { number, inboxes, conversation, relation, cargo } = parcel;
+        let is_out = |inbox: &TimelineId| inbox.space() == Space::Foreign;
+        if inboxes.iter().all(is_out) {
+            // It is where it belongs without the log; the turn's end confirms it.
+            arrivals.placed(number);
+            return self.go_out(relation.own, &cargo, fx);
+        }
         // By the time of its place an inbox is gone through after a start (`outbox/left.rs`).
         let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
         let entry = match &cargo {
@@ -171,6 +177,11 @@ impl Chat {
                 self.owes(now, (inbox, Some(seq)), fx);
             }
         }
+        self.confirm_here(now, from, fx);
+    }
+
+    /// This shard's own parcels are confirmed at once.
+    fn confirm_here(&mut self, now: Now, from: ShardId, fx: &mut Effects) {
         if from == self.settings.shard {
             let upto = self.inboxes.0[usize::from(from.0)].done;
             self.confirmed(now, from, upto, fx);

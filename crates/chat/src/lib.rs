@@ -25,7 +25,8 @@
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, and in it
 //! `chatrooms` those of who is there now; `conversations` what an account knows of its own,
 //! [`amendments`] are what becomes of a message; `transients` are told and kept nowhere; `people`
-//! says who knows and sees whom; `login` and `accounts` say who is here, and who may upload files.
+//! says who knows and sees whom; `login` and `accounts` say who is here, and who may upload files;
+//! `people/foreign.rs` is the way to accounts of other domains, and from them.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -101,6 +102,7 @@ use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use base::time::Now;
 use model::account::AccountAddress;
+use model::chat::foreign::ForeignDomains;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
@@ -128,6 +130,8 @@ pub struct Settings {
     pub push: PushPolicy,
     /// The domain whose accounts are users by their bare names; those of others bring theirs.
     pub domain: Arc<str>,
+    /// Whose accounts are foreign.
+    pub foreign: Arc<ForeignDomains>,
     /// How messages are reviewed before they are stored; absent: none is.
     pub reviews: Option<ReviewSettings>,
     /// Words that may not be said.
@@ -145,6 +149,11 @@ impl Settings {
     /// The shard that owns an account.
     fn owner(&self, address: &AccountAddress) -> ShardId {
         ShardId(home(address.home_hash(self.home), self.shards.max(1)))
+    }
+
+    /// Whether an account is of a domain that somebody else serves.
+    pub(crate) fn is_foreign(&self, address: &AccountAddress) -> bool {
+        self.foreign.is_any() && !address.is_group() && self.foreign.is_foreign(address.domain())
     }
 
     /// This shard's share of what may be stored and not yet in every inbox, bytes.
@@ -203,6 +212,7 @@ pub struct Chat {
     receipts: Receipts,
     amendments: Amendments,
     uploads: Uploads,
+    directed: people::foreign::Directed,
     people: People,
     pushes: Pushes,
     nodes: Nodes,
@@ -246,6 +256,7 @@ impl Chat {
             receipts: Receipts::default(),
             amendments: Amendments::default(),
             uploads: Uploads::default(),
+            directed: people::foreign::Directed::default(),
             people: People::default(),
             pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),
             nodes: Nodes::default(),

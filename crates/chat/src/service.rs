@@ -138,6 +138,7 @@ impl Service for Chat {
                     self.skips_in_chatroom(key, (room, missed, again), fx);
                 }
             }
+            ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }

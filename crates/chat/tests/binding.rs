@@ -42,6 +42,7 @@ impl House {
             push: chat::PushPolicy::default(),
             domain: "a.example".into(),
             reviews: None,
+            foreign: Arc::default(),
             words: Arc::default(),
             media: None,
         });

@@ -72,6 +72,7 @@ fn service(book: &Arc<Book>) -> Chat {
     Chat::new(chat::Settings {
         push: chat::PushPolicy::default(),
         reviews: None,
+        foreign: Arc::default(),
         words: Arc::default(),
         media: None,
         shard: ShardId(0),

@@ -55,6 +55,7 @@ fn chat(storage: bool, media: MediaLimits) -> Chat {
         home: HashKey::new(11, 12),
         push: chat::PushPolicy::default(),
         reviews: None,
+        foreign: Arc::default(),
         words: Arc::default(),
         access: Arc::new(AllowAll),
         domain: "a.example".into(),

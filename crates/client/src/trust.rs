@@ -137,6 +137,22 @@ impl Trust {
     }
 }
 
+/// Files that were read, for whoever calls many by name.
+#[derive(Clone)]
+pub struct TrustedConfig(Arc<ClientConfig>);
+
+impl TrustedConfig {
+    /// Reads the files.
+    pub fn of(trust: &Trust) -> Result<TrustedConfig, ConnectError> {
+        trust.config().map(TrustedConfig)
+    }
+
+    /// TLS towards `name`, a host name or an address.
+    pub fn towards(&self, name: &str) -> Result<Arc<ClientTls>, ConnectError> {
+        Ok(Arc::new(ClientTls::new(self.0.clone(), named(name)?)))
+    }
+}
+
 /// A name that a certificate can carry.
 pub(crate) fn named(name: &str) -> Result<ServerName<'static>, ConnectError> {
     ServerName::try_from(name.to_owned()).map_err(|_| {

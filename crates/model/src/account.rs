@@ -97,8 +97,13 @@ impl AccountAddress {
         [domain.as_bytes(), name.as_bytes()]
     }
 
-    /// The inbox of the account that has this address and this number.
+    /// The inbox of the account that has this address and this number; of a foreign one what
+    /// stands for it.
     pub fn inbox(&self, home: HashKey, id: AccountId) -> TimelineId {
+        if id == AccountId::FOREIGN {
+            let own = home.of(&[b"foreign", self.0.as_bytes()]);
+            return TimelineId::at_home(Space::Foreign, self.home_hash(home), own);
+        }
         TimelineId::at_home(Space::Inbox, self.home_hash(home), home.of(&[&id.0.to_be_bytes()]))
     }
 

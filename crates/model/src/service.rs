@@ -10,6 +10,7 @@
 //! [`Delivery`], [`Event`], and [`Command`] and [`Answer`] of the control port. A new service is a
 //! crate that implements [`Service`], a variant in each of them, and a line in the roof's list.
 
+use crate::chat::foreign::ForeignWord;
 use crate::chat::{ChatDelivery, ChatRequest};
 use crate::counters::Counters;
 use crate::id::{ConnRef, ShardId};
@@ -369,6 +370,8 @@ pub struct Effects<S: Service + ?Sized> {
     /// For whoever reaches devices that are not connected; the answer comes by
     /// [`Service::notified`].
     pub notifications: Vec<(u64, Box<NotificationOrder>)>,
+    /// For other domains, in order for each of them.
+    pub foreign: Vec<ForeignWord>,
     /// For whoever listens.
     pub events: Vec<S::Event>,
     /// Who came and went, whether or not anybody listens: for whoever keeps presence.
@@ -394,6 +397,7 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             questions: Vec::new(),
             reviews: Vec::new(),
             notifications: Vec::new(),
+            foreign: Vec::new(),
             events: Vec::new(),
             transitions: Vec::new(),
             publications: Vec::new(),
@@ -415,6 +419,7 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.questions.is_empty()
             && self.reviews.is_empty()
             && self.notifications.is_empty()
+            && self.foreign.is_empty()
             && self.events.is_empty()
             && self.transitions.is_empty()
             && self.publications.is_empty()

@@ -32,6 +32,8 @@ pub enum Space {
     Outbox = 7,
     /// What happened to a group: those messages of its conversation by which it is what it is.
     Group = 8,
+    /// A foreign account: nothing ever stands here, it goes out ([`crate::chat::foreign`]).
+    Foreign = 9,
     /// What a shard has accepted and an archive outside has not taken yet.
     Archive = 33,
     /// Anything else: tests, and protocols to come.
@@ -49,6 +51,7 @@ impl Space {
         Space::Inbox,
         Space::Outbox,
         Space::Group,
+        Space::Foreign,
         Space::Archive,
         Space::Other,
     ];
@@ -61,7 +64,7 @@ impl Space {
     /// Whether a log gives its entries back at the start. Those of others are read when they are
     /// wanted.
     pub const fn is_restored(self) -> bool {
-        !matches!(self, Space::Conversation | Space::Inbox | Space::Group)
+        !matches!(self, Space::Conversation | Space::Inbox | Space::Group | Space::Foreign)
     }
 
     /// The service whose timelines are here.
@@ -69,7 +72,12 @@ impl Space {
         match self {
             Space::Pushes | Space::Reports => ServiceKind::Push,
             Space::Sessions | Space::Exchanges => ServiceKind::Topics,
-            Space::Conversation | Space::Inbox | Space::Outbox | Space::Group | Space::Archive => {
+            Space::Conversation
+            | Space::Inbox
+            | Space::Outbox
+            | Space::Group
+            | Space::Foreign
+            | Space::Archive => {
                 ServiceKind::Chat
             }
             Space::Other => ServiceKind::Echo,

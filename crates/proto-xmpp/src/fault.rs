@@ -36,6 +36,7 @@ stream_faults! {
     Conflict "conflict" Replaced "A newer stream has this resource, or the place of this one.";
     ConnectionTimeout "connection-timeout" KeepAliveTimeout "Nothing was heard for too long.";
     HostUnknown "host-unknown" AuthFailed "The stream is for a domain that is not served.";
+    ImproperAddressing "improper-addressing" Malformed "A stanza that does not say whose it is.";
     InternalServerError "internal-server-error" Internal "A defect of this server.";
     InvalidFrom "invalid-from" AuthFailed "A stanza in the name of somebody else.";
     InvalidNamespace "invalid-namespace" Malformed "The stream's namespaces are not those of one.";
@@ -103,6 +104,7 @@ stanza_faults! {
     PolicyViolation "policy-violation" "modify" "It is larger than allowed.";
     RegistrationRequired "registration-required" "auth" "Members alone may enter.";
     RemoteServerNotFound "remote-server-not-found" "cancel" "Another domain, which is not reached.";
+    RemoteServerTimeout "remote-server-timeout" "wait" "Another domain, which is not there now.";
     ResourceConstraint "resource-constraint" "wait" "Too much at once: send it again.";
     ServiceUnavailable "service-unavailable" "cancel" "Nobody is there, or nobody does that.";
     UnexpectedRequest "unexpected-request" "wait" "Something else comes before it.";

@@ -46,6 +46,13 @@ impl Jid {
     }
 }
 
+/// The domain of an address, whose other parts may be what they are; `None`: it has none.
+pub fn domain_of(text: &str) -> Option<Box<str>> {
+    let bare = text.split_once('/').map_or(text, |(bare, _)| bare);
+    domain(bare.split_once('@').map_or(bare, |(_, host)| host))
+        .filter(|_| text.len() <= JID_BYTES_MAX)
+}
+
 /// A domain as it is compared; `None`: it is none.
 pub fn domain(text: &str) -> Option<Box<str>> {
     let text = text.strip_suffix('.').unwrap_or(text).to_lowercase();

@@ -21,6 +21,7 @@ pub mod framer;
 pub mod jid;
 pub mod message;
 pub mod moment;
+pub mod peer;
 pub mod render;
 pub mod sasl;
 pub mod scan;

@@ -283,13 +283,24 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
     true
 }
 
-fn write_message(
-    message: &ChatMessage,
-    (kept, amendment): (&KeptStanza<'_>, &[u8]),
-    how: Rendering<'_>,
-    out: &mut Vec<u8>,
-) {
-    out.extend_from_slice(b"<message xmlns='jabber:client'");
+/// Appends a message as the stanza that goes to another server. False: there is nothing to show.
+pub fn write_out(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
+    let kept = KeptStanza::of(&message.content);
+    let mut amendment = Vec::new();
+    let says = match amend::is_one(&message.content) {
+        true => amend::put(message, &mut amendment),
+        false => kept.says(&message.content),
+    };
+    if says {
+        out.extend_from_slice(b"<message");
+        put_said(message, (&kept, &amendment), out);
+        out.extend_from_slice(b"</message>");
+    }
+    says
+}
+
+/// Writes the attributes of a message, the end of its start tag, and what it says.
+fn put_said(message: &ChatMessage, (kept, amendment): (&KeptStanza<'_>, &[u8]), out: &mut Vec<u8>) {
     put_attribute("from", Some(&sender(message)), out);
     put_attribute("to", Some(message.to.as_str()), out);
     let kind = kept.root().map_or("chat".into(), |kept| kind(&kept));
@@ -304,6 +315,16 @@ fn write_message(
         }
         amendment => out.extend_from_slice(amendment),
     }
+}
+
+fn write_message(
+    message: &ChatMessage,
+    said: (&KeptStanza<'_>, &[u8]),
+    how: Rendering<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"<message xmlns='jabber:client'");
+    put_said(message, said, out);
     let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
     put_stanza_id(message, owner, out);
     if how.asks && message.content.counts {
@@ -363,6 +384,16 @@ pub fn put_prefixes(stanza: &Element<'_, '_>, out: &mut Vec<u8>) {
     let end = out.pop();
     put_raw(stanza.attributes().filter(|(name, _)| name.starts_with("xmlns:")), out);
     out.extend(end);
+}
+
+/// Writes the attributes of a stanza that stand for something without its stream's header: those
+/// without a prefix but for these names, and those of XML itself.
+pub(crate) fn put_own_attributes(stanza: &Element<'_, '_>, but: &[&str], out: &mut Vec<u8>) {
+    let is_own = |name: &str| match name.split_once(':') {
+        Some((prefix, _)) => ["xml", "xmlns"].contains(&prefix),
+        None => name != "xmlns" && !but.contains(&name),
+    };
+    put_raw(stanza.attributes().filter(|(name, _)| is_own(name)), out);
 }
 
 /// Writes attributes as they were written, whichever quotes they had.

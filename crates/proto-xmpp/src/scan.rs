@@ -26,6 +26,13 @@ pub const KEPT_DEPTH: usize = 4;
 
 /// The namespace of stanzas (RFC 6120 4.8.2).
 pub const CLIENT: &str = "jabber:client";
+/// The namespace of stanzas between servers (RFC 6120 4.8.2).
+pub const SERVER: &str = "jabber:server";
+/// The namespace of stanzas of components (XEP-0114 3).
+pub const COMPONENT: &str = "jabber:component:accept";
+/// The namespace of dialback (XEP-0220 2).
+pub const DIALBACK: &str = "jabber:server:dialback";
+
 /// The namespace of streams (RFC 6120 4.8.1).
 pub const STREAMS: &str = "http://etherx.jabber.org/streams";
 
@@ -71,6 +78,13 @@ impl<'a> Scan<'a> {
     pub fn element(bytes: &'a [u8]) -> Result<Scan<'a>, StreamFault> {
         let text = std::str::from_utf8(bytes).map_err(|_| StreamFault::NotWellFormed)?;
         parse::whole(text)
+    }
+
+    /// The same of a stream between servers, or with a component: a stanza is of those namespaces'
+    /// names for it, and is seen as one of a client.
+    pub fn of_peer(bytes: &'a [u8]) -> Result<Scan<'a>, StreamFault> {
+        let text = std::str::from_utf8(bytes).map_err(|_| StreamFault::NotWellFormed)?;
+        parse::whole_of_peer(text)
     }
 
     /// The tag that opens a stream, with the declaration in front of it.

@@ -16,6 +16,7 @@ mod acks;
 mod archive;
 mod busy;
 mod features;
+mod foreign;
 mod inbox;
 mod inline;
 mod iq;
@@ -30,6 +31,9 @@ mod rooms;
 mod session;
 mod state;
 mod web_socket;
+
+pub(crate) use features::{put_presence, read_availability};
+pub use iq::answer_for_domain;
 
 use crate::fault::StreamFault;
 use crate::stream;
@@ -54,6 +58,8 @@ pub struct XmppListener {
     pub bind_ms_max: u32,
     /// The domain that is served.
     pub domain: Box<str>,
+    /// There may be others that serve their domains.
+    pub federates: bool,
     /// SCRAM with SHA-256 is offered.
     pub scram_sha_256: bool,
     /// SCRAM with SHA-1 is offered.

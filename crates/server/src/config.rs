@@ -40,6 +40,7 @@ pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
+pub use federation::{ComponentSection, FederationSection};
 pub use guard::Anonymous;
 pub use listeners::{
     ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
@@ -70,6 +71,8 @@ pub const SECRETS_MAX: usize = 8;
 pub const WEBHOOKS_MAX: usize = 16;
 /// Most bridges. One more is refused.
 pub const BRIDGES_MAX: usize = 64;
+/// Most components. One more is refused.
+pub const COMPONENTS_MAX: usize = 64;
 /// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
 pub const REWRITES_MAX: usize = 256;
 /// The paths of WebSocket upgrades where none is chosen: one for each protocol.
@@ -94,6 +97,11 @@ const SECTIONS: [(&str, &str); 18] = [
         "media",
         "files that people send in IM and XMPP: where they are kept. There is none of it until a \
          folder or a bucket is named.",
+    ),
+    ("federation", "other servers of XMPP: whether they are spoken with, and how."),
+    (
+        "component",
+        "services of XMPP with domains of their own (XEP-0114). There are none at first.",
     ),
     ("access", "who may come in over MQTT, and do what."),
     ("accounts", "the book of accounts: where it is kept."),
@@ -136,6 +144,10 @@ pub struct Config {
     pub push: PushSection,
     /// `[media]`.
     pub media: MediaSection,
+    /// `[federation]`.
+    pub federation: FederationSection,
+    /// `[component.NAME]`, in the file's order.
+    pub components: Vec<ComponentSection>,
     /// `[access]`.
     pub access: AccessSection,
     /// `[accounts]`.
@@ -268,6 +280,8 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         chat,
         push,
         media,
+        federation: reader.single(root, "federation"),
+        components: components(root, reader),
         access: access(root, reader),
         accounts: reader.single(root, "accounts"),
         mysql: reader.single(root, "mysql"),
@@ -321,6 +335,17 @@ fn bridges(
         }
     }
     bridges
+}
+
+fn components(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<ComponentSection> {
+    let mut components = Vec::new();
+    for (name, sheet, table) in reader.named(root, "component", COMPONENTS_MAX) {
+        if let Some(mut component) = reader.checked(ComponentSection::named(&name), &sheet) {
+            reader.fill(&sheet, Some(table), &[], &mut component);
+            components.push(component);
+        }
+    }
+    components
 }
 
 fn listeners(

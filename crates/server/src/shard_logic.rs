@@ -22,6 +22,7 @@ use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
 use base::time::{Instant, Now};
+use model::chat::foreign::ForeignWord;
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
@@ -395,6 +396,10 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified> {
         self.around.outside.notify(service, number, order)
+    }
+
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64 {
+        self.around.outside.go_out(words)
     }
 
     fn tell(&mut self, events: Vec<Event>) -> usize {

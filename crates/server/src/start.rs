@@ -50,6 +50,8 @@ use admin::Feed;
 use base::hash::HashKey;
 use bridges::Inside;
 use chat::Chat;
+use doors::Peers;
+use federation::{Federation, WayOut};
 use hub::{Hub, ReportHook};
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
@@ -117,6 +119,7 @@ pub struct RunningServer {
     gateway: Arc<admin::PushGateway>,
     periodic: Periodic,
     bridges: Mutex<Bridges>,
+    federation: Mutex<Option<Federation>>,
     presence: presence_setup::Running,
     queries: Arc<dyn PresenceQueries>,
     inside: Option<Inside>,
@@ -140,6 +143,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
     wrong.extend(storage::media::unusable(config));
     wrong.extend(archives::unusable(config));
+    wrong.extend(doors::unusable(config));
     wrong.dedup();
     wrong
 }
@@ -189,10 +193,11 @@ pub fn start_with(
     let topics = Topics::new(&config, random()?)?;
     let mut presence = PresenceSetup::new(&config, folder.node().1)?;
     let supervisor = inherited.supervisor.clone();
-    let listeners::Opened { listeners: open, api, copies } =
+    let listeners::Opened { listeners: mut open, api, copies } =
         listeners::open(&config, &doors, count, inherited)?;
     let media = Media::open(&config, folder.secrets().cluster, &open.addresses)?;
     media.iter().for_each(|media| media.furnish(&mut doors));
+    let peers = Peers::of(&config, folder.secrets().cluster, &doors, &mut open.shards)?;
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
@@ -211,6 +216,8 @@ pub fn start_with(
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
     let notices = Notices::new(&config, (&boxes, storage.over.clone()))?;
     let shared = SharedParts::new((&storage, &feed), (&topics, &notices), &presence);
+    let way_out = peers.as_ref().map(|peers| peers.way.clone());
+    let shared = SharedParts { way_out, ..shared };
     let logics = logics(&seeds, (services, Joined::new(&config, count)), &shared, &boxes);
     let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
     let (gauge, census) = (shared.gauge, shared.census);
@@ -218,6 +225,8 @@ pub fn start_with(
     notices.gateway.begin(Arc::new(switchboard.clone())).map_err(failed)?;
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let bridges = bridges::start(inside.as_ref(), &asked)?;
+    let control = Arc::new(switchboard.clone());
+    let federation = peers.map(|peers| peers.start(control, &asked)).transpose()?;
     let parts = services::Parts {
         switchboard: switchboard.clone(),
         feed,
@@ -248,6 +257,7 @@ pub fn start_with(
         offer: Mutex::default(),
         periodic: Periodic::start([Some(figures), sys, memory, watchdog]).map_err(failed)?,
         bridges: Mutex::new(bridges),
+        federation: Mutex::new(federation),
         presence,
         queries,
         inside,
@@ -340,6 +350,7 @@ impl RunningServer {
             api.finish();
         }
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
+        drop(self.federation.lock().unwrap_or_else(PoisonError::into_inner).take());
         if !self.switchboard.drain(over_ms) {
             tracing::error!("a shard's mailbox is full: it was not told to drain");
         }
@@ -550,6 +561,7 @@ struct SharedParts<'a> {
     reviews: Option<Arc<ReviewDesk>>,
     notices: &'a Notices,
     presence: &'a PresenceSetup,
+    way_out: Option<WayOut>,
 }
 
 impl<'a> SharedParts<'a> {
@@ -558,9 +570,20 @@ impl<'a> SharedParts<'a> {
         (topics, notices): (&'a Topics, &'a Notices),
         presence: &'a PresenceSetup,
     ) -> SharedParts<'a> {
-        let (gauge, awake, census) = Default::default();
+        let (gauge, awake, census, way_out) = Default::default();
         let (entrance, reviews) = (&topics.entrance, topics.moderation.desk.clone());
-        SharedParts { gauge, awake, census, storage, feed, entrance, reviews, notices, presence }
+        SharedParts {
+            gauge,
+            awake,
+            census,
+            storage,
+            feed,
+            entrance,
+            reviews,
+            notices,
+            presence,
+            way_out,
+        }
     }
 }
 
@@ -668,6 +691,7 @@ fn chat_settings(
         access: topics.entrance.access(),
         push: config.push.policy(),
         domain: config.chat.domain.as_str().into(),
+        foreign: Arc::new(doors::foreign_domains(config)),
         reviews: topics.moderation.settings(&config.chat),
         words: topics.moderation.words.clone(),
         media: seeds.media.clone(),

@@ -125,7 +125,9 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(ordering) = self.orders.at_mut(key) else { return };
-        let id = match id {
+        // A foreign account has no inbox that a group's messages could be put into.
+        let is_here = |id: &AccountId| *id != AccountId::FOREIGN;
+        let id = match id.and_then(|id| Some(id).filter(is_here).ok_or(ChatFault::UnknownAccount)) {
             Ok(id) => id,
             Err(fault) => {
                 let wait = ordering.wait;

@@ -24,7 +24,7 @@ use model::timeline::TimelineId;
 /// An errand that is under way.
 pub(crate) struct UnderWay {
     owed: Owed,
-    asker: Asker,
+    pub(crate) asker: Asker,
 }
 
 /// Who is to hear what came of an errand.
@@ -44,7 +44,7 @@ pub(crate) fn conn(shard: ShardId) -> ConnRef {
 }
 
 /// The session of the errand with this number.
-fn session_of(shard: ShardId, number: u64) -> SessionRef {
+pub(crate) fn session_of(shard: ShardId, number: u64) -> SessionRef {
     SessionRef::new(shard, Key::unpack(number))
 }
 

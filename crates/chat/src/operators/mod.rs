@@ -18,6 +18,7 @@ use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::ChatFault;
+use model::chat::foreign::ForeignArrival;
 use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand};
 use model::ports::log::{Call, Done, Read};
 use model::timeline::TimelineId;
@@ -43,6 +44,7 @@ enum What {
     Mute(u32),
     Erase,
     Errand(Box<Errand>),
+    Foreign(Box<ForeignArrival>),
 }
 
 impl Chat {
@@ -65,6 +67,7 @@ impl Chat {
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }
+            ChatCommand::Foreign(arrival) => (arrival.home.clone(), None, What::Foreign(arrival)),
         };
         self.commands.0.insert(ask, what);
         self.find_account(now, &address, make, Waiter::Command(ask), fx);
@@ -94,6 +97,10 @@ impl Chat {
             (Ok(AccountRow { id, .. }), What::Errand(errand)) => {
                 return self.run_errand(now, ask, (*errand, id), fx);
             }
+            (Ok(AccountRow { id, .. }), What::Foreign(arrival)) => {
+                return self.foreign_arrives(now, ask, (*arrival, id), fx);
+            }
+            (Err(ChatFault::UnknownAccount), What::Foreign(_)) => ChatAnswer::Reached(false),
             (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => {
                 ChatAnswer::Account(None)
             }

@@ -12,6 +12,7 @@
 //! which a start finds it. Invariants: a wish is answered when its row is on stable storage; a
 //! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
 
+pub(crate) mod foreign;
 mod lists;
 pub(crate) mod nodes;
 mod orders;

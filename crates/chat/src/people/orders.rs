@@ -6,6 +6,7 @@ use super::store::{Change, Then};
 use super::tie::{OWES_BLOCK, Tie};
 use super::{Task, requester};
 use crate::accounts::Waiter;
+use crate::people::foreign;
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::Now;
@@ -13,7 +14,7 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::*;
 use model::id::ConnRef;
 use model::pressure::Pressure;
-use model::timeline::TimelineId;
+use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
 /// A wish whose contact is being found.
@@ -134,6 +135,10 @@ impl Chat {
         let mut tie = known.cloned().unwrap_or_else(|| Tie::new(contact));
         if let Some(peer) = peer {
             tie.is_now(peer);
+        }
+        if inbox.space() == Space::Foreign {
+            let about = (person.address.clone(), tie.contact.address.clone());
+            foreign::answer_again(about, (&order, tie.subscription()), fx);
         }
         let number = person.next_version(now);
         let is_block = matches!(order, ContactOrder::Block | ContactOrder::Unblock);

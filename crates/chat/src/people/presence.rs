@@ -6,6 +6,7 @@
 
 use super::Here;
 use super::words::{DeviceState, PresenceTold, ProbeAsked, Probed};
+use crate::people::foreign;
 use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -16,7 +17,7 @@ use model::chat::{
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, ShardId};
-use model::timeline::TimelineId;
+use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
 impl Chat {
@@ -156,6 +157,25 @@ impl Chat {
         self.heard(from, told.number, fx);
     }
 
+    /// A foreign account is there like this, or not any more. Whether anybody here may know.
+    pub(crate) fn foreign_present(
+        &mut self,
+        inbox: TimelineId,
+        (from, by): (&AccountAddress, TimelineId),
+        (device, availability): (Option<Box<str>>, Option<Arc<Availability>>),
+        fx: &mut Effects,
+    ) -> bool {
+        let tie = self.people.tie(inbox, from);
+        if !tie.is_some_and(|tie| tie.sees() && tie.peer == Some(by)) {
+            return false;
+        }
+        match device {
+            Some(device) => self.show(inbox, (from, by), &[(device, availability)], None, fx),
+            None => self.contact_is_hidden(inbox, from, fx),
+        }
+        true
+    }
+
     /// Sessions of an account, or one of them, are told how a contact is there, if the account
     /// sees it.
     fn show(
@@ -180,13 +200,20 @@ impl Chat {
 
     /// The home of somebody asks how accounts of this shard are there.
     pub(crate) fn probe(&mut self, from: ShardId, asked: &ProbeAsked, fx: &mut Effects) {
-        let found = asked.to.iter().filter_map(|inbox| {
+        let found = asked.to.iter().filter_map(|inbox: &TimelineId| {
             let person = self.people.known.get(inbox)?;
             let tie = person.ties.get(&asked.from)?;
             let is_seen = tie.is_seen() && tie.peer == Some(asked.by);
             let states = person.states().filter(|_| is_seen)?;
             Some((person.address.clone(), *inbox, states))
         });
+        if asked.by.space() == Space::Foreign {
+            let found: Vec<_> = found.collect();
+            for (address, _, states) in found {
+                foreign::tell(&address, &asked.from, states.iter().cloned(), fx);
+            }
+            return;
+        }
         let probed = Box::new(Probed { number: asked.number, found: found.collect() });
         if from == self.settings.shard {
             self.probed(&probed, fx);

@@ -19,7 +19,7 @@ use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
 use model::ports::log::{Call, Done, ROWS_MAX, Read, Row, RowHome, Table, Write};
-use model::timeline::TimelineId;
+use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
@@ -224,6 +224,11 @@ impl Chat {
             Tie::new(address.clone())
         });
         let (saw, sees) = (before.sees(), tie.sees());
+        if inbox.space() == Space::Foreign {
+            let about = (person.address.clone(), contact.clone(), tie.peer);
+            self.foreign_heard(about, said, !saw && sees, fx);
+        }
+        let Some(person) = self.people.known.get_mut(&inbox) else { return };
         person.is_untidy = true;
         person.version = person.version.max(contact.version);
         let is_new_word = tie.words().any(|word| before.words().all(|other| other != word));

@@ -11,6 +11,7 @@
 
 use super::Person;
 use super::words::{PresenceTold, ProbeAsked};
+use crate::people::foreign;
 use crate::people::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -18,9 +19,10 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::NodeEvent;
+use model::chat::foreign::ForeignWord;
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::timeline::TimelineId;
+use model::timeline::{Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -270,8 +272,18 @@ impl Chat {
         let Some((last, _)) = slice.last() else { return };
         walk.after = Some(last.clone());
         let mut shards = BTreeMap::<ShardId, Vec<AccountAddress>>::new();
+        let is_foreign = |peer: &TimelineId| peer.space() == Space::Foreign;
+        let (foreign, slice): (Vec<_>, Vec<_>) =
+            slice.into_iter().partition(|(_, peer)| is_foreign(peer));
+        self.tell_foreign_contacts(inbox, (&walk.what, &foreign), fx);
         for (contact, peer) in slice {
             shards.entry(self.settings.shard_at(peer)).or_default().push(contact);
+        }
+        if shards.is_empty() {
+            let Some(person) = self.people.known.get_mut(&inbox) else { return };
+            person.walks.going = Some(walk);
+            person.walks.is_queued = true;
+            return self.people.ready.push_back(inbox);
         }
         for (shard, contacts) in shards {
             let number = self.people.walking.put((inbox, shard));
@@ -281,6 +293,30 @@ impl Chat {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         person.walks.going = Some(walk);
         numbers.into_iter().for_each(|number| self.say_slice(inbox, number, fx));
+    }
+
+    /// Foreign contacts are told what a walk has to say, or asked: each by itself, and nobody waits
+    /// for an answer. Of nodes they are told nothing.
+    fn tell_foreign_contacts(
+        &self,
+        inbox: TimelineId,
+        (what, contacts): (&What, &[(AccountAddress, TimelineId)]),
+        fx: &mut Effects,
+    ) {
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        for (contact, _) in contacts {
+            match what {
+                What::Tell(devices) => {
+                    let states = devices.iter().map(|it| (it.clone(), person.state_of(it)));
+                    foreign::tell(&person.address, contact, states, fx);
+                }
+                What::Ask(Question { interests: None, .. }) => {
+                    let (from, to) = (person.address.clone(), contact.clone());
+                    fx.foreign.push(ForeignWord::Probe { from, to });
+                }
+                What::News(_) | What::Ask(_) => {}
+            }
+        }
     }
 
     /// Says what a walk has to say to a shard, as things are now.

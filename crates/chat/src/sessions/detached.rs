@@ -380,6 +380,7 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::Archive(it) => it.messages.iter().map(|it| it.weight()).sum(),
         ChatDelivery::Found(it) => it.found.iter().map(|(_, it)| it.weight()).sum(),
         ChatDelivery::NodeNews(it) => it.weight(),
+        ChatDelivery::Stanza(it) => it.len(),
         ChatDelivery::Nodes(it) => {
             size_of::<NodesAnswer>() + it.result.as_ref().map_or(0, NodesFound::weight)
         }

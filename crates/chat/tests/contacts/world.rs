@@ -104,6 +104,7 @@ pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
         push: chat::PushPolicy::default(),
         domain: "a.example".into(),
         reviews: None,
+        foreign: Arc::default(),
         words: Arc::default(),
         media: None,
     })

@@ -89,6 +89,7 @@ impl House {
             access: Arc::new(AllowAll),
             domain: "a.example".into(),
             reviews,
+            foreign: Arc::default(),
             words: Arc::new(WordShelf::default()),
         };
         let shards = (0..shards).map(|n| Shard::new(&settings, n)).collect();

@@ -16,6 +16,7 @@ mod archive;
 mod chatroom;
 mod conversation;
 mod fast;
+pub mod foreign;
 mod group;
 mod members;
 mod nodes;
@@ -83,6 +84,7 @@ pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
 pub use transient::{ChatState, NewTransient, Transient};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
+use crate::chat::foreign::ForeignStanza;
 use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::link::ChannelBindings;
@@ -354,6 +356,8 @@ pub enum ChatRequest {
         /// They were missed before: it is the word of it that was not sent.
         again: bool,
     },
+    /// Hand on a stanza for another domain. Not answered: whoever is there answers.
+    HandOn(Box<HandingOn>),
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -361,6 +365,18 @@ pub enum ChatRequest {
         /// Reason why the connection ended.
         reason: CloseReason,
     },
+}
+
+/// A stanza of a device for another domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HandingOn {
+    /// Session that hands it on.
+    pub session: SessionRef,
+    /// The stanza.
+    pub stanza: ForeignStanza,
+    /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
+    /// was told that is told when the session ends.
+    pub directed: Option<(Box<str>, bool)>,
 }
 
 /// Everything that is asked when a device logs in.
@@ -667,6 +683,8 @@ pub enum ChatDelivery {
     Nodes(Box<NodesAnswer>),
     /// Something happened to a node.
     NodeNews(Box<NodeNews>),
+    /// A stanza from another domain, as it is.
+    Stanza(Arc<[u8]>),
     /// The device is to say what its profile is.
     ProfileWanted {
         /// The name of the profile.

@@ -281,6 +281,10 @@ counters! {
         PushesRefused "chat_push_refused_total" "Pushes given up: gateway or hub refused them.";
         PushesUnread "chat_push_unread_total"
             "Accounts whose pushes waited: a log or home was busy.";
+        ForeignSent "chat_foreign_sent_total" "Messages handed out to accounts of other domains.";
+        ForeignDropped "chat_foreign_dropped_total"
+            "Words for other domains that found no room: dropped, or refused to whoever said them.";
+        ForeignReceived "chat_foreign_received_total" "Messages of accounts of other domains.";
         UploadsGranted "media_uploads_granted_total" "Leaves to upload a file that were given.";
         UploadsOff "media_uploads_off_total" "Files refused, for there is no storage.";
         UploadsInvalid "media_uploads_invalid_total" "Files refused, for name or type are none.";

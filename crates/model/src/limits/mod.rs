@@ -7,6 +7,7 @@
 mod api;
 mod chat;
 mod dial;
+mod federation;
 mod media;
 mod notifications;
 pub mod pressure;
@@ -16,6 +17,7 @@ mod topics;
 pub use api::ApiLimits;
 pub use chat::ChatLimits;
 pub use dial::DialLimits;
+pub use federation::FederationLimits;
 pub use media::MediaLimits;
 pub use notifications::NotificationLimits;
 pub use pushes::PushLimits;

@@ -7,6 +7,7 @@
 //! mutes, limits.
 
 use crate::account::{AccountAddress, AccountId, Addressee};
+use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
     ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange, GroupOrder,
     HistoryRange, MembersRange, NewMessage, NodesAsk,
@@ -57,6 +58,8 @@ pub enum ChatCommand {
         /// At most so many.
         count: u16,
     },
+    /// Something came from elsewhere. Answer: `Told`, or `Reached`.
+    Foreign(Box<ForeignArrival>),
 }
 
 impl ChatCommand {
@@ -70,6 +73,7 @@ impl ChatCommand {
             | ChatCommand::Erase(account)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
+            ChatCommand::Foreign(arrival) => &arrival.home,
         })
     }
 }
@@ -146,6 +150,8 @@ pub enum ChatAnswer {
     Erasing(Option<ErasureStatus>),
     /// Some groups of a shard.
     Groups(Box<GroupsPage>),
+    /// Whether there was anybody for what came from elsewhere.
+    Reached(bool),
     /// As many accounts are muted as may be.
     MutesFull,
     /// Chatrooms, in the order of their addresses.

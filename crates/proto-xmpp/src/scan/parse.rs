@@ -1,8 +1,8 @@
 //! From text to elements. One pass; what is open is on a stack, with the prefixes that it declares.
 
 use super::{
-    ATTRIBUTES_MAX, Attribute, CLIENT, ELEMENTS_MAX, KEPT_DEPTH, NAME_BYTES_MAX, Node,
-    PREFIXES_MAX, STREAMS, Scan,
+    ATTRIBUTES_MAX, Attribute, CLIENT, COMPONENT, DIALBACK, ELEMENTS_MAX, KEPT_DEPTH,
+    NAME_BYTES_MAX, Node, PREFIXES_MAX, SERVER, STREAMS, Scan,
 };
 use crate::fault::StreamFault;
 use crate::framer::{DEPTH_MAX, is_space};
@@ -26,6 +26,8 @@ struct Parser<'a> {
     /// Prefixes and their namespaces; the innermost is the last.
     bindings: Vec<(&'a str, &'a str)>,
     elements: usize,
+    /// The namespaces of stanzas of servers and components are as that of clients.
+    is_of_peer: bool,
 }
 
 /// An element that has begun.
@@ -48,14 +50,26 @@ struct Tag<'a> {
 
 /// An element of a stream whose content is that of clients.
 pub(super) fn whole(text: &str) -> Parsed<Scan<'_>> {
-    let mut parser = Parser::new(text, vec![("xml", XML), ("", CLIENT)]);
-    parser.element()?;
-    while !parser.open.is_empty() {
-        parser.content()?;
-    }
-    match parser.at == text.len() {
-        true => Ok(parser.scan),
-        false => Err(BAD),
+    Parser::new(text, vec![("xml", XML), ("", CLIENT)]).whole()
+}
+
+/// An element of a stream between servers, whose header declares the prefix of dialback.
+pub(super) fn whole_of_peer(text: &str) -> Parsed<Scan<'_>> {
+    let parser = Parser::new(text, vec![("xml", XML), ("", CLIENT)]);
+    Parser { is_of_peer: true, ..parser }.whole()
+}
+
+impl<'a> Parser<'a> {
+    fn whole(mut self) -> Parsed<Scan<'a>> {
+        let parser = &mut self;
+        parser.element()?;
+        while !parser.open.is_empty() {
+            parser.content()?;
+        }
+        match self.at == self.text.len() {
+            true => Ok(self.scan),
+            false => Err(BAD),
+        }
     }
 }
 
@@ -103,7 +117,7 @@ fn check_declaration(text: &str) -> Parsed<()> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str, bindings: Vec<(&'a str, &'a str)>) -> Parser<'a> {
         let scan = Scan { nodes: Vec::new(), attributes: Vec::new() };
-        Parser { text, at: 0, scan, open: Vec::new(), bindings, elements: 0 }
+        Parser { text, at: 0, scan, open: Vec::new(), bindings, elements: 0, is_of_peer: false }
     }
 
     fn rest(&self) -> &'a str {
@@ -296,10 +310,12 @@ impl<'a> Parser<'a> {
     fn bound(&self, prefix: &str) -> Parsed<&'a str> {
         let found = self.bindings.iter().rev().find(|(other, _)| *other == prefix);
         match found {
+            Some((_, SERVER | COMPONENT)) if self.is_of_peer => Ok(CLIENT),
             Some((_, namespace)) => Ok(namespace),
             None if prefix.is_empty() => Ok(""),
             // The stream's header declares it. What is in a stanza may be shown where none does.
             None if prefix == "stream" && self.open.is_empty() => Ok(STREAMS),
+            None if prefix == "db" && self.is_of_peer && self.open.is_empty() => Ok(DIALBACK),
             None => Err(StreamFault::BadNamespacePrefix),
         }
     }

@@ -20,6 +20,7 @@ use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
 use crate::text::escaped;
 use base::time::Now;
+use model::chat::foreign::ForeignDomains;
 use model::chat::{CHATROOM_SERVICE, GROUP_SERVICE};
 
 pub(super) const PING: &str = "urn:xmpp:ping";
@@ -57,6 +58,9 @@ impl Session {
     ) {
         let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
         if matches!(&*kind, "result" | "error") {
+            if self.asks_elsewhere(iq, None, out) {
+                return;
+            }
             return self.hears_answer(iq, *kind == *"result", out);
         }
         let id = id.as_deref().filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
@@ -68,6 +72,9 @@ impl Session {
         else {
             return self.refuse("iq", about, StanzaFault::BadRequest, out);
         };
+        if self.asks_elsewhere(iq, Some(&asked), out) {
+            return;
+        }
         let whom = match to.as_deref().map(Jid::parse) {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) if self.is_of_rooms(&jid) => {
@@ -150,25 +157,19 @@ impl Session {
         (is_set, whom): (bool, Asked),
     ) -> Result<String, StanzaFault> {
         match (asked.name(), asked.namespace(), is_set) {
-            ("ping", PING, false) => Ok(String::new()),
             ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
                 Err(StanzaFault::ItemNotFound)
             }
             ("query", DISCO_INFO, false) => Ok(info(whom)),
             ("query", DISCO_ITEMS, false) => Ok(items(whom, self.domain(), takes_files)),
-            ("query", VERSION, false) => Ok(format!(
-                "<query xmlns='{VERSION}'><name>Holdline</name><version>{}</version></query>",
-                env!("CARGO_PKG_VERSION")
-            )),
-            ("time", TIME, false) => Ok(format!(
-                "<time xmlns='{TIME}'><tzo>+00:00</tzo><utc>{}</utc></time>",
-                timestamp(now.wall_ms)
-            )),
             ("enable" | "disable", CARBONS, true) => {
                 self.set(Session::CARBONS, asked.name() == "enable");
                 Ok(String::new())
             }
             ("session", SESSION, true) => Ok(String::new()),
+            (_, _, false) => {
+                common_answer(asked, now).unwrap_or(Err(StanzaFault::ServiceUnavailable))
+            }
             _ => Err(StanzaFault::ServiceUnavailable),
         }
     }
@@ -179,6 +180,46 @@ impl Session {
             StanzaReply { name: "iq", from: Some(self.domain()), to: self.jid(), id: Some("ping") };
         ping.put("get", &format!("<ping xmlns='{PING}'/>"), out.bytes());
         self.counts_sent(out);
+    }
+}
+
+/// What is in the answer to a question of another domain, or about the domains of this one: with
+/// the time, whether files can be sent here, and which domains there are.
+pub fn answer_for_domain(
+    iq: &Element<'_, '_>,
+    asked: &Element<'_, '_>,
+    (now, takes_files, domains): (Now, bool, &ForeignDomains),
+) -> Result<String, StanzaFault> {
+    if *kind(iq) != *"get" {
+        return Err(StanzaFault::ServiceUnavailable);
+    }
+    let has_node = asked.attribute("node").is_some();
+    match (asked.name(), asked.namespace()) {
+        ("query", DISCO_INFO | DISCO_ITEMS) if has_node => Err(StanzaFault::ItemNotFound),
+        ("query", DISCO_INFO) => Ok(info(Asked::Server)),
+        ("query", DISCO_ITEMS) => {
+            let items = items(Asked::Server, &domains.own, takes_files);
+            let components = domains.components.iter();
+            let more: String = components.map(|it| format!("<item jid='{it}'/>")).collect();
+            Ok(items.replace("</query>", &format!("{more}</query>")))
+        }
+        _ => common_answer(asked, now).unwrap_or(Err(StanzaFault::ServiceUnavailable)),
+    }
+}
+
+/// The answer to what anybody may ask of the server.
+fn common_answer(asked: &Element<'_, '_>, now: Now) -> Option<Result<String, StanzaFault>> {
+    match (asked.name(), asked.namespace()) {
+        ("ping", PING) => Some(Ok(String::new())),
+        ("query", VERSION) => Some(Ok(format!(
+            "<query xmlns='{VERSION}'><name>Holdline</name><version>{}</version></query>",
+            env!("CARGO_PKG_VERSION")
+        ))),
+        ("time", TIME) => Some(Ok(format!(
+            "<time xmlns='{TIME}'><tzo>+00:00</tzo><utc>{}</utc></time>",
+            timestamp(now.wall_ms)
+        ))),
+        _ => None,
     }
 }
 

@@ -370,6 +370,7 @@ impl Opening {
         if let Some(inline) = self.inline.take() {
             let mut session = inline.binds(now, (granted, &jid), out);
             session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
+            session.set(Session::FEDERATES, self.listener.federates);
             self.release(out);
             return Ok(session);
         }
@@ -381,6 +382,7 @@ impl Opening {
         reply.result(&inner, out.bytes());
         let mut session = Session::new(granted.session, &jid, granted.silence_s);
         session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
+        session.set(Session::FEDERATES, self.listener.federates);
         self.release(out);
         Ok(Box::new(session))
     }

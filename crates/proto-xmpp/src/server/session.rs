@@ -80,6 +80,8 @@ impl Session {
     pub(super) const ENTERING: u16 = 1_024;
     /// Nobody looks at it (XEP-0352).
     pub(super) const INACTIVE: u16 = 2_048;
+    /// There may be others that serve their domains.
+    pub(super) const FEDERATES: u16 = 4_096;
 
     pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
         Session {
@@ -274,7 +276,7 @@ impl Session {
     fn presence(&mut self, now: Now, rooms_max: u16, presence: &Element<'_, '_>, out: &mut Out) {
         let (id, to) = (presence.attribute("id"), presence.attribute("to"));
         let kind = kind(presence);
-        if matches!(&*kind, "error" | "probe") {
+        if self.tells_elsewhere(presence, out) || matches!(&*kind, "error" | "probe") {
             return; // homes ask each other themselves
         }
         if matches!(&*kind, "" | "unavailable")
@@ -389,6 +391,7 @@ impl Session {
             ChatDelivery::Presence(presence) => self.hears_of(*presence, out),
             ChatDelivery::Nodes(answer) => self.nodes_told(*answer, out),
             ChatDelivery::NodeNews(news) => self.node_news(&news, out),
+            ChatDelivery::Stanza(xml) => self.hears_from_elsewhere(&xml, out),
             ChatDelivery::ProfileWanted { profile } => self.asks_profile(&profile, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(now, &page, out),

@@ -3,6 +3,7 @@
 mod acks;
 mod amendments;
 mod archive;
+mod foreign;
 pub(crate) mod harness;
 mod inbox;
 mod inline;

@@ -4,6 +4,7 @@
 //! that join several keys are in `rules.rs`. It does not look whether a certificate exists or an
 //! address can be bound.
 
+use federation::PeerDoor;
 use guard::{Anonymous, ListenerPolicy, Method};
 use net::layer::BACKLOG;
 use net::layer::tls::{CertificateIdentity, ClientCertificates};
@@ -36,8 +37,9 @@ section! {
         backlog: u32 = BACKLOG as u32, whole(1..=1 << 30, "connections");
         /// What it accepts. any: the first bytes tell MIOP, MQTT, IM, XMPP, TLS (if [tls] has a
         /// certificate) and HTTP (if websocket is set) apart. miop, mqtt, im, xmpp or http: that
-        /// alone; mqtt, im and xmpp with websocket are that protocol in both. Other bytes end the
-        /// connection.
+        /// alone; mqtt, im and xmpp with websocket are that protocol in both. xmpp-server: other
+        /// servers, if [federation] is enabled; xmpp-component: the components of
+        /// [component.NAME]. Other bytes end the connection.
         protocol: ListenerProtocol = ListenerProtocol::Any;
         /// Every connection must begin with TLS; needs a certificate, here or in [tls]. XMPP
         /// begins it within its stream besides (STARTTLS), and must, once there is one.
@@ -213,6 +215,10 @@ words! {
         Xmpp = "xmpp",
         /// HTTP alone, to be upgraded to a WebSocket.
         Http = "http",
+        /// Other servers of XMPP.
+        XmppServer = "xmpp-server",
+        /// Components of XMPP.
+        XmppComponent = "xmpp-component",
     }
 }
 
@@ -239,7 +245,17 @@ words! {
 impl ListenerProtocol {
     /// Whether a listener that need not begin with TLS takes it, once there is a certificate.
     pub fn may_begin_tls(self) -> bool {
-        matches!(self, ListenerProtocol::Any | ListenerProtocol::Xmpp)
+        let within = [ListenerProtocol::Xmpp, ListenerProtocol::XmppServer];
+        self == ListenerProtocol::Any || within.contains(&self)
+    }
+
+    /// Whom of other domains it is for, if it is.
+    pub fn peers(self) -> Option<PeerDoor> {
+        match self {
+            ListenerProtocol::XmppServer => Some(PeerDoor::Server),
+            ListenerProtocol::XmppComponent => Some(PeerDoor::Component),
+            _ => None,
+        }
     }
 }
 

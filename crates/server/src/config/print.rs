@@ -12,6 +12,7 @@ use super::{
 use admin::{ConfigSection, ConfigSetting};
 use base::setting::{Reload, Section, Setting, Shown, Value};
 use base::text::quoted;
+use federation::ComponentSection;
 use model::product::Secret;
 
 /// Columns of the documentation's lines.
@@ -183,6 +184,9 @@ pub(super) fn documented() -> String {
                     SUBSCRIBE_EXAMPLE,
                 );
             }
+            "component" => {
+                example::<ComponentSection>(&mut out, "[component.echo]", COMPONENT_EXAMPLE);
+            }
             "bridge" => example::<BridgeSection>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
             "webhook" => example::<WebhookSection>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
             "listen" => tls_listeners(&mut out),
@@ -207,6 +211,8 @@ const REWRITE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"old/+/#\""), ("to", "\"
 const SUBSCRIBE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"dev/%c/in\"")];
 const BRIDGE_EXAMPLE: &[(&str, &str)] =
     &[("addresses", "[\"broker.example:1883\"]"), ("topics", "[\"sensors/# out 1\"]")];
+const COMPONENT_EXAMPLE: &[(&str, &str)] =
+    &[("domain", "\"echo.example.org\""), ("secret_file", "\"/etc/holdline/echo.secret\"")];
 const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
 
 fn example<S: Section + Default>(out: &mut String, header: &str, values: &[(&str, &str)]) {
@@ -271,6 +277,10 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(single("chat", &config.chat));
     pages.push(single("push", &config.push));
     pages.push(single("media", &config.media));
+    pages.push(single("federation", &config.federation));
+    for component in &config.components {
+        pages.push(page(Sheet::named("component", &component.name), component));
+    }
     pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));

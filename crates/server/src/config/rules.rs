@@ -36,11 +36,24 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
             reader.broken(&[(&sheet, "topics"), (&sheet, "addresses")], &fault, "correct it");
         }
     }
+    components(config, reader);
     for product in &config.products {
         admits(product, reader);
     }
     presence(&config.presence, reader);
     media(&config.media, reader);
+}
+
+/// Each component has a domain of its own.
+fn components(config: &Config, reader: &mut Reader<'_>) {
+    for (at, component) in config.components.iter().enumerate() {
+        let before = config.components[..at].iter().any(|it| it.domain == component.domain);
+        if before || component.domain == config.chat.domain {
+            let sheet = Sheet::named("component", &component.name);
+            let rule = "is a domain that is served already";
+            reader.broken(&[(&sheet, "domain")], rule, "give each component one of its own");
+        }
+    }
 }
 
 /// What the operator should be told although it is allowed.
@@ -343,6 +356,12 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
             "websocket",
             "a listener of protocol \"miop\" takes no HTTP",
             "set protocol = \"http\" or \"any\", or websocket = false",
+        ),
+        (
+            web_socket && listener.protocol.peers().is_some(),
+            "websocket",
+            "other servers and components do not come in WebSockets",
+            "set websocket = false",
         ),
         (
             !web_socket && listener.protocol == ListenerProtocol::Http,

@@ -132,8 +132,8 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, chat, push, media, access, store, presence, products, names, bridge, \
-           webhook"],
+           api, limits, mqtt, chat, push, media, federation, component, access, store, presence, \
+           products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -641,6 +641,25 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<BridgeSection>();
     holds::<WebhookSection>();
     holds::<PresenceSection>();
+    holds::<FederationSection>();
+    holds::<ComponentSection>();
+}
+
+#[test]
+fn components_have_domains_of_their_own_and_come_in_no_web_sockets() {
+    refused(
+        "[component.a]\ndomain = \"x.localhost\"\n[component.b]\ndomain = \"x.localhost\"\n\
+         [component.c]\ndomain = \"localhost\"\n\
+         [listen.x]\naddress = \"127.0.0.1:1\"\nprotocol = \"xmpp-component\"\nwebsocket = true",
+        &[
+            "holdline.toml:10: [listen.x] websocket = true: other servers and components do not \
+             come in WebSockets; set websocket = false",
+            "holdline.toml:4: [component.b] domain = \"x.localhost\": is a domain that is served \
+             already; give each component one of its own",
+            "holdline.toml:6: [component.c] domain = \"localhost\": is a domain that is served \
+             already; give each component one of its own",
+        ],
+    );
 }
 
 #[test]

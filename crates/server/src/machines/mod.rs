@@ -43,6 +43,7 @@ impl DoorProfile {
         let xmpp = Arc::new(XmppListener {
             bind_ms_max,
             domain: domain.into(),
+            federates: false,
             scram_sha_256: true,
             scram_sha_1: false,
             plain: true,

@@ -6,7 +6,8 @@
 use super::call_clock::CallClock;
 use super::peers::{PeerBacklog, PeerBag};
 use base::time::{Instant, Now};
-use model::counters::{Counters, ProcessCounter};
+use model::chat::foreign::ForeignWord;
+use model::counters::{ChatCounter, Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::ports::access::{Admission, Question};
@@ -63,6 +64,9 @@ pub trait Carrier {
         number: u64,
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified>;
+
+    /// For other domains; how many found no room.
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64;
 
     /// For whoever listens; how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
@@ -365,6 +369,10 @@ impl<S: Service> AnyService for RunningService<S> {
                 *stirred = true;
                 service.notified(now, number, what, effects);
             }
+        }
+        if !effects.foreign.is_empty() {
+            let lost = carrier.go_out(std::mem::take(&mut effects.foreign));
+            effects.counters.count_by(ChatCounter::ForeignDropped, lost);
         }
         if !effects.events.is_empty() {
             let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());

@@ -3,15 +3,22 @@
 //! The order is that of the configuration, those that are not served left out: a listener's place
 //! in it is its number everywhere.
 
-use super::{StartError, chat_page, failed};
+use super::{StartError, chat_page, failed, random_word};
+use crate::clock;
 use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin};
 use crate::machines::WIRES;
 use crate::machines::{DoorProfile, ImListener, ListenerProfile, XmppListener};
+use base::secret::ClusterSecret;
+use federation::{Federation, FederationSettings, PeerDoor, WayOut};
 use guard::Method;
 use guard::scram::ScramHash;
+use model::chat::foreign::ForeignDomains;
 use model::link::Protocol;
+use model::ports::control::Control;
 use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
+use proto_xmpp::peer::PEER_WIRE;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Reads the certificates of every listener that has TLS.
@@ -37,7 +44,8 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
         };
-        let tls = TlsServer::of(files, listener.client_certificates, &WIRES).map_err(failed)?;
+        let wires: &[_] = if listener.protocol.peers().is_some() { &[PEER_WIRE] } else { &WIRES };
+        let tls = TlsServer::of(files, listener.client_certificates, wires).map_err(failed)?;
         let tls = tls.identity(listener.identity);
         Ok((listener.name.clone(), Arc::new(tls)))
     };
@@ -60,9 +68,95 @@ pub(super) fn names(config: &Config) -> impl Iterator<Item = String> {
     served.map(|listener| listener.name.clone())
 }
 
-/// Whether a listener is opened: one that needs a certificate waits until there is one.
+/// Whether a listener is opened: one that needs a certificate waits until there is one, one for
+/// other domains until there are such.
 pub(super) fn served(config: &Config, listener: &ListenSection) -> bool {
-    listener.enabled && (!listener.tls || has_tls(config, listener))
+    let has_peers = match listener.protocol.peers() {
+        Some(PeerDoor::Server) => config.federation.enabled,
+        Some(PeerDoor::Component) => !config.components.is_empty(),
+        None => true,
+    };
+    listener.enabled && has_peers && (!listener.tls || has_tls(config, listener))
+}
+
+/// Which domains are whose.
+pub(super) fn foreign_domains(config: &Config) -> ForeignDomains {
+    ForeignDomains {
+        own: config.chat.domain.as_str().into(),
+        components: config.components.iter().map(|it| it.domain.as_str().into()).collect(),
+        federates: config.federation.enabled,
+    }
+}
+
+/// Other domains, before their shard is started.
+pub(super) struct Peers {
+    settings: FederationSettings,
+    pub(super) way: WayOut,
+}
+
+impl Peers {
+    /// Those that a configuration has, with the sockets of their listeners, which no other shard
+    /// has then. None: there are no other domains.
+    pub(super) fn of(
+        config: &Config,
+        secret: ClusterSecret,
+        doors: &[ListenerSetup],
+        sockets: &mut [Vec<Vec<OwnedFd>>],
+    ) -> Result<Option<Peers>, StartError> {
+        let domains = foreign_domains(config);
+        if !domains.is_any() {
+            return Ok(None);
+        }
+        let served = config.listen.iter().filter(|listener| served(config, listener));
+        let kinds = served.map(|listener| listener.protocol.peers());
+        let mut of_door = |at: usize, kind: Option<PeerDoor>| -> Vec<OwnedFd> {
+            let all = sockets.iter_mut().filter(|_| kind.is_some());
+            all.flat_map(|shard| std::mem::take(&mut shard[at])).collect()
+        };
+        let doors = doors.iter().zip(kinds).enumerate().map(|(at, (door, kind))| {
+            let sockets = of_door(at, kind);
+            (Arc::new(door.clone()), kind, sockets)
+        });
+        let doors = doors.collect();
+        let secrets = config
+            .components
+            .iter()
+            .map(|component| Ok((component.domain.as_str().into(), component.read_secret()?)));
+        let of = &config.federation;
+        let own = (of.certificate.clone(), of.key.clone());
+        let usual = (config.tls.certificate.clone(), config.tls.key.clone());
+        let certificate = if own.0.is_some() { own } else { usual };
+        let key = secret.key("dialback");
+        let words = [b"0", b"1", b"2", b"3"].map(|word| key.of(&[word]).to_be_bytes());
+        let limits = &of.limits;
+        let settings = FederationSettings {
+            section: of.clone(),
+            components: secrets.collect::<Result<_, String>>().map_err(StartError)?,
+            domains: Arc::new(domains),
+            takes_files: config.media.is_on(),
+            certificate: certificate.0.zip(certificate.1),
+            secret: words.concat(),
+            limits: config.limits.clone(),
+            random: [random_word()?, random_word()?, random_word()?],
+            began: clock::began(),
+            doors,
+        };
+        Ok(Some(Peers { settings, way: WayOut::new(limits.handed_bytes_max).map_err(failed)? }))
+    }
+
+    /// Starts their shard.
+    pub(super) fn start(
+        self,
+        control: Arc<dyn Control + Send + Sync>,
+        config: &Config,
+    ) -> Result<Federation, StartError> {
+        federation::start(self.settings, self.way, control, &config.names).map_err(StartError)
+    }
+}
+
+/// What of the files that components name cannot be used.
+pub(super) fn unusable(config: &Config) -> impl Iterator<Item = String> {
+    config.components.iter().filter_map(|component| component.read_secret().err())
 }
 
 /// The listeners that are opened.
@@ -84,7 +178,9 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
                 ListenerProtocol::Miop => Some(Protocol::Miop),
                 ListenerProtocol::Mqtt => Some(Protocol::Mqtt),
                 ListenerProtocol::Im => Some(Protocol::Im),
-                ListenerProtocol::Xmpp => Some(Protocol::Xmpp),
+                ListenerProtocol::Xmpp
+                | ListenerProtocol::XmppServer
+                | ListenerProtocol::XmppComponent => Some(Protocol::Xmpp),
                 ListenerProtocol::Http => Some(Protocol::Http),
             },
             tls: certificates.map(|(_, tls)| tls.clone()),
@@ -129,6 +225,7 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
         xmpp: Arc::new(XmppListener {
             bind_ms_max,
             domain: config.chat.domain.as_str().into(),
+            federates: foreign_domains(config).is_any(),
             scram_sha_256: has_scram(listener, ScramHash::Sha256),
             scram_sha_1: has_scram(listener, ScramHash::Sha1),
             plain: listener.methods.iter().any(takes_password),

@@ -13,6 +13,8 @@ use crate::access::Entrance;
 use crate::outside::Outside;
 use crate::switchboard::reviews::ReviewDesk;
 use admin::Feed;
+use federation::WayOut;
+use model::chat::foreign::ForeignWord;
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
@@ -40,6 +42,8 @@ pub struct ServerOutside {
     awake: Arc<AwakeThreads>,
     /// Who tells devices something that are not connected, and where the answers go.
     notices: Notices,
+    /// The way to other domains, where there are any.
+    way_out: Option<WayOut>,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<(ServiceKind, Ticket)>,
 }
@@ -56,6 +60,7 @@ impl ServerOutside {
             gauge: parts.gauge.clone(),
             awake: parts.awake.clone(),
             notices: parts.notices.clone(),
+            way_out: parts.way_out.clone(),
             reports: HashSet::new(),
         }
     }
@@ -134,6 +139,13 @@ impl Outside for ServerOutside {
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified> {
         self.notices.hand_over((service, self.shard), number, order)
+    }
+
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64 {
+        match &self.way_out {
+            Some(way) => way.put(words),
+            None => words.len() as u64,
+        }
     }
 
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {

@@ -521,6 +521,7 @@ pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
         push: pushes::POLICY,
         domain: "a.example".into(),
         reviews: None,
+        foreign: Arc::default(),
         words: Arc::default(),
         media: None,
     })

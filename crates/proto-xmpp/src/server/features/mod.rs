@@ -12,6 +12,7 @@ mod uploads;
 
 pub(super) use blocking::BLOCKING;
 pub(super) use presence::says;
+pub(crate) use presence::{put_presence, read_availability};
 pub(super) use push::PUSH;
 pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
 

@@ -35,7 +35,7 @@ impl Session {
         is_there: bool,
         out: &mut Out,
     ) {
-        let availability = is_there.then(|| Box::new(availability(presence)));
+        let availability = is_there.then(|| Box::new(read_availability(presence, false)));
         let id = presence.attribute("id");
         self.set(Session::THERE, is_there);
         let asks = vec![PeopleAsk::Present(availability)];
@@ -98,28 +98,34 @@ impl Session {
             return self.counts_sent(out);
         };
         head.open("", out.bytes());
-        if let Some((word, _)) = SHOWS.iter().find(|(_, show)| *show == how.show) {
-            put("show", word, out.bytes());
-        }
-        if !how.status.is_empty() {
-            put("status", &how.status, out.bytes());
-        }
-        if how.priority != 0 {
-            put("priority", &how.priority.to_string(), out.bytes());
-        }
-        out.bytes().extend_from_slice(&how.extra);
-        if let Some(badge) = &how.badge {
-            put_badge(badge, out.bytes());
-        }
+        put_presence(how, out.bytes());
         head.close(out.bytes());
         self.counts_sent(out);
+    }
+}
+
+/// Writes what is said of a resource.
+pub(crate) fn put_presence(how: &Availability, out: &mut Vec<u8>) {
+    if let Some((word, _)) = SHOWS.iter().find(|(_, show)| *show == how.show) {
+        put("show", word, out);
+    }
+    if !how.status.is_empty() {
+        put("status", &how.status, out);
+    }
+    if how.priority != 0 {
+        put("priority", &how.priority.to_string(), out);
+    }
+    out.extend_from_slice(&how.extra);
+    if let Some(badge) = &how.badge {
+        put_badge(badge, out);
     }
 }
 
 /// What a stanza says of a resource. Whatever is not of RFC 6121 goes along as it is, but for what
 /// names a prefix that the stanza itself declares: with others it would stand for nothing, and end
 /// their streams.
-fn availability(presence: &Element<'_, '_>) -> Availability {
+/// `with_avatar`: which avatar it has is taken along with the rest.
+pub(crate) fn read_availability(presence: &Element<'_, '_>, with_avatar: bool) -> Availability {
     let text = |name: &str| presence.child(name, CLIENT).map(|child| child.text());
     let show = text("show").unwrap_or_default();
     let show = SHOWS.iter().find(|(word, _)| *word == show.trim());
@@ -127,7 +133,8 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
     let mut extra = Vec::new();
     for child in presence.children() {
         let is_ours = ["show", "status", "priority"].iter().any(|name| child.is(name, CLIENT));
-        if !is_ours && !shows_avatar(&child) && Scan::element(child.whole().as_bytes()).is_ok() {
+        let is_told = with_avatar || !shows_avatar(&child);
+        if !is_ours && is_told && Scan::element(child.whole().as_bytes()).is_ok() {
             extra.extend_from_slice(child.whole().as_bytes());
         }
     }

@@ -34,8 +34,8 @@ pub(super) struct Sending {
 impl Session {
     /// Somebody says something (RFC 6121 5).
     pub(super) fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
-        if kind(message) == "error" {
-            return; // of what the server itself has said
+        if self.says_elsewhere(message, out) || kind(message) == "error" {
+            return; // an error is of what the server itself has said
         }
         let (id, to) = (message.attribute("id"), message.attribute("to"));
         if id.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {

@@ -38,6 +38,7 @@ pub(crate) fn over(link: Link) -> Side {
         bind_ms_max: 10_000,
         domain: "a.example".into(),
         scram_sha_256: true,
+        federates: false,
         scram_sha_1: false,
         plain: true,
     };

@@ -75,6 +75,7 @@ fn each_hash_is_offered_as_the_listener_says() {
             bind_ms_max: 10_000,
             domain: "a.example".into(),
             scram_sha_256: has[0],
+            federates: false,
             scram_sha_1: has[1],
             plain: false,
         };
@@ -105,6 +106,7 @@ fn each_hash_is_offered_as_the_listener_says() {
         bind_ms_max: 10_000,
         domain: "a.example".into(),
         scram_sha_256: false,
+        federates: false,
         scram_sha_1: true,
         plain: false,
     };

@@ -1,0 +1,251 @@
+//! The way to accounts of other domains, and from them ([`model::chat::foreign`]).
+//!
+//! ```text
+//! send ─► conversation (stored, answered) ─► inboxes ─► its own: appended
+//!                                                └─────► a foreign one: goes out
+//! elsewhere ─► home of the foreign account ─► send, wishes: as any account's
+//!           └► home of the account here ────► presence, probes, stanzas for its devices
+//! ```
+//! A foreign account has a home by its address, and ties there like any other; but no session, and
+//! no inbox: what arrives for that is handed out. So whatever homes say to each other of two
+//! accounts holds for it, too: blocks, wishes to see each other, who sees whom. It knows no stanza
+//! and no stream. Invariant: what a foreign account says is said by the home of its own address,
+//! and by nobody else's.
+
+use crate::operators::errands::{UnderWay, conn, session_of};
+use crate::people::ProbeAsked;
+use crate::sessions::Asker;
+use crate::word::{Cargo, ChatWord};
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::Now;
+use model::account::{AccountAddress, AccountId};
+use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord};
+use model::chat::{
+    Availability, ChatRequest, Contact, ContactOrder, Half, HandingOn, PeopleAsk, PeopleRequest,
+    Subscription, SubscriptionVerb,
+};
+use model::counters::ChatCounter;
+use model::id::ConnRef;
+use model::ports::chat::ChatAnswer;
+use model::service::Service;
+use model::timeline::TimelineId;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Whom sessions have told elsewhere that they are there, by name and domain.
+pub(crate) type Directed = HashMap<Key, VecDeque<(Box<str>, Box<str>)>>;
+
+/// How a device is there; none: it went.
+type DeviceState = (Box<str>, Option<Arc<Availability>>);
+
+/// A foreign account is told how devices of somebody are there.
+pub(crate) fn tell(
+    from: &AccountAddress,
+    to: &AccountAddress,
+    states: impl Iterator<Item = DeviceState>,
+    fx: &mut Effects,
+) {
+    fx.foreign.extend(states.map(|(device, availability)| ForeignWord::Presence {
+        from: from.clone(),
+        device: Some(device),
+        availability,
+        to: to.clone(),
+    }));
+}
+
+/// A foreign account that wishes to see somebody whom it may see already is told so again: its own
+/// server has forgotten it (RFC 6121 3.1.3).
+pub(crate) fn answer_again(
+    (foreign, contact): (AccountAddress, AccountAddress),
+    (order, now): (&ContactOrder, Subscription),
+    fx: &mut Effects,
+) {
+    if matches!(order, ContactOrder::Say(SubscriptionVerb::Subscribe, _))
+        && now.to == Half::Subscribed
+    {
+        let (verb, greeting) = (SubscriptionVerb::Subscribed, Box::default());
+        fx.foreign.push(ForeignWord::Subscription { from: contact, to: foreign, verb, greeting });
+    }
+}
+
+impl Chat {
+    /// Something arrives for a foreign account: it goes out, unless that said it itself.
+    pub(crate) fn go_out(&self, own: bool, cargo: &Cargo, fx: &mut Effects) {
+        let Cargo::Message(message) = cargo else { return };
+        if !own && self.settings.is_foreign(&message.to) {
+            fx.counters.count(ChatCounter::ForeignSent);
+            fx.foreign.push(ForeignWord::Message(message.clone()));
+        }
+    }
+
+    /// The home of a foreign account has heard something of a contact here: it is told. `begins`:
+    /// from now on it sees the contact.
+    pub(crate) fn foreign_heard(
+        &mut self,
+        (foreign, contact, peer): (AccountAddress, Arc<Contact>, Option<TimelineId>),
+        said: Option<SubscriptionVerb>,
+        begins: bool,
+        fx: &mut Effects,
+    ) {
+        if let Some(verb) = said {
+            let (from, to) = (contact.address.clone(), foreign.clone());
+            let greeting = contact.greeting.clone();
+            fx.foreign.push(ForeignWord::Subscription { from, to, verb, greeting });
+        }
+        let Some(peer) = peer.filter(|_| begins) else { return };
+        let by = foreign.inbox(self.settings.home, AccountId::FOREIGN);
+        let asked = ProbeAsked { number: 0, from: foreign, by, to: [peer].into() };
+        let owner = self.settings.shard_at(peer);
+        if owner == self.settings.shard {
+            self.probe(owner, &asked, fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::Probe(Box::new(asked))));
+        }
+    }
+
+    /// Something came from elsewhere, for an account whose number is known.
+    pub(crate) fn foreign_arrives(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (arrival, id): (ForeignArrival, AccountId),
+        fx: &mut Effects,
+    ) {
+        let ForeignArrival { home, what } = arrival;
+        let inbox = home.inbox(self.settings.home, id);
+        let by = |from: &AccountAddress| from.inbox(self.settings.home, AccountId::FOREIGN);
+        let reached = match what {
+            ArrivalWhat::Send { device, message } => {
+                fx.counters.count(ChatCounter::ForeignReceived);
+                let request = |session| ChatRequest::Send { session, number: 0, message };
+                return self.foreign_asks(now, ask, (inbox, home, device), request, fx);
+            }
+            ArrivalWhat::Wish(wish) => {
+                let request = |session| {
+                    let ask = PeopleAsk::Wish(wish);
+                    ChatRequest::People(Box::new(PeopleRequest { session, number: 0, ask }))
+                };
+                return self.foreign_asks(now, ask, (inbox, home, "".into()), request, fx);
+            }
+            ArrivalWhat::Presence { from, device, availability } => {
+                let by = by(&from);
+                let availability = availability.map(|it| Arc::from(*it));
+                self.foreign_present(inbox, (&from, by), (device, availability), fx)
+            }
+            ArrivalWhat::Probe { from } => {
+                let (number, by, to) = (0, by(&from), [inbox].into());
+                self.probe(self.settings.shard, &ProbeAsked { number, from, by, to }, fx);
+                true
+            }
+            ArrivalWhat::Stanza { from, device, xml } => {
+                self.stanza_arrives(inbox, (from.as_ref(), device.as_deref()), &xml, fx)
+            }
+        };
+        fx.answers.push((ask, ChatAnswer::Reached(reached)));
+    }
+
+    /// A foreign account asks what a device would.
+    fn foreign_asks(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (inbox, address, device): (TimelineId, AccountAddress, Box<str>),
+        request: impl FnOnce(model::id::SessionRef) -> ChatRequest,
+        fx: &mut Effects,
+    ) {
+        // The domain may be ours by now: then nobody else speaks for it.
+        if !self.settings.is_foreign(&address) {
+            return fx.answers.push((ask, ChatAnswer::Reached(false)));
+        }
+        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
+            return fx.answers.push((ask, ChatAnswer::Busy));
+        }
+        let asker = Asker { inbox, address, device, is_operator: false };
+        let number = self.errands.put(UnderWay { ask, asker });
+        let here = self.settings.shard;
+        self.request(now, conn(here), request(session_of(here, number)), fx);
+    }
+
+    /// A stanza is for devices of an account of this shard. Whether there is one that takes it.
+    fn stanza_arrives(
+        &mut self,
+        inbox: TimelineId,
+        (from, device): (Option<&AccountAddress>, Option<&str>),
+        xml: &Arc<[u8]>,
+        fx: &mut Effects,
+    ) -> bool {
+        let tie = from.and_then(|from| self.people.tie(inbox, from));
+        if tie.is_some_and(|tie| tie.contact.is_blocked) {
+            fx.counters.count(ChatCounter::BlockedSends);
+            return false;
+        }
+        let all = self.sessions.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
+        let is_meant = |key: &&Key| match device {
+            Some(device) => self.sessions.slab.at(**key).is_some_and(|it| *it.device == *device),
+            None => self.people.is_present(inbox, **key),
+        };
+        let takers = all.iter().filter(is_meant).filter_map(|key| self.sessions.slab.at(*key));
+        // Devices of other protocols know nothing of stanzas.
+        let conns: Vec<ConnRef> = takers.filter(|it| it.binds).map(|it| it.conn).collect();
+        let delivery = || model::chat::ChatDelivery::Stanza(xml.clone());
+        fx.deliveries.extend(conns.iter().map(|conn| (*conn, delivery())));
+        !conns.is_empty()
+    }
+
+    /// A device has a stanza for another domain.
+    pub(crate) fn hand_on(&mut self, now: Now, from: ConnRef, on: HandingOn, fx: &mut Effects) {
+        let HandingOn { session, stanza, directed } = on;
+        let Some(key) = self.sessions.bound(from, session) else { return };
+        let Some(asker) = self.asker(from, session) else { return };
+        let is_said = stanza.xml.starts_with(b"<message");
+        if is_said && self.mutes.until(now, &asker.address) > 0 {
+            return fx.counters.count(ChatCounter::Silenced);
+        }
+        if let Some((whom, is_there)) = directed {
+            self.directed_to(key, &asker, (whom, &stanza.domain, is_there), fx);
+        }
+        fx.foreign.push(ForeignWord::Stanza(stanza));
+    }
+
+    /// A session says to somebody elsewhere whether it is there. Of too many the first is told that
+    /// it is not any more.
+    fn directed_to(
+        &mut self,
+        key: Key,
+        asker: &Asker,
+        (whom, domain, is_there): (Box<str>, &str, bool),
+        fx: &mut Effects,
+    ) {
+        let most = usize::from(self.settings.limits.chat.directed_a_session_max);
+        let told = self.directed.entry(key).or_default();
+        told.retain(|(other, _)| *other != whom);
+        if is_there {
+            told.push_back((whom, domain.into()));
+        }
+        while told.len() > most
+            && let Some((to, domain)) = told.pop_front()
+        {
+            let (from, device) = (asker.address.clone(), asker.device.clone());
+            fx.foreign.push(ForeignWord::Gone { from, device, to, domain });
+        }
+        if told.is_empty() {
+            self.directed.remove(&key);
+        }
+    }
+
+    /// A session ends: whoever was told elsewhere that it is there hears of it (RFC 6121 4.6.3).
+    pub(crate) fn leaves_foreign(
+        &mut self,
+        key: Key,
+        (inbox, device): (TimelineId, &str),
+        fx: &mut Effects,
+    ) {
+        let Some(told) = self.directed.remove(&key) else { return };
+        let Some(online) = self.sessions.online.get(&inbox) else { return };
+        fx.foreign.extend(told.into_iter().map(|(to, domain)| {
+            let (from, device) = (online.address.clone(), device.into());
+            ForeignWord::Gone { from, device, to, domain }
+        }));
+    }
+}

@@ -1,0 +1,342 @@
+//! Accounts of other domains: what is said to them goes out, what they say comes in, and what homes
+//! know of two accounts holds for them, too.
+
+use base::hash::HashKey;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::{Chat, Effects};
+use model::account::{AccountAddress, Addressee};
+use model::chat::foreign::*;
+use model::chat::*;
+use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::limits::{ChatLimits, Limits};
+use model::ports::access::AllowAll;
+use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::service::Service;
+use std::sync::Arc;
+use testkit::log::{LogOptions, MemoryLog};
+
+type Device = (ConnRef, SessionRef);
+
+/// One shard whose log answers at once.
+struct House {
+    chat: Chat,
+    fx: Effects,
+    log: MemoryLog,
+    now: Now,
+    conns: u32,
+}
+
+fn address(text: &str) -> AccountAddress {
+    AccountAddress::parse(text, "a.example").expect("right")
+}
+
+fn chat(federates: bool) -> Chat {
+    let limits = ChatLimits { directed_a_session_max: 2, ..ChatLimits::default() };
+    let domains =
+        ForeignDomains { own: "a.example".into(), federates, ..ForeignDomains::default() };
+    Chat::new(chat::Settings {
+        shard: ShardId(0),
+        shards: 1,
+        node: NodeId::ALONE,
+        limits: Arc::new(Limits { chat: limits, ..Limits::default() }),
+        home: HashKey::new(11, 12),
+        access: Arc::new(AllowAll),
+        push: chat::PushPolicy::default(),
+        domain: "a.example".into(),
+        reviews: None,
+        foreign: Arc::new(domains),
+        words: Arc::default(),
+        media: None,
+    })
+}
+
+impl House {
+    fn new() -> House {
+        let log = MemoryLog::new(LogOptions::default());
+        let now = Now::new(Instant::default(), 1_700_000_000_000);
+        House { chat: chat(true), fx: Effects::default(), log, now, conns: 0 }
+    }
+
+    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
+        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
+        self.rest()
+    }
+
+    fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
+        let mut delivered = Vec::new();
+        loop {
+            Service::turn(&mut self.chat, self.now, &mut self.fx);
+            delivered.append(&mut self.fx.deliveries);
+            if self.fx.calls.is_empty() {
+                self.chat.audit();
+                return delivered;
+            }
+            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+                let done = (ticket, self.log.answer(&call));
+                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
+            }
+        }
+    }
+
+    /// A device of this account, which follows its contacts and is there.
+    fn device(&mut self, name: &str, resource: &str) -> Device {
+        self.conns += 1;
+        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
+        let login = Login {
+            protocol: "xmpp",
+            account: address(name),
+            device: "".into(),
+            binds: true,
+            password: None,
+            method: None,
+            certificate: None,
+            bindings: None,
+            peer: ([127, 0, 0, 1], 1).into(),
+            near: true,
+            door: 0,
+            tls: false,
+            crowded: false,
+        };
+        let told = self.ask(conn, ChatRequest::Login(Box::new(login)));
+        let [(_, ChatDelivery::LoggedIn(logged_in))] = &told[..] else { panic!("{told:?}") };
+        let session = logged_in.session;
+        self.ask(conn, ChatRequest::Bind { session, device: Some(resource.into()) });
+        let device = (conn, session);
+        self.people(device, PeopleAsk::Contacts { after: None });
+        self.people(device, PeopleAsk::Present(Some(Box::default())));
+        self.fx.foreign.clear();
+        device
+    }
+
+    fn people(&mut self, (conn, session): Device, ask: PeopleAsk) -> Vec<ChatDelivery> {
+        let asked = PeopleRequest { session, number: 9, ask };
+        let told = self.ask(conn, ChatRequest::People(Box::new(asked)));
+        told.into_iter().map(|(_, it)| it).collect()
+    }
+
+    fn wishes(&mut self, device: Device, contact: &str, order: ContactOrder) -> Vec<ChatDelivery> {
+        let contact = Addressee::from(address(contact));
+        self.people(device, PeopleAsk::Wish(Box::new(ContactWish { contact, order })))
+    }
+
+    fn say(&mut self, (conn, session): Device, to: &str) -> Vec<ChatDelivery> {
+        let message = Box::new(message(to));
+        let told = self.ask(conn, ChatRequest::Send { session, number: 1, message });
+        told.into_iter().map(|(_, it)| it).collect()
+    }
+
+    /// Something comes from elsewhere: what is answered, and what devices are told.
+    fn comes(&mut self, home: &str, what: ArrivalWhat) -> (ChatAnswer, Vec<ChatDelivery>) {
+        let arrival = Box::new(ForeignArrival { home: address(home), what });
+        Service::command(&mut self.chat, self.now, 7, ChatCommand::Foreign(arrival), &mut self.fx);
+        let told = self.rest().into_iter().map(|(_, it)| it).collect();
+        let (7, answer) = self.fx.answers.pop().expect("an answer") else { panic!("its number") };
+        assert!(self.fx.answers.is_empty(), "one");
+        (answer, told)
+    }
+
+    fn says(&mut self, from: &str, verb: SubscriptionVerb) -> (ChatAnswer, Vec<ChatDelivery>) {
+        let (contact, order) = (address("ann").into(), ContactOrder::Say(verb, "hi".into()));
+        self.comes(from, ArrivalWhat::Wish(Box::new(ContactWish { contact, order })))
+    }
+
+    fn goes_out(&mut self) -> Vec<ForeignWord> {
+        std::mem::take(&mut self.fx.foreign)
+    }
+}
+
+fn message(to: &str) -> NewMessage {
+    let client_id = ClientMessageId(*b"0123456789abcdef");
+    NewMessage { to: address(to).into(), client_id, content: Content::text("hello") }
+}
+
+fn said() -> ArrivalWhat {
+    ArrivalWhat::Send { device: "phone".into(), message: Box::new(message("ann")) }
+}
+
+fn verbs(words: &[ForeignWord]) -> Vec<SubscriptionVerb> {
+    let verb = |word: &ForeignWord| match word {
+        ForeignWord::Subscription { verb, .. } => Some(*verb),
+        _ => None,
+    };
+    words.iter().filter_map(verb).collect()
+}
+
+const BOB: &str = "bob@b.example";
+
+#[test]
+fn what_is_said_to_a_foreign_account_is_stored_here_and_goes_out_once() {
+    let mut house = House::new();
+    let ann = house.device("ann", "desk");
+    let told = house.say(ann, BOB);
+    assert!(
+        told.iter().any(|it| matches!(it, ChatDelivery::Sent { again: false, .. })),
+        "{told:?}"
+    );
+    let words = house.goes_out();
+    let [ForeignWord::Message(message)] = &words[..] else { panic!("{words:?}") };
+    assert_eq!((message.to.as_str(), &*message.device), (BOB, "desk"));
+    let again = house.say(ann, BOB);
+    assert!(again.iter().any(|it| matches!(it, ChatDelivery::Sent { again: true, .. })));
+    assert_eq!(house.goes_out(), [], "once");
+    let (conn, session) = ann;
+    let range =
+        HistoryRange { with: Addressee::from(address(BOB)), from: 0, backwards: false, count: 9 };
+    let range = Box::new(range);
+    let told = house.ask(conn, ChatRequest::History { session, number: 3, range });
+    let [(_, ChatDelivery::History(page))] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(page.messages.len(), 1);
+}
+
+#[test]
+fn what_a_foreign_account_says_is_in_the_inbox_of_whom_it_is_for_unless_that_has_blocked_it() {
+    let mut house = House::new();
+    let ann = house.device("ann", "desk");
+    let (answer, told) = house.comes(BOB, said());
+    assert!(
+        matches!(&answer, ChatAnswer::Told(Some(it)) if matches!(**it, ChatDelivery::Sent { .. }))
+    );
+    let [ChatDelivery::Message { message, .. }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((message.from.as_str(), &*message.device), (BOB, "phone"));
+    assert_eq!(house.goes_out(), [], "it is not told what it said itself");
+    house.wishes(ann, BOB, ContactOrder::Block);
+    let (answer, told) = house.comes(BOB, said());
+    let ChatAnswer::Told(Some(failed)) = answer else { panic!("{answer:?}") };
+    let why = ChatFault::UnknownAccount;
+    assert_eq!((*failed, told), (ChatDelivery::Failed { number: 0, why }, vec![]));
+    let xml: Arc<[u8]> = b"<message/>"[..].into();
+    let from = Some(address(BOB));
+    let stanza = ArrivalWhat::Stanza { from, device: Some("desk".into()), xml };
+    assert_eq!(house.comes("ann", stanza), (ChatAnswer::Reached(false), vec![]));
+}
+
+#[test]
+fn nobody_speaks_for_a_domain_that_is_ours() {
+    let mut house = House::new();
+    house.device("ann", "desk");
+    house.device("bob", "desk");
+    let (answer, told) = house.comes("bob@a.example", said());
+    assert_eq!((answer, told), (ChatAnswer::Reached(false), vec![]));
+    let mut alone = House { chat: chat(false), ..House::new() };
+    let ann = alone.device("ann", "desk");
+    let (answer, _) = alone.comes(BOB, said());
+    assert_eq!(answer, ChatAnswer::Reached(false), "nobody is foreign");
+    alone.say(ann, BOB);
+    assert_eq!(alone.goes_out(), []);
+}
+
+#[test]
+fn a_foreign_account_and_one_of_ours_see_each_other_as_any_two_do() {
+    use SubscriptionVerb::*;
+    let mut house = House::new();
+    let ann = house.device("ann", "desk");
+    house.wishes(ann, BOB, ContactOrder::Say(Subscribe, "it is me".into()));
+    let words = house.goes_out();
+    let [ForeignWord::Subscription { verb: Subscribe, greeting, .. }] = &words[..] else {
+        panic!("{words:?}")
+    };
+    assert_eq!(&**greeting, "it is me");
+    let from = address(BOB);
+    let here = |availability| ArrivalWhat::Presence {
+        from: from.clone(),
+        device: Some("phone".into()),
+        availability,
+    };
+    let (answer, told) = house.comes("ann", here(Some(Box::default())));
+    assert_eq!((answer, told), (ChatAnswer::Reached(false), vec![]), "she does not see him yet");
+    let (_, told) = house.says(BOB, Subscribed);
+    assert!(
+        told.iter()
+            .any(|it| matches!(it, ChatDelivery::Contact(it) if it.said == Some(Subscribed)))
+    );
+    let is_probe = |it: &ForeignWord| matches!(it, ForeignWord::Probe { .. });
+    assert!(house.goes_out().iter().any(is_probe), "he is asked how he is there");
+    let (answer, told) = house.comes("ann", here(Some(Box::default())));
+    assert_eq!(answer, ChatAnswer::Reached(true));
+    assert!(matches!(&told[..], [ChatDelivery::Presence(it)] if it.availability.is_some()));
+    // He wishes to see her, too.
+    let (_, told) = house.says(BOB, Subscribe);
+    assert!(
+        told.iter().any(|it| matches!(it, ChatDelivery::Contact(it) if it.said == Some(Subscribe)))
+    );
+    let (_, _) = house.comes("ann", ArrivalWhat::Probe { from: from.clone() });
+    assert_eq!(house.goes_out(), [], "he does not see her yet");
+    house.wishes(ann, BOB, ContactOrder::Say(Subscribed, "".into()));
+    let words = house.goes_out();
+    assert_eq!(verbs(&words), [Subscribed]);
+    let is_there =
+        |it: &ForeignWord| matches!(it, ForeignWord::Presence { availability: Some(_), .. });
+    assert_eq!(words.iter().position(is_there), Some(1), "behind the answer: {words:?}");
+    house.comes("ann", ArrivalWhat::Probe { from });
+    assert!(house.goes_out().iter().all(is_there));
+    house.people(ann, PeopleAsk::Present(None));
+    let words = house.goes_out();
+    assert!(matches!(&words[..], [ForeignWord::Presence { availability: None, .. }]), "{words:?}");
+    // His server has forgotten that he sees her, and asks again.
+    house.says(BOB, Subscribe);
+    assert_eq!(verbs(&house.goes_out()), [Subscribed]);
+    house.wishes(ann, BOB, ContactOrder::Remove);
+    assert_eq!(verbs(&house.goes_out()), [Unsubscribe, Unsubscribed]);
+}
+
+#[test]
+fn who_was_told_elsewhere_that_a_device_is_there_is_told_that_it_is_gone() {
+    let mut house = House::new();
+    let (conn, session) = house.device("ann", "desk");
+    let goes = |house: &mut House, to: &str, is_there: bool| {
+        let stanza = ForeignStanza { domain: "c.example".into(), xml: b"<presence/>"[..].into() };
+        let directed = Some((to.into(), is_there));
+        let on = HandingOn { session, stanza, directed };
+        house.ask(conn, ChatRequest::HandOn(Box::new(on)));
+        house.goes_out()
+    };
+    let is_gone = |words: &[ForeignWord]| -> Vec<String> {
+        let gone = words.iter().filter_map(|word| match word {
+            ForeignWord::Gone { to, device, .. } if &**device == "desk" => Some(to.to_string()),
+            _ => None,
+        });
+        gone.collect()
+    };
+    assert_eq!(is_gone(&goes(&mut house, "r@c.example/1", true)), [""; 0]);
+    goes(&mut house, "r@c.example/2", true);
+    goes(&mut house, "r@c.example/1", false);
+    goes(&mut house, "r@c.example/3", true);
+    let words = goes(&mut house, "r@c.example/4", true);
+    assert_eq!(is_gone(&words), ["r@c.example/2"], "there were too many");
+    let reason = model::close::CloseReason::PeerClosed;
+    house.ask(conn, ChatRequest::Closed { session, reason });
+    assert_eq!(is_gone(&house.goes_out()), ["r@c.example/3", "r@c.example/4"]);
+}
+
+#[test]
+fn stanzas_reach_the_device_that_they_are_for_and_no_group_has_a_foreign_member() {
+    let mut house = House::new();
+    let (conn, session) = house.device("ann", "desk");
+    let xml: Arc<[u8]> = b"<iq/>"[..].into();
+    let stanza = |device: Option<&str>| ArrivalWhat::Stanza {
+        from: None,
+        device: device.map(Box::from),
+        xml: xml.clone(),
+    };
+    for device in [Some("desk"), None] {
+        let (answer, told) = house.comes("ann", stanza(device));
+        assert_eq!(answer, ChatAnswer::Reached(true));
+        assert_eq!(told, [ChatDelivery::Stanza(xml.clone())]);
+    }
+    for (account, device) in [("ann", "phone"), ("eve", "desk")] {
+        let (answer, told) = house.comes(account, stanza(Some(device)));
+        assert_eq!((answer, told), (ChatAnswer::Reached(false), vec![]));
+    }
+    let members = vec![Addressee::from(address(BOB))];
+    let order = Box::new(GroupOrder {
+        group: None,
+        verb: GroupVerb::Create,
+        client_id: ClientMessageId([3; 16]),
+        title: "team".into(),
+        members,
+    });
+    let told = house.ask(conn, ChatRequest::Group { session, number: 5, order });
+    let failed = ChatDelivery::Failed { number: 5, why: ChatFault::UnknownAccount };
+    assert_eq!(told, [(conn, failed)]);
+}

@@ -1,0 +1,159 @@
+//! What comes from other domains is taken in: to accounts, or answered for the domain itself.
+//!
+//! A stanza is handed to the shard of the account that it concerns, and what is heard of it decides
+//! whether its sender is told of an error. It knows no stream. Invariant: what is being taken in is
+//! within its limit, and each of it is answered once, or needs no answer.
+
+use crate::TakenStanza;
+use base::time::{Instant, Now};
+use model::chat::foreign::{ArrivalWhat, ForeignArrival};
+use model::chat::{ChatDelivery, ClientMessageId};
+use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::control::{Answer, Command, Control};
+use proto_xmpp::fault::StanzaFault;
+use proto_xmpp::peer::stanzas::{self, StanzaPurpose};
+use proto_xmpp::scan::{Element, Scan};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest time that is waited for what becomes of a stanza: homes answer sooner, but the answer
+/// may find no room on its way back.
+const TAKING_TIME: Duration = Duration::from_secs(120);
+
+/// How an answer comes back.
+pub type TellTaken = Arc<dyn Fn(TakenStanza) + Send + Sync>;
+
+/// Where stanzas are taken in.
+pub struct ArrivalDesk {
+    own: Box<str>,
+    control: Arc<dyn Control + Send + Sync>,
+    tell: TellTaken,
+    /// What an error would say of those that are being taken in.
+    taking: HashMap<u64, Taking>,
+    taking_max: usize,
+    last: u64,
+    /// What messages without an id are named by.
+    seed: u64,
+}
+
+/// A stanza that is being taken in.
+struct Taking {
+    xml: Box<[u8]>,
+    /// Whether somebody is told if nobody is there.
+    is_asking: bool,
+    since: Instant,
+}
+
+/// What is to be done about a stanza now.
+pub enum Judged {
+    /// Nothing, or nothing yet.
+    Nothing,
+    /// Its sender is told of an error.
+    Refused(Box<[u8]>, StanzaFault),
+    /// It is a question to the domain.
+    Question(Box<[u8]>),
+}
+
+impl ArrivalDesk {
+    /// One for this domain, over these shards.
+    pub fn new(
+        own: &str,
+        control: Arc<dyn Control + Send + Sync>,
+        tell: TellTaken,
+        (taking_max, seed): (u32, u64),
+    ) -> ArrivalDesk {
+        let (taking, taking_max) = (HashMap::new(), taking_max as usize);
+        ArrivalDesk { own: own.into(), control, tell, taking, taking_max, last: 0, seed }
+    }
+
+    /// A stanza that is for this domain, of a sender that was shown.
+    pub fn take(&mut self, now: Now, xml: Box<[u8]>) -> Judged {
+        let made = self.made_up();
+        let read = match Scan::of_peer(&xml) {
+            Ok(scan) => {
+                let root = scan.root();
+                let read = stanzas::read(&root, &self.own, made);
+                read.map(|read| (read, is_asking(&root)))
+            }
+            Err(_) => return Judged::Nothing,
+        };
+        match read {
+            Ok((StanzaPurpose::Nothing, _)) => Judged::Nothing,
+            Ok((StanzaPurpose::Question, _)) => Judged::Question(xml),
+            Ok((StanzaPurpose::Arrival(arrival), is_asking)) => {
+                self.hand_in(now, arrival, (xml, is_asking))
+            }
+            Err(fault) => Judged::Refused(xml, fault),
+        }
+    }
+
+    fn hand_in(
+        &mut self,
+        now: Now,
+        arrival: ForeignArrival,
+        (xml, is_asking): (Box<[u8]>, bool),
+    ) -> Judged {
+        if self.taking.len() >= self.taking_max {
+            return Judged::Refused(xml, StanzaFault::ResourceConstraint);
+        }
+        self.last += 1;
+        let (number, tell) = (self.last, self.tell.clone());
+        let is_asking = is_asking && !matches!(arrival.what, ArrivalWhat::Wish(_));
+        self.taking.insert(number, Taking { xml, is_asking, since: now.mono });
+        let command = Command::Chat(ChatCommand::Foreign(Box::new(arrival)));
+        let reply = move |answer| tell(TakenStanza { number, answer });
+        self.control.ask(command, Box::new(reply));
+        Judged::Nothing
+    }
+
+    /// What became of one.
+    pub fn taken(&mut self, taken: TakenStanza) -> Judged {
+        let Some(Taking { xml, is_asking, .. }) = self.taking.remove(&taken.number) else {
+            return Judged::Nothing;
+        };
+        match fault_of(&taken.answer).filter(|_| is_asking) {
+            Some(fault) => Judged::Refused(xml, fault),
+            None => Judged::Nothing,
+        }
+    }
+
+    /// Forgets those of which nothing was heard for too long.
+    pub fn sweep(&mut self, now: Instant) {
+        self.taking.retain(|_, taking| now < taking.since + TAKING_TIME);
+    }
+
+    /// Whether any is being taken in.
+    pub fn is_idle(&self) -> bool {
+        self.taking.is_empty()
+    }
+
+    /// An id for a message that has none (a UUID of version 8, RFC 9562 5.8).
+    fn made_up(&mut self) -> ClientMessageId {
+        self.last += 1;
+        let id = u128::from(self.seed) << 64 | u128::from(self.last) | 2 << 62;
+        ClientMessageId((id & !(0xf << 76) | 8 << 76).to_be_bytes())
+    }
+}
+
+/// Whether whoever sent a stanza waits for something, or should know that it came to nobody.
+fn is_asking(stanza: &Element<'_, '_>) -> bool {
+    let is_said = stanza.child("body", proto_xmpp::scan::CLIENT).is_some();
+    stanza.name() == "iq" || stanza.name() == "message" && is_said
+}
+
+/// Why a stanza was not taken, if it was not.
+fn fault_of(answer: &Answer) -> Option<StanzaFault> {
+    match answer {
+        Answer::Chat(ChatAnswer::Told(Some(told))) => match &**told {
+            ChatDelivery::Failed { why, .. } => Some(StanzaFault::of(*why, false)),
+            ChatDelivery::Rejected(rejected) => Some(StanzaFault::of(rejected.why, false)),
+            _ => None,
+        },
+        Answer::Chat(ChatAnswer::Reached(true)) => None,
+        Answer::Chat(ChatAnswer::Told(None) | ChatAnswer::Reached(false)) => {
+            Some(StanzaFault::ServiceUnavailable)
+        }
+        _ => Some(StanzaFault::ResourceConstraint),
+    }
+}

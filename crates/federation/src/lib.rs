@@ -1,0 +1,275 @@
+//! Other domains of XMPP: servers and components, on a shard with a thread of its own.
+//!
+//! ```text
+//!  chat (any shard) ─ words out ─► way out ─► routes: queue, call, stream ─► another domain
+//!  chat (home) ◄─ commands ─ desk ◄─ stanzas of domains that were shown ◄─ streams
+//! ```
+//! What accounts say to other domains comes by the [`WayOut`] of every shard, waits in the route of
+//! its domain and goes over that one's stream ([`route`], [`logic`]); what comes in is handed to
+//! the homes of accounts ([`desk`]). Streams are machines of `proto-xmpp`; calls by name are
+//! `net`'s. It knows no account's state and no store. Invariant: of a stanza that waits for a
+//! domain it is known what becomes of it: it is written, or whoever said it is told why not.
+
+mod desk;
+mod logic;
+mod route;
+mod settings;
+mod trust;
+
+pub use settings::{ComponentSection, FederationSection};
+
+use base::hash::HashKey;
+use desk::ArrivalDesk;
+use logic::{FederationLogic, FederationParts};
+use model::chat::foreign::{ForeignDomains, ForeignWord};
+use model::id::ShardId;
+use model::limits::{DialLimits, FederationLimits, Limits};
+use model::ports::control::{Answer, Control};
+use model::ports::names::{NameAnswer, NameQuestion, NameResolver};
+use names::{NameSettings, Resolver};
+use net::epoll::Epoll;
+use net::layer::ListenerSetup;
+use net::mailbox::Mailbox;
+use net::shard::{Census, ShardMessage, ShardMessageOf};
+use net::{Dialler, Shard};
+use proto_xmpp::peer::dialback::DialbackSecret;
+use proto_xmpp::peer::{ComponentSecret, PeerProfile};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use trust::PeerTrust;
+
+type FederationMailbox = Arc<Mailbox<ShardMessageOf<FederationLogic, OwnedFd>>>;
+
+/// What is told to the shard of other domains.
+pub enum FederationMail {
+    /// Something is to go out.
+    Out(Vec<ForeignWord>),
+    /// Names were looked up.
+    Names(u64, NameAnswer),
+    /// What became of a stanza that was handed in.
+    Taken(TakenStanza),
+    /// Say farewell, and end.
+    Stop,
+}
+
+/// What became of a stanza that was handed in.
+pub struct TakenStanza {
+    number: u64,
+    answer: Answer,
+}
+
+/// Messages that wait for the shard of other domains: batches of words, and answers.
+const MESSAGES_MAX: usize = 65_536;
+
+/// The way out to other domains, as shards have it. Cheap to clone.
+#[derive(Clone)]
+pub struct WayOut {
+    mailbox: FederationMailbox,
+    /// Bytes that are on their way to that shard.
+    handed: Arc<AtomicU64>,
+    handed_max: u64,
+    /// What was refused since it was last told, for want of room.
+    refused: Arc<AtomicU64>,
+}
+
+impl WayOut {
+    /// A way on which so many bytes may be.
+    pub fn new(handed_max: u64) -> std::io::Result<WayOut> {
+        let mailbox = Mailbox::new(MESSAGES_MAX)?;
+        let (handed, refused) = Default::default();
+        Ok(WayOut { mailbox, handed, handed_max, refused })
+    }
+
+    /// Something is to go out. How many of these, and of those before, found no room.
+    pub fn put(&self, words: Vec<ForeignWord>) -> u64 {
+        let (count, bytes) = (words.len() as u64, weight_of(&words));
+        let before = self.refused.swap(0, Ordering::Relaxed);
+        let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);
+        let mail = ShardMessage::Mail(FederationMail::Out(words));
+        if handed + bytes > self.handed_max || self.mailbox.put(mail).is_err() {
+            self.handed.fetch_sub(bytes, Ordering::Relaxed);
+            return before + count;
+        }
+        self.mailbox.ring();
+        before
+    }
+
+    fn taken(&self, bytes: u64) {
+        self.handed.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn post(&self, mail: FederationMail) -> bool {
+        let is_put = self.mailbox.put(ShardMessage::Mail(mail)).is_ok();
+        self.mailbox.ring();
+        is_put
+    }
+}
+
+fn weight_of(words: &[ForeignWord]) -> u64 {
+    words.iter().map(|word| word.weight() as u64).sum()
+}
+
+/// Kind of a listener of other domains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeerDoor {
+    /// For servers.
+    Server,
+    /// For components.
+    Component,
+}
+
+/// What the shard of other domains is started with.
+pub struct FederationSettings {
+    /// `[federation]`.
+    pub section: FederationSection,
+    /// `[component.NAME]`, with their secrets.
+    pub components: Vec<(Box<str>, Box<str>)>,
+    /// Which domains are whose.
+    pub domains: Arc<ForeignDomains>,
+    /// Files can be sent here.
+    pub takes_files: bool,
+    /// The certificate that is shown to servers that are called, and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// What the keys of dialback are made of: the same on every node of the domain.
+    pub secret: Vec<u8>,
+    /// The process's limits.
+    pub limits: Limits,
+    /// Random words.
+    pub random: [u64; 3],
+    /// When the process began.
+    pub began: std::time::Instant,
+    /// All listeners, with what they are for here, and their sockets.
+    pub doors: Vec<(Arc<ListenerSetup>, Option<PeerDoor>, Vec<OwnedFd>)>,
+}
+
+/// The shard of other domains. Dropping it stops it.
+pub struct Federation {
+    way: WayOut,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts the shard of other domains. An error says what to change.
+pub fn start(
+    settings: FederationSettings,
+    way: WayOut,
+    control: Arc<dyn Control + Send + Sync>,
+    look_ups: &NameSettings,
+) -> Result<Federation, String> {
+    let section = &settings.section;
+    let limits = &section.limits;
+    let secrets = settings.components.iter();
+    let profile = Arc::new(PeerProfile {
+        own: settings.domains.own.clone(),
+        components: secrets.map(|(of, it)| (of.clone(), ComponentSecret(it.clone()))).collect(),
+        secret: DialbackSecret::new(&settings.secret),
+        requires_tls: section.require_tls,
+        requires_certificates: section.require_certificates,
+        has_certificate: settings.certificate.is_some(),
+        begin_ms_max: limits.begin_ms_max,
+        idle_s_max: limits.idle_s_max,
+    });
+    let names: Box<dyn NameResolver + Send> = match section.enabled {
+        true => Box::new(asker(&Resolver::start(look_ups)?, way.clone())),
+        false => Box::new(NoNames),
+    };
+    let [seed, key, other] = settings.random;
+    let net_limits = net_limits(limits, settings.limits);
+    let answers = way.clone();
+    let tell = Arc::new(move |taken| {
+        // Without room nobody is told of an error: it is as if the answer were lost on the way.
+        let _ = answers.post(FederationMail::Taken(taken));
+    });
+    let desk = ArrivalDesk::new(&profile.own, control, tell, (limits.taking_max, other));
+    let trust = match section.enabled {
+        true => Some(PeerTrust::new(section, settings.certificate.clone())?),
+        false => None,
+    };
+    let (mut doors, mut kinds, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+    for (door, kind, open) in settings.doors {
+        doors.push(door);
+        kinds.push(kind);
+        sockets.push(open);
+    }
+    let logic = FederationLogic::new(FederationParts {
+        profile,
+        section: section.clone(),
+        domains: settings.domains,
+        takes_files: settings.takes_files,
+        kinds,
+        way: way.clone(),
+        desk,
+        dialler: Dialler::new(DialLimits::default(), seed),
+        names,
+        trust,
+    });
+    let shard = net::Settings {
+        shard: ShardId(0),
+        shards: 1,
+        hash_key: HashKey::new(key, other),
+        limits: Arc::new(net_limits),
+        doors,
+        census: Arc::<Census>::default(),
+        seed,
+    };
+    let mailboxes = Arc::new([way.mailbox.clone()]);
+    let net = Epoll::new(ShardId(0), sockets, mailboxes, settings.began).map_err(failed)?;
+    let mut shard = Shard::new(shard, net, logic);
+    let builder = std::thread::Builder::new().name("federation".into());
+    let thread = builder.spawn(move || shard.run()).map_err(failed)?;
+    Ok(Federation { way, thread: Some(thread) })
+}
+
+/// The process's limits for streams of other domains.
+fn net_limits(limits: &FederationLimits, of_process: Limits) -> Limits {
+    Limits {
+        connections_max: limits.streams_max,
+        bind_ms_max: limits.begin_ms_max,
+        // The features of some servers are long.
+        frame_bytes_unbound_max: of_process.frame_bytes_unbound_max.max(16 * 1024),
+        ..of_process
+    }
+}
+
+/// Who asks for names, and is told by mail.
+fn asker(names: &Resolver, way: WayOut) -> names::NameAsker {
+    names.asker(Arc::new(move |ticket, answer| {
+        // Without room the look-up has no answer in time, which the dialler knows how to take.
+        let _ = way.post(FederationMail::Names(ticket, answer));
+    }))
+}
+
+/// Nobody to ask, for nobody is called.
+struct NoNames;
+
+impl NameResolver for NoNames {
+    fn ask(&mut self, _: u64, _: NameQuestion) {}
+}
+
+fn failed(error: std::io::Error) -> String {
+    format!("federation: cannot start its thread: {error}")
+}
+
+impl Federation {
+    /// Stops it; each stream is ended.
+    pub fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        while !self.way.post(FederationMail::Stop) && !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        // One that broke off has said so in the log.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Federation {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

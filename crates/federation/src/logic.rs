@@ -1,0 +1,376 @@
+//! The logic of the shard of other domains: routes, their streams, and what passes over them.
+//!
+//! It joins the parts: words that go out become stanzas in routes ([`crate::route`]), routes call
+//! their domains, streams that are ready take what waits; stanzas that come in go to the desk
+//! ([`crate::desk`]), and what was refused back to whoever said it. Invariant: a stanza that is
+//! refused is said to be so to its sender, once, wherever that is.
+
+mod calls;
+
+use crate::desk::{ArrivalDesk, Judged};
+use crate::route::{DomainRoute, RouteState};
+use crate::settings::FederationSection;
+use crate::trust::PeerTrust;
+use crate::{FederationMail, PeerDoor, WayOut, weight_of};
+use base::time::{Instant, Now};
+use model::chat::foreign::{ForeignDomains, ForeignWord};
+use model::close::CloseReason;
+use model::id::ConnRef;
+use model::link::{Link, WireProfile};
+use model::ports::names::NameResolver;
+use net::Dialler;
+use net::logic::{ConnectionOrigin, ShardHandle, ShardLogic};
+use proto_xmpp::fault::StanzaFault;
+use proto_xmpp::jid;
+use proto_xmpp::peer::stanzas;
+use proto_xmpp::peer::{DialbackProof, PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
+use proto_xmpp::scan::Scan;
+use proto_xmpp::server::answer_for_domain;
+use proto_xmpp::stanza::StanzaReply;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often routes are gone over.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// Longest time that farewells take.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
+
+type Handle = ShardHandle<FederationLogic>;
+
+/// What the logic is made of.
+pub(crate) struct FederationParts {
+    pub profile: Arc<PeerProfile>,
+    pub section: FederationSection,
+    pub domains: Arc<ForeignDomains>,
+    pub takes_files: bool,
+    /// What each listener is for here.
+    pub kinds: Vec<Option<PeerDoor>>,
+    pub way: WayOut,
+    pub desk: ArrivalDesk,
+    pub dialler: Dialler,
+    pub names: Box<dyn NameResolver + Send>,
+    pub trust: Option<PeerTrust>,
+}
+
+/// The logic of the shard of other domains.
+pub struct FederationLogic {
+    parts: FederationParts,
+    routes: HashMap<Box<str>, DomainRoute>,
+    /// Domains that are being called, by the calls' numbers.
+    calls: HashMap<u64, Box<str>>,
+    /// Streams on which somebody shows a key, until its domain has answered.
+    showing: Vec<Showing>,
+    /// Refused stanzas on their way back.
+    errors: VecDeque<Box<[u8]>>,
+    last: u64,
+    sweeps_at: Instant,
+    /// When the shard ends, farewells said or not.
+    ends_at: Option<Instant>,
+}
+
+/// A stream on which somebody shows a key.
+struct Showing {
+    conn: ConnRef,
+    proof: DialbackProof,
+    until: Instant,
+}
+
+impl FederationLogic {
+    pub(crate) fn new(parts: FederationParts) -> FederationLogic {
+        let (routes, calls, showing, errors) = Default::default();
+        let sweeps_at = Instant::default();
+        FederationLogic { parts, routes, calls, showing, errors, last: 0, sweeps_at, ends_at: None }
+    }
+
+    fn own(&self) -> &str {
+        &self.parts.profile.own
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// A word of an account goes out.
+    fn goes_out(&mut self, now: Now, word: &ForeignWord, handle: &mut Handle) {
+        let mut xml = Vec::new();
+        if stanzas::write(word, &mut xml) {
+            self.send(now, word.domain(), xml.into(), handle);
+        }
+    }
+
+    /// A stanza is for a domain.
+    fn send(&mut self, now: Now, domain: &str, xml: Box<[u8]>, handle: &mut Handle) {
+        if *domain == *self.own() {
+            return self.takes(now, xml, handle);
+        }
+        match self.queue(now, domain, xml) {
+            Ok(()) => self.goes_on(now, domain, handle),
+            Err((xml, fault)) => self.refuse(&xml, fault),
+        }
+    }
+
+    /// A stanza waits for its domain; or it comes back, with why it may not.
+    fn queue(
+        &mut self,
+        now: Now,
+        domain: &str,
+        xml: Box<[u8]>,
+    ) -> Result<(), (Box<[u8]>, StanzaFault)> {
+        let is_component = self.parts.domains.is_component(domain);
+        if !is_component && !self.parts.section.speaks_with(domain) {
+            return Err((xml, StanzaFault::RemoteServerNotFound));
+        }
+        let limits = &self.parts.section.limits;
+        let is_full = self.routes.len() >= limits.domains_max as usize;
+        if is_full && !self.routes.contains_key(domain) {
+            self.parts.way.refused();
+            return Err((xml, StanzaFault::ResourceConstraint));
+        }
+        let route = self.routes.entry(domain.into()).or_default();
+        match route.state {
+            RouteState::Failed(until, fault) if until > now.mono => return Err((xml, fault)),
+            RouteState::Idle if is_component => return Err((xml, StanzaFault::ServiceUnavailable)),
+            _ => {}
+        }
+        let until = now.after(Duration::from_millis(limits.waiting_ms_max.into()));
+        route.put(until, xml, limits).map_err(|xml| {
+            self.parts.way.refused();
+            (xml, StanzaFault::ResourceConstraint)
+        })
+    }
+
+    /// A route goes on, as far as it can: its domain is called, or what waits is written.
+    fn goes_on(&mut self, now: Now, domain: &str, handle: &mut Handle) {
+        let Some(route) = self.routes.get_mut(domain) else { return };
+        if let Some((conn, xml)) = route.take() {
+            handle.deliver(conn, PeerOrder::Write(xml));
+        }
+        let is_wanted = route.has_any() || !route.proofs.is_empty();
+        let may_call = match route.state {
+            RouteState::Idle => true,
+            RouteState::Failed(until, _) => until <= now.mono,
+            _ => false,
+        };
+        if is_wanted && may_call && !self.parts.domains.is_component(domain) {
+            self.call(now, domain);
+        }
+    }
+
+    /// A stanza is for this domain: it is taken in, answered or refused.
+    fn takes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
+        let judged = self.parts.desk.take(now, xml);
+        self.judged(now, judged, handle);
+    }
+
+    fn judged(&mut self, now: Now, judged: Judged, handle: &mut Handle) {
+        match judged {
+            Judged::Nothing => {}
+            Judged::Refused(xml, fault) => self.refuse(&xml, fault),
+            Judged::Question(xml) => self.answers(now, &xml),
+        }
+        self.send_errors(now, handle);
+    }
+
+    /// A question to the domain, or in the name of an account that is not there, is answered.
+    fn answers(&mut self, now: Now, xml: &[u8]) {
+        let Ok(scan) = Scan::of_peer(xml) else { return };
+        let iq = scan.root();
+        let (from, to) = (iq.attribute("from"), iq.attribute("to"));
+        let (Some(from), Some(to), Some(id)) = (from, to, iq.attribute("id")) else { return };
+        let is_domain = jid::domain(&to).is_some();
+        let about = (now, self.parts.takes_files, &*self.parts.domains);
+        let mut children = iq.children();
+        let answer = match (children.next(), children.next(), is_domain) {
+            (Some(asked), None, true) => answer_for_domain(&iq, &asked, about),
+            (Some(_), None, false) => Err(StanzaFault::ServiceUnavailable),
+            _ => Err(StanzaFault::BadRequest),
+        };
+        let reply = StanzaReply { name: "iq", from: Some(&to), to: &from, id: Some(&id) };
+        let mut out = Vec::new();
+        match answer {
+            Ok(inner) => reply.result(&inner, &mut out),
+            Err(fault) => reply.error(fault, "", &mut out),
+        }
+        self.errors.push_back(out.into());
+    }
+
+    /// Whoever said a stanza is told why it was refused, if that is said of such.
+    fn refuse(&mut self, xml: &[u8], fault: StanzaFault) {
+        let Ok(scan) = Scan::of_peer(xml) else { return };
+        let mut out = Vec::new();
+        if stanzas::refuse(&scan.root(), fault, &mut out) {
+            self.errors.push_back(out.into());
+        }
+    }
+
+    /// Errors, and answers of this domain, go to whom they are for. Nothing is said of one that
+    /// does not get there.
+    fn send_errors(&mut self, now: Now, handle: &mut Handle) {
+        while let Some(xml) = self.errors.pop_front() {
+            let to = Scan::of_peer(&xml).ok();
+            let to =
+                to.and_then(|scan| scan.root().attribute("to").and_then(|to| jid::domain_of(&to)));
+            match to {
+                Some(domain) if *domain == *self.own() => _ = self.parts.desk.take(now, xml),
+                Some(domain) if self.queue(now, &domain, xml).is_ok() => {
+                    self.goes_on(now, &domain, handle);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A stanza came from a domain that was shown.
+    fn comes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
+        let to = Scan::of_peer(&xml).ok();
+        let to = to.and_then(|scan| scan.root().attribute("to").and_then(|to| jid::domain_of(&to)));
+        let Some(to) = to else { return };
+        if *to == *self.own() || self.parts.domains.is_component(&to) {
+            return self.send(now, &to, xml, handle);
+        }
+        // Nobody speaks to other servers by this one but its own accounts.
+        self.refuse(&xml, StanzaFault::RemoteServerNotFound);
+        self.send_errors(now, handle);
+    }
+
+    /// Goes over all routes: what waited too long is refused, what is over is forgotten.
+    fn sweep(&mut self, now: Now, handle: &mut Handle) {
+        if now.mono < self.sweeps_at {
+            return;
+        }
+        self.sweeps_at = now.after(SWEEP);
+        self.parts.desk.sweep(now.mono);
+        let mut over = Vec::new();
+        self.routes.retain(|_, route| {
+            over.append(&mut route.overdue(now.mono));
+            !route.is_over(now.mono)
+        });
+        over.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
+        let late = self.showing.extract_if(.., |it| it.until <= now.mono);
+        for Showing { conn, proof, .. } in late {
+            handle.deliver(conn, PeerOrder::Shown(proof.domain, None));
+        }
+        self.send_errors(now, handle);
+    }
+
+    fn stop(&mut self, now: Now, handle: &mut Handle) {
+        self.ends_at = Some(now.after(FAREWELL_TIME));
+        self.calls.keys().for_each(|tag| self.parts.dialler.cancel(*tag));
+        for route in self.routes.values() {
+            if let Some((conn, _)) = route.stream() {
+                handle.deliver(conn, PeerOrder::End);
+            }
+        }
+    }
+}
+
+impl ShardLogic for FederationLogic {
+    type Machine = Peer;
+    type Mail = FederationMail;
+    const WIRES: &'static [WireProfile] = &[PEER_WIRE];
+
+    fn machine(&mut self, _: Now, _: &Link, how: ConnectionOrigin) -> Option<Peer> {
+        match how {
+            ConnectionOrigin::Accepted(door) => {
+                let kind = self.parts.kinds.get(usize::from(door)).copied().flatten()?;
+                let (profile, number) = (self.parts.profile.clone(), self.number());
+                Some(match kind {
+                    PeerDoor::Server => Peer::incoming(profile, number),
+                    PeerDoor::Component => Peer::component(profile, number),
+                })
+            }
+            ConnectionOrigin::Dialled(tag) => self.called(tag),
+        }
+    }
+
+    fn word(&mut self, now: Now, from: ConnRef, word: PeerWord, handle: &mut Handle) {
+        match word {
+            PeerWord::Component(domain, number) => {
+                let route = self.routes.entry(domain.clone()).or_default();
+                if let Some((before, _)) = route.stream() {
+                    handle.deliver(before, PeerOrder::End);
+                }
+                route.becomes(RouteState::Ready((from, number)));
+                tracing::info!(peer = &*domain, "a component is there");
+                self.goes_on(now, &domain, handle);
+            }
+            PeerWord::Stanza { xml, .. } => self.comes(now, xml, handle),
+            PeerWord::Shows(proof) => self.shows(now, from, *proof, handle),
+            PeerWord::Verified(proof, is_right) => self.verified(&proof, is_right, handle),
+            PeerWord::Ready(domain) => {
+                let Some(route) = self.routes.get_mut(&domain) else { return };
+                if let RouteState::Opening(stream) = route.state {
+                    route.becomes(RouteState::Ready(stream));
+                    tracing::debug!(peer = &*domain, "a stream to another server");
+                }
+                self.goes_on(now, &domain, handle);
+            }
+            PeerWord::Drained(domain) => {
+                if let Some(route) = self.routes.get_mut(&domain) {
+                    route.drained();
+                }
+                self.goes_on(now, &domain, handle);
+            }
+        }
+    }
+
+    fn mail(&mut self, now: Now, mail: FederationMail, handle: &mut Handle) {
+        match mail {
+            FederationMail::Out(words) => {
+                self.parts.way.taken(weight_of(&words));
+                words.iter().for_each(|word| self.goes_out(now, word, handle));
+                self.send_errors(now, handle);
+            }
+            FederationMail::Names(ticket, answer) => self.parts.dialler.answered(ticket, answer),
+            FederationMail::Taken(taken) => {
+                let judged = self.parts.desk.taken(taken);
+                self.judged(now, judged, handle);
+            }
+            FederationMail::Stop => self.stop(now, handle),
+        }
+    }
+
+    fn turn(&mut self, now: Now, handle: &mut Handle) -> Option<Instant> {
+        let next_call = self.turn_calls(now, handle);
+        self.sweep(now, handle);
+        if let Some(ends_at) = self.ends_at {
+            let is_over = self.routes.values().all(|route| route.stream().is_none());
+            if is_over || ends_at <= now.mono {
+                handle.stop();
+            }
+            return Some(ends_at);
+        }
+        let is_idle = self.routes.is_empty() && self.parts.desk.is_idle();
+        let has_any = !is_idle || !self.showing.is_empty();
+        [next_call, has_any.then_some(self.sweeps_at)].into_iter().flatten().min()
+    }
+
+    /// What was to be written on a stream that is gone.
+    fn undelivered(&mut self, _: Now, _: ConnRef, order: PeerOrder, _: &mut Handle) {
+        if let PeerOrder::Write(xml) = order {
+            self.lost(&xml);
+        }
+    }
+
+    fn ended(&mut self, now: Now, peer: &Peer, reason: CloseReason, handle: &mut Handle) {
+        let Some(domain) = peer.domain().map(Box::from) else { return };
+        self.stream_ended(now, (domain, peer.number()), reason, handle);
+        self.send_errors(now, handle);
+    }
+
+    fn dialling(&mut self, _: Now, tag: u64, conn: ConnRef) {
+        self.parts.dialler.dialling(tag, conn);
+    }
+
+    fn connected(&mut self, _: Now, tag: u64) {
+        self.parts.dialler.connected(tag);
+    }
+
+    fn dial_failed(&mut self, now: Now, tag: u64, reason: CloseReason, handle: &mut Handle) {
+        let known = (handle.detail(), handle.reached());
+        self.parts.dialler.dial_failed(now, tag, reason, known);
+    }
+}

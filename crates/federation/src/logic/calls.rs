@@ -1,0 +1,202 @@
+//! Calls to other servers: when a domain is called, what becomes of it, and whom its servers are
+//! asked about.
+//!
+//! Invariant: a domain has one call or one stream of ours at a time; who waits for its word about a
+//! key hears it, or hears that nobody said it.
+
+use super::{FederationLogic, Handle, Showing};
+use crate::route::RouteState;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
+use model::id::ConnRef;
+use model::ports::names::NameFault;
+use net::{CallFault, NamedCall};
+use proto_xmpp::fault::StanzaFault;
+use proto_xmpp::framer::{Framer, StreamPiece};
+use proto_xmpp::peer::{DialbackProof, Peer, PeerOrder};
+use std::time::Duration;
+
+/// Port of servers, where no record says another (RFC 6120 3.2.2).
+const PORT: u16 = 5269;
+
+/// Keys that are asked about at once. Who shows one more is told that nobody could say.
+const SHOWING_MAX: usize = 1_024;
+
+impl FederationLogic {
+    /// A domain is called.
+    pub(super) fn call(&mut self, now: Now, domain: &str) {
+        let tag = self.number();
+        let layers =
+            self.parts.trust.as_ref().and_then(|trust| {
+                Some((trust.layers(domain, false)?, trust.layers(domain, true)?))
+            });
+        let Some((within, direct)) = layers.filter(|_| domain.is_ascii()) else {
+            return self.not_reached(now, domain, StanzaFault::RemoteServerNotFound);
+        };
+        let named = match self.parts.section.place_of(domain) {
+            Some((host, port)) => NamedCall {
+                domain: host.into(),
+                services: Vec::new(),
+                host: Some((port, within)),
+                from: None,
+                tag,
+            },
+            None => NamedCall {
+                domain: domain.into(),
+                services: vec![
+                    ("_xmpps-server._tcp", direct),
+                    ("_xmpp-server._tcp", within.clone()),
+                ],
+                host: Some((PORT, within)),
+                from: None,
+                tag,
+            },
+        };
+        self.calls.insert(tag, domain.into());
+        if let Some(route) = self.routes.get_mut(domain) {
+            route.becomes(RouteState::Calling(tag));
+        }
+        self.parts.dialler.call(now, named, &mut *self.parts.names);
+    }
+
+    /// A call has come through: the stream begins.
+    pub(super) fn called(&mut self, tag: u64) -> Option<Peer> {
+        let (tag, conn) = self.parts.dialler.opened(tag)?;
+        let domain = self.calls.remove(&tag)?;
+        let route = self.routes.get_mut(&domain)?;
+        route.becomes(RouteState::Opening((conn, tag)));
+        Some(Peer::outgoing(self.parts.profile.clone(), tag, &domain))
+    }
+
+    /// Goes on with calls, and with keys that are to be asked about; when to come back.
+    pub(super) fn turn_calls(&mut self, now: Now, handle: &mut Handle) -> Option<Instant> {
+        let next = self.parts.dialler.turn(now, &mut *self.parts.names, handle);
+        for (tag, fault) in self.parts.dialler.take_failed() {
+            let Some(domain) = self.calls.remove(&tag) else { continue };
+            tracing::debug!(peer = &*domain, reason = %fault, "another server was not reached");
+            self.not_reached(now, &domain, why(fault));
+        }
+        for route in self.routes.values_mut() {
+            let Some((conn, _)) = route.stream() else { continue };
+            for proof in route.proofs.drain(..) {
+                handle.deliver(conn, PeerOrder::Verify(Box::new(proof)));
+            }
+        }
+        let failed = self.routes.iter().filter(|(_, route)| !route.proofs.is_empty());
+        let failed = failed.filter(|(_, it)| matches!(it.state, RouteState::Failed(..)));
+        let failed: Vec<Box<str>> = failed.map(|(domain, _)| domain.clone()).collect();
+        failed.iter().for_each(|domain| self.unanswered(domain, handle));
+        self.send_errors(now, handle);
+        next
+    }
+
+    /// A domain was not reached: what waits for it is refused, and what comes in a while is.
+    fn not_reached(&mut self, now: Now, domain: &str, fault: StanzaFault) {
+        let pause = Duration::from_millis(self.parts.section.limits.pause_ms.into());
+        let Some(route) = self.routes.get_mut(domain) else { return };
+        // That a stranger's domain is not there is not remembered: there are as many as he likes.
+        let pause = if route.has_any() { pause } else { Duration::ZERO };
+        route.becomes(RouteState::Failed(now.after(pause), fault));
+        for xml in route.give_up() {
+            self.refuse(&xml, fault);
+        }
+    }
+
+    /// A stream over which something was said is over.
+    pub(super) fn stream_ended(
+        &mut self,
+        now: Now,
+        (domain, number): (Box<str>, u64),
+        reason: CloseReason,
+        handle: &mut Handle,
+    ) {
+        let Some(route) = self.routes.get_mut(&domain) else { return };
+        if route.stream().is_none_or(|(_, other)| other != number) {
+            return; // another one has its place
+        }
+        let was = route.state;
+        route.becomes(RouteState::Idle);
+        tracing::debug!(peer = &*domain, reason = reason.name(), "a stream is over");
+        if self.parts.domains.is_component(&domain) {
+            let lost = route.give_up();
+            lost.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
+            return;
+        }
+        match was {
+            // It never was one: the server does not take us.
+            RouteState::Opening(_) => {
+                self.not_reached(now, &domain, StanzaFault::RemoteServerTimeout);
+                self.unanswered(&domain, handle);
+            }
+            _ => self.goes_on(now, &domain, handle),
+        }
+    }
+
+    /// Stanzas were on their way to a stream that is gone: they are refused, each.
+    pub(super) fn lost(&mut self, xml: &[u8]) {
+        let (mut framer, mut at) = (Framer::default(), 0);
+        while let Ok(Some(StreamPiece::Element(count))) =
+            framer.next(&xml[at..], true, xml.len() + 1)
+        {
+            self.refuse(&xml[at..at + count], StanzaFault::RemoteServerTimeout);
+            at += count;
+        }
+    }
+
+    /// Somebody shows a key on a stream: the servers of its domain are asked.
+    pub(super) fn shows(
+        &mut self,
+        now: Now,
+        conn: ConnRef,
+        proof: DialbackProof,
+        handle: &mut Handle,
+    ) {
+        let domain = proof.domain.clone();
+        let limits = &self.parts.section.limits;
+        let is_full =
+            self.showing.len() >= SHOWING_MAX || self.routes.len() >= limits.domains_max as usize;
+        let is_ours = self.parts.domains.is_component(&domain);
+        if is_full || is_ours || !self.parts.section.speaks_with(&domain) {
+            return handle.deliver(conn, PeerOrder::Shown(domain, None));
+        }
+        let until = now.after(Duration::from_millis(limits.begin_ms_max.into()));
+        self.showing.push(Showing { conn, proof: proof.clone(), until });
+        let route = self.routes.entry(domain.clone()).or_default();
+        // Whoever calls is there: it may be called, whatever became of the last call.
+        if let RouteState::Failed(..) = route.state {
+            route.becomes(RouteState::Idle);
+        }
+        route.proofs.push(proof);
+        self.goes_on(now, &domain, handle);
+    }
+
+    /// The servers of a domain have said whether a key is right.
+    pub(super) fn verified(&mut self, proof: &DialbackProof, is_right: bool, handle: &mut Handle) {
+        let found = self.showing.iter().position(|it| it.proof == *proof);
+        if let Some(Showing { conn, proof, .. }) = found.map(|at| self.showing.remove(at)) {
+            handle.deliver(conn, PeerOrder::Shown(proof.domain, Some(is_right)));
+        }
+    }
+
+    /// Nobody of a domain says anything about keys.
+    fn unanswered(&mut self, domain: &str, handle: &mut Handle) {
+        if let Some(route) = self.routes.get_mut(domain) {
+            route.proofs.clear();
+        }
+        for Showing { conn, proof, .. } in
+            self.showing.extract_if(.., |it| *it.proof.domain == *domain)
+        {
+            handle.deliver(conn, PeerOrder::Shown(proof.domain, None));
+        }
+    }
+}
+
+/// What a call that failed is for whoever said something.
+fn why(fault: CallFault) -> StanzaFault {
+    match fault {
+        CallFault::Name(NameFault::Absent | NameFault::Malformed) | CallFault::NotOffered => {
+            StanzaFault::RemoteServerNotFound
+        }
+        _ => StanzaFault::RemoteServerTimeout,
+    }
+}

@@ -1,0 +1,194 @@
+//! The way to one domain: what waits for it, and the stream that it goes over.
+//!
+//! ```text
+//!   (idle) ─ something to say ─► calling ─► opening ─► ready ─► (idle)
+//!      ▲                            └──── not reached ────┐
+//!      └───────────── pause is over ◄───── failed ◄───────┘
+//! ```
+//! It knows no stanza and no socket. Invariant: what waits is within its limits, in the order in
+//! which it came, and each of it is written or given back.
+
+use base::time::Instant;
+use model::id::ConnRef;
+use model::limits::FederationLimits;
+use proto_xmpp::fault::StanzaFault;
+use proto_xmpp::peer::DialbackProof;
+use std::collections::VecDeque;
+
+/// Bytes that are with a connection until it has written them.
+const WINDOW_BYTES: usize = 64 * 1024;
+
+/// Stream of a route: its connection, and the number of its machine.
+pub type StreamRef = (ConnRef, u64);
+
+/// Where a route is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RouteState {
+    /// Nothing is under way.
+    Idle,
+    /// Its domain is being called, under this number.
+    Calling(u64),
+    /// There is a connection, over which nothing may be said yet.
+    Opening(StreamRef),
+    /// There is a stream.
+    Ready(StreamRef),
+    /// The domain was not reached, and is not called again until then.
+    Failed(Instant, StanzaFault),
+}
+
+/// The way to one domain.
+pub struct DomainRoute {
+    /// Where it is.
+    pub state: RouteState,
+    waiting: VecDeque<(Instant, Box<[u8]>)>,
+    bytes: u64,
+    /// Its connection has something that is not written.
+    is_writing: bool,
+    /// Keys that its servers are to be asked about.
+    pub proofs: Vec<DialbackProof>,
+}
+
+impl Default for DomainRoute {
+    fn default() -> DomainRoute {
+        let (waiting, proofs) = Default::default();
+        DomainRoute { state: RouteState::Idle, waiting, bytes: 0, is_writing: false, proofs }
+    }
+}
+
+impl DomainRoute {
+    /// A stanza is to go; it comes back if there is no room for it.
+    pub fn put(
+        &mut self,
+        until: Instant,
+        xml: Box<[u8]>,
+        limits: &FederationLimits,
+    ) -> Result<(), Box<[u8]>> {
+        let bytes = self.bytes + xml.len() as u64;
+        if self.waiting.len() >= limits.waiting_max as usize || bytes > limits.waiting_bytes_max {
+            return Err(xml);
+        }
+        self.bytes = bytes;
+        self.waiting.push_back((until, xml));
+        Ok(())
+    }
+
+    /// What is to be written now, and where to, if there is a stream that takes more.
+    pub fn take(&mut self) -> Option<(ConnRef, Box<[u8]>)> {
+        let RouteState::Ready((conn, _)) = self.state else { return None };
+        if self.is_writing || self.waiting.is_empty() {
+            return None;
+        }
+        let mut out = Vec::new();
+        while out.len() < WINDOW_BYTES
+            && let Some((_, xml)) = self.waiting.pop_front()
+        {
+            self.bytes -= xml.len() as u64;
+            out.extend_from_slice(&xml);
+        }
+        self.is_writing = true;
+        Some((conn, out.into()))
+    }
+
+    /// Its connection has written all.
+    pub fn drained(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// It is in another state from now on.
+    pub fn becomes(&mut self, state: RouteState) {
+        (self.state, self.is_writing) = (state, false);
+    }
+
+    /// Gives back what has waited for too long.
+    pub fn overdue(&mut self, now: Instant) -> Vec<Box<[u8]>> {
+        let mut over = Vec::new();
+        while let Some((until, _)) = self.waiting.front()
+            && *until <= now
+            && let Some((_, xml)) = self.waiting.pop_front()
+        {
+            self.bytes -= xml.len() as u64;
+            over.push(xml);
+        }
+        over
+    }
+
+    /// Gives back all that waits.
+    pub fn give_up(&mut self) -> Vec<Box<[u8]>> {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting).into_iter().map(|(_, xml)| xml).collect()
+    }
+
+    /// Whether anything waits.
+    pub fn has_any(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The stream, ready or not.
+    pub fn stream(&self) -> Option<StreamRef> {
+        match self.state {
+            RouteState::Opening(stream) | RouteState::Ready(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing has to be known of it.
+    pub fn is_over(&self, now: Instant) -> bool {
+        let is_idle = match self.state {
+            RouteState::Idle => true,
+            RouteState::Failed(until, _) => until <= now,
+            _ => false,
+        };
+        is_idle && self.waiting.is_empty() && self.proofs.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::slab::Key;
+    use base::time::Now;
+    use model::id::ShardId;
+    use std::time::Duration;
+
+    fn limits() -> FederationLimits {
+        FederationLimits { waiting_max: 3, waiting_bytes_max: 100, ..FederationLimits::default() }
+    }
+
+    fn conn() -> ConnRef {
+        ConnRef::new(ShardId(0), Key { slot: 1, generation: 1 })
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_goes_in_order_as_it_is_written() {
+        let (mut route, at) = (DomainRoute::default(), Now::default().mono);
+        for text in ["a", "b", "c"] {
+            assert_eq!(route.put(at, text.as_bytes().into(), &limits()), Ok(()));
+        }
+        let back = route.put(at, b"d"[..].into(), &limits());
+        assert_eq!(back, Err(b"d"[..].into()), "one too many");
+        assert_eq!(route.take(), None, "there is no stream");
+        route.becomes(RouteState::Ready((conn(), 7)));
+        assert_eq!(route.take(), Some((conn(), b"abc"[..].into())));
+        let large = vec![b'x'; 101].into();
+        assert!(route.put(at, large, &limits()).is_err(), "too large");
+        assert_eq!(route.put(at, b"e"[..].into(), &limits()), Ok(()));
+        assert_eq!(route.take(), None, "not before the rest is written");
+        route.drained();
+        assert_eq!(route.take(), Some((conn(), b"e"[..].into())));
+    }
+
+    #[test]
+    fn what_waits_too_long_comes_back() {
+        let mut route = DomainRoute::default();
+        let at = |ms| Now::default().after(Duration::from_millis(ms));
+        for (until, text) in [(1, "a"), (2, "b"), (9, "c")] {
+            assert!(route.put(at(until), text.as_bytes().into(), &limits()).is_ok());
+        }
+        assert_eq!(route.overdue(at(2)), [b"a"[..].into(), b"b"[..].into()]);
+        assert!(!route.is_over(at(2)) && route.has_any());
+        assert_eq!(route.give_up(), [b"c"[..].into()]);
+        assert!(route.is_over(at(2)));
+        route.becomes(RouteState::Failed(at(5), StanzaFault::RemoteServerNotFound));
+        assert!(!route.is_over(at(4)) && route.is_over(at(5)));
+    }
+}

@@ -1,0 +1,146 @@
+//! `[federation]` and `[component.NAME]`: whom this server speaks with beside its own people.
+//!
+//! Secrets are never shown. Whether a file can be read is looked at when the server starts.
+
+use base::section;
+use base::setting::{Hidden, Kind, list, text};
+use model::account::is_domain;
+use model::limits::FederationLimits;
+use std::path::PathBuf;
+
+section! {
+    /// `[federation]`: other servers of XMPP.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct FederationSection {
+        /// Whether accounts of other domains are reached, and reach ours. It needs a listener with
+        /// protocol xmpp-server that they reach, at port 5269 or where an SRV record says.
+        enabled: bool = false;
+        /// Domains that are spoken with; [] is all.
+        allow: Vec<String> = Vec::new(), DOMAINS;
+        /// Domains that are not, whatever allow says.
+        deny: Vec<String> = Vec::new(), DOMAINS;
+        /// Whether nothing is said or heard but within TLS.
+        require_tls: bool = true;
+        /// Whether a server is who its certificate says, and nobody without a valid one; else its
+        /// domain's servers are asked (dialback).
+        require_certificates: bool = false;
+        /// PEM file of the authorities that are believed when a server is called; "" is those of
+        /// the system.
+        ca: Option<PathBuf> = None;
+        /// PEM file of the certificate that is shown to servers that are called; "" is that of
+        /// [tls].
+        certificate: Option<PathBuf> = None;
+        /// PEM file of its private key.
+        key: Option<PathBuf> = None;
+        /// Where domains are, instead of what the domain name system says.
+        hosts: Vec<String> = Vec::new(), list(
+            1_024,
+            "domains with a host and a port, such as \"b.example=192.0.2.7:5269\"",
+            |text| host(text).is_some(),
+        );
+        /// What bounds it.
+        @part limits: FederationLimits;
+    }
+}
+
+section! {
+    /// `[component.NAME]`: a service of its own domain (XEP-0114).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct ComponentSection {
+        /// Its name.
+        @aside name: String;
+        /// Its domain, such as "echo.example.org".
+        domain: String, text("a host in lower case", is_domain);
+        /// The secret that it shares with this server. Never printed.
+        secret: Hidden = Hidden::default(), SECRET, secret;
+        /// File with the secret, instead; "" is none.
+        secret_file: Option<PathBuf> = None;
+    }
+}
+
+const DOMAINS: Kind = list(4_096, "hosts in lower case", is_domain);
+
+const SECRET: Kind = text("up to 256 visible characters", |text| {
+    text.len() <= 256 && text.bytes().all(|b| b.is_ascii_graphic())
+});
+
+/// Longest secret in a file, bytes.
+const SECRET_BYTES_MAX: usize = 4_096;
+
+impl ComponentSection {
+    /// One of this name with the defaults, unless the name may not be one; then why.
+    pub fn named(name: &str) -> Result<ComponentSection, String> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+        if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
+            return Err("a component's name must be 1 to 32 letters, digits, - and _".into());
+        }
+        Ok(ComponentSection { name: name.into(), ..ComponentSection::default() })
+    }
+
+    /// Its secret, read from its file if it is there. An error says what to change.
+    pub fn read_secret(&self) -> Result<Box<str>, String> {
+        let wrong = |why: &str| format!("component.{}: {why}", self.name);
+        let text = match &self.secret_file {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| wrong(&format!("{}: {error}", path.display())))?,
+            None => self.secret.reveal().to_owned(),
+        };
+        match text.trim() {
+            "" => Err(wrong("it has no secret: set secret, or secret_file")),
+            text if text.len() > SECRET_BYTES_MAX => Err(wrong("its secret is too long")),
+            text => Ok(text.into()),
+        }
+    }
+}
+
+/// Domain, host and port of an entry of `hosts`.
+pub(crate) fn host(text: &str) -> Option<(&str, &str, u16)> {
+    let (domain, place) = text.split_once('=')?;
+    let (host, port) = place.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (is_domain(domain) && !host.is_empty()).then_some((domain, host, port.parse().ok()?))
+}
+
+impl FederationSection {
+    /// Where a domain is, if that is settled here.
+    pub(crate) fn place_of(&self, domain: &str) -> Option<(&str, u16)> {
+        let mut hosts = self.hosts.iter().filter_map(|text| host(text));
+        hosts.find(|(of, ..)| *of == domain).map(|(_, host, port)| (host, port))
+    }
+
+    /// Whether this domain is spoken with.
+    pub(crate) fn speaks_with(&self, domain: &str) -> bool {
+        let is_in = |list: &[String]| list.iter().any(|it| it == domain);
+        self.enabled && !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_host_and_a_port() {
+        assert_eq!(host("b.example=127.0.0.2:5269"), Some(("b.example", "127.0.0.2", 5269)));
+        assert_eq!(host("b.example=[::1]:1"), Some(("b.example", "::1", 1)));
+        for text in ["", "b.example", "b.example=", "b.example=x", "=x:1", "B=x:1", "b=x:99999"] {
+            assert_eq!(host(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_is_denied_is_not_spoken_with_whatever_else_is_said() {
+        let of = |allow: &[&str], deny: &[&str]| FederationSection {
+            enabled: true,
+            allow: allow.iter().map(|it| it.to_string()).collect(),
+            deny: deny.iter().map(|it| it.to_string()).collect(),
+            ..FederationSection::default()
+        };
+        assert!(of(&[], &[]).speaks_with("b.example"));
+        assert!(of(&["b.example"], &[]).speaks_with("b.example"));
+        assert!(!of(&["c.example"], &[]).speaks_with("b.example"));
+        assert!(!of(&["b.example"], &["b.example"]).speaks_with("b.example"));
+        let off = FederationSection { enabled: false, ..of(&[], &[]) };
+        assert!(!off.speaks_with("b.example"));
+    }
+}

@@ -1,0 +1,229 @@
+//! Foreign accounts: those of domains that another server serves, or a component beside this one.
+//!
+//! A foreign account has an address like any other, and a home here by the hash of that; but
+//! nothing is stored for it there: what would come into its inbox goes out instead, as a
+//! [`ForeignWord`], and what it says comes in as a [`ForeignArrival`]. Which domains are foreign is
+//! a matter of settings, [`ForeignDomains`]. Values only: nothing here knows a stream or a stanza's
+//! form.
+
+use crate::account::{AccountAddress, AccountId};
+use crate::chat::{
+    Availability, ChatMessage, ContactWish, GROUP_SERVICE, NewMessage, SubscriptionVerb,
+};
+use std::sync::Arc;
+
+impl AccountId {
+    /// The number of every foreign account: only its own server tells accounts of one name apart.
+    pub const FOREIGN: AccountId = AccountId(u64::MAX);
+}
+
+/// Domains whose accounts are foreign.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ForeignDomains {
+    /// The domain that is served here.
+    pub own: Box<str>,
+    /// Domains of components.
+    pub components: Box<[Box<str>]>,
+    /// Every domain that is not ours is another server's.
+    pub federates: bool,
+}
+
+impl ForeignDomains {
+    /// Whether there is any.
+    pub fn is_any(&self) -> bool {
+        self.federates || !self.components.is_empty()
+    }
+
+    /// Whether a component has this domain.
+    pub fn is_component(&self, domain: &str) -> bool {
+        self.components.iter().any(|component| **component == *domain)
+    }
+
+    /// Whether accounts of this domain are foreign. Those of our own services never are, unless a
+    /// component has that name.
+    pub fn is_foreign(&self, domain: &str) -> bool {
+        self.is_component(domain) || self.federates && !self.is_ours(domain)
+    }
+
+    fn is_ours(&self, domain: &str) -> bool {
+        let service = domain.strip_prefix(GROUP_SERVICE).or(domain.strip_prefix("upload."));
+        *domain == *self.own || service == Some(&self.own)
+    }
+}
+
+/// Something that goes out to a foreign account, or to a foreign domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ForeignWord {
+    /// A message that was stored.
+    Message(Arc<ChatMessage>),
+    /// Something of a subscription.
+    Subscription {
+        /// Who says it.
+        from: AccountAddress,
+        /// To whom.
+        to: AccountAddress,
+        /// What.
+        verb: SubscriptionVerb,
+        /// What is said with a wish.
+        greeting: Box<str>,
+    },
+    /// How somebody is there.
+    Presence {
+        /// Who.
+        from: AccountAddress,
+        /// On which device; none: on no device any more.
+        device: Option<Box<str>>,
+        /// How; none: it went.
+        availability: Option<Arc<Availability>>,
+        /// Who is told.
+        to: AccountAddress,
+    },
+    /// How is somebody there?
+    Probe {
+        /// Who asks.
+        from: AccountAddress,
+        /// Of whom.
+        to: AccountAddress,
+    },
+    /// A device of somebody is gone, of which somebody elsewhere had been told that it is there.
+    Gone {
+        /// Who.
+        from: AccountAddress,
+        /// On which device.
+        device: Box<str>,
+        /// Who is told: an address of XMPP.
+        to: Box<str>,
+        /// Its domain.
+        domain: Box<str>,
+    },
+    /// A stanza of a device, which is stored nowhere.
+    Stanza(ForeignStanza),
+}
+
+impl ForeignWord {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let beside = match self {
+            ForeignWord::Message(message) => message.weight(),
+            ForeignWord::Stanza(stanza) => stanza.weight(),
+            ForeignWord::Presence { availability, .. } => {
+                availability.as_ref().map_or(0, |it| it.weight())
+            }
+            ForeignWord::Subscription { greeting, .. } => greeting.len(),
+            ForeignWord::Gone { to, domain, .. } => to.len() + domain.len(),
+            ForeignWord::Probe { .. } => 0,
+        };
+        size_of::<ForeignWord>() + 128 + beside
+    }
+
+    /// The domain it is for.
+    pub fn domain(&self) -> &str {
+        match self {
+            ForeignWord::Message(message) => message.to.domain(),
+            ForeignWord::Subscription { to, .. }
+            | ForeignWord::Presence { to, .. }
+            | ForeignWord::Probe { to, .. } => to.domain(),
+            ForeignWord::Gone { domain, .. } => domain,
+            ForeignWord::Stanza(stanza) => &stanza.domain,
+        }
+    }
+}
+
+/// A whole stanza of XMPP, as it is to be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignStanza {
+    /// The domain it is for.
+    pub domain: Box<str>,
+    /// The stanza, its sender in it.
+    pub xml: Box<[u8]>,
+}
+
+impl ForeignStanza {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<ForeignStanza>() + self.domain.len() + self.xml.len()
+    }
+}
+
+/// Something that comes from a foreign account, or from a foreign domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignArrival {
+    /// At whose home it is looked at.
+    pub home: AccountAddress,
+    /// What.
+    pub what: ArrivalWhat,
+}
+
+/// Kind of an arrival. What is told is [`ChatAnswer::Told`](crate::ports::chat::ChatAnswer::Told)
+/// or [`ChatAnswer::Reached`](crate::ports::chat::ChatAnswer::Reached).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArrivalWhat {
+    /// The foreign account, whose home it is, says something.
+    Send {
+        /// On which device.
+        device: Box<str>,
+        /// What.
+        message: Box<NewMessage>,
+    },
+    /// The foreign account wants something of a contact here.
+    Wish(Box<ContactWish>),
+    /// A foreign account is there like this, for the account whose home it is.
+    Presence {
+        /// Who.
+        from: AccountAddress,
+        /// On which device; none: on none any more.
+        device: Option<Box<str>>,
+        /// How; none: it went.
+        availability: Option<Box<Availability>>,
+    },
+    /// A foreign account asks how the one whose home it is is there.
+    Probe {
+        /// Who asks.
+        from: AccountAddress,
+    },
+    /// A stanza for a device of the account whose home it is.
+    Stanza {
+        /// Whose it is, if it is an account that can be blocked.
+        from: Option<AccountAddress>,
+        /// For which device; none: for all that are there.
+        device: Option<Box<str>>,
+        /// The stanza, as it is written to a client.
+        xml: Arc<[u8]>,
+    },
+}
+
+impl ForeignArrival {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let beside = match &self.what {
+            ArrivalWhat::Send { message, .. } => message.weight(),
+            ArrivalWhat::Stanza { xml, .. } => xml.len(),
+            _ => 512,
+        };
+        size_of::<ForeignArrival>() + beside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ours_is_never_foreign_and_components_always_are() {
+        let domains = |federates| ForeignDomains {
+            own: "a.example".into(),
+            components: ["echo.a.example".into()].into(),
+            federates,
+        };
+        for federates in [false, true] {
+            let domains = domains(federates);
+            assert!(domains.is_any() && domains.is_foreign("echo.a.example"));
+            for ours in ["a.example", "conference.a.example", "upload.a.example"] {
+                assert!(!domains.is_foreign(ours), "{ours}");
+            }
+            assert_eq!(domains.is_foreign("b.example"), federates);
+            assert_eq!(domains.is_foreign("conference.b.example"), federates);
+        }
+        assert!(!ForeignDomains { own: "a.example".into(), ..Default::default() }.is_any());
+    }
+}

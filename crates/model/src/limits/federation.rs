@@ -1,0 +1,37 @@
+//! Limits of what passes between this server and other domains.
+
+use super::MS;
+use base::section;
+use base::setting::whole;
+
+section! {
+    /// Limits of streams with other servers and components, of the whole process.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct FederationLimits {
+        /// Connections of other servers and components at once. One more is closed.
+        streams_max: u32 = 4_096, whole(1..=1_000_000, "connections");
+        /// Domains that something is said to, or waits for. What is for one more is refused
+        /// (resource-constraint).
+        domains_max: u32 = 4_096, whole(1..=1_000_000, "domains");
+        /// Stanzas that may wait for one domain. One more is refused (resource-constraint).
+        waiting_max: u32 = 1_000, whole(1..=1_000_000, "stanzas");
+        /// Their bytes. Beyond, likewise.
+        waiting_bytes_max: u64 = 4 * 1024 * 1024, whole(65_536..=1 << 32, "bytes");
+        /// Bytes that may be on their way to other domains within this server. Beyond, what is
+        /// said to them is dropped and counted.
+        handed_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
+        /// How long a stanza waits for a stream to its domain. Then it is refused
+        /// (remote-server-timeout).
+        waiting_ms_max: u32 = 30_000, whole(100..=MS, "milliseconds");
+        /// How long a domain is not called again that was not reached. What is for it until then is
+        /// refused at once.
+        pause_ms: u32 = 30_000, whole(0..=MS, "milliseconds");
+        /// Time until a stream must be of a domain, TLS and dialback included. Then it ends.
+        begin_ms_max: u32 = 20_000, whole(100..=MS, "milliseconds");
+        /// Time after which a stream between servers ends on which nothing is heard.
+        idle_s_max: u32 = 600, whole(10..=86_400, "seconds");
+        /// Stanzas of other domains that are being taken in. One more is refused
+        /// (resource-constraint).
+        taking_max: u32 = 16_384, whole(16..=1_000_000, "stanzas");
+    }
+}

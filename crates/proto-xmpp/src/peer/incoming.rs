@@ -1,0 +1,225 @@
+//! A stream that another server has begun.
+//!
+//! ```text
+//!   header ─► features ─► starttls ─► header ─► features ─┬─ auth EXTERNAL, by certificate ─► anew
+//!                                                         ├─ db:result ─► asked elsewhere ─► valid
+//!                                                         └─ db:verify ─► answered at once
+//!   stanzas of the domains that were shown ─►
+//! ```
+//! Invariant: a domain is shown by a certificate that was verified, or by its own server's word.
+
+use super::wire::{
+    DIALBACK_FEATURE, check_header, dialback_domains, new_id, sender, write_dialback, write_header,
+};
+use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord, certificate};
+use crate::fault::{StanzaFault, StreamFault};
+use crate::jid;
+use crate::sasl::{self, SASL, SaslFailure};
+use crate::scan::{DIALBACK, Element, SERVER};
+use crate::stream::TLS;
+
+/// Domains that one stream may show, and keys that may be asked about at once.
+const DOMAINS_MAX: usize = 16;
+
+/// A stream that another server has begun.
+#[derive(Default)]
+pub(super) struct IncomingStream {
+    /// The domain that its header names.
+    says: Option<Box<str>>,
+    id: String,
+    is_new: bool,
+    has_answered: bool,
+    shown: Vec<Box<str>>,
+    /// Domains whose servers are asked.
+    asked: Vec<Box<str>>,
+}
+
+impl IncomingStream {
+    pub(super) fn is_shown(&self) -> bool {
+        !self.shown.is_empty()
+    }
+
+    pub(super) fn opened(&mut self, _: &Around<'_>, _: &mut Out) {}
+
+    pub(super) fn header(
+        &mut self,
+        header: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<(), PeerEnd> {
+        let domain = |name: &str| header.attribute(name).and_then(|text| jid::domain(&text));
+        (self.says, self.id) = (domain("from"), new_id(around, out));
+        let is_new = check_header(header);
+        self.is_new = is_new == Ok(true);
+        let (own, to) = (&around.profile.own, domain("to"));
+        let whom = (Some(&**own), self.says.as_deref(), Some(&*self.id));
+        write_header(SERVER, whom, self.is_new, out.bytes());
+        self.has_answered = true;
+        is_new?;
+        if to.is_some_and(|to| to != *own) {
+            return Err(StreamFault::HostUnknown.into());
+        }
+        if self.is_new {
+            self.write_features(around, out);
+        }
+        Ok(())
+    }
+
+    /// Where nothing was said yet a header stands before the error (RFC 6120 4.9.1.2).
+    pub(super) fn open_to_end(&self, profile: &PeerProfile, out: &mut Out) {
+        if !self.has_answered {
+            write_header(SERVER, (Some(&profile.own), None, None), true, out.bytes());
+        }
+    }
+
+    fn write_features(&self, around: &Around<'_>, out: &mut Out) {
+        let mut text = String::from("<stream:features>");
+        let is_plain = around.link.tls.is_none();
+        if is_plain && around.link.may_start_tls {
+            let required = if around.profile.requires_tls { "<required/>" } else { "" };
+            text += &format!("<starttls xmlns='{TLS}'>{required}</starttls>");
+        }
+        if self.may_prove(around) {
+            text += &format!("<mechanisms xmlns='{SASL}'><mechanism>EXTERNAL</mechanism>");
+            text += "</mechanisms>";
+        }
+        if self.may_dial_back(around) {
+            text += &format!("<dialback xmlns='{DIALBACK_FEATURE}'><errors/></dialback>");
+        }
+        out.bytes().extend_from_slice((text + "</stream:features>").as_bytes());
+    }
+
+    /// Whether it may show its domain by its certificate.
+    fn may_prove(&self, around: &Around<'_>) -> bool {
+        let is_new = |says: &Box<str>| !self.shown.contains(says);
+        let says = self.says.as_ref().filter(|says| is_new(says));
+        says.is_some_and(|says| certificate::is_of(around.link, says))
+    }
+
+    fn may_dial_back(&self, around: &Around<'_>) -> bool {
+        let profile = around.profile;
+        !profile.requires_certificates && (around.link.tls.is_some() || !profile.requires_tls)
+    }
+
+    pub(super) fn element(
+        &mut self,
+        element: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<Next, PeerEnd> {
+        match (element.name(), element.namespace()) {
+            ("starttls", TLS) if around.link.may_start_tls => {
+                out.bytes().extend_from_slice(format!("<proceed xmlns='{TLS}'/>").as_bytes());
+                return Ok(Next::Tls);
+            }
+            ("auth", SASL) => return Ok(self.proves(element, around, out)),
+            ("result", DIALBACK) => self.shows(element, around, out)?,
+            ("verify", DIALBACK) => verifies(element, around.profile, out)?,
+            _ => {
+                let from = sender(element)?;
+                if !self.is_shown() {
+                    return Err(StreamFault::NotAuthorized.into());
+                }
+                if !self.shown.contains(&from) {
+                    return Err(StreamFault::InvalidFrom.into());
+                }
+                let to = element.attribute("to").and_then(|to| jid::domain_of(&to));
+                if to.as_deref() != Some(&*around.profile.own) {
+                    return Err(StreamFault::HostUnknown.into());
+                }
+                out.say(PeerWord::Stanza { from, xml: element.whole().as_bytes().into() });
+            }
+        }
+        Ok(Next::Goes)
+    }
+
+    /// By its certificate (XEP-0178 3).
+    fn proves(&mut self, auth: &Element<'_, '_>, around: &Around<'_>, out: &mut Out) -> Next {
+        let failed = |failure: SaslFailure, out: &mut Out| {
+            let text = format!("<failure xmlns='{SASL}'><{}/></failure>", failure.name());
+            out.bytes().extend_from_slice(text.as_bytes());
+            Next::Goes
+        };
+        if auth.attribute("mechanism").as_deref() != Some("EXTERNAL") || !self.may_prove(around) {
+            return failed(SaslFailure::InvalidMechanism, out);
+        }
+        let data = sasl::decoded(auth.text().trim());
+        let wanted = data.ok().and_then(|data| String::from_utf8(data).ok());
+        let Some(wanted) = wanted else { return failed(SaslFailure::IncorrectEncoding, out) };
+        let says = self.says.clone().unwrap_or_default();
+        if !wanted.is_empty() && jid::domain(&wanted).as_ref() != Some(&says) {
+            return failed(SaslFailure::InvalidAuthzid, out);
+        }
+        self.shown.push(says);
+        out.bytes().extend_from_slice(format!("<success xmlns='{SASL}'/>").as_bytes());
+        Next::Anew
+    }
+
+    /// By a key (XEP-0220 2.1.1).
+    fn shows(
+        &mut self,
+        result: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<(), PeerEnd> {
+        let Some((from, to)) = dialback_domains(result) else {
+            return Err(StreamFault::ImproperAddressing.into());
+        };
+        if !self.may_dial_back(around) {
+            return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
+        }
+        if to != around.profile.own || from == to {
+            refuse(&from, &to, StanzaFault::ItemNotFound, out);
+            return Ok(());
+        }
+        if self.shown.len() + self.asked.len() >= DOMAINS_MAX || self.asked.contains(&from) {
+            return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
+        }
+        self.asked.push(from.clone());
+        let (id, key) = (self.id.as_str().into(), result.text().trim().into());
+        out.say(PeerWord::Shows(Box::new(DialbackProof { domain: from, id, key })));
+        Ok(())
+    }
+
+    /// The servers of a domain have said whether somebody is of it.
+    pub(super) fn answer(
+        &mut self,
+        domain: &str,
+        is_right: Option<bool>,
+        profile: &PeerProfile,
+        out: &mut Out,
+    ) {
+        let Some(at) = self.asked.iter().position(|asked| **asked == *domain) else { return };
+        let domain = self.asked.remove(at);
+        let whom = (&*profile.own, &*domain, None);
+        match is_right {
+            Some(true) => write_dialback("result", whom, Some("valid"), "", out.bytes()),
+            Some(false) => write_dialback("result", whom, Some("invalid"), "", out.bytes()),
+            None => refuse(&domain, &profile.own, StanzaFault::RemoteServerTimeout, out),
+        }
+        if is_right == Some(true) && !self.shown.contains(&domain) {
+            self.shown.push(domain);
+        }
+    }
+}
+
+/// Another server asks whether a key is one of ours (XEP-0220 2.1.3).
+fn verifies(verify: &Element<'_, '_>, profile: &PeerProfile, out: &mut Out) -> Result<(), PeerEnd> {
+    let id = verify.attribute("id");
+    let (Some((from, to)), Some(id)) = (dialback_domains(verify), id) else {
+        return Err(StreamFault::ImproperAddressing.into());
+    };
+    let is_ours = to == profile.own;
+    let is_right = is_ours && profile.secret.is_key(&verify.text(), (&from, &to), &id);
+    let kind = if is_right { "valid" } else { "invalid" };
+    write_dialback("verify", (&to, &from, Some(&id)), Some(kind), "", out.bytes());
+    Ok(())
+}
+
+/// Says why a domain could not be shown (XEP-0220 2.4).
+fn refuse(from: &str, to: &str, fault: StanzaFault, out: &mut Out) {
+    let (kind, name) = (fault.kind(), fault.name());
+    let errors = crate::stanza::STANZA_ERRORS;
+    let inner = format!("<error type='{kind}'><{name} xmlns='{errors}'/></error>");
+    write_dialback("result", (to, from, None), Some("error"), &inner, out.bytes());
+}

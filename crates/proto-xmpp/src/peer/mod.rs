@@ -1,0 +1,412 @@
+//! Streams with other servers and with components, as pure machines.
+//!
+//! [`incoming`] is a stream that another server has begun: by dialback (XEP-0220) or its
+//! certificate (XEP-0178) it shows that it is of a domain, and what it says then is of that domain.
+//! [`outgoing`] is one that is begun here, to say something and to ask whether somebody is who it
+//! says. [`component`] is one of a service of its own domain beside this server (XEP-0114). They
+//! know no account and no other stream: what has to be asked elsewhere they say as a [`PeerWord`],
+//! and hear as a [`PeerOrder`]. Invariant: a stanza is handed up only if its sender's domain has
+//! been shown on that stream.
+
+mod certificate;
+pub mod component;
+pub mod dialback;
+pub mod incoming;
+pub mod outgoing;
+pub mod stanzas;
+mod wire;
+
+use crate::fault::StreamFault;
+use crate::framer::{Framer, StreamPiece};
+use crate::scan::{Element, Scan};
+use crate::stream;
+use base::time::{Instant, Now};
+use component::ComponentStream;
+use dialback::DialbackSecret;
+use incoming::IncomingStream;
+use model::close::CloseReason;
+use model::link::{Link, Protocol, StartTlsRefusal, WireProfile};
+use model::machine::{Input, Machine, Outbox, TurnAway};
+use outgoing::OutgoingStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// These streams as the transport sees them.
+pub const PEER_WIRE: WireProfile = WireProfile {
+    protocol: Protocol::Xmpp,
+    begins: |bytes| bytes[0] == b'<',
+    begins_alone: |bytes| bytes[0].is_ascii_whitespace(),
+    alpn: &["xmpp-server"],
+    subprotocols: &[],
+    frames: crate::WIRE.frames,
+    asks_tls: true,
+    text_messages: false,
+};
+
+/// What all of these streams have in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerProfile {
+    /// The domain that is served here.
+    pub own: Box<str>,
+    /// Components by their domains, with their secrets.
+    pub components: Vec<(Box<str>, ComponentSecret)>,
+    /// Of the keys of dialback.
+    pub secret: DialbackSecret,
+    /// Nothing is said to a server, or heard of it, but within TLS.
+    pub requires_tls: bool,
+    /// A server is who its certificate says, and nobody without one.
+    pub requires_certificates: bool,
+    /// There is a certificate of our own to show.
+    pub has_certificate: bool,
+    /// Milliseconds until a stream must be of a domain.
+    pub begin_ms_max: u32,
+    /// Seconds after which a stream ends on which nothing is said.
+    pub idle_s_max: u32,
+}
+
+/// The secret that a component shares with this server. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ComponentSecret(pub Box<str>);
+
+impl std::fmt::Debug for ComponentSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ComponentSecret(…)")
+    }
+}
+
+/// What a stream tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PeerWord {
+    /// The component of this domain is there, on the stream with this number.
+    Component(Box<str>, u64),
+    /// A stanza of a domain that was shown.
+    Stanza {
+        /// That domain.
+        from: Box<str>,
+        /// The stanza.
+        xml: Box<[u8]>,
+    },
+    /// Somebody shows a key that it is of a domain: is it? Answered by [`PeerOrder::Shown`].
+    Shows(Box<DialbackProof>),
+    /// The stream to this domain is ours to say something on.
+    Ready(Box<str>),
+    /// Whether somebody, who showed a key elsewhere, is of the domain of this stream.
+    Verified(Box<DialbackProof>, bool),
+    /// All that was written to this domain has been taken.
+    Drained(Box<str>),
+}
+
+/// A key of dialback and what it is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DialbackProof {
+    /// The domain that somebody says to be of.
+    pub domain: Box<str>,
+    /// The id of the stream on which it says so.
+    pub id: Box<str>,
+    /// The key.
+    pub key: Box<str>,
+}
+
+/// What a stream is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PeerOrder {
+    /// Stanzas, to be written.
+    Write(Box<[u8]>),
+    /// Whoever showed a key for this domain is of it, or not; none: nobody could say.
+    Shown(Box<str>, Option<bool>),
+    /// Ask whether a key is right.
+    Verify(Box<DialbackProof>),
+    /// End the stream.
+    End,
+}
+
+type Out = Outbox<PeerWord>;
+
+/// Why a stream ends.
+enum PeerEnd {
+    /// A fault, which the peer is told.
+    Fault(StreamFault),
+    /// The peer's farewell, or an end that needs no word.
+    Quiet(CloseReason),
+}
+
+impl From<StreamFault> for PeerEnd {
+    fn from(fault: StreamFault) -> PeerEnd {
+        PeerEnd::Fault(fault)
+    }
+}
+
+/// A stream with a server or a component.
+pub struct Peer {
+    profile: Arc<PeerProfile>,
+    framer: Framer,
+    /// The header of the peer's present stream was read.
+    is_open: bool,
+    /// TLS is being begun.
+    is_waiting: bool,
+    /// When it must be of a domain; none: it is.
+    due: Option<Instant>,
+    /// Whoever made it tells it from others by this.
+    number: u64,
+    kind: Kind,
+}
+
+enum Kind {
+    Component(ComponentStream),
+    Incoming(IncomingStream),
+    Outgoing(OutgoingStream),
+}
+
+/// What a kind of stream is shown of the rest.
+struct Around<'a> {
+    profile: &'a PeerProfile,
+    now: Now,
+    link: &'a Link,
+}
+
+impl Peer {
+    fn of(profile: Arc<PeerProfile>, number: u64, kind: Kind) -> Peer {
+        let framer = Framer::default();
+        Peer { profile, framer, is_open: false, is_waiting: false, due: None, number, kind }
+    }
+
+    /// A stream that a component begins.
+    pub fn component(profile: Arc<PeerProfile>, number: u64) -> Peer {
+        Peer::of(profile, number, Kind::Component(ComponentStream::default()))
+    }
+
+    /// A stream that another server begins.
+    pub fn incoming(profile: Arc<PeerProfile>, number: u64) -> Peer {
+        Peer::of(profile, number, Kind::Incoming(IncomingStream::default()))
+    }
+
+    /// A stream that is begun here, to this domain.
+    pub fn outgoing(profile: Arc<PeerProfile>, number: u64, domain: &str) -> Peer {
+        Peer::of(profile, number, Kind::Outgoing(OutgoingStream::new(domain)))
+    }
+
+    /// The number that it was made with.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The domain that something is said to over it; none: it is one to hear.
+    pub fn domain(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Component(it) => it.domain(),
+            Kind::Incoming(_) => None,
+            Kind::Outgoing(it) => Some(it.domain()),
+        }
+    }
+
+    fn is_shown(&self) -> bool {
+        match &self.kind {
+            Kind::Component(it) => it.is_shown(),
+            Kind::Incoming(it) => it.is_shown(),
+            Kind::Outgoing(it) => it.is_ready(),
+        }
+    }
+
+    fn pieces(&mut self, now: Now, input: &mut Input<'_>, out: &mut Out) -> Result<(), PeerEnd> {
+        let bytes_max = match self.is_shown() {
+            true => input.limits.chat.stanza_bytes_max,
+            false => input.limits.frame_bytes_unbound_max,
+        };
+        while !self.is_waiting {
+            let piece = self.framer.next(input.rest(), self.is_open, bytes_max as usize)?;
+            let around = Around { profile: &self.profile, now, link: input.link };
+            match piece {
+                None => return Ok(()),
+                Some(StreamPiece::Space(count)) => _ = input.take(count),
+                Some(StreamPiece::Header(count)) => {
+                    let scan = Scan::header(input.take(count))?;
+                    self.is_open = true;
+                    match &mut self.kind {
+                        Kind::Component(it) => it.header(&scan.root(), &around, out)?,
+                        Kind::Incoming(it) => it.header(&scan.root(), &around, out)?,
+                        Kind::Outgoing(it) => it.header(&scan.root(), &around, out)?,
+                    }
+                }
+                Some(StreamPiece::Element(count)) => {
+                    let scan = Scan::of_peer(input.take(count))?;
+                    self.element(&scan.root(), (now, input.link), out)?;
+                }
+                Some(StreamPiece::Close(count)) => {
+                    input.take(count);
+                    stream::write_end(out.bytes());
+                    return Err(PeerEnd::Quiet(CloseReason::Unbound));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn element(
+        &mut self,
+        element: &Element<'_, '_>,
+        (now, link): (Now, &Link),
+        out: &mut Out,
+    ) -> Result<(), PeerEnd> {
+        if element.is("error", crate::scan::STREAMS) {
+            stream::write_end(out.bytes());
+            return Err(PeerEnd::Quiet(CloseReason::Unbound));
+        }
+        let around = Around { profile: &self.profile, now, link };
+        let next = match &mut self.kind {
+            Kind::Component(it) => it.element(element, (&around, self.number), out)?,
+            Kind::Incoming(it) => it.element(element, &around, out)?,
+            Kind::Outgoing(it) => it.element(element, &around, out)?,
+        };
+        match next {
+            Next::Goes => {}
+            Next::Tls => {
+                out.start_tls();
+                (self.is_waiting, self.is_open) = (true, false);
+            }
+            Next::Anew => self.is_open = false,
+        }
+        if self.due.is_some() && self.is_shown() {
+            self.due = None;
+            out.silence(self.profile.idle_s_max.saturating_mul(1_000));
+        }
+        Ok(())
+    }
+
+    fn end(&self, end: PeerEnd, out: &mut Out) -> CloseReason {
+        match end {
+            PeerEnd::Fault(fault) => {
+                if let Kind::Incoming(incoming) = &self.kind {
+                    incoming.open_to_end(&self.profile, out);
+                }
+                stream::write_fault(fault, "", out.bytes());
+                fault.close_reason()
+            }
+            PeerEnd::Quiet(reason) => reason,
+        }
+    }
+}
+
+/// How a stream goes on behind an element.
+enum Next {
+    Goes,
+    /// TLS begins.
+    Tls,
+    /// With another header.
+    Anew,
+}
+
+impl Machine for Peer {
+    type Up = PeerWord;
+    type Down = PeerOrder;
+
+    fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
+        let due = now.after(Duration::from_millis(u64::from(self.profile.begin_ms_max)));
+        self.due = Some(due);
+        out.wake(due);
+        let around = Around { profile: &self.profile, now, link };
+        match &mut self.kind {
+            Kind::Component(it) => it.opened(&around, out),
+            Kind::Incoming(it) => it.opened(&around, out),
+            Kind::Outgoing(it) => it.opened(&around, out),
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        self.pieces(now, input, out).map_err(|end| self.end(end, out))
+    }
+
+    fn command(&mut self, _: Now, order: PeerOrder, out: &mut Out) -> Result<(), CloseReason> {
+        match (order, &mut self.kind) {
+            (PeerOrder::Write(bytes), kind) => {
+                if let Kind::Outgoing(it) = kind {
+                    it.says();
+                }
+                out.bytes().extend_from_slice(&bytes);
+                out.tell_drained();
+            }
+            (PeerOrder::Shown(domain, is_right), Kind::Incoming(it)) => {
+                it.answer(&domain, is_right, &self.profile, out);
+                if self.due.is_some() && it.is_shown() {
+                    self.due = None;
+                    out.silence(self.profile.idle_s_max.saturating_mul(1_000));
+                }
+            }
+            (PeerOrder::Verify(proof), Kind::Outgoing(it)) => {
+                it.verify(proof, &self.profile, out);
+            }
+            (PeerOrder::End, _) => {
+                stream::write_end(out.bytes());
+                return Err(CloseReason::OwnStop);
+            }
+            (PeerOrder::Shown(..) | PeerOrder::Verify(_), _) => {
+                base::never!(true, "an order for another kind of stream");
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match self.due {
+            Some(due) if now.mono >= due => {
+                let end = PeerEnd::Fault(StreamFault::ConnectionTimeout);
+                self.end(end, out);
+                Err(CloseReason::BindTimeout)
+            }
+            Some(due) => {
+                out.wake(due);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        out.say(PeerWord::Drained(self.domain().unwrap_or_default().into()));
+        Ok(())
+    }
+
+    fn tls_started(
+        &mut self,
+        now: Now,
+        link: Result<&Link, StartTlsRefusal>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        let link = link.map_err(|_| CloseReason::TlsFailed)?;
+        self.is_waiting = false;
+        let around = Around { profile: &self.profile, now, link };
+        if let Kind::Outgoing(it) = &mut self.kind {
+            it.opened(&around, out);
+        }
+        Ok(())
+    }
+
+    fn silent(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match &mut self.kind {
+            Kind::Component(_) => return Ok(()), // it may have nothing to say
+            Kind::Incoming(_) => {}
+            Kind::Outgoing(it) => {
+                if let Some(ms) = it.goes_on(self.profile.idle_s_max) {
+                    out.silence(ms);
+                    return Ok(());
+                }
+            }
+        }
+        stream::write_end(out.bytes());
+        Err(CloseReason::KeepAliveTimeout)
+    }
+
+    fn turn_away(&mut self, _: Now, _: TurnAway, out: &mut Out) {
+        self.end(PeerEnd::Fault(StreamFault::SystemShutdown), out);
+    }
+
+    fn closed(&mut self, _: Now, _: CloseReason, _: &mut Out) {}
+}
+
+#[cfg(test)]
+mod tests;

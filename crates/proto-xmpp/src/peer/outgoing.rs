@@ -1,0 +1,203 @@
+//! A stream that is begun here, to another domain.
+//!
+//! ```text
+//!   header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success ─► ready
+//!                                                         └─ db:result, our key ─► valid ─► ready
+//! ```
+//! Whether somebody is of that domain may be asked on it as soon as TLS stands, if it has to.
+//! Invariant: nothing is written on it for others before it is ready.
+
+use super::wire::{check_header, dialback_domains, write_dialback, write_header};
+use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord};
+use crate::fault::StreamFault;
+use crate::sasl::{self, SASL};
+use crate::scan::{DIALBACK, Element, SERVER, STREAMS};
+use crate::stream::TLS;
+use model::close::CloseReason;
+
+/// A stream that is begun here.
+pub(super) struct OutgoingStream {
+    domain: Box<str>,
+    /// The id that the other server has given it.
+    id: Box<str>,
+    stage: Stage,
+    /// Keys that are asked about; behind them those that were asked.
+    proofs: Vec<DialbackProof>,
+    asked: Vec<DialbackProof>,
+    /// EXTERNAL was refused.
+    has_failed: bool,
+    /// Something was written since it was looked at last.
+    has_said: bool,
+    /// How many times it was looked at.
+    looks: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The other server's header, or its features.
+    Header,
+    /// Its answer to STARTTLS.
+    Tls,
+    /// Its answer to our certificate.
+    Proving,
+    /// Its answer to our key.
+    Showing,
+    Ready,
+}
+
+impl OutgoingStream {
+    pub(super) fn new(domain: &str) -> OutgoingStream {
+        let (proofs, asked) = Default::default();
+        let (domain, id, stage) = (domain.into(), "".into(), Stage::Header);
+        let (has_failed, has_said, looks) = Default::default();
+        OutgoingStream { domain, id, stage, proofs, asked, has_failed, has_said, looks }
+    }
+
+    /// Something is said on it.
+    pub(super) fn says(&mut self) {
+        self.has_said = true;
+    }
+
+    /// Nothing was heard on it for so many seconds, or that many times: on a stream of ours that
+    /// is no wonder. For how many more it goes on, milliseconds, if something was said.
+    pub(super) fn goes_on(&mut self, idle_s: u32) -> Option<u32> {
+        self.looks += 1;
+        let ms = idle_s.saturating_mul(1_000).saturating_mul(self.looks + 1);
+        std::mem::take(&mut self.has_said).then_some(ms)
+    }
+
+    /// The domain that it is to.
+    pub(super) fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+
+    pub(super) fn opened(&mut self, around: &Around<'_>, out: &mut Out) {
+        self.stage = Stage::Header;
+        let whom = (Some(&*around.profile.own), Some(&*self.domain), None);
+        write_header(SERVER, whom, true, out.bytes());
+    }
+
+    pub(super) fn header(
+        &mut self,
+        header: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<(), PeerEnd> {
+        let is_new = check_header(header)?;
+        self.id = header.attribute("id").unwrap_or_default().into();
+        if !is_new && self.stage == Stage::Header {
+            // A server from before XMPP 1.0 has no features, and no TLS.
+            self.shows(around, out)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn element(
+        &mut self,
+        element: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<Next, PeerEnd> {
+        match (element.name(), element.namespace(), self.stage) {
+            ("features", STREAMS, Stage::Header) => self.features(element, around, out)?,
+            ("proceed", TLS, Stage::Tls) => return Ok(Next::Tls),
+            ("failure", TLS, Stage::Tls) => return Err(PeerEnd::Quiet(CloseReason::TlsFailed)),
+            ("success", SASL, Stage::Proving) => {
+                self.stage = Stage::Ready;
+                let whom = (Some(&*around.profile.own), Some(&*self.domain), None);
+                write_header(SERVER, whom, true, out.bytes());
+                out.say(PeerWord::Ready(self.domain.clone()));
+                return Ok(Next::Anew);
+            }
+            ("failure", SASL, Stage::Proving) => {
+                self.has_failed = true;
+                self.shows(around, out)?;
+            }
+            ("result", DIALBACK, Stage::Showing) => {
+                if element.attribute("type").as_deref() != Some("valid") {
+                    return Err(PeerEnd::Quiet(CloseReason::AuthFailed));
+                }
+                self.stage = Stage::Ready;
+                out.say(PeerWord::Ready(self.domain.clone()));
+            }
+            ("verify", DIALBACK, _) => self.verified(element, out),
+            // What a server says on a stream of ours is of nobody.
+            _ => {}
+        }
+        Ok(Next::Goes)
+    }
+
+    fn features(
+        &mut self,
+        features: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<(), PeerEnd> {
+        if around.link.tls.is_none() {
+            if features.child("starttls", TLS).is_some() && around.link.may_start_tls {
+                out.bytes().extend_from_slice(format!("<starttls xmlns='{TLS}'/>").as_bytes());
+                self.stage = Stage::Tls;
+                return Ok(());
+            }
+            if around.profile.requires_tls {
+                return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
+            }
+        }
+        let mechanisms = features.child("mechanisms", SASL);
+        let mut mechanisms = mechanisms.into_iter().flat_map(|all| all.children());
+        let takes_ours = mechanisms.any(|it| it.text().trim() == "EXTERNAL");
+        if takes_ours && around.profile.has_certificate && !self.has_failed {
+            let own = sasl::encoded(around.profile.own.as_bytes());
+            let auth = format!("<auth xmlns='{SASL}' mechanism='EXTERNAL'>{own}</auth>");
+            out.bytes().extend_from_slice(auth.as_bytes());
+            self.stage = Stage::Proving;
+            return Ok(());
+        }
+        self.shows(around, out)
+    }
+
+    /// Shows our key (XEP-0220 2.1.1), and asks what was to be asked.
+    fn shows(&mut self, around: &Around<'_>, out: &mut Out) -> Result<(), PeerEnd> {
+        let profile = around.profile;
+        if profile.requires_tls && around.link.tls.is_none() {
+            return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
+        }
+        self.stage = Stage::Showing;
+        let key = profile.secret.key(&self.domain, &profile.own, &self.id);
+        write_dialback("result", (&profile.own, &self.domain, None), None, &key, out.bytes());
+        for proof in std::mem::take(&mut self.proofs) {
+            self.verify(Box::new(proof), profile, out);
+        }
+        Ok(())
+    }
+
+    /// Somebody shows a key elsewhere: is it right (XEP-0220 2.1.2)?
+    pub(super) fn verify(
+        &mut self,
+        proof: Box<DialbackProof>,
+        profile: &PeerProfile,
+        out: &mut Out,
+    ) {
+        if !matches!(self.stage, Stage::Showing | Stage::Ready) {
+            return self.proofs.push(*proof);
+        }
+        let whom = (&*profile.own, &*self.domain, Some(&*proof.id));
+        let key = crate::text::escaped(&proof.key);
+        write_dialback("verify", whom, None, &key, out.bytes());
+        self.asked.push(*proof);
+    }
+
+    fn verified(&mut self, verify: &Element<'_, '_>, out: &mut Out) {
+        let is_of = dialback_domains(verify).is_some_and(|(from, _)| from == self.domain);
+        let id = verify.attribute("id").unwrap_or_default();
+        let Some(at) = self.asked.iter().position(|proof| *proof.id == *id && is_of) else {
+            return;
+        };
+        let is_right = verify.attribute("type").as_deref() == Some("valid");
+        out.say(PeerWord::Verified(Box::new(self.asked.remove(at)), is_right));
+    }
+}

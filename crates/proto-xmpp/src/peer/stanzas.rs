@@ -1,0 +1,222 @@
+//! What passes between this server and other domains, as stanzas: the model's words written, and
+//! stanzas read into the model's words.
+//!
+//! A stanza is read when it is known that it is of the domain that it says; what it is for is
+//! looked at here, and who there is is known to others. Invariant: what is shown to a device is the
+//! stanza as it came, but for namespaces of streams between servers, and ids of archives that it
+//! gives in the name of this domain.
+
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::render::{self, MUC_USER, STANZA_IDS, put_own_attributes};
+use crate::scan::{CLIENT, Element};
+use crate::server::{put_presence, read_availability};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
+use crate::text;
+use model::account::{AccountAddress, Addressee};
+use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord};
+use model::chat::{
+    Availability, ClientMessageId, ContactOrder, ContactWish, DEVICE_NAME_BYTES_MAX,
+    GREETING_BYTES_MAX, NewMessage, PRESENCE_EXTRA_BYTES_MAX, STATUS_BYTES_MAX, SubscriptionVerb,
+};
+
+/// Writes a word as a stanza. False: XMPP has none for it.
+pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
+    let head = |from: &str, to: &str, kind: &str, out: &mut Vec<u8>| {
+        StanzaReply { name: "presence", from: Some(from), to, id: None }.open(kind, out);
+    };
+    match word {
+        ForeignWord::Message(message) => return render::write_out(message, out),
+        ForeignWord::Subscription { from, to, verb, greeting } => {
+            head(from.as_str(), to.as_str(), verb.word(), out);
+            if !greeting.is_empty() {
+                out.extend_from_slice(b"<status>");
+                text::put(greeting, out);
+                out.extend_from_slice(b"</status>");
+            }
+        }
+        ForeignWord::Presence { from, device, availability, to } => {
+            let from = full(from, device.as_deref());
+            head(&from, to.as_str(), if availability.is_some() { "" } else { "unavailable" }, out);
+            availability.iter().for_each(|how| put_presence(how, out));
+        }
+        ForeignWord::Probe { from, to } => head(from.as_str(), to.as_str(), "probe", out),
+        ForeignWord::Gone { from, device, to, .. } => {
+            head(&full(from, Some(device)), to, "unavailable", out);
+        }
+        ForeignWord::Stanza(stanza) => {
+            out.extend_from_slice(&stanza.xml);
+            return true;
+        }
+    }
+    out.extend_from_slice(b"</presence>");
+    true
+}
+
+fn full(account: &AccountAddress, device: Option<&str>) -> String {
+    match device {
+        Some(device) => format!("{account}/{device}"),
+        None => account.to_string(),
+    }
+}
+
+/// A stanza of another domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StanzaPurpose {
+    /// For an account here.
+    Arrival(ForeignArrival),
+    /// A question to this domain itself, or to the server in the name of an account.
+    Question,
+    /// Nobody hears of it.
+    Nothing,
+}
+
+/// Reads a stanza that is for `own`. `made` is an id for a message that brings none.
+pub fn read(
+    stanza: &Element<'_, '_>,
+    own: &str,
+    made: ClientMessageId,
+) -> Result<StanzaPurpose, StanzaFault> {
+    let address = |name: &str| stanza.attribute(name).and_then(|text| Jid::parse(&text));
+    let to = address("to").ok_or(StanzaFault::JidMalformed)?;
+    if stanza.attribute("id").is_some_and(|id| id.len() > ID_BYTES_MAX) {
+        return Err(StanzaFault::BadRequest);
+    }
+    let is_answer = matches!(&*kind(stanza), "error" | "result");
+    let Some(home) = to.account.clone() else {
+        return match stanza.name() {
+            "iq" if !is_answer => Ok(StanzaPurpose::Question),
+            "message" if !is_answer => Err(StanzaFault::ServiceUnavailable),
+            _ => Ok(StanzaPurpose::Nothing),
+        };
+    };
+    let arrival = StanzaArrival { stanza, own, from: address("from"), to, home };
+    match stanza.name() {
+        "message" => arrival.message(made),
+        "presence" => arrival.presence(),
+        "iq" if arrival.to.resource.is_some() => Ok(arrival.shown()),
+        "iq" if is_answer => Ok(StanzaPurpose::Nothing),
+        "iq" => Ok(StanzaPurpose::Question),
+        _ => Err(StanzaFault::FeatureNotImplemented),
+    }
+}
+
+/// A stanza for an account here.
+struct StanzaArrival<'s, 't, 'a> {
+    stanza: &'s Element<'t, 'a>,
+    own: &'s str,
+    /// None: an address that has no place here, of which nothing can be stored.
+    from: Option<Jid>,
+    to: Jid,
+    home: AccountAddress,
+}
+
+impl StanzaArrival<'_, '_, '_> {
+    /// Shown to the device it is for, or to all that are there.
+    fn shown(self) -> StanzaPurpose {
+        let xml = shown(self.stanza, self.own).into();
+        let from = self.from.and_then(|jid| jid.account);
+        let device = self.to.resource;
+        let what = ArrivalWhat::Stanza { from, device, xml };
+        StanzaPurpose::Arrival(ForeignArrival { home: self.home, what })
+    }
+
+    /// RFC 6121 8.5.
+    fn message(self, made: ClientMessageId) -> Result<StanzaPurpose, StanzaFault> {
+        let (is_full, kind) = (self.to.resource.is_some(), kind(self.stanza));
+        match &*kind {
+            "groupchat" | "error" if is_full => return Ok(self.shown()),
+            "groupchat" => return Err(StanzaFault::ServiceUnavailable),
+            "error" => return Ok(StanzaPurpose::Nothing),
+            "headline" => return Ok(self.shown()),
+            _ => {}
+        }
+        let said = render::said(self.stanza);
+        let (Some(said), Some(from)) = (said, self.from.clone()) else { return Ok(self.shown()) };
+        // What an occupant says in private is of a room, and not of whom the room is named after.
+        let is_private = is_full && self.stanza.child("x", MUC_USER).is_some();
+        let Some(sender) = from.account.filter(|_| !is_private) else { return Ok(self.shown()) };
+        let client_id = said.client_id.unwrap_or(made);
+        let to = Addressee::from(self.home);
+        let message = Box::new(NewMessage { to, client_id, content: said.content });
+        let device = from.resource.filter(|it| it.len() <= DEVICE_NAME_BYTES_MAX);
+        let device = device.unwrap_or_default();
+        let what = ArrivalWhat::Send { device, message };
+        Ok(StanzaPurpose::Arrival(ForeignArrival { home: sender, what }))
+    }
+
+    /// RFC 6121 3, 4.
+    fn presence(self) -> Result<StanzaPurpose, StanzaFault> {
+        let kind = kind(self.stanza);
+        let sender = self.from.as_ref().and_then(|jid| jid.account.clone());
+        let verb = SubscriptionVerb::ALL.into_iter().find(|verb| verb.word() == kind);
+        let arrival = |home, what| Ok(StanzaPurpose::Arrival(ForeignArrival { home, what }));
+        match (&*kind, verb, sender) {
+            (_, Some(verb), Some(sender)) => {
+                let status = self.stanza.child("status", CLIENT).map(|status| status.text());
+                let status = status.unwrap_or_default();
+                let order = ContactOrder::Say(verb, cut(&status, GREETING_BYTES_MAX).into());
+                let contact = Addressee::from(self.home);
+                arrival(sender, ArrivalWhat::Wish(Box::new(ContactWish { contact, order })))
+            }
+            ("probe", _, Some(from)) => arrival(self.home, ArrivalWhat::Probe { from }),
+            ("" | "unavailable" | "error", ..) if self.to.resource.is_some() => Ok(self.shown()),
+            ("" | "unavailable", _, Some(from)) => {
+                let device = self.from.and_then(|jid| jid.resource);
+                let availability = kind.is_empty().then(|| Box::new(availability(self.stanza)));
+                arrival(self.home, ArrivalWhat::Presence { from, device, availability })
+            }
+            _ => Ok(StanzaPurpose::Nothing),
+        }
+    }
+}
+
+/// How somebody elsewhere is there, within bounds.
+fn availability(presence: &Element<'_, '_>) -> Availability {
+    let mut how = read_availability(presence, true);
+    how.status = cut(&how.status, STATUS_BYTES_MAX).into();
+    if how.extra.len() > PRESENCE_EXTRA_BYTES_MAX {
+        how.extra = Box::default();
+    }
+    Availability { badge: None, ..how }
+}
+
+/// As much of a text as there is room for.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// A stanza as a device is shown it.
+fn shown(stanza: &Element<'_, '_>, own: &str) -> Vec<u8> {
+    let mut out = format!("<{}", stanza.name()).into_bytes();
+    put_own_attributes(stanza, &[], &mut out);
+    out.push(b'>');
+    for child in stanza.children().filter(|child| !is_forged(child, own)) {
+        out.extend_from_slice(child.whole().as_bytes());
+    }
+    out.extend_from_slice(format!("</{}>", stanza.name()).as_bytes());
+    out
+}
+
+/// Whether this is an id that only an archive of this domain may give (XEP-0359 6).
+fn is_forged(child: &Element<'_, '_>, own: &str) -> bool {
+    let by = || child.attribute("by").and_then(|by| crate::jid::domain_of(&by));
+    child.is("stanza-id", STANZA_IDS) && by().is_none_or(|by| *by == *own)
+}
+
+/// Writes the error that a stanza is answered by, to whoever sent it; false: it has none, being an
+/// error or an answer itself (RFC 6120 8.3.1).
+pub fn refuse(stanza: &Element<'_, '_>, fault: StanzaFault, out: &mut Vec<u8>) -> bool {
+    let told_of = |name: &str| stanza.attribute(name);
+    let is_final = matches!(&*kind(stanza), "error" | "result" | "unavailable" | "probe");
+    let is_silent = is_final || SubscriptionVerb::ALL.iter().any(|it| it.word() == kind(stanza));
+    let Some(to) = told_of("from").filter(|_| !is_silent) else { return false };
+    let (from, id) = (told_of("to"), told_of("id"));
+    let reply =
+        StanzaReply { name: stanza.name(), from: from.as_deref(), to: &to, id: id.as_deref() };
+    reply.error(fault, "", out);
+    true
+}
+
+#[cfg(test)]
+mod tests;

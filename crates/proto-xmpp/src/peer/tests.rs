@@ -1,0 +1,385 @@
+//! Streams between servers, and of components: what a side says to what it hears.
+
+use super::*;
+use base::time::Now;
+use model::link::{CertificateName, Link, PeerCertificate, Protocol, TlsFacts};
+use testkit::pair::PairSide;
+
+type Side = PairSide<Peer>;
+
+const OPEN: &str = "<?xml version='1.0'?><stream:stream xmlns='jabber:server' \
+    xmlns:db='jabber:server:dialback' xmlns:stream='http://etherx.jabber.org/streams'";
+
+fn profile(requires_tls: bool) -> Arc<PeerProfile> {
+    Arc::new(PeerProfile {
+        own: "a.example".into(),
+        components: vec![("echo.a.example".into(), ComponentSecret("secret".into()))],
+        secret: DialbackSecret::new(b"cluster"),
+        requires_tls,
+        requires_certificates: false,
+        has_certificate: true,
+        begin_ms_max: 10_000,
+        idle_s_max: 60,
+    })
+}
+
+fn bare() -> Link {
+    Link::loopback(Protocol::Xmpp)
+}
+
+fn encrypted(names: &[&str]) -> Link {
+    let names = names.iter().map(|name| CertificateName::Dns((*name).into())).collect();
+    let certificate = PeerCertificate { names, ..PeerCertificate::default() };
+    let facts = TlsFacts { certificate: Some(Box::new(certificate)), ..TlsFacts::default() };
+    Link { tls: Some(facts), ..bare() }
+}
+
+fn says(side: &mut Side, text: &str) -> String {
+    String::from_utf8(side.hear(Now::default(), text.as_bytes())).expect("UTF-8")
+}
+
+fn told(side: &mut Side, order: PeerOrder) -> String {
+    String::from_utf8(side.tell(Now::default(), order)).expect("UTF-8")
+}
+
+/// A stream of another server, from its header on.
+fn incoming(link: Link, requires_tls: bool) -> (Side, String) {
+    let mut side = PairSide::new(Peer::incoming(profile(requires_tls), 1), link);
+    side.open(Now::default());
+    let features =
+        says(&mut side, &format!("{OPEN} from='b.example' to='a.example' version='1.0'>"));
+    (side, features)
+}
+
+fn id_of(header: &str) -> &str {
+    header.split_once(" id='").and_then(|(_, rest)| rest.split_once('\'')).expect("an id").0
+}
+
+const MESSAGE: &str =
+    "<message from='bob@b.example/x' to='ann@a.example'><body>hi</body></message>";
+
+#[test]
+fn a_domain_is_believed_when_its_own_server_has_said_so() {
+    let (mut side, features) = incoming(bare(), false);
+    assert!(features.contains("urn:xmpp:features:dialback") && !features.contains("EXTERNAL"));
+    let id = id_of(&features).to_owned();
+    assert_eq!(says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>"), "");
+    let proof =
+        DialbackProof { domain: "b.example".into(), id: id.as_str().into(), key: "key".into() };
+    assert_eq!(side.take_words(), [PeerWord::Shows(Box::new(proof))]);
+    let said = told(&mut side, PeerOrder::Shown("b.example".into(), Some(true)));
+    assert_eq!(said, "<db:result from='a.example' to='b.example' type='valid'></db:result>");
+    assert_eq!(says(&mut side, MESSAGE), "");
+    let from = "b.example".into();
+    assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml: MESSAGE.as_bytes().into() }]);
+}
+
+#[test]
+fn who_was_not_shown_or_says_another_domain_is_not_heard() {
+    let (mut side, _) = incoming(bare(), false);
+    let said = says(&mut side, MESSAGE);
+    assert!(said.contains("<not-authorized") && side.ended.is_some(), "{said}");
+    for (forged, fault) in [
+        ("<message from='x@c.example' to='ann@a.example'/>", "<invalid-from"),
+        ("<message to='ann@a.example'/>", "<improper-addressing"),
+        ("<message from='x@b.example'/>", "<improper-addressing"),
+        ("<message from='x@b.example' to='y@c.example'/>", "<host-unknown"),
+        ("<query from='x@b.example' to='y@a.example'/>", "<unsupported-stanza-type"),
+        ("<db:result from='c.example'>key</db:result>", "<improper-addressing"),
+    ] {
+        let (mut side, _) = incoming(bare(), false);
+        says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>");
+        told(&mut side, PeerOrder::Shown("b.example".into(), Some(true)));
+        side.take_words();
+        let said = says(&mut side, forged);
+        assert!(said.contains(fault) && side.ended.is_some(), "{forged}: {said}");
+        assert_eq!(side.take_words(), []);
+    }
+}
+
+#[test]
+fn a_key_that_is_not_right_shows_nothing() {
+    for (right, kind) in [(Some(false), "type='invalid'"), (None, "remote-server-timeout")] {
+        let (mut side, _) = incoming(bare(), false);
+        says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>");
+        let said = told(&mut side, PeerOrder::Shown("b.example".into(), right));
+        assert!(said.contains(kind), "{said}");
+        assert!(says(&mut side, MESSAGE).contains("<not-authorized"));
+    }
+    // What nobody has asked for is no answer.
+    let (mut side, _) = incoming(bare(), false);
+    assert_eq!(told(&mut side, PeerOrder::Shown("b.example".into(), Some(true))), "");
+    assert!(says(&mut side, MESSAGE).contains("<not-authorized"));
+}
+
+#[test]
+fn keys_of_ours_are_told_from_others() {
+    let (mut side, _) = incoming(bare(), false);
+    let key = DialbackSecret::new(b"cluster").key("b.example", "a.example", "7");
+    for (key, id, kind) in [(&*key, "7", "valid"), (&*key, "8", "invalid"), ("no", "7", "invalid")]
+    {
+        let asked =
+            format!("<db:verify from='b.example' to='a.example' id='{id}'>{key}</db:verify>");
+        let said = says(&mut side, &asked);
+        let answer = format!(
+            "<db:verify from='a.example' to='b.example' id='{id}' type='{kind}'></db:verify>"
+        );
+        assert_eq!(said, answer);
+    }
+}
+
+#[test]
+fn a_certificate_shows_the_domains_that_it_names_and_no_other() {
+    let (mut side, features) = incoming(encrypted(&["b.example"]), true);
+    assert!(features.contains("<mechanism>EXTERNAL</mechanism>"));
+    let auth = |data: &str| {
+        format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>{data}</auth>")
+    };
+    let other = says(&mut side, &auth(&sasl_encoded("c.example")));
+    assert!(other.contains("<invalid-authzid/>"), "{other}");
+    assert!(says(&mut side, &auth("=")).contains("<success"));
+    let again = says(&mut side, &format!("{OPEN} from='b.example' to='a.example' version='1.0'>"));
+    assert!(!again.contains("EXTERNAL"), "{again}");
+    assert_eq!(says(&mut side, MESSAGE), "");
+    assert_eq!(side.take_words().len(), 1);
+    let (mut side, features) = incoming(encrypted(&["c.example"]), true);
+    assert!(!features.contains("EXTERNAL"));
+    assert!(says(&mut side, &auth("=")).contains("<invalid-mechanism/>"));
+}
+
+fn sasl_encoded(text: &str) -> String {
+    crate::sasl::encoded(text.as_bytes())
+}
+
+#[test]
+fn where_tls_must_be_nothing_is_taken_without() {
+    let startable = Link { may_start_tls: true, ..bare() };
+    let (mut side, features) = incoming(startable, true);
+    assert!(features.contains("<required/>") && !features.contains("dialback xmlns"));
+    let said = says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>");
+    assert!(said.contains("<policy-violation"), "{said}");
+    let startable = Link { may_start_tls: true, ..bare() };
+    let (mut side, _) = incoming(startable, true);
+    let said = says(&mut side, "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+    assert!(said.contains("<proceed"), "{said}");
+}
+
+#[test]
+fn a_stream_for_another_domain_or_of_no_server_ends() {
+    for (header, fault) in [
+        (format!("{OPEN} to='c.example' version='1.0'>"), "<host-unknown"),
+        (
+            "<stream:stream xmlns='jabber:client' to='a.example' version='1.0' \
+          xmlns:stream='http://etherx.jabber.org/streams'>"
+                .into(),
+            "<invalid-namespace",
+        ),
+        ("<a>".into(), "<invalid-namespace"),
+        ("hello".into(), "<bad-format"),
+        ("<!DOCTYPE".into(), "<restricted-xml"),
+    ] {
+        let mut side = PairSide::new(Peer::incoming(profile(false), 1), bare());
+        side.open(Now::default());
+        let said = says(&mut side, &header);
+        assert!(said.contains(fault) && said.contains("<stream:stream"), "{header}: {said}");
+    }
+}
+
+/// A stream to b.example, as far as its features.
+fn outgoing(link: Link, features: &str) -> (Side, String) {
+    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, "b.example"), link);
+    let header = String::from_utf8(side.open(Now::default())).expect("UTF-8");
+    assert!(header.contains("from='a.example' to='b.example' version='1.0'"), "{header}");
+    let header = format!("{OPEN} from='b.example' id='77' version='1.0'>");
+    assert_eq!(says(&mut side, &header), "");
+    let said = says(&mut side, &format!("<stream:features>{features}</stream:features>"));
+    (side, said)
+}
+
+#[test]
+fn a_stream_of_ours_is_ready_when_the_other_server_believes_our_key() {
+    let (mut side, said) = outgoing(bare(), "");
+    let key = DialbackSecret::new(b"cluster").key("b.example", "a.example", "77");
+    assert_eq!(said, format!("<db:result from='a.example' to='b.example'>{key}</db:result>"));
+    assert_eq!(side.take_words(), []);
+    says(&mut side, "<db:result from='b.example' to='a.example' type='valid'/>");
+    assert_eq!(side.take_words(), [PeerWord::Ready("b.example".into())]);
+    let (mut side, _) = outgoing(bare(), "");
+    says(&mut side, "<db:result from='b.example' to='a.example' type='invalid'/>");
+    assert_eq!((side.take_words(), side.ended), (vec![], Some(CloseReason::AuthFailed)));
+}
+
+#[test]
+fn tls_begins_where_it_is_offered_and_our_certificate_is_shown_where_it_is_wanted() {
+    let startable = || Link { may_start_tls: true, ..bare() };
+    let tls = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+    let (_, said) = outgoing(startable(), tls);
+    assert_eq!(said, tls);
+    let external = "<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>\
+        <mechanism>EXTERNAL</mechanism></mechanisms>";
+    let (mut side, said) = outgoing(encrypted(&[]), external);
+    assert!(said.contains(&sasl_encoded("a.example")), "{said}");
+    let said = says(&mut side, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    assert!(said.starts_with("<?xml"), "{said}");
+    assert_eq!(side.take_words(), [PeerWord::Ready("b.example".into())]);
+    // A server that does not want it after all is shown a key.
+    let (mut side, _) = outgoing(encrypted(&[]), external);
+    let failed = "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>";
+    assert!(says(&mut side, failed).starts_with("<db:result"));
+}
+
+#[test]
+fn keys_are_asked_about_as_soon_as_may_be_and_answers_are_told_by_domain_and_id() {
+    let proof =
+        |id: &str| DialbackProof { domain: "b.example".into(), id: id.into(), key: "k".into() };
+    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, "b.example"), bare());
+    side.open(Now::default());
+    assert_eq!(told(&mut side, PeerOrder::Verify(Box::new(proof("1")))), "", "not yet");
+    says(&mut side, &format!("{OPEN} from='b.example' id='77' version='1.0'>"));
+    let said = says(&mut side, "<stream:features/>");
+    let asked = |id| format!("<db:verify from='a.example' to='b.example' id='{id}'>k</db:verify>");
+    assert!(said.ends_with(&asked("1")), "{said}");
+    assert_eq!(told(&mut side, PeerOrder::Verify(Box::new(proof("2")))), asked("2"));
+    for forged in ["from='c.example' id='2'", "from='b.example' id='3'"] {
+        says(&mut side, &format!("<db:verify {forged} to='a.example' type='valid'/>"));
+        assert_eq!(side.take_words(), [], "{forged}");
+    }
+    for (id, kind, is_right) in [("2", "valid", true), ("1", "invalid", false)] {
+        let answer =
+            format!("<db:verify from='b.example' to='a.example' id='{id}' type='{kind}'/>");
+        says(&mut side, &answer);
+        assert_eq!(side.take_words(), [PeerWord::Verified(Box::new(proof(id)), is_right)]);
+        says(&mut side, &answer);
+        assert_eq!(side.take_words(), [], "once");
+    }
+}
+
+#[test]
+fn a_component_is_who_knows_the_secret() {
+    let open = |to: &str| {
+        format!(
+            "<stream:stream xmlns='jabber:component:accept' to='{to}' \
+             xmlns:stream='http://etherx.jabber.org/streams'>"
+        )
+    };
+    let begun = || {
+        let mut side = PairSide::new(Peer::component(profile(false), 3), bare());
+        side.open(Now::default());
+        let header = says(&mut side, &open("echo.a.example"));
+        let id = id_of(&header).to_owned();
+        (side, id)
+    };
+    let (mut side, id) = begun();
+    let right = component::handshake(&id, "secret");
+    let said = says(&mut side, &format!("<handshake>{right}</handshake>"));
+    assert_eq!(said, "<handshake/>");
+    assert_eq!(side.take_words(), [PeerWord::Component("echo.a.example".into(), 3)]);
+    let stanza = "<presence from='x@echo.a.example/y' to='ann@a.example'/>";
+    says(&mut side, stanza);
+    let from = "echo.a.example".into();
+    assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml: stanza.as_bytes().into() }]);
+    assert!(
+        says(&mut side, "<presence from='a.example' to='ann@a.example'/>")
+            .contains("<invalid-from")
+    );
+    for wrong in
+        [component::handshake(&id, "other"), String::new(), component::handshake("1", "secret")]
+    {
+        let (mut side, _) = begun();
+        let said = says(&mut side, &format!("<handshake>{wrong}</handshake>"));
+        assert!(said.contains("<not-authorized"), "that of another stream, too: {said}");
+        assert_eq!(side.take_words(), []);
+    }
+    let mut side = PairSide::new(Peer::component(profile(false), 3), bare());
+    side.open(Now::default());
+    assert!(says(&mut side, &open("b.example")).contains("<host-unknown"));
+}
+
+/// What a stream may be made of.
+const PARTS: [&str; 18] = [
+    "<?xml version='1.0'?>",
+    OPEN,
+    " from='b.example' to='a.example' version='1.0' id='4'>",
+    "<stream:features/>",
+    "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features>",
+    "<db:result from='b.example' to='a.example'>key</db:result>",
+    "<db:result from='b.example' to='a.example' type='valid'/>",
+    "<db:verify from='b.example' to='a.example' id='4'>key</db:verify>",
+    "<db:verify from='b.example' to='a.example' id='4' type='valid'/>",
+    "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>=</auth>",
+    "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>",
+    "<handshake>00</handshake>",
+    MESSAGE,
+    "<iq from='c.example' to='a.example' id='1' type='get'/>",
+    "<stream:error><reset xmlns='x'/></stream:error>",
+    "</stream:stream>",
+    " ",
+    "<a",
+];
+
+/// Whatever comes, a stream answers, waits or ends; and says no stanza to be of a domain that it
+/// was not shown.
+#[test]
+fn whatever_comes_no_stanza_is_of_a_domain_that_was_not_shown() {
+    let (mut streams, mut stanzas) = (0, 0);
+    for seed in 0..3_000 {
+        let mut rng = base::prng::Prng::new(seed);
+        let profile = profile(rng.below(2) == 0);
+        let peer = match rng.below(3) {
+            0 => Peer::incoming(profile, 1),
+            1 => Peer::outgoing(profile, 1, "b.example"),
+            _ => Peer::component(profile, 1),
+        };
+        let link = if rng.below(2) == 0 { bare() } else { encrypted(&["b.example"]) };
+        let mut side = PairSide::new(peer, link);
+        side.open(Now::default());
+        let mut text = if rng.below(8) > 0 {
+            format!("{OPEN} from='b.example' to='a.example' version='1.0' id='4'>")
+        } else {
+            String::new()
+        };
+        if rng.below(2) == 0 {
+            text += "<db:result from='b.example' to='a.example'>key</db:result>";
+        }
+        for _ in 0..rng.below(8) {
+            text += match rng.below(3) {
+                0 => MESSAGE,
+                _ => PARTS[rng.below(PARTS.len() as u64) as usize],
+            };
+        }
+        let mut bytes = text.into_bytes();
+        for _ in 0..rng.below(3) {
+            let at = rng.below(bytes.len().max(1) as u64) as usize;
+            if let Some(byte) = bytes.get_mut(at).filter(|_| rng.below(2) == 0) {
+                *byte = rng.below(256) as u8;
+            }
+        }
+        let mut shown = Vec::new();
+        for piece in bytes.chunks(1 + rng.below(200) as usize) {
+            if side.ended.is_some() {
+                break;
+            }
+            side.hear(Now::default(), piece);
+            for word in side.take_words() {
+                match word {
+                    PeerWord::Shows(proof) if side.ended.is_none() => {
+                        let is_right =
+                            [Some(true), Some(true), Some(false), None][rng.below(4) as usize];
+                        if is_right == Some(true) {
+                            shown.push(proof.domain.clone());
+                        }
+                        side.tell(Now::default(), PeerOrder::Shown(proof.domain, is_right));
+                    }
+                    PeerWord::Stanza { from, .. } => {
+                        let has_certificate = side.link.tls.is_some() && *from == *"b.example";
+                        assert!(shown.contains(&from) || has_certificate, "seed {seed}: {from}");
+                        stanzas += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        streams += 1;
+    }
+    assert!(streams == 3_000 && stanzas > 10, "{stanzas}");
+}

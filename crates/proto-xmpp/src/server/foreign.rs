@@ -1,0 +1,104 @@
+//! Stanzas of a device for other domains, and theirs for it.
+//!
+//! What is said to people elsewhere is a message like any other, and is stored; wishes to see them
+//! and presence for them are the service's. All else is handed on as it is: questions and their
+//! answers, what is said in rooms elsewhere, what somebody does who types, presence for those who
+//! are no contacts. Whether there is anybody is not known here: an error comes as an answer does.
+//! Invariant: what is handed on says by whom it is.
+
+use super::Out;
+use super::iq::DISCO_ITEMS;
+use super::session::Session;
+use crate::jid::{self, Jid};
+use crate::render::{MUC_USER, put_own_attributes};
+use crate::scan::Element;
+use crate::stanza::{kind, put_attribute};
+use model::chat::foreign::ForeignStanza;
+use model::chat::{ChatRequest, HandingOn};
+
+impl Session {
+    /// The domain of an address, if somebody else may serve that.
+    pub(super) fn foreign_domain(&self, to: Option<&str>) -> Option<Box<str>> {
+        let domain = jid::domain_of(to.filter(|_| self.has(Session::FEDERATES))?)?;
+        let own = self.domain();
+        let is_ours = |service: &str| domain.strip_prefix(service) == Some(own);
+        let is_served = ["", "conference.", "upload."].iter().any(|service| is_ours(service));
+        (!is_served).then_some(domain)
+    }
+
+    /// A message for another domain that is not stored is handed on. False: it is to be stored, or
+    /// for nobody else.
+    pub(super) fn says_elsewhere(&mut self, message: &Element<'_, '_>, out: &mut Out) -> bool {
+        let to = message.attribute("to");
+        let Some(domain) = self.foreign_domain(to.as_deref()) else { return false };
+        let jid = to.as_deref().and_then(Jid::parse);
+        let is_private = jid.as_ref().is_some_and(|jid| jid.resource.is_some())
+            && message.child("x", MUC_USER).is_some();
+        let has_account = jid.is_some_and(|jid| jid.account.is_some());
+        let is_passing = matches!(&*kind(message), "groupchat" | "headline" | "error");
+        let is_stored = has_account && !is_passing && !is_private;
+        if is_stored && crate::render::said(message).is_some() {
+            return false;
+        }
+        self.hands_on(message, (domain, None), out);
+        true
+    }
+
+    /// Presence for somebody in particular at another domain is handed on. False: it is for nobody
+    /// there, or says something of a subscription.
+    pub(super) fn tells_elsewhere(&mut self, presence: &Element<'_, '_>, out: &mut Out) -> bool {
+        let (to, kind) = (presence.attribute("to"), kind(presence));
+        let domain = self.foreign_domain(to.as_deref());
+        let Some(domain) = domain.filter(|_| matches!(&*kind, "" | "unavailable" | "error")) else {
+            return false;
+        };
+        let whom = to.as_deref().filter(|_| *kind != *"error");
+        let directed = whom.map(|whom| (whom.into(), kind.is_empty()));
+        self.hands_on(presence, (domain, directed), out);
+        true
+    }
+
+    /// A question, of which this is asked, or an answer is handed on if it is for another domain;
+    /// and the question of which services there are: whoever knows the other domains knows those
+    /// of this one, too. False: it is neither.
+    pub(super) fn asks_elsewhere(
+        &mut self,
+        iq: &Element<'_, '_>,
+        asked: Option<&Element<'_, '_>>,
+        out: &mut Out,
+    ) -> bool {
+        let to = iq.attribute("to");
+        let lists_services = asked.is_some_and(|asked| {
+            asked.is("query", DISCO_ITEMS) && asked.attribute("node").is_none()
+        });
+        let is_own = to.as_deref() == Some(self.domain()) && self.has(Session::FEDERATES);
+        let own = (is_own && lists_services).then(|| self.domain().into());
+        let Some(domain) = self.foreign_domain(to.as_deref()).or(own) else { return false };
+        self.hands_on(iq, (domain, None), out);
+        true
+    }
+
+    /// Hands a stanza on to a domain; presence says whom it tells what.
+    pub(super) fn hands_on(
+        &mut self,
+        stanza: &Element<'_, '_>,
+        (domain, directed): (Box<str>, Option<(Box<str>, bool)>),
+        out: &mut Out,
+    ) {
+        let mut xml = format!("<{}", stanza.name()).into_bytes();
+        put_own_attributes(stanza, &["from"], &mut xml);
+        put_attribute("from", Some(self.jid()), &mut xml);
+        xml.push(b'>');
+        stanza.children().for_each(|child| xml.extend_from_slice(child.whole().as_bytes()));
+        xml.extend_from_slice(format!("</{}>", stanza.name()).as_bytes());
+        let stanza = ForeignStanza { domain, xml: xml.into() };
+        let session = self.session;
+        out.say(ChatRequest::HandOn(Box::new(HandingOn { session, stanza, directed })));
+    }
+
+    /// A stanza from another domain.
+    pub(super) fn hears_from_elsewhere(&mut self, xml: &[u8], out: &mut Out) {
+        out.bytes().extend_from_slice(xml);
+        self.counts_sent(out);
+    }
+}

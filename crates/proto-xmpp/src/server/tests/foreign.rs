@@ -1,0 +1,113 @@
+//! A device and other domains: what is handed on as it is, what is stored, and what comes back.
+
+use super::harness::*;
+use crate::server::XmppListener;
+use model::chat::foreign::ForeignStanza;
+use model::chat::{ChatDelivery, ChatRequest, HandingOn};
+use std::sync::Arc;
+
+/// Bound, where others serve their domains.
+fn bound_elsewhere() -> Side {
+    let listener = XmppListener {
+        bind_ms_max: 10_000,
+        domain: "a.example".into(),
+        federates: true,
+        scram_sha_256: true,
+        scram_sha_1: false,
+        plain: true,
+    };
+    let mut side = at(listener, encrypted());
+    says(&mut side, HEADER);
+    says(&mut side, &auth("PLAIN", "\0ann\0secret"));
+    told(&mut side, yes());
+    says(&mut side, HEADER);
+    says(&mut side, BIND);
+    told(&mut side, ChatDelivery::Bound { device: "desk".into() });
+    side.take_words();
+    side
+}
+
+/// What is handed on of a stanza: to which domain, what, and whom it tells.
+fn handed(side: &mut Side, stanza: &str) -> (String, String, Option<(String, bool)>) {
+    assert_eq!(says(side, stanza), "", "{stanza}");
+    let words: Vec<ChatRequest> = side.take_words_as();
+    let [ChatRequest::HandOn(on)] = &words[..] else { panic!("{stanza}: {words:?}") };
+    let HandingOn { stanza: ForeignStanza { domain, xml }, directed, .. } = &**on;
+    let xml = String::from_utf8(xml.to_vec()).expect("UTF-8");
+    let directed = directed.as_ref().map(|(whom, is)| (whom.to_string(), *is));
+    (domain.to_string(), xml, directed)
+}
+
+#[test]
+fn what_is_not_kept_is_handed_on_in_the_name_of_the_device() {
+    let mut side = bound_elsewhere();
+    let from = "from='ann@a.example/desk'";
+    let (domain, xml, directed) = handed(
+        &mut side,
+        "<iq xmlns='jabber:client' type='get' id='7' to='bob@B.example./x'><q xmlns='y'/></iq>",
+    );
+    assert_eq!((&*domain, directed), ("b.example", None));
+    assert_eq!(
+        xml,
+        format!("<iq type='get' id='7' to='bob@B.example./x' {from}><q xmlns='y'/></iq>")
+    );
+    for stanza in [
+        "<iq type='result' id='1' to='b.example'/>",
+        "<iq type='error' id='1' to='b.example'/>",
+        "<message type='groupchat' to='r@b.example'><body>x</body></message>",
+        "<message type='headline' to='r@b.example'><body>x</body></message>",
+        "<message type='error' to='r@b.example/x'/>",
+        "<message to='bob@b.example'><active xmlns='http://jabber.org/protocol/chatstates'/>\
+         </message>",
+        "<message to='#irc%x@b.example'><body>x</body></message>",
+        "<message to='b.example'><body>x</body></message>",
+        "<message to='r@b.example/n'><body>x</body>\
+         <x xmlns='http://jabber.org/protocol/muc#user'/></message>",
+        "<presence type='error' to='r@b.example/n'/>",
+        "<iq type='get' id='1' to='a.example'>\
+         <query xmlns='http://jabber.org/protocol/disco#items'/></iq>",
+    ] {
+        let (_, xml, directed) = handed(&mut side, stanza);
+        assert!(xml.contains(from) && directed.is_none(), "{xml}");
+    }
+    for (kind, is_there) in [("", true), (" type='unavailable'", false)] {
+        let stanza = format!("<presence{kind} to='r@b.example/n'><x xmlns='z'/></presence>");
+        let (_, xml, directed) = handed(&mut side, &stanza);
+        assert_eq!(directed, Some(("r@b.example/n".into(), is_there)));
+        assert!(xml.contains("<x xmlns='z'/>"), "{xml}");
+    }
+}
+
+#[test]
+fn what_is_said_to_people_elsewhere_is_stored_and_wishes_are_the_services() {
+    let mut side = bound_elsewhere();
+    says(&mut side, "<message to='bob@b.example/x' type='chat'><body>hi</body></message>");
+    says(&mut side, "<presence to='bob@b.example' type='subscribe'/>");
+    let words: Vec<ChatRequest> = side.take_words_as();
+    assert!(
+        matches!(&words[..], [ChatRequest::Send { message, .. }, ChatRequest::People(_)]
+            if message.to.as_str() == "bob@b.example"),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn a_stanza_from_elsewhere_is_shown_as_it_is() {
+    let mut side = bound_elsewhere();
+    let xml: Arc<[u8]> = b"<message from='r@b.example/n' to='ann@a.example/desk'/>"[..].into();
+    let said = told(&mut side, ChatDelivery::Stanza(xml.clone()));
+    assert_eq!(said.as_bytes(), &*xml);
+}
+
+#[test]
+fn where_nobody_is_reached_nothing_is_handed_on() {
+    let mut side = bound();
+    for stanza in [
+        "<iq type='get' id='7' to='b.example'><q xmlns='y'/></iq>",
+        "<message type='groupchat' to='r@b.example'><body>x</body></message>",
+        "<presence to='r@b.example/n'/>",
+    ] {
+        assert!(says(&mut side, stanza).contains("<remote-server-not-found"), "{stanza}");
+    }
+    assert!(side.take_words().is_empty());
+}

@@ -1,0 +1,170 @@
+"""Components (XEP-0114): slixmpp's own speak with people of the server; and streams by hand."""
+
+import asyncio
+import hashlib
+
+from fixture import DEADLINE_S
+from xmpp.people import People, Stream, slixmpp, together
+
+SECRET = "secret-of-the-echo"
+OTHER_SECRET = "another-secret"
+DOMAIN = "echo.localhost"
+TAIL = f'''
+[listen.component]
+address = "127.0.0.1:0"
+protocol = "xmpp-component"
+
+[component.echo]
+domain = "{DOMAIN}"
+secret = "{SECRET}"
+
+[component.other]
+domain = "other.localhost"
+'''
+HEADER = ("<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' "
+          "xmlns:stream='http://etherx.jabber.org/streams' to='{}'>")
+
+
+class ComponentCase(People):
+    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
+    TAIL = TAIL
+    ENV = {"HOLDLINE_COMPONENT_OTHER_SECRET": OTHER_SECRET}
+
+    def by_hand(self, domain=DOMAIN, secret=SECRET):
+        """A component's stream, as far as its handshake."""
+        stream = Stream(self.server.ports["component"])
+        self.addCleanup(stream.close)
+        stream.say(HEADER.format(domain))
+        header = stream.until(">").split("<stream:stream", 1)
+        header = header[-1] if len(header) > 1 else stream.until(">")
+        stream_id = header.split("id='", 1)[1].split("'", 1)[0]
+        digest = hashlib.sha1((stream_id + secret).encode()).hexdigest()
+        stream.say(f"<handshake>{digest}</handshake>")
+        return stream
+
+
+class Echo:
+    """A component that says what it is told, and answers questions of what it is."""
+
+    def __init__(self, port):
+        self.client = client = slixmpp().ComponentXMPP(DOMAIN, SECRET, "127.0.0.1", port)
+        for plugin in ("0030", "0199"):
+            client.register_plugin(f"xep_{plugin}")
+        client["xep_0030"].add_identity("client", "bot", "Echo")
+        self.begun = asyncio.Queue()
+        self.heard = asyncio.Queue()
+        client.add_event_handler("session_start", self.begun.put_nowait)
+        client.add_event_handler("message", self.echo)
+
+    def echo(self, message):
+        self.heard.put_nowait(message)
+        if message["body"]:
+            reply = self.client.make_message(
+                message["from"], f"echo: {message['body']}", mtype="chat",
+                mfrom=f"bot@{DOMAIN}/one")
+            reply.send()
+
+    async def start(self):
+        self.client.connect()
+        await asyncio.wait_for(self.begun.get(), DEADLINE_S)
+        return self
+
+
+class Components(ComponentCase):
+    async def echo(self):
+        echo = Echo(self.server.ports["component"][1])
+        self.people.append(echo)
+        return await echo.start()
+
+    @together
+    async def test_people_speak_with_a_component_and_it_with_them(self):
+        echo = await self.echo()
+        ann = await self.person(self.ann, "desk").start()
+        ann.say(f"bot@{DOMAIN}", "hello")
+        heard = await asyncio.wait_for(echo.heard.get(), DEADLINE_S)
+        self.assertEqual((heard["body"], str(heard["from"])),
+                         ("hello", f"{self.ann}@localhost/desk"))
+        answer = await ann.next()
+        self.assertEqual((answer["body"], str(answer["from"])),
+                         ("echo: hello", f"bot@{DOMAIN}/one"))
+        await ann.leave()
+        # What is said while she is away waits for her, as anybody's would.
+        echo.client.send_message(f"{self.ann}@localhost", "later", mtype="chat",
+                                 mfrom=f"bot@{DOMAIN}/one")
+        ann = await self.person(self.ann, "desk").start()
+        self.assertEqual(await ann.hears(1), ["later"])
+
+    @together
+    async def test_questions_pass_both_ways_and_the_domain_lists_its_components(self):
+        echo = await self.echo()
+        ann = await self.person(self.ann, "desk").start()
+        disco = ann.client.plugin["xep_0030"]
+        items = await disco.get_items("localhost", timeout=DEADLINE_S)
+        listed = {item[0] for item in items["disco_items"]["items"]}
+        self.assertLessEqual({DOMAIN, "other.localhost", "conference.localhost"}, listed)
+        info = await disco.get_info(DOMAIN, timeout=DEADLINE_S)
+        self.assertIn(("client", "bot", None, "Echo"), info["disco_info"]["identities"])
+        jid = str(ann.client.boundjid)
+        info = await echo.client["xep_0030"].get_info(jid, ifrom=f"bot@{DOMAIN}",
+                                                      timeout=DEADLINE_S)
+        self.assertIn("urn:xmpp:ping", info["disco_info"]["features"])
+        # The library does not find the conditions of errors in the namespace of components.
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await echo.client["xep_0030"].get_info(f"{self.ann}@localhost/nowhere",
+                                                   ifrom=f"bot@{DOMAIN}", timeout=DEADLINE_S)
+        error = refused.exception.iq.xml.find(
+            ".//{urn:ietf:params:xml:ns:xmpp-stanzas}service-unavailable")
+        self.assertIsNotNone(error)
+        pong = await echo.client["xep_0199"].ping("localhost", ifrom=f"bot@{DOMAIN}",
+                                                  timeout=DEADLINE_S)
+        self.assertGreaterEqual(pong, 0)
+
+    @together
+    async def test_who_speaks_to_a_component_that_is_away_is_told_so(self):
+        ann = await self.person(self.ann, "desk").start()
+        ann.say("bot@other.localhost", "anybody?")
+        error = await ann.next("message_error")
+        self.assertEqual(error["error"]["condition"], "service-unavailable")
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await ann.client.plugin["xep_0030"].get_info("other.localhost", timeout=DEADLINE_S)
+        self.assertEqual(refused.exception.condition, "service-unavailable")
+        ann.say("bob@nowhere.example", "anybody?")
+        error = await ann.next("message_error")
+        self.assertEqual(error["error"]["condition"], "remote-server-not-found")
+
+
+class ComponentStreams(ComponentCase):
+    def test_a_component_shows_its_secret_which_may_come_by_the_environment(self):
+        stream = self.by_hand("other.localhost", OTHER_SECRET)
+        self.assertIn("<handshake/>", stream.until("<handshake/>"))
+
+    def test_a_wrong_secret_and_an_unknown_domain_end_the_stream(self):
+        self.assertIn("not-authorized", self.by_hand(secret="wrong").rest())
+        stream = Stream(self.server.ports["component"])
+        self.addCleanup(stream.close)
+        stream.say(HEADER.format("unknown.localhost"))
+        self.assertIn("host-unknown", stream.rest())
+
+    def test_nothing_is_heard_of_who_has_shown_nothing(self):
+        stream = Stream(self.server.ports["component"])
+        self.addCleanup(stream.close)
+        stream.say(HEADER.format(DOMAIN) + f"<message from='x@{DOMAIN}' to='a@localhost'/>")
+        self.assertIn("not-authorized", stream.rest())
+
+    def test_a_component_speaks_in_the_name_of_its_own_domain_alone(self):
+        for name in ("x@localhost", "x@other.localhost", "localhost"):
+            stream = self.by_hand()
+            stream.until("<handshake/>")
+            stream.say(f"<message from='{name}' to='{self.ann}@localhost'><body>forged</body>"
+                       "</message>")
+            self.assertIn("invalid-from", stream.rest(), name)
+
+    def test_a_newer_stream_of_a_component_takes_the_place_of_the_older(self):
+        older = self.by_hand()
+        older.until("<handshake/>")
+        newer = self.by_hand()
+        newer.until("<handshake/>")
+        self.assertIn("</stream:stream>", older.rest())
+        newer.say(f"<iq type='get' id='1' from='{DOMAIN}' to='localhost'>"
+                  "<ping xmlns='urn:xmpp:ping'/></iq>")
+        self.assertIn("type='result'", newer.until("</iq>"))

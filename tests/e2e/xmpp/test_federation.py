@@ -1,0 +1,378 @@
+"""Two servers speak with each other (RFC 6120, XEP-0220): people of both, by slixmpp."""
+
+import asyncio
+import re
+import shutil
+import socket
+import ssl
+import tempfile
+import threading
+
+from certificates import Authority
+from fixture import DEADLINE_S, Case, Server
+from xmpp.people import Stream, slixmpp, together
+from xmpp.test_people import Friend
+
+HEADER = ("<?xml version='1.0'?><stream:stream xmlns='jabber:server' version='1.0' "
+          "xmlns:db='jabber:server:dialback' xmlns:stream='http://etherx.jabber.org/streams' "
+          "from='{}' to='{}' id='1'>")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def changes(domain, port, hosts, **federation):
+    """The configuration of the server of a domain, which finds others at these places."""
+    return {
+        "chat": {"domain": domain},
+        "listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
+        "listen.servers": {"address": f"127.0.0.1:{port}", "protocol": "xmpp-server"},
+        "federation": {"enabled": True, "hosts": hosts, "require_tls": False,
+                       "deny": ["denied.example"], **federation},
+    }
+
+
+class Neighbour(Friend):
+    """A device at one of two servers."""
+
+    def __init__(self, port, jid, password):
+        super().__init__(port, jid, password)
+        self.queues["groupchat_message"] = queue = asyncio.Queue()
+        self.client.add_event_handler("groupchat_message", queue.put_nowait)
+
+    async def ping(self):
+        await self.client.plugin["xep_0199"].send_ping(self.client.boundjid.domain,
+                                                       timeout=DEADLINE_S)
+
+
+class Pair(Case):
+    """Two servers, of a.example and b.example."""
+
+    FEDERATION, SHARED = {}, False
+
+    @classmethod
+    def setUpClass(cls):
+        slixmpp()
+        ports = cls.ports = {"a.example": free_port(), "b.example": free_port()}
+        hosts = [f"{domain}=127.0.0.1:{port}" for domain, port in ports.items()]
+        hosts.append(f"silent.example=127.0.0.1:{cls.silent()}")
+        hosts.append(f"closed.example=127.0.0.1:{free_port()}")
+        cls.server = None
+        cls.pair = {}
+        for domain, port in ports.items():
+            server = Server(cls.of(domain, port, hosts))
+            cls.pair[domain] = server
+            cls.addClassCleanup(server.close)
+
+    @classmethod
+    def of(cls, domain, port, hosts):
+        return changes(domain, port, hosts, **cls.FEDERATION)
+
+    @classmethod
+    def silent(cls):
+        """The port of a server that takes calls and says nothing."""
+        server = socket.create_server(("127.0.0.1", 0))
+        cls.addClassCleanup(server.close)
+        return server.getsockname()[1]
+
+    def setUp(self):
+        super().setUp()
+        self.servers = list(self.pair.values())
+        self.people = []
+
+    def friend(self, name, domain, resource="desk"):
+        server = self.pair[domain]
+        name = f"{self.name}.{name}"[-60:].lstrip(".-_")
+        server.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
+        friend = Neighbour(server.ports["xmpp"][1], f"{name}@{domain}/{resource}", f"secret of {name}")
+        friend.jid = f"{name}@{domain}"
+        self.people.append(friend)
+        return friend
+
+    async def two(self):
+        ann, bob = self.friend("ann", "a.example"), self.friend("bob", "b.example")
+        return await ann.here(), await bob.here()
+
+
+class Federation(Pair):
+    @together
+    async def test_people_of_two_servers_speak_and_it_stays_with_both(self):
+        ann, bob = await self.two()
+        ann.say(bob.jid, "hello")
+        heard = await bob.next()
+        self.assertEqual((heard["body"], str(heard["from"])), ("hello", f"{ann.jid}/desk"))
+        bob.say(ann.jid, "hello yourself")
+        self.assertEqual((await ann.next())["body"], "hello yourself")
+        for one, other in ((ann, bob), (bob, ann)):
+            one.client.register_plugin("xep_0313")
+            archive = one.client["xep_0313"].iterate(with_jid=other.jid)
+            said = [it["mam_result"]["forwarded"]["stanza"]["body"] async for it in archive]
+            self.assertEqual(said, ["hello", "hello yourself"])
+
+    @together
+    async def test_what_is_said_to_somebody_who_is_away_waits_there(self):
+        ann, bob = await self.two()
+        await bob.leave()
+        for number in range(20):
+            ann.say(bob.jid, f"{number}")
+        await ann.ping()
+        bob = await self.friend("bob", "b.example").here()
+        self.assertEqual(await bob.hears(20), [str(number) for number in range(20)])
+
+    @together
+    async def test_people_of_two_servers_become_contacts_and_part(self):
+        ann, bob = await self.two()
+        ann.presence(bob.jid, "subscribe", "it is me")
+        wish = await bob.until("presence_subscribe", ann.jid)
+        self.assertEqual(wish["status"], "it is me")
+        bob.presence(ann.jid, "subscribed")
+        await ann.until("presence_subscribed", bob.jid)
+        await ann.comes(f"{bob.jid}/desk")
+        bob.presence(ann.jid, "subscribe")
+        await ann.until("presence_subscribe", bob.jid)
+        ann.presence(bob.jid, "subscribed")
+        await bob.comes(f"{ann.jid}/desk")
+        bob.client.send_presence(pshow="away", pstatus="soon back")
+        away = await ann.until("presence_away", bob.jid)
+        self.assertEqual(away["status"], "soon back")
+        await bob.leave()
+        await ann.until("presence_unavailable", f"{bob.jid}/desk")
+        # Who comes back is told who is there, by the other's server.
+        bob = await self.friend("bob", "b.example").here()
+        await bob.comes(f"{ann.jid}/desk")
+        await ann.comes(f"{bob.jid}/desk")
+        bob.presence(ann.jid, "unsubscribed")
+        await ann.until("presence_unsubscribed", bob.jid)
+        ann.presence(bob.jid, "unsubscribed")
+        await bob.until("presence_unsubscribed", ann.jid)
+
+    @together
+    async def test_questions_reach_devices_and_domains_elsewhere(self):
+        ann, bob = await self.two()
+        disco, pings = (ann.client.plugin[f"xep_{number}"] for number in ("0030", "0199"))
+        jid = f"{bob.jid}/desk"
+        info = await disco.get_info(jid, timeout=DEADLINE_S)
+        self.assertIn("urn:xmpp:ping", info["disco_info"]["features"])
+        await pings.send_ping(jid, timeout=DEADLINE_S)
+        await pings.send_ping("b.example", timeout=DEADLINE_S)
+        items = await disco.get_items("b.example", timeout=DEADLINE_S)
+        listed = {item[0] for item in items["disco_items"]["items"]}
+        self.assertIn("conference.b.example", listed)
+        for whom in (f"{bob.jid}/nowhere", f"nobody.{bob.jid}", bob.jid):
+            with self.assertRaises(slixmpp().exceptions.IqError, msg=whom) as refused:
+                await pings.send_ping(whom, timeout=DEADLINE_S)
+            self.assertEqual(refused.exception.condition, "service-unavailable")
+
+    @together
+    async def test_what_cannot_be_delivered_elsewhere_comes_back(self):
+        ann, bob = await self.two()
+        for whom, condition in ((f"nobody.{bob.jid}", "service-unavailable"),
+                                ("x@closed.example", "remote-server-timeout"),
+                                ("x@denied.example", "remote-server-not-found")):
+            said = ann.say(whom, "anybody?")
+            error = await ann.next("message_error")
+            self.assertEqual((error["error"]["condition"], error["id"]), (condition, said), whom)
+
+    @together
+    async def test_who_is_blocked_is_not_heard(self):
+        ann, bob = await self.two()
+        await bob.client.plugin["xep_0191"].block(ann.jid, timeout=DEADLINE_S)
+        ann.say(bob.jid, "can you hear me?")
+        error = await ann.next("message_error")
+        self.assertEqual(error["error"]["condition"], "service-unavailable")
+        await bob.client.plugin["xep_0191"].unblock(ann.jid, timeout=DEADLINE_S)
+        ann.say(bob.jid, "and now?")
+        self.assertEqual(await bob.hears(1), ["and now?"])
+
+    @together
+    async def test_what_somebody_does_who_types_passes_and_stays_nowhere(self):
+        ann, bob = await self.two()
+        state = ann.client.make_message(f"{bob.jid}/desk", mtype="chat")
+        state.xml.append(slixmpp().xmlstream.ET.Element(
+            "{http://jabber.org/protocol/chatstates}composing"))
+        told = asyncio.Queue()
+        bob.client.register_handler(slixmpp().xmlstream.handler.Callback(
+            "all", slixmpp().xmlstream.matcher.MatchXPath("{jabber:client}message"),
+            told.put_nowait))
+        state.send()
+        message = await asyncio.wait_for(told.get(), DEADLINE_S)
+        self.assertIsNotNone(message.xml.find(
+            "{http://jabber.org/protocol/chatstates}composing"))
+        self.assertEqual(str(message["from"]), f"{ann.jid}/desk")
+
+    @together
+    async def test_a_server_that_is_started_again_is_found_again(self):
+        ann, bob = await self.two()
+        ann.say(bob.jid, "before")
+        self.assertEqual(await bob.hears(1), ["before"])
+        other = self.pair["b.example"]
+        other.stop()
+        other.start()
+        bob = await self.friend("bob", "b.example").here()
+        ann.say(bob.jid, "after")
+        self.assertEqual(await bob.hears(1), ["after"])
+
+
+class Patience(Pair):
+    """What becomes of what is said to servers that do not answer."""
+
+    FEDERATION = {"begin_ms_max": 1_000, "waiting_ms_max": 20_000, "waiting_max": 3}
+
+    @together
+    async def test_a_server_that_takes_calls_and_says_nothing_is_given_up(self):
+        ann = await self.friend("ann", "a.example").here()
+        sent = [ann.say("x@silent.example", f"{number}") for number in range(5)]
+        told = [await ann.next("message_error") for _ in sent]
+        conditions = [error["error"]["condition"] for error in told]
+        self.assertEqual(sorted(error["id"] for error in told), sorted(sent))
+        self.assertEqual((conditions.count("resource-constraint"),
+                          conditions.count("remote-server-timeout")), (2, 3), conditions)
+        # For a while nobody calls there again.
+        ann.say("x@silent.example", "still?")
+        error = await ann.next("message_error")
+        self.assertEqual(error["error"]["condition"], "remote-server-timeout")
+        self.assertEqual(self.pair["a.example"].count("chat_foreign_dropped_total"), 2)
+
+
+class Authoritative:
+    """The server of a domain, as far as it says that keys are right."""
+
+    def __init__(self, domain):
+        self.domain = domain
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                link, _ = self.server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(link,), daemon=True).start()
+
+    def answer(self, link):
+        seen = ""
+        while piece := link.recv(65536):
+            seen += piece.decode()
+            if "<stream:stream" in seen and seen.rstrip().endswith(">"):
+                if "version='1.0'>" in seen:
+                    link.sendall((HEADER.format(self.domain, "b.example")
+                                  + "<stream:features/>").encode())
+                    seen = seen.split("version='1.0'>", 1)[1]
+            for asked in re.findall(r"<db:verify [^>]*id='([^']*)'", seen):
+                link.sendall(f"<db:verify from='{self.domain}' to='b.example' id='{asked}' "
+                             "type='valid'/>".encode())
+                seen = ""
+
+    def close(self):
+        self.server.close()
+
+
+class Forgeries(Pair):
+    """What strangers say to b.example, by hand."""
+
+    @classmethod
+    def of(cls, domain, port, hosts):
+        cls.evil = Authoritative("evil.example")
+        cls.addClassCleanup(cls.evil.close)
+        return super().of(domain, port, [*hosts, f"evil.example=127.0.0.1:{cls.evil.port}"])
+
+    def stranger(self, domain):
+        stream = Stream(("127.0.0.1", self.ports["b.example"]))
+        self.addCleanup(stream.close)
+        stream.say(HEADER.format(domain, "b.example"))
+        stream.until("</stream:features>")
+        return stream
+
+    def test_a_key_that_the_domain_did_not_make_shows_nothing(self):
+        stream = self.stranger("a.example")
+        stream.say("<db:result from='a.example' to='b.example'>forged</db:result>")
+        self.assertIn("type='invalid'", stream.until("</db:result>"))
+        stream.say("<message from='ann@a.example' to='bob@b.example'><body>x</body></message>")
+        self.assertIn("not-authorized", stream.rest())
+
+    def test_a_key_of_another_stream_shows_nothing(self):
+        # That of the stream with id 1, made by a.example itself for whoever asks it.
+        asked = Stream(("127.0.0.1", self.ports["a.example"]))
+        self.addCleanup(asked.close)
+        asked.say(HEADER.format("b.example", "a.example"))
+        asked.until("</stream:features>")
+        for key in ("0" * 64, "", "x"):
+            asked.say(f"<db:verify from='b.example' to='a.example' id='1'>{key}</db:verify>")
+            self.assertIn("type='invalid'", asked.until("</db:verify>"), key)
+
+    def test_who_has_shown_one_domain_does_not_speak_for_another(self):
+        for name in ("ann@a.example", "bob@b.example", "a.example"):
+            stream = self.stranger("evil.example")
+            stream.say("<db:result from='evil.example' to='b.example'>right</db:result>")
+            self.assertIn("type='valid'", stream.until("</db:result>"))
+            stream.say(f"<message from='{name}' to='bob@b.example'><body>x</body></message>")
+            self.assertIn("invalid-from", stream.rest(), name)
+
+    def test_a_domain_that_nobody_reaches_shows_nothing(self):
+        stream = self.stranger("closed.example")
+        stream.say("<db:result from='closed.example' to='b.example'>key</db:result>")
+        self.assertIn("remote-server-timeout", stream.until("</db:result>"))
+        stream = self.stranger("denied.example")
+        stream.say("<db:result from='denied.example' to='b.example'>key</db:result>")
+        self.assertIn("type='error'", stream.until("</db:result>"))
+
+    def test_a_stream_for_a_domain_that_is_not_served_ends(self):
+        stream = Stream(("127.0.0.1", self.ports["b.example"]))
+        self.addCleanup(stream.close)
+        stream.say(HEADER.format("a.example", "c.example"))
+        self.assertIn("host-unknown", stream.rest())
+
+
+class Certified(Pair):
+    """Two servers that show each other certificates (SASL EXTERNAL, XEP-0178), and TLS alone."""
+
+    FEDERATION = {"require_tls": True, "require_certificates": True}
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="holdline-ca-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.authority = Authority(folder)
+        super().setUpClass()
+
+    @classmethod
+    def of(cls, domain, port, hosts):
+        how = super().of(domain, port, hosts)
+        certificate, key = cls.authority.issue(domain, f"DNS:{domain}")
+        own = {"certificate": certificate, "key": key}
+        how["federation"] |= {"ca": cls.authority.certificate, **own}
+        how["listen.servers"] |= {"client_ca": cls.authority.certificate,
+                                  "client_certificates": "optional", **own}
+        how["listen.direct"] = {"address": "127.0.0.1:0", "protocol": "xmpp-server", "tls": True,
+                                **own}
+        return how
+
+    def test_tls_may_be_there_from_the_first_byte_on(self):
+        context = ssl.create_default_context(cafile=self.authority.certificate)
+        context.set_alpn_protocols(["xmpp-server"])
+        stream = Stream(self.pair["b.example"].ports["direct"])
+        self.addCleanup(stream.close)
+        stream.socket = context.wrap_socket(stream.socket, server_hostname="b.example")
+        self.assertEqual(stream.socket.selected_alpn_protocol(), "xmpp-server")
+        stream.say(HEADER.format("a.example", "b.example"))
+        self.assertNotIn("starttls", stream.until("</stream:features>"))
+
+    @together
+    async def test_people_speak_where_certificates_alone_are_believed(self):
+        ann, bob = await self.two()
+        for one, other in ((ann, bob), (bob, ann)):
+            one.say(other.jid, "hello")
+            self.assertEqual((await other.next())["body"], "hello")
+
+    def test_who_shows_no_certificate_may_show_no_key_either(self):
+        stream = Stream(("127.0.0.1", self.ports["b.example"]))
+        self.addCleanup(stream.close)
+        stream.say(HEADER.format("a.example", "b.example"))
+        self.assertNotIn("features:dialback", stream.until("</stream:features>"))
+        stream.say("<db:result from='a.example' to='b.example'>key</db:result>")
+        self.assertIn("policy-violation", stream.rest())

@@ -1,0 +1,210 @@
+"""Federation with Prosody, a server that others have written: over TLS, by dialback.
+
+Where a name is that no resolver knows, Prosody is told by a module of ours.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from certificates import Authority
+from fixture import DEADLINE_S, Case, Server, poll
+from xmpp.people import slixmpp, together
+from xmpp.test_federation import Neighbour, changes, free_port
+
+PLACES = '''
+local service, manual = require "net.resolvers.service", require "net.resolvers.manual";
+local usual = service.new;
+function service.new(host, name, kind, extra)
+    if host == "a.example" then
+        return manual.new({ { "tcp4", "127.0.0.1", HOLDLINE } }, kind, extra);
+    end
+    return usual(host, name, kind, extra);
+end
+'''
+CONFIGURATION = '''
+run_as_root = true
+prosody_user = "root"
+prosody_group = "root"
+daemonize = false
+pidfile = "FOLDER/pid"
+data_path = "FOLDER/data"
+plugin_paths = { "FOLDER" }
+interfaces = { "127.0.0.1" }
+c2s_ports = { CLIENTS }
+s2s_ports = { SERVERS }
+http_ports = {}
+https_ports = {}
+modules_enabled = { "roster", "saslauth", "tls", "dialback", "disco", "ping", "pep", "carbons",
+    "places" }
+c2s_require_encryption = false
+allow_unencrypted_plain_auth = true
+s2s_require_encryption = true
+s2s_secure_auth = false
+authentication = "internal_plain"
+log = { debug = "FOLDER/log" }
+ssl = { certificate = "CERTIFICATE", key = "KEY" }
+VirtualHost "b.example"
+Component "conference.b.example" "muc"
+'''
+
+
+class Prosody:
+    """One that serves b.example, and knows a.example at a port."""
+
+    def __init__(self, holdline, authority):
+        self.folder = tempfile.mkdtemp(prefix="holdline-prosody-")
+        self.clients, self.servers = free_port(), free_port()
+        os.mkdir(self.path("data"))
+        certificate, key = authority.issue("b.example", "DNS:b.example,DNS:conference.b.example")
+        text = CONFIGURATION
+        for name, value in (("FOLDER", self.folder), ("CLIENTS", self.clients), ("KEY", key),
+                            ("SERVERS", self.servers), ("CERTIFICATE", certificate)):
+            text = text.replace(name, str(value))
+        self.write("prosody.cfg.lua", text)
+        self.write("mod_places.lua", PLACES.replace("HOLDLINE", str(holdline)))
+        self.process = None
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def register(self, name, password):
+        subprocess.run(["prosodyctl", "--config", self.path("prosody.cfg.lua"), "register", name,
+                        "b.example", password], check=True, capture_output=True, timeout=30)
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["prosody", "--config", self.path("prosody.cfg.lua")], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        for port in (self.clients, self.servers):
+            poll(lambda port=port: self.listens(port), "Prosody", 3 * DEADLINE_S)
+
+    def listens(self, port):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def close(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+        shutil.rmtree(self.folder)
+
+
+class WithProsody(Case):
+    SHARED = False
+
+    @classmethod
+    def setUpClass(cls):
+        slixmpp()
+        if not shutil.which("prosody"):
+            raise unittest.SkipTest("Prosody is not installed")
+        folder = tempfile.mkdtemp(prefix="holdline-ca-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        authority = Authority(folder)
+        certificate, key = authority.issue("a.example", "DNS:a.example")
+        port = free_port()
+        cls.prosody = Prosody(port, authority)
+        cls.addClassCleanup(cls.prosody.close)
+        cls.prosody.register("bob", "secret")
+        cls.prosody.start()
+        hosts = [f"{domain}=127.0.0.1:{cls.prosody.servers}"
+                 for domain in ("b.example", "conference.b.example")]
+        how = changes("a.example", port, hosts, require_tls=True)
+        how["listen.servers"] |= {"certificate": certificate, "key": key}
+        cls.server = None
+        cls.holdline = Server(how)
+        cls.addClassCleanup(cls.holdline.close)
+
+    def setUp(self):
+        super().setUp()
+        self.people = []
+
+    async def two(self):
+        name = f"{self.name}.ann"[-60:].lstrip(".-_")
+        self.holdline.ask("PUT", f"/v1/users/{name}", {"password": "secret"})
+        ann = Neighbour(self.holdline.ports["xmpp"][1], f"{name}@a.example/desk", "secret")
+        bob = Neighbour(self.prosody.clients, "bob@b.example/phone", "secret")
+        ann.jid, bob.jid = f"{name}@a.example", "bob@b.example"
+        self.people += [ann, bob]
+        return await ann.here(), await bob.here()
+
+
+class Prosodies(WithProsody):
+    @together
+    async def test_messages_pass_both_ways(self):
+        ann, bob = await self.two()
+        ann.say(bob.jid, "hello")
+        heard = await bob.next()
+        self.assertEqual((heard["body"], str(heard["from"])), ("hello", f"{ann.jid}/desk"))
+        bob.say(ann.jid, "hello yourself")
+        self.assertEqual((await ann.next())["body"], "hello yourself")
+        bob.say(f"nobody.{ann.jid}", "anybody?")
+        error = await bob.next("message_error")
+        self.assertEqual(error["error"]["condition"], "service-unavailable")
+
+    @together
+    async def test_they_become_contacts_and_see_each_other(self):
+        ann, bob = await self.two()
+        ann.presence(bob.jid, "subscribe")
+        await bob.until("presence_subscribe", ann.jid)
+        bob.presence(ann.jid, "subscribed")
+        await ann.until("presence_subscribed", bob.jid)
+        await ann.comes(f"{bob.jid}/phone")
+        bob.presence(ann.jid, "subscribe")
+        await ann.until("presence_subscribe", bob.jid)
+        ann.presence(bob.jid, "subscribed")
+        await bob.comes(f"{ann.jid}/desk")
+        ann.client.send_presence(pshow="away")
+        await bob.until("presence_away", ann.jid)
+        await ann.leave()
+        await bob.until("presence_unavailable", f"{ann.jid}/desk")
+
+    @together
+    async def test_questions_pass_both_ways(self):
+        ann, bob = await self.two()
+        for one, other in ((ann, f"{bob.jid}/phone"), (bob, f"{ann.jid}/desk"),
+                           (ann, "b.example"), (bob, "a.example")):
+            await one.client.plugin["xep_0199"].send_ping(other, timeout=DEADLINE_S)
+        info = await bob.client.plugin["xep_0030"].get_info("a.example", timeout=DEADLINE_S)
+        self.assertIn(("server", "im", None, "Holdline"), info["disco_info"]["identities"])
+
+    @together
+    async def test_somebody_of_ours_is_in_a_room_of_theirs(self):
+        ann, bob = await self.two()
+        room = f"{self.name}@conference.b.example".lower()
+        for person, nick in ((bob, "bob"), (ann, "ann")):
+            person.client.register_plugin("xep_0045")
+            person.queues["presence_available"] = asyncio.Queue()
+            person.client.add_event_handler("presence_available",
+                                            person.queues["presence_available"].put_nowait)
+            joined = person.client.make_presence(pto=f"{room}/{nick}")
+            joined.append(slixmpp().xmlstream.ET.Element("{http://jabber.org/protocol/muc}x"))
+            joined.send()
+            await person.until("presence_available", f"{room}/{nick}")
+            if person is bob:
+                form = bob.client.make_iq_set(ito=room)
+                query = slixmpp().xmlstream.ET.SubElement(
+                    form.xml, "{http://jabber.org/protocol/muc#owner}query")
+                slixmpp().xmlstream.ET.SubElement(query, "{jabber:x:data}x", type="submit")
+                await form.send(timeout=DEADLINE_S)
+        ann.client.send_message(room, "hello, room", mtype="groupchat")
+        for person in (ann, bob):
+            while True:
+                said = await person.next("groupchat_message")
+                if said["body"]:
+                    break
+            self.assertEqual((said["body"], str(said["from"])), ("hello, room", f"{room}/ann"))
+        bob.client.send_message(f"{room}/ann", "between us", mtype="chat")
+        while (heard := await ann.next())["type"] != "chat":
+            pass
+        self.assertEqual((heard["body"], str(heard["from"])), ("between us", f"{room}/bob"))
+        await ann.leave()
+        await bob.until("presence_unavailable", f"{room}/ann")
