@@ -111,6 +111,7 @@ impl House {
             reviews: None,
             words: Arc::default(),
             media: None,
+            foreign: Arc::default(),
         });
         let log = MemoryLog::new(LogOptions::default());
         let now = Now::new(Instant::default(), 1_700_000_000_000);

@@ -19,6 +19,8 @@ const WINDOW: usize = 1_024;
 /// Acknowledged at once while a visit drains.
 const ACK_COUNT: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest visit, if the server says that more will come and nothing does.
+const WAITS_MAX_US: u64 = 30_000_000;
 /// After so long nothing more comes of what was there before.
 const SILENCE: Duration = Duration::from_millis(1_000);
 /// The same of a count that is only asked for, and wrong more often.
@@ -91,6 +93,9 @@ fn visit(
     while ids.len() < enough {
         match line.hear(silence).map_err(told)? {
             Some(Heard::Push(came)) => take(came, &mut visit, &mut ids, &mut open),
+            // A busy machine is silent, too: whether more will come the server knows.
+            None if clock::now_us() - began_at < WAITS_MAX_US
+                && waits(api, device, open.len())? => {}
             None => break,
             other => {
                 let count = ids.len();
@@ -116,6 +121,11 @@ fn visit(
     let now = clock::now_us();
     visit.acks.iter_mut().for_each(|ack| ack.read_at = Some(now));
     Ok(visit)
+}
+
+/// Whether more waits for a device than it has and did not acknowledge.
+fn waits(api: &Api, device: DeviceNumber, open: usize) -> Result<bool, String> {
+    Ok(waiting(api, device)? > open)
 }
 
 fn waiting(api: &Api, device: DeviceNumber) -> Result<usize, String> {

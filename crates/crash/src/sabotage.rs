@@ -26,15 +26,16 @@ pub fn hurt(folder: &Path, how: Sabotage) -> io::Result<Vec<String>> {
     Ok(done)
 }
 
-/// Copies a folder and all in it.
+/// Copies a folder and all files in it; sockets say nothing of what was stored.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
             copy(&entry.path(), &target)?;
-        } else {
+        } else if kind.is_file() {
             fs::copy(entry.path(), &target)?;
         }
     }

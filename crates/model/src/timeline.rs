@@ -42,7 +42,7 @@ pub enum Space {
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 10] = [
+    pub const ALL: [Space; 11] = [
         Space::Pushes,
         Space::Reports,
         Space::Sessions,
@@ -77,9 +77,7 @@ impl Space {
             | Space::Outbox
             | Space::Group
             | Space::Foreign
-            | Space::Archive => {
-                ServiceKind::Chat
-            }
+            | Space::Archive => ServiceKind::Chat,
             Space::Other => ServiceKind::Echo,
         }
     }

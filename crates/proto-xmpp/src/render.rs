@@ -328,7 +328,7 @@ fn write_message(
     let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
     put_stanza_id(message, owner, out);
     if how.asks && message.content.counts {
-        kept.put_wants(out);
+        said.0.put_wants(out);
     }
     if let Some(domain) = how.delayed_by {
         put_delay(message, domain, out);

@@ -79,7 +79,7 @@ pub const REWRITES_MAX: usize = 256;
 pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websocket"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 18] = [
+const SECTIONS: [(&str, &str); 20] = [
     ("server", "the process."),
     (
         "listen",

@@ -12,9 +12,9 @@
 //! and no stream. Invariant: what a foreign account says is said by the home of its own address,
 //! and by nobody else's.
 
-use crate::operators::errands::{UnderWay, conn, session_of};
+use crate::operators::errands::Owed;
 use crate::people::ProbeAsked;
-use crate::sessions::Asker;
+use crate::sessions::{Asker, Requester};
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::slab::Key;
@@ -162,9 +162,8 @@ impl Chat {
             return fx.answers.push((ask, ChatAnswer::Busy));
         }
         let asker = Asker { inbox, address, device, is_operator: false };
-        let number = self.errands.put(UnderWay { ask, asker });
-        let here = self.settings.shard;
-        self.request(now, conn(here), request(session_of(here, number)), fx);
+        let Requester { conn, session, .. } = self.puts_errand(Owed::Command(ask), asker);
+        self.request(now, conn, request(session), fx);
     }
 
     /// A stanza is for devices of an account of this shard. Whether there is one that takes it.

@@ -105,6 +105,7 @@ impl Arena {
             home: HOME,
             push: chat::PushPolicy::default(),
             media: None,
+            foreign: Arc::default(),
             access: Arc::new(AllowAll),
             domain: "a.example".into(),
             reviews: None,

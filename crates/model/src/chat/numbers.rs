@@ -45,6 +45,7 @@ impl ChatRequest {
             ChatRequest::Token(wish) => wish.session,
             ChatRequest::Keep(keeping) => keeping.id.session,
             ChatRequest::Detach(detaching) => detaching.session,
+            ChatRequest::HandOn(handing) => handing.session,
         })
     }
 
@@ -85,7 +86,8 @@ impl ChatRequest {
             | ChatRequest::Profile(_)
             | ChatRequest::Token(_)
             | ChatRequest::Keep(_)
-            | ChatRequest::Detach(_) => None,
+            | ChatRequest::Detach(_)
+            | ChatRequest::HandOn(_) => None,
         }
     }
 }
@@ -129,6 +131,7 @@ impl ChatDelivery {
             | ChatDelivery::ChatroomSaid(_)
             | ChatDelivery::ChatroomMissed(_)
             | ChatDelivery::ChatroomNews(_)
+            | ChatDelivery::Stanza(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)
             | ChatDelivery::Token { .. }
