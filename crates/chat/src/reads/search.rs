@@ -50,6 +50,8 @@ pub(crate) struct Searching {
     found: Vec<(Seq, Arc<ChatMessage>)>,
     /// What that weighs, bytes: a page has no more than other pages have.
     bytes: usize,
+    /// Messages of a slice, at most: fewer, after one that could not be read whole.
+    slice_max: usize,
     /// References of the slice that is looked at, the newest first.
     slice: Vec<(Seq, Pointer)>,
     /// All from here on was looked through, when the slice is.
@@ -66,7 +68,8 @@ impl Searching {
         let (mut bytes, mut placed) = (0, page.messages.iter());
         for Placed { seq, message } in placed.by_ref() {
             let is_older = u64::from(message.at_s) + CLOCK_SLACK_S < self.range.since_ms / 1_000;
-            if is_older || self.left == 0 || bytes >= PAGE_BYTES_MAX {
+            let is_full = bytes >= PAGE_BYTES_MAX / 2 || self.slice.len() >= self.slice_max;
+            if is_older || self.left == 0 || is_full {
                 // What was not looked at is for the next slice; of what is older, none.
                 self.is_over = is_older;
                 return;
@@ -93,10 +96,15 @@ impl Searching {
         };
         let unread = fetched.unread;
         let messages: HashMap<_, _> = fetched.messages.into_iter().map(at).collect();
+        self.slice_max = SLICE_ENTRIES;
         for (place, pointer) in std::mem::take(&mut self.slice) {
             let key = (pointer.conversation, pointer.seq);
             let is_unread = |(of, from): &(TimelineId, Seq)| *of == key.0 && key.1 >= *from;
             let message = messages.get(&key);
+            if message.is_none() && unread.iter().any(is_unread) {
+                // One alone is read, however large it has become.
+                self.slice_max = 1;
+            }
             if self.is_full() || message.is_none() && unread.iter().any(is_unread) {
                 (self.next, self.is_over) = (place + 1, false);
                 return;
@@ -159,6 +167,7 @@ impl Chat {
             left: limits.search_entries_max as usize,
             found: Vec::new(),
             bytes: 0,
+            slice_max: SLICE_ENTRIES,
             slice: Vec::new(),
             next: range.before,
             is_over: false,
