@@ -91,8 +91,7 @@ impl IncomingStream {
 
     /// Whether it may show its domain by its certificate.
     fn may_prove(&self, around: &Around<'_>) -> bool {
-        let is_new = |says: &Box<str>| !self.shown.contains(says);
-        let says = self.says.as_ref().filter(|says| is_new(says));
+        let says = self.says.as_ref().filter(|says| !self.shown.contains(*says));
         says.is_some_and(|says| certificate::is_of(around.link, says))
     }
 

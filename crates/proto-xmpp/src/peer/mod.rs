@@ -338,7 +338,7 @@ impl Machine for Peer {
                 }
             }
             (PeerOrder::Verify(proof), Kind::Outgoing(it)) => {
-                it.verify(proof, &self.profile, out);
+                it.verify(*proof, &self.profile, out);
             }
             (PeerOrder::End, _) => {
                 stream::write_end(out.bytes());

@@ -170,25 +170,20 @@ impl OutgoingStream {
         let key = profile.secret.key(&self.domain, &profile.own, &self.id);
         write_dialback("result", (&profile.own, &self.domain, None), None, &key, out.bytes());
         for proof in std::mem::take(&mut self.proofs) {
-            self.verify(Box::new(proof), profile, out);
+            self.verify(proof, profile, out);
         }
         Ok(())
     }
 
     /// Somebody shows a key elsewhere: is it right (XEP-0220 2.1.2)?
-    pub(super) fn verify(
-        &mut self,
-        proof: Box<DialbackProof>,
-        profile: &PeerProfile,
-        out: &mut Out,
-    ) {
+    pub(super) fn verify(&mut self, proof: DialbackProof, profile: &PeerProfile, out: &mut Out) {
         if !matches!(self.stage, Stage::Showing | Stage::Ready) {
-            return self.proofs.push(*proof);
+            return self.proofs.push(proof);
         }
         let whom = (&*profile.own, &*self.domain, Some(&*proof.id));
         let key = crate::text::escaped(&proof.key);
         write_dialback("verify", whom, None, &key, out.bytes());
-        self.asked.push(*proof);
+        self.asked.push(proof);
     }
 
     fn verified(&mut self, verify: &Element<'_, '_>, out: &mut Out) {
