@@ -3,6 +3,7 @@
 use super::{HOME, World, person};
 use model::account::AccountAddress;
 use model::ports::chat::{ChatAnswer, ChatCommand, ErasureStatus};
+use model::service::Service;
 
 impl World {
     /// An operator wants somebody erased, or to know how far that is; as it is answered when
@@ -21,7 +22,8 @@ impl World {
         let address = person(who);
         let shards = self.shards.len() as u16;
         let shard = usize::from(base::hash::home(address.home_hash(HOME), shards));
-        self.shards[shard].command(self.now, ChatCommand::Erase(address));
+        let (now, at) = (self.now, &mut self.shards[shard]);
+        Service::command(&mut at.chat, now, 1, ChatCommand::Erase(address), &mut at.fx);
         self.collect(shard);
     }
 

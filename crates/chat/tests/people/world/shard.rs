@@ -7,7 +7,7 @@ use chat::{Chat, ChatWord, Effects};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits, NotificationLimits};
-use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::chat::ChatAnswer;
 use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
 use model::ports::notifications::NotificationOrder;
 use model::service::Service;
@@ -80,10 +80,6 @@ impl Shard {
             answers: Vec::new(),
             notifications: VecDeque::new(),
         }
-    }
-
-    pub fn command(&mut self, now: Now, command: ChatCommand) {
-        Service::command(&mut self.chat, now, 1, command, &mut self.fx);
     }
 
     pub fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest) {
