@@ -235,6 +235,7 @@ fn words_are_written_as_stanzas_with_their_addresses() {
         to: bob.clone(),
         client_id: ClientMessageId([0x11; 16]),
         content,
+        amended: None,
     };
     let said = written(ForeignWord::Message(Arc::new(message(Content::text("a < b")))));
     assert_eq!(
@@ -244,8 +245,9 @@ fn words_are_written_as_stanzas_with_their_addresses() {
              id='11111111-1111-1111-1111-111111111111'><body>a &lt; b</body></message>"
         )
     );
-    let recall = model::chat::Recall { seq: 1, id: 1 }.content();
-    assert_eq!(written(ForeignWord::Message(Arc::new(message(recall)))), None);
+    let recall = model::chat::Recall { seq: 1, id: 1 }.content("b1");
+    let recall = written(ForeignWord::Message(Arc::new(message(recall)))).expect("it is shown");
+    assert!(recall.contains("<retract xmlns='urn:xmpp:message-retract:1' id='b1'/>"), "{recall}");
     let (from, to) = (ann.clone(), bob.clone());
     let verb = SubscriptionVerb::Subscribe;
     let wish = ForeignWord::Subscription { from, to, verb, greeting: "it's me".into() };
