@@ -1,4 +1,4 @@
-//! Shards over logs in memory, letters that may be lost, and sessions that come and go in chatrooms.
+//! Shards over logs in memory, letters that may be lost, and sessions that come and go in rooms.
 //!
 //! The arena knows what was said, by the answers, and what each session was handed, was told that
 //! it missed, and where it began: these must fit together, whatever was lost in between.

@@ -6,7 +6,7 @@ use model::chat::{ChatFault, ChatroomAsk, ChatroomVerb};
 
 const ROOMS: [&str; 2] = ["lobby", "hall"];
 
-/// What came of a history: messages missed, letters that were heard, and rooms that were begun anew.
+/// What came of a history: messages missed, letters that were heard, and rooms begun anew.
 fn history(seed: u64, shards: u16) -> [u64; 2] {
     println!("seed {seed}, {shards} shards");
     let mut arena = Arena::new(seed, shards, |limits| {

@@ -1,4 +1,4 @@
-//! What sessions in chatrooms hear: what is said, news, that they are shown out; and what they miss.
+//! What sessions in chatrooms hear: what is said, news, that they are shown out; what they miss.
 //!
 //! Knows nothing of homes but what they say. Invariant: of each message that is heard of, each seat
 //! is handed it, or its number is one higher.

@@ -1,7 +1,7 @@
 //! What shards say to each other of chatrooms.
 //!
 //! ```text
-//! session's shard ─► Join, Say, Order, List ─► home        Here: so many are here, and heard so far
+//! session's shard ─► Join, Say, Order, List ─► home       Here: so many are here, and heard so far
 //! home ─► Said, News, Outs ─► each shard with members ─► its sessions
 //! ```
 //! Any of it may be lost. Whoever asks waits for so long and not longer; a shard that was not told

@@ -10,7 +10,7 @@
 //! keeps until that is answered, and sends it again with the same id on the next connection, or
 //! where the server was too busy: so each message is said once, whatever breaks. What it hands on
 //! of a message is what a body of any other protocol is: `extra`, and the text behind it. A client
-//! that is *lite* only sends: what is for it it leaves where it is. Chatrooms it joins at its login,
+//! that is *lite* only sends: what is for it it leaves where it is. Chatrooms it joins at login,
 //! and what is said there, or what it is told that it was not sent, it hands on likewise.
 //!
 //! The invariant: each place of the inbox is handed on once, unless the server itself says it
@@ -290,15 +290,8 @@ impl Client {
                 self.pull_if_behind(out);
             }
             ServerFrame::Page(page) => self.page(page, out),
-            ServerFrame::ChatroomSaid(_) | ServerFrame::ChatroomMissed(_)
-                if self.profile.is_lite => {}
-            ServerFrame::ChatroomSaid(said) => {
-                if !is_of(said.message.from, &self.profile.account.of(self.number)) {
-                    hand_on(&said.message, false, out);
-                }
-            }
-            ServerFrame::ChatroomMissed(fields) => {
-                out.say(Observation::Skipped { messages: fields.missed });
+            ServerFrame::ChatroomSaid(_) | ServerFrame::ChatroomMissed(_) => {
+                self.in_chatroom(frame, out);
             }
             ServerFrame::ChatroomJoined(_)
             | ServerFrame::ChatroomNews(_)
@@ -323,6 +316,24 @@ impl Client {
             ServerFrame::Pong => out.say(Observation::Pong),
         }
         Ok(())
+    }
+
+    /// Something was said in the chatroom, or left out there.
+    fn in_chatroom(&self, frame: &ServerFrame<'_>, out: &mut Out) {
+        if self.profile.is_lite {
+            return;
+        }
+        match frame {
+            ServerFrame::ChatroomSaid(said) => {
+                if !is_of(said.message.from, &self.profile.account.of(self.number)) {
+                    hand_on(&said.message, false, out);
+                }
+            }
+            ServerFrame::ChatroomMissed(fields) => {
+                out.say(Observation::Skipped { messages: fields.missed });
+            }
+            _ => {}
+        }
     }
 
     /// The device has its session: it goes on where it was.

@@ -126,17 +126,9 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::Privacy(it) => {
             ("Privacy", none.set("number", it.number).set("reads", it.reads))
         }
-        ClientFrame::ChatroomOrder(it) => {
-            let fields = none.set("number", it.number).set("room", it.room);
-            ("ChatroomOrder", fields.set("verb", it.verb).count("accounts", it.accounts.len()))
-        }
-        ClientFrame::JoinChatroom(it) => {
-            let fields = none.set("number", it.number).set("room", it.room);
-            ("JoinChatroom", fields.set("history", it.history))
-        }
-        ClientFrame::LeaveChatroom(it) => {
-            ("LeaveChatroom", none.set("number", it.number).set("room", it.room))
-        }
+        ClientFrame::ChatroomOrder(_)
+        | ClientFrame::JoinChatroom(_)
+        | ClientFrame::LeaveChatroom(_) => to_chatrooms(&frame),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
@@ -169,35 +161,20 @@ fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("Message", content(fields, &it.message.content))
         }
         ServerFrame::Notify(head) => ("Notify", none.set("head", head)),
-        ServerFrame::Page(it) => {
-            let fields = none.set("number", it.number).count("messages", it.entries.len());
-            let fields = fields.count("events", it.events.len());
-            ("Page", fields.set("upto", it.upto).set("head", it.head))
-        }
-        ServerFrame::History(it) => {
-            let fields = none.set("number", it.number).count("messages", it.messages.len());
-            ("History", fields.set("more", it.more))
-        }
+        ServerFrame::Page(_)
+        | ServerFrame::History(_)
+        | ServerFrame::Members(_)
+        | ServerFrame::Conversations(_) => of_pages(&frame),
         ServerFrame::Pong => ("Pong", none),
         ServerFrame::Changed(it) => {
             let fields = none.set("number", it.number).set("group", it.group);
             ("Changed", fields.set("id", it.id).set("seq", it.seq).set_if("again", it.again))
-        }
-        ServerFrame::Members(it) => {
-            let fields = none.set("number", it.number).set("group", it.group);
-            let fields = fields.set_text("title", it.title).set("total", it.total);
-            ("Members", fields.count("members", it.members.len()))
         }
         ServerFrame::Event(it) => ("Event", event(none, it)),
         ServerFrame::MarkedRead(it) => {
             ("MarkedRead", none.set("number", it.number).set("upto", it.upto))
         }
         ServerFrame::Set(number) => ("Set", none.set("number", number)),
-        ServerFrame::Conversations(it) => {
-            let fields = none.set("number", it.number).set("upto", it.upto);
-            let fields = fields.count("conversations", it.conversations.len());
-            ("Conversations", fields.set("more", it.more))
-        }
         ServerFrame::Upload(it) => ("Upload", slot(none, &it)),
         ServerFrame::Contacts(_)
         | ServerFrame::Done(_)
@@ -286,6 +263,50 @@ fn of_devices(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
 }
 
 /// A frame about chatrooms. What was announced there is not shown.
+fn of_pages(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
+    let none = Fields::default();
+    match frame {
+        ServerFrame::Page(it) => {
+            let fields = none.set("number", it.number).count("messages", it.entries.len());
+            let fields = fields.count("events", it.events.len());
+            ("Page", fields.set("upto", it.upto).set("head", it.head))
+        }
+        ServerFrame::History(it) => {
+            let fields = none.set("number", it.number).count("messages", it.messages.len());
+            ("History", fields.set("more", it.more))
+        }
+        ServerFrame::Members(it) => {
+            let fields = none.set("number", it.number).set("group", it.group);
+            let fields = fields.set_text("title", it.title).set("total", it.total);
+            ("Members", fields.count("members", it.members.len()))
+        }
+        ServerFrame::Conversations(it) => {
+            let fields = none.set("number", it.number).set("upto", it.upto);
+            let fields = fields.count("conversations", it.conversations.len());
+            ("Conversations", fields.set("more", it.more))
+        }
+        _ => ("unknown", none),
+    }
+}
+
+fn to_chatrooms(frame: &ClientFrame<'_>) -> (&'static str, Fields) {
+    let none = Fields::default();
+    match frame {
+        ClientFrame::ChatroomOrder(it) => {
+            let fields = none.set("number", it.number).set("room", it.room);
+            ("ChatroomOrder", fields.set("verb", it.verb).count("accounts", it.accounts.len()))
+        }
+        ClientFrame::JoinChatroom(it) => {
+            let fields = none.set("number", it.number).set("room", it.room);
+            ("JoinChatroom", fields.set("history", it.history))
+        }
+        ClientFrame::LeaveChatroom(it) => {
+            ("LeaveChatroom", none.set("number", it.number).set("room", it.room))
+        }
+        _ => ("unknown", none),
+    }
+}
+
 fn of_chatrooms(frame: &ServerFrame<'_>) -> (&'static str, Fields) {
     let none = Fields::default();
     match frame {
