@@ -21,7 +21,7 @@ fn history(seed: u64, shards: u16, steps: u32) -> [usize; 4] {
 #[test]
 fn whatever_happens_everybody_has_everything_once_and_in_order() {
     let (mut pages, mut anew, mut heard, mut amended) = (0, 0, 0, 0);
-    for seed in 0..75 {
+    for seed in 0..120 {
         let seen = history(seed, 1 + (seed % 3) as u16, 1_500);
         (pages, anew) = (pages + seen[0], anew + seen[1]);
         (heard, amended) = (heard + seen[2], amended + seen[3]);
