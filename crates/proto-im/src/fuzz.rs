@@ -9,6 +9,7 @@ use crate::server::tests::harness::{Side, client, now, opened, yes};
 use base::hash::HashKey;
 use base::prng::Prng;
 use model::account::{AccountAddress, AccountId};
+use model::chat::READERS_PAGE_MAX;
 use model::chat::{
     CONTACT_GROUPS_MAX, CONTACTS_PAGE_MAX, ChatDelivery, ChatFault, ChatMessage, ChatRequest,
     ChatroomAsk, ChatroomJoined, ChatroomRequest, ClientMessageId, Contact, ContactChange,
@@ -255,6 +256,14 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),
         ChatRequest::Push { number, .. } => ChatDelivery::PushCode { number: *number },
+        ChatRequest::Readers { number, range, .. } => {
+            assert!(range.count <= READERS_PAGE_MAX, "a longer wish is cut");
+            failed(*number)
+        }
+        ChatRequest::Privacy { number, shares_reads, .. } => {
+            let shares_reads = shares_reads.unwrap_or(true);
+            ChatDelivery::Privacy { number: *number, shares_reads }
+        }
         ChatRequest::Search { .. } | ChatRequest::Transient { .. } => whim_of_words(request)?,
         ChatRequest::Chatroom(asked) => whim_of_chatroom(rng, asked),
         ChatRequest::Gone | ChatRequest::Closed { .. } | ChatRequest::ChatroomMissed { .. } => {
