@@ -1,7 +1,7 @@
 //! Thread that has the copy follow the database.
 //!
 //! ```text
-//!  open ──► is the copy this database's? ── no, and it has accounts ──► fill an empty one, or refuse
+//!  open ──► is the copy this database's? ── no, it has accounts ──► fill an empty one, or refuse
 //!   ▲           │ yes, or empty
 //!   │           ▼
 //!   │         load: every account in pages, then who is gone
