@@ -30,7 +30,7 @@ const COLUMNS_COUNT: usize = 13;
 const STEPS: [Step; 1] = [(
     "messages",
     &["CREATE TABLE IF NOT EXISTS messages (
-        id BIGINT UNSIGNED NOT NULL PRIMARY KEY,
+        id BIGINT UNSIGNED NOT NULL,
         conversation BINARY(16) NOT NULL,
         at_ms BIGINT UNSIGNED NOT NULL,
         sender VARCHAR(320) NOT NULL,
@@ -44,11 +44,11 @@ const STEPS: [Step; 1] = [(
         about BIGINT UNSIGNED NULL,
         mentions MEDIUMTEXT NOT NULL,
         recalled_by BIGINT UNSIGNED NULL,
-        KEY by_conversation (conversation, id),
+        PRIMARY KEY (conversation, id),
         KEY by_sender (sender, id),
         KEY by_receiver (receiver, id),
         KEY by_time (at_ms),
-        KEY by_about (about)
+        KEY by_about (conversation, about)
     ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"],
 )];
 
@@ -97,14 +97,15 @@ async fn put(conn: &mut Conn, rows: &[ArchivedMessage]) -> Result<(), CallError>
 /// Takes the content out of what was called back, and of its edits, in the order of those who say
 /// so.
 async fn recall(conn: &mut Conn, messages: &[ArchivedMessage]) -> Result<(), CallError> {
-    let recalled = "UPDATE messages SET text = '', extra = '', mentions = '', recalled_by = ? \
-                    WHERE id = ?";
+    let itself = "UPDATE messages SET text = '', extra = '', mentions = '', recalled_by = ? \
+                  WHERE conversation = ? AND id = ?";
     let edits = "UPDATE messages SET text = '', extra = '', recalled_by = ? \
-                 WHERE about = ? AND kind = ?";
-    let recalls = messages.iter().filter_map(|by| Some((by.id, by.recalls?)));
-    for (by, id) in recalls {
-        conn.exec_drop(recalled, (by, id)).await?;
-        conn.exec_drop(edits, (by, id, Content::EDIT)).await?;
+                 WHERE conversation = ? AND about = ? AND kind = ?";
+    for by in messages {
+        let Some(recalled) = by.recalls else { continue };
+        let conversation = &by.conversation[..];
+        conn.exec_drop(itself, (by.id, conversation, recalled)).await?;
+        conn.exec_drop(edits, (by.id, conversation, recalled, Content::EDIT)).await?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ pub const ARCHIVED_A_CALL_MAX: usize = 1_024;
 /// A message as an archive keeps it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArchivedMessage {
-    /// The server's number of it, no other's; ordered by time within its conversation.
+    /// The server's number of it, no other's in its conversation, and ordered by time there.
     pub id: u64,
     /// Names its conversation.
     pub conversation: [u8; 16],
