@@ -32,8 +32,13 @@ impl<'a> Fields<'a> {
         Fields(message)
     }
 
+    /// The next field, for whoever knows none by its number.
+    pub fn next_field(&mut self) -> Result<Option<(u32, WireValue<'a>)>, WireFault> {
+        self.next()
+    }
+
     /// The next field: its number, and its value.
-    pub fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, WireFault> {
+    pub(super) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, WireFault> {
         if self.0.is_empty() {
             return Ok(None);
         }

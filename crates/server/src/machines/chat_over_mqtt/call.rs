@@ -128,7 +128,7 @@ fn said<'a>(field: &SchemaLine, call: &'a ChatCall, reply: &Reply) -> Result<Cow
 fn number_of(field: &SchemaLine, request: &[u8]) -> u32 {
     let Some(number) = ImSchema::get().named(field.kind, "number") else { return 0 };
     let (mut fields, mut own) = (Fields::of(request), 0);
-    while let Ok(Some((at, value))) = fields.next() {
+    while let Ok(Some((at, value))) = fields.next_field() {
         own = if at == number.number { value.u32().unwrap_or(own) } else { own };
     }
     own

@@ -90,7 +90,7 @@ fn unsigned(value: &Json) -> Option<u64> {
 
 fn members_of(of: &str, mut fields: Fields<'_>) -> Result<Json, WireFault> {
     let mut members = Map::new();
-    while let Some((number, value)) = fields.next()? {
+    while let Some((number, value)) = fields.next_field()? {
         let Some(field) = ImSchema::get().field(of, number) else { continue };
         let (name, value) = (json_name(field.name), json_of(field.kind, value)?);
         match members.get_mut(&name) {
