@@ -180,11 +180,6 @@ impl Session {
         Ok(())
     }
 
-    fn answer(&mut self, frame: &ServerFrame<'_>, out: &mut Out) {
-        frame.write(out.bytes());
-        self.answered(out);
-    }
-
     /// A request was answered: one more may come.
     pub(super) fn answered(&mut self, out: &mut Out) {
         base::never!(self.unanswered == 0, "an answer to nothing");
