@@ -2,26 +2,36 @@
  * One conversation on the page: its messages, those that wait and those that failed, and how more
  * of it is read.
  */
-import { fileOf, isChatroom, isGroup, RECALLED } from "./im/index.js";
+import { amended, fileOf, isChatroom, isGroup, isMentioned, RECALLED } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { madeFile } from "./files.js";
 import { madeMenu, stepMenus } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
+import { MARKS, Receipts } from "./receipts.js";
+import { Quotes } from "./quotes.js";
 import { Talk } from "./talk.js";
-import { sentenceOf, timeOf, wordOf } from "./words.js";
+import { sentenceOf, sentenceOfReaders, timeOf, wordOf } from "./words.js";
 /** Messages that are read at once. */
 const PAGE = 50;
+/** Pages that are read besides, so that the first message that was not read is there. */
+const PAGES_TO_UNREAD_MAX = 10;
 /** How near the edge counts as there, CSS pixels. */
 const NEAR_PX = 60;
+/** The key of the line before what was not read. */
+const NEW_KEY = "/new";
+/** Emoji that are offered. */
+const EMOJI = ["👍", "❤️", "😂", "🎉"];
 /** The conversation with somebody. */
 export class Conversation {
     client;
     peer;
+    account;
     domain;
     language;
     failed;
     wishes;
+    place;
     #talk = new Talk();
     /** It is a chatroom: one is in it while one looks at it, and nothing is read of it. */
     #isRoom;
@@ -33,31 +43,52 @@ export class Conversation {
     #isOver = false;
     /** Messages that are not younger than this are too old to be called back, the server has said. */
     #tooLateAt = 0;
+    /** The first message that was not read when it was opened, by its place. */
+    #firstUnread;
     /** How far the other has read what is shown. */
     #peerRead = 0;
-    constructor(client, peer, domain, language, failed, wishes) {
+    #receipts;
+    #quotes;
+    constructor(client, peer, account, domain, language, failed, wishes, 
+    /** The place that it is opened at; without it, the first that was not read, or the end. */
+    place) {
         this.client = client;
         this.peer = peer;
+        this.account = account;
         this.domain = domain;
         this.language = language;
         this.failed = failed;
         this.wishes = wishes;
+        this.place = place;
         this.#isRoom = isChatroom(peer);
+        this.#receipts = new Receipts(client, peer, () => this.show());
+        this.#quotes = new Quotes(client, peer, () => {
+            if (!this.#isOver)
+                this.show();
+        });
         by("rows").replaceChildren();
         by("rows").onkeydown = (event) => stepMenus(by("rows"), event);
         this.show();
-        void this.begin();
+        this.#begins();
+    }
+    /** It is looked at, or the connection stands again. */
+    #begins() {
+        if (this.#isRoom)
+            return void this.begin();
+        void this.#receipts.begin();
+        if (!this.#hasBegun)
+            void this.#open();
     }
     /** Another one is looked at. */
     close() {
         this.#isOver = true;
+        this.#receipts.close();
         if (this.#isRoom)
             this.client.leaveChatroom(this.peer).catch(() => undefined);
     }
     /** The connection stands again. */
     resume() {
-        if (this.#isRoom || !this.#hasBegun)
-            void this.begin();
+        this.#begins();
     }
     /** A message of it has come, or was stored. */
     live(message) {
@@ -80,7 +111,43 @@ export class Conversation {
             const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), change: undefined };
             this.#talk.change(message.recall, (it) => ({ ...it, ...gone }));
         }
+        const { target } = message;
+        if (target !== undefined)
+            this.#talk.change(target.seq, (it) => amended(it, message));
         return this.#talk.live(message);
+    }
+    /** Reads its end, and so much before it that what was not read yet is there: it begins with that. */
+    async #open() {
+        if (this.place !== undefined && !this.#hasBegun)
+            return this.#goTo(this.place);
+        const { read = 0, unread = 0 } = this.#known ?? {};
+        await this.#read({});
+        for (let n = 0; unread > 0 && n < PAGES_TO_UNREAD_MAX; n++) {
+            const { hasEarlier, before } = this.#talk;
+            if (!hasEarlier || before <= read + 1 || this.#isOver)
+                break;
+            await this.#read({ before });
+        }
+        if (this.#isOver)
+            return;
+        const isNew = (it) => it.seq > read && !it.isOwn && it.recall === undefined;
+        const first = unread > 0 ? this.#talk.shown.find(isNew) : undefined;
+        if (first === undefined)
+            return this.#toEnd();
+        this.#firstUnread = first.seq;
+        this.show();
+        this.#rows.get(NEW_KEY)?.scrollIntoView({ block: "start" });
+        this.#look();
+    }
+    /** Reads what stands around a place, and goes there. */
+    async #goTo(place) {
+        await this.#read({ around: place });
+        const found = this.#at(place);
+        if (this.#isOver || found === undefined)
+            return;
+        const element = this.#rows.get(keyOf(found));
+        element?.classList.add("sought");
+        element?.scrollIntoView({ block: "center" });
     }
     /** Reads its end. */
     async begin() {
@@ -133,9 +200,11 @@ export class Conversation {
         this.#isReading = true;
         let next;
         try {
+            const { around, ...asked } = where;
+            const before = around === undefined ? {} : { before: around + PAGE / 2 };
             const found = this.#isRoom
                 ? await this.#join()
-                : await this.client.history(this.peer, { ...where, count: PAGE });
+                : await this.client.history(this.peer, { ...asked, ...before, count: PAGE });
             if (this.#isOver)
                 return;
             if (where.after !== undefined) {
@@ -147,6 +216,10 @@ export class Conversation {
                     found.messages.forEach((message) => this.#live(message));
                 if (found.hasMore && found.messages.length > 0)
                     next = this.#talk.after;
+            }
+            else if (around !== undefined) {
+                const last = found.messages.at(-1)?.seq ?? 0;
+                this.#talk.part(found.messages, found.hasMore, last < (this.#known?.seq ?? Infinity));
             }
             else if (where.before !== undefined)
                 this.#talk.earlier(found.messages, found.hasMore);
@@ -206,23 +279,32 @@ export class Conversation {
         const at = (ms) => timeOf(this.language, ms, Date.now());
         this.#peerRead = this.#known?.peerRead ?? 0;
         // What was called back is told in its place, and not once more where it was called back.
-        const said = this.#talk.shown.filter(({ recall }) => recall === undefined)
-            .map((message) => this.#row(message, at(message.at)));
+        const isRow = ({ recall, target }) => recall === undefined && target === undefined;
+        const said = this.#talk.shown.filter(isRow)
+            .flatMap((message) => {
+            const row = this.#row(message, at(message.at));
+            if (message.seq !== this.#firstUnread)
+                return [row];
+            const text = wordOf(this.language, "newMessages");
+            return [{ key: NEW_KEY, text, kind: "change", about: "", reactions: "" }, row];
+        });
         if (this.#talk.hasLater)
             return said;
         const keys = new Set(said.map(({ key }) => key));
         const isHere = ({ to }) => wholeName(to, this.domain) === this.peer;
-        const failed = this.failed.filter(({ queued }) => isHere(queued)).map((it) => {
+        const isSaid = ({ kind }) => kind !== 6 && kind !== 7;
+        const failed = this.failed.filter(({ queued }) => isHere(queued) && isSaid(queued)).map((it) => {
             const why = sentenceOf(this.language, it.code);
             const about = `${wordOf(this.language, "failed")}: ${why}`;
             const { clientId, text } = it.queued;
             const file = fileOf(it.queued);
-            return { key: `/${clientId}`, text, kind: "own", about, file, failed: it };
+            return { key: `/${clientId}`, text, kind: "own", about, file, reactions: "", failed: it };
         });
-        const waiting = this.client.queue.filter(isHere).map((queued) => {
+        const isWaiting = (it) => isHere(it) && isSaid(it);
+        const waiting = this.client.queue.filter(isWaiting).map((queued) => {
             const { clientId, text, saidAt } = queued;
             const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
-            return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued) };
+            return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued), reactions: "" };
         });
         return [...said, ...[...failed, ...waiting].filter(({ key }) => !keys.has(key))];
     }
@@ -230,27 +312,61 @@ export class Conversation {
         return this.client.list.find(({ peer }) => peer === this.peer);
     }
     #row(message, at) {
-        const { from, isOwn, text, clientId, change, kind, seq } = message;
-        const key = `${isOwn ? "" : from}/${clientId}`;
+        const { from, isOwn, text, change, kind, seq } = message;
+        const edited = message.editedAt === undefined ? "" : ` · ${wordOf(this.language, "edited")}`;
+        const reactions = reactionsOf(message);
+        const key = keyOf(message);
+        const beside = {
+            reactions,
+            quote: this.#quoted(message),
+            isMentioned: isMentioned(message, this.account),
+        };
         if (change !== undefined) {
             const sentence = sentenceOfChange(this.language, from, change, this.domain);
-            return { key, text: sentence, kind: "change", about: at };
+            return { key, text: sentence, kind: "change", about: at, reactions: "" };
         }
         if (kind === RECALLED) {
             const sentence = sentenceOfRecall(this.language, from, this.domain);
             // Another key than before: the element with the old words goes.
-            return { key: `${key}/recall`, text: sentence, kind: "change", about: at };
+            return { key: `${key}/recall`, text: sentence, kind: "change", about: at, reactions: "" };
         }
         const file = fileOf(message);
+        // What is said in a room is kept nowhere, so nothing becomes of it.
+        const menu = this.#isRoom ? {} : { of: message };
         if (isOwn) {
-            const about = `${at} · ${wordOf(this.language, seq <= this.#peerRead ? "read" : "sent")}`;
-            const isYoung = message.at > this.#tooLateAt && !this.#isRoom;
-            const recall = isYoung ? { recall: seq } : {};
-            return { key, text, kind: "own", about, file, ...recall };
+            const counted = isGroup(this.peer) ? { counted: seq } : {};
+            const about = `${at}${edited} · ${this.#howFar(seq)}`;
+            const isRecallable = message.at > this.#tooLateAt;
+            const own = { ...beside, ...counted, ...menu, isRecallable };
+            return { key, text, kind: "own", about, file, ...own };
         }
         // In a group, or a room, it is not plain who says something.
         const by = isGroup(this.peer) || this.#isRoom ? `${shortName(from, this.domain)} · ` : "";
-        return { key, text, kind: "theirs", about: `${by}${at}`, file };
+        const about = `${by}${at}${edited}`;
+        return { key, text, kind: "theirs", about, file, ...beside, ...menu };
+    }
+    /** What a message quotes, as it is now; where that is not known yet, as it was. */
+    #quoted({ quote }) {
+        if (quote === undefined)
+            return "";
+        const of = this.#quotes.of(quote, this.#talk.shown);
+        const from = of?.from ?? quote.from ?? "";
+        if (of?.kind === RECALLED)
+            return sentenceOfRecall(this.language, from, this.domain);
+        return `${shortName(from, this.domain)}: ${of?.text ?? quote.text ?? ""}`;
+    }
+    /** How far an own message is: a mark, and the word for it. */
+    #howFar(seq) {
+        const readers = this.#receipts.readersOf(seq);
+        if (readers === undefined) {
+            const tick = this.#receipts.tick(seq, this.#peerRead);
+            return `${MARKS[tick]} ${wordOf(this.language, tick)}`;
+        }
+        const { read, total } = readers;
+        const names = readers.readers.filter((it) => it.read >= seq)
+            .map(({ address }) => shortName(address, this.domain));
+        const who = names.length === 0 ? "" : `: ${names.join(", ")}`;
+        return `${MARKS.read} ${sentenceOfReaders(this.language, read, total)}${who}`;
     }
     /** Elements that stay are left where they are: a reader is told what is new, and no more. */
     #place(wanted) {
@@ -270,11 +386,18 @@ export class Conversation {
             const element = this.#rows.get(row.key) ?? this.#made(row);
             this.#rows.set(row.key, element);
             element.classList.toggle("failed", row.failed !== undefined);
+            element.classList.toggle("mentioned", row.isMentioned === true);
             const about = element.querySelector("small");
             if (about.textContent !== row.about)
                 about.textContent = row.about;
+            const parts = [[".text", row.text], [".reactions", row.reactions], [".quote", row.quote ?? ""]];
+            for (const [part, text] of parts) {
+                const its = element.querySelector(part);
+                if (its.textContent !== text)
+                    its.textContent = text;
+            }
             this.#offer(element, row.failed);
-            this.#offerRecall(element, row.recall);
+            this.#offerMenu(element, row);
             if (element === next)
                 next = next.nextElementSibling;
             else
@@ -289,7 +412,8 @@ export class Conversation {
                 this.#toEnd();
         };
         const said = file === undefined ? made("div", text, "text") : madeFile(file, text, stay);
-        element.append(said, made("small"));
+        const [quote, reactions] = [made("div", "", "quote"), made("div", "", "reactions")];
+        element.append(quote, said, reactions, made("small"));
         return element;
     }
     #offer(element, failed) {
@@ -302,15 +426,69 @@ export class Conversation {
             element.append(again);
         }
     }
-    #offerRecall(element, seq) {
-        const menu = element.querySelector(".menu");
-        if (seq === undefined)
-            menu?.remove();
-        else if (menu === null) {
-            const text = wordOf(this.language, "recall");
-            const chosen = () => void this.#recall(seq);
-            element.append(madeMenu(wordOf(this.language, "moreOf"), [{ text, chosen }]));
+    /** Asks who has read a message of a group. */
+    async #count(seq) {
+        by("say-fault").textContent = "";
+        const code = await this.#receipts.count(seq);
+        if (code !== undefined && !this.#isOver) {
+            by("say-fault").textContent = sentenceOf(this.language, code);
         }
+    }
+    /** What may be done with a message: it is made anew where that is something else. */
+    #offerMenu(element, { of, file, counted, isRecallable = false }) {
+        const menu = element.querySelector(".menu");
+        const offered = of === undefined ? "" : `${of.isOwn} ${isRecallable}`;
+        if (element.dataset["offered"] === offered)
+            return;
+        element.dataset["offered"] = offered;
+        menu?.remove();
+        if (of === undefined)
+            return;
+        const { seq } = of;
+        const choice = (text, chosen) => ({ text, chosen });
+        const edit = choice(wordOf(this.language, "edit"), () => this.#edits(seq));
+        const recall = choice(wordOf(this.language, "recall"), () => void this.#recall(seq));
+        const count = choice(wordOf(this.language, "whoRead"), () => void this.#count(seq));
+        // Only texts are edited (IM 16.2).
+        const own = isRecallable ? [...(file === undefined ? [edit] : []), recall] : [];
+        const asks = counted === undefined ? [] : [count];
+        const quote = choice(wordOf(this.language, "quote"), () => this.#quotesNext(seq));
+        const emoji = EMOJI.map((it) => choice(it, () => void this.#react(seq, it)));
+        const choices = [quote, ...own, ...asks, ...emoji];
+        element.append(madeMenu(wordOf(this.language, "moreOf"), choices));
+    }
+    #at(seq) {
+        return this.#talk.shown.find((it) => it.seq === seq);
+    }
+    #edits(seq) {
+        const message = this.#at(seq);
+        if (message !== undefined)
+            this.wishes.edit(message);
+    }
+    #quotesNext(seq) {
+        const message = this.#at(seq);
+        if (message !== undefined)
+            this.wishes.quote(message);
+    }
+    /** Reacts by one more emoji, or by one less. That it is so, a message tells, as to others. */
+    async #react(seq, emoji) {
+        const message = this.#at(seq);
+        if (message === undefined)
+            return;
+        by("say-fault").textContent = "";
+        const own = message.reactions.find((it) => it.by === this.account)?.emoji ?? [];
+        const rest = own.filter((it) => it !== emoji);
+        const next = rest.length < own.length ? rest : [...own, emoji];
+        try {
+            await this.client.react(this.peer, message, next);
+        }
+        catch (error) {
+            if (!this.#isOver)
+                this.#tellFault(error.code);
+        }
+    }
+    #tellFault(code) {
+        by("say-fault").textContent = sentenceOf(this.language, code);
     }
     /** Calls a message back. That it is, a message tells, as it does to others. */
     async #recall(seq) {
@@ -330,8 +508,19 @@ export class Conversation {
         }
     }
 }
+/** The key of a message's row: what waits has the same as what is stored. */
+function keyOf({ isOwn, from, clientId }) {
+    return `${isOwn ? "" : from}/${clientId}`;
+}
 /** Whether the end of the list is in sight, or was before it grew by so much, CSS pixels. */
 function isNearEnd(grownPx = 0) {
     const { scrollHeight, scrollTop, clientHeight } = by("scroll");
     return scrollHeight - scrollTop - clientHeight < NEAR_PX + grownPx;
+}
+/** Who reacts to a message: each emoji, and by how many. */
+function reactionsOf({ reactions }) {
+    const counts = new Map();
+    for (const it of reactions.flatMap(({ emoji }) => emoji))
+        counts.set(it, (counts.get(it) ?? 0) + 1);
+    return [...counts].map(([it, count]) => `${it} ${count}`).join("  ");
 }

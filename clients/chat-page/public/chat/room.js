@@ -1,18 +1,24 @@
 /** Where one is when logged in: the people, the connection's state, and one conversation. */
 import { isChatroom, isGroup } from "./im/index.js";
 import { Attachments } from "./attachments.js";
+import { Completion } from "./completion.js";
 import { Conversation } from "./conversation.js";
 import { by, Kept } from "./dom.js";
 import { draftOf } from "./drafts.js";
 import { Keeping } from "./keeping.js";
 import { ListPanel } from "./list.js";
 import { MembersPanel } from "./members.js";
+import { EVERYBODY, mentionedIn } from "./mentions.js";
 import { OptionsMenu } from "./options.js";
 import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
+import { Searching } from "./searching.js";
+import { TypingLine } from "./typing-line.js";
 import { parseTitles } from "./titles.js";
 import { sentenceOf, wordOf } from "./words.js";
 /** Texts that are longer than a draft may be, and are kept whole while the page lives. */
 const LONG_TEXTS_MAX = 20;
+/** Characters of a quoted message that are shown where one writes. */
+const QUOTED_MAX = 120;
 /** The room of one account. */
 export class Room {
     client;
@@ -25,7 +31,14 @@ export class Room {
     #keeping;
     #options;
     #attachments;
+    #typing;
     #failed = [];
+    /** The message that is being edited. */
+    #editing;
+    /** The message that is quoted by what is said next. */
+    #quoting;
+    #completion;
+    #searching;
     #conversation;
     /** Of the group that is looked at. */
     #members;
@@ -42,8 +55,11 @@ export class Room {
         this.#titles = parseTitles(this.#kept.text);
         this.#keeping = new Keeping(client);
         this.#list = new ListPanel(client, this.#domain, this.#titles, language, (peer) => this.#open(peer), (group, title) => this.#titled(group, title));
+        this.#typing = new TypingLine(client, this.#domain, language);
         this.#options = new OptionsMenu(client, language, () => this.back());
         this.#attachments = new Attachments(client, language);
+        this.#completion = new Completion(() => this.#names(), () => this.written());
+        this.#searching = new Searching(client, this.#domain, language, (peer) => this.#list.name(peer), ({ peer, seq }) => this.#open(peer, seq));
         this.#off = [
             client.on("message", (message) => this.#heard(message)),
             client.on("chatroom", (event) => this.#happens(event)),
@@ -65,6 +81,9 @@ export class Room {
     close(forgets) {
         this.#keeping.close();
         this.#attachments.close();
+        this.#typing.close();
+        this.#searching.close();
+        this.#completion.close();
         this.#list.close();
         this.#off.forEach((off) => off());
         this.#conversation?.close();
@@ -79,6 +98,8 @@ export class Room {
         this.#list.speak(language);
         this.#options.speak(language);
         this.#attachments.speak(language);
+        this.#typing.speak(language);
+        this.#searching.speak(language);
         this.#showList();
         this.tell(this.client.state);
         const peer = this.#conversation?.peer;
@@ -164,9 +185,18 @@ export class Room {
         if (peer === undefined || text.trim() === "")
             return;
         field.value = "";
+        this.#typing.leaves(true);
         this.written();
         this.#keeping.leaves();
-        this.#send(peer, text);
+        const editing = this.#editing;
+        this.#editsNothing();
+        this.#completion.close();
+        const quote = this.#quoting;
+        this.#quotes(undefined);
+        if (editing === undefined)
+            this.#send(peer, text, this.#said(peer, text, quote));
+        else
+            this.#sendEdit(peer, editing, text);
         field.focus();
     }
     /** Something was written into the field. */
@@ -176,8 +206,11 @@ export class Room {
             return;
         const { value } = by("text");
         // The server keeps no draft of what stands in no inbox.
-        if (!isChatroom(peer))
+        if (!isChatroom(peer)) {
             this.#keeping.writes(peer, value);
+            this.#typing.writes(peer, value);
+        }
+        this.#completion.show();
         this.#longTexts.delete(peer);
         if (draftOf(value) !== value)
             this.#longTexts.set(peer, value);
@@ -238,17 +271,98 @@ export class Room {
         });
         this.#conversation?.show(true);
     }
+    /** What is said, with what it quotes and whom it mentions. */
+    #said(peer, text, quote) {
+        const { mentions, mentionsEverybody } = mentionedIn(text, this.#domain, isGroup(peer));
+        return {
+            text,
+            ...(quote && { quote: { seq: quote.seq, id: quote.id } }),
+            ...(mentions.length > 0 && { mentions }),
+            ...(mentionsEverybody && { mentionsEverybody }),
+        };
+    }
+    /** Who may be named where one writes. */
+    #names() {
+        const peer = this.#conversation?.peer;
+        if (peer === undefined)
+            return [];
+        const others = this.#members?.addresses.filter((it) => it !== this.account) ?? [peer];
+        const names = others.map((it) => shortName(it, this.#domain));
+        return isGroup(peer) ? [...names, EVERYBODY] : names;
+    }
+    /** A key was pressed in the field; true: that is all it does. */
+    presses(key) {
+        return this.#completion.presses(key);
+    }
+    /** Nobody writes in the field any more. */
+    leavesField() {
+        this.#completion.close();
+    }
+    /** Searches for what was named. */
+    search() {
+        this.#searching.begin();
+    }
+    searchOn() {
+        this.#searching.more();
+    }
+    /** What is said next quotes this message, or none. */
+    #quotes(message) {
+        this.#quoting = message;
+        by("quoting").hidden = message === undefined;
+        by("quoted").textContent = message?.text.slice(0, QUOTED_MAX) ?? "";
+        if (message === undefined)
+            return;
+        this.#editsNothing();
+        by("text").focus();
+    }
+    cancelQuote() {
+        this.#quotes(undefined);
+        by("text").focus();
+    }
+    /** A message is to say something else: it is written anew in the field. */
+    #edits(message) {
+        this.#quotes(undefined);
+        this.#editing = message;
+        by("editing").hidden = false;
+        const field = by("text");
+        field.value = message.text;
+        field.focus();
+    }
+    /** Nothing is edited any more. */
+    #editsNothing() {
+        this.#editing = undefined;
+        by("editing").hidden = true;
+    }
+    /** What was to be edited stays as it is. */
+    cancelEdit() {
+        if (this.#editing === undefined)
+            return;
+        this.#editsNothing();
+        const field = by("text");
+        field.value = "";
+        this.written();
+        field.focus();
+    }
+    #sendEdit(peer, message, text) {
+        by("say-fault").textContent = "";
+        this.client.edit(peer, message, text).catch((error) => {
+            if (error.code === "closed")
+                return;
+            by("say-fault").textContent = sentenceOf(this.language, error.code);
+        });
+    }
     #sendAgain(failed) {
         this.#failed = this.#failed.filter((it) => it !== failed);
         const peer = this.#conversation?.peer;
         if (peer === undefined)
             return;
         this.#open(peer);
-        const { kind, text, extra } = failed.queued;
-        this.#send(peer, text, { kind, text, extra });
+        const { kind, text, extra, quote, mentions, mentionsEverybody } = failed.queued;
+        this.#send(peer, text, { kind, text, extra, quote, mentions, mentionsEverybody });
     }
     #heard(message) {
         const { change, peer } = message;
+        this.#typing.said(message);
         if (change?.verb === "create" || change?.verb === "rename")
             this.#titled(peer, change.title);
         if (this.#conversation?.peer !== peer)
@@ -307,7 +421,8 @@ export class Room {
             by("with").textContent = this.#list.name(group);
         this.#showList();
     }
-    #open(peer) {
+    /** @param place where it is opened; without it, where one has read to. */
+    #open(peer, place) {
         this.#leaveConversation();
         if (!isChatroom(peer))
             this.client.look(peer);
@@ -322,17 +437,25 @@ export class Room {
         field.value = this.#begun(peer);
         this.#options.show(peer);
         this.#attachments.open(peer);
-        this.#conversation = new Conversation(this.client, peer, this.#domain, this.language, this.#failed, {
+        this.#typing.opens(peer);
+        this.#conversation = new Conversation(this.client, peer, this.account, this.#domain, this.language, this.#failed, {
+            edit: (message) => this.#edits(message),
+            quote: (message) => this.#quotes(message),
             sendAgain: (failed) => this.#sendAgain(failed),
             seen: (upto) => this.#keeping.sees(peer, upto),
             joined: (room) => this.#isSo(room),
-        });
+        }, place);
         this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language, (title) => this.#titled(peer, title)) : undefined;
         this.#showList();
         field.focus();
     }
     #leaveConversation() {
         this.#keeping.leaves();
+        this.#typing.leaves(false);
+        this.#typing.opens(undefined);
+        this.#editsNothing();
+        this.#quotes(undefined);
+        this.#completion.close();
         this.#conversation?.close();
         this.#members?.close();
         [this.#conversation, this.#members] = [undefined, undefined];

@@ -12,6 +12,7 @@ import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
+import { READERS_PAGE } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
@@ -216,6 +217,26 @@ export class Client {
         return this.#about(recallRequest(peer, seq));
     }
     /**
+     * How far others have read a conversation: the other of two, or all others of a group, and how
+     * many of them have read the message at `seq`. Rejects with `readers_untold` where the group is
+     * too large for that, and with `reads_private` where this account does not share what it reads.
+     */
+    readers(peer, ask = {}) {
+        const { seq = 0, from = 0, count = READERS_PAGE } = ask;
+        if (![seq, from, count].every(isPlace) || count === 0 || from > 0xffff_ffff) {
+            return Promise.reject(new ImError("invalid"));
+        }
+        const asked = { seq, from, count: Math.min(count, READERS_PAGE) };
+        return this.#ask((machine, now, number) => machine.readers(now, number, peer, asked));
+    }
+    /**
+     * Whether the account lets others know what it has read, and is told what they have; with an
+     * argument it is set so.
+     */
+    sharesReads(shares) {
+        return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+    }
+    /**
      * Has a message of this account say something else. Resolves when it is stored; rejects with
      * `too_late`, `forbidden` and as IM 16.2 says. It waits in the queue as what is said does.
      */
@@ -391,6 +412,8 @@ export class Client {
                 return this.#emit("message", action.message);
             case "event":
                 return this.#emit("event", action.event);
+            case "delivered":
+                return this.#emit("delivered", action.delivered);
             case "chatroom":
                 return this.#emit("chatroom", action.event);
             case "list":
@@ -422,6 +445,8 @@ export class Client {
             case "set":
             case "found":
             case "upload":
+            case "readers":
+            case "privacy":
             case "chatroom_joined":
             case "recalled": {
                 const { ask, result } = action;

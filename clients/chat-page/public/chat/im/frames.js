@@ -8,8 +8,20 @@ export const PREFACE = Uint8Array.of(0xc4, 0x49, 0x4d, 0x01);
 /** The subprotocol of WebSocket (IM 1). */
 export const SUBPROTOCOL = "holdline-im.1";
 /** The largest frame of a server, bytes (IM 2.2). */
-export const SERVER_FRAME_BYTES_MAX = 395_264;
-export const CONTENT = { kind: uint32(1), text: string(2), extra: bytes(3), uncounted: bool(4) };
+export const SERVER_FRAME_BYTES_MAX = 397_312;
+/** A message that another one quotes. */
+const QUOTE = { seq: uint64(1), id: fixed64(2), from: string(3), text: string(4) };
+export const CONTENT = {
+    kind: uint32(1),
+    text: string(2),
+    extra: bytes(3),
+    uncounted: bool(4),
+    quote: one(30, QUOTE),
+    mentions: strings(31),
+    mentions_everybody: bool(32),
+};
+/** How somebody reacts to a message. */
+const REACTION = { by: string(1), emoji: string(2) };
 export const CHAT_MESSAGE = {
     id: fixed64(1),
     seq: uint64(2),
@@ -19,6 +31,8 @@ export const CHAT_MESSAGE = {
     to: string(6),
     client_id: bytes(7),
     content: one(8, CONTENT),
+    edited_ms: uint64(9),
+    reactions: many(10, REACTION),
 };
 export const INBOX_ENTRY = { seq: uint64(1), message: one(2, CHAT_MESSAGE) };
 /** How an account keeps a conversation. */
@@ -50,6 +64,9 @@ const CONVERSATION = {
     muted: bool(9),
     hidden: bool(10),
     draft: string(11),
+    left: bool(12),
+    said_seq: uint64(13),
+    mentions: uint32(30),
 };
 const CONTACT = {
     address: string(1),
@@ -67,6 +84,14 @@ const CONTACT = {
 const CONTACT_CHANGED = { contact: one(1, CONTACT), said: uint32(2) };
 /** How somebody is there. */
 const PRESENCE = { from: string(1), device: string(2), show: uint32(3), status: string(4) };
+/** What is kept nowhere. */
+const TRANSIENT = {
+    to: string(1),
+    state: uint32(2),
+    content: one(3, CONTENT),
+    from: string(4),
+    device: string(5),
+};
 const CONTACTS_PAGE = {
     number: uint32(1),
     anew: bool(2),
@@ -92,6 +117,8 @@ const PUSH_REGISTRATION = {
     miop_device: string(6),
 };
 const QUIET_HOURS = { from_min: uint32(1), to_min: uint32(2), offset_min: sint32(3) };
+/** Whether what an account reads is shared: 1 it is, 2 it is not; 0 from a client: as it is. */
+const PRIVACY = { number: uint32(1), reads: uint32(2) };
 /** One request of a client. */
 export const CLIENT_FRAME = {
     login: one(1, LOGIN),
@@ -148,9 +175,28 @@ export const CLIENT_FRAME = {
         greeting: string(6),
     }),
     presence: one(17, { number: uint32(1), show: uint32(2), status: string(3) }),
+    transient: one(18, TRANSIENT),
+    search: one(20, {
+        number: uint32(1),
+        text: string(2),
+        with: string(3),
+        from: string(4),
+        since_ms: uint64(5),
+        until_ms: uint64(6),
+        before: uint64(7),
+        count: uint32(8),
+    }),
     upload: one(22, { number: uint32(1), name: string(2), type: string(3), bytes: uint64(4) }),
     push: one(24, { number: uint32(1), registration: one(2, PUSH_REGISTRATION), code: string(3) }),
     push_settings: one(25, { number: uint32(1), sets: bool(2), quiet: one(3, QUIET_HOURS) }),
+    readers: one(30, {
+        number: uint32(1),
+        with: string(2),
+        seq: uint64(3),
+        from: uint32(4),
+        count: uint32(5),
+    }),
+    privacy: one(31, PRIVACY),
     chatroom_order: one(32, {
         number: uint32(1),
         room: string(2),
@@ -257,6 +303,13 @@ export const SERVER_FRAME = {
     done: one(19, { number: uint32(1) }),
     contact: one(20, CONTACT_CHANGED),
     presence: one(21, PRESENCE),
+    transient: one(22, TRANSIENT),
+    found: one(24, {
+        number: uint32(1),
+        found: many(2, INBOX_ENTRY),
+        before: uint64(3),
+        more: bool(4),
+    }),
     upload: one(26, {
         number: uint32(1),
         put_url: string(2),
@@ -271,6 +324,17 @@ export const SERVER_FRAME = {
         quiet: one(3, QUIET_HOURS),
     }),
     push_code: one(29, { number: uint32(1) }),
+    readers: one(30, {
+        number: uint32(1),
+        with: string(2),
+        seq: uint64(3),
+        total: uint32(4),
+        read: uint32(5),
+        from: uint32(6),
+        readers: many(7, { account: string(1), read: uint64(2), delivered: uint64(3) }),
+    }),
+    privacy: one(31, PRIVACY),
+    delivered: one(36, { with: string(1), upto: uint64(2) }),
     chatroom_joined: one(32, CHATROOM_JOINED),
     chatroom_message: one(33, { message: one(1, CHAT_MESSAGE), important: bool(2) }),
     chatroom_missed: one(34, { room: string(1), missed: uint32(2) }),

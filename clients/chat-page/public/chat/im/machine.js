@@ -24,9 +24,11 @@ import { clientFrame, Deframer, PREFACE, readServerFrame, SERVER_FRAME_BYTES_MAX
 import { MEMBERS_PAGE, verbNumber } from "./group.js";
 import { placedAll, placedEvent, placedMessage } from "./inbox.js";
 import { Keepalive } from "./keepalive.js";
-import { contentBytes, contentFields, exact, messageOf, unhex, whole } from "./message.js";
+import { contentBytes, contentFields, exact, messageOf, targetOf, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
+import { deliveredOf, privacyFrame, readersFrame } from "./receipts.js";
+import { transientFields, transientOf } from "./transient.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
 /** Time for the connection and the login, milliseconds. */
@@ -169,6 +171,18 @@ export class Machine {
         if (number !== undefined)
             this.#ask(now, request.frame(number));
     }
+    /** Asks who has read what; answered under this number. */
+    readers(now, ask, peer, asked) {
+        const number = this.#asks({ do: "readers", ask });
+        if (number !== undefined)
+            this.#ask(now, readersFrame(number, peer, asked));
+    }
+    /** Shares what is read, or not, or asks whether it is; answered under this number. */
+    privacy(now, ask, sharesReads) {
+        const number = this.#asks({ do: "privacy", ask });
+        if (number !== undefined)
+            this.#ask(now, privacyFrame(number, sharesReads));
+    }
     /** Asks for leave to upload a file; answered under this number. */
     upload(now, ask, { name, type, bytes }) {
         const number = this.#asks({ do: "upload", ask });
@@ -188,6 +202,12 @@ export class Machine {
         const { contact, name, groups, greeting } = order;
         const fields = { contact, verb: contactVerbNumber(order.verb), name, greeting };
         this.#ask(now, clientFrame("contact", { number, ...fields, groups: [...groups] }));
+    }
+    /** Tells something that is kept nowhere: to nobody, while there is no connection. */
+    transient(now, to, told) {
+        if (this.#session === undefined)
+            return;
+        this.#write(now, clientFrame("transient", transientFields(to, told)));
     }
     /** Wants to be in a chatroom; answered under this number. */
     join(now, ask, room, history) {
@@ -343,8 +363,13 @@ export class Machine {
             case "marked_read":
             case "set":
             case "upload":
+            case "readers":
+            case "privacy":
+            case "found":
             case "chatroom_joined":
                 return this.#answered(frame, account);
+            case "delivered":
+                return this.#act({ do: "delivered", delivered: deliveredOf(frame.fields) });
             case "chatroom_message":
             case "chatroom_missed":
             case "chatroom_news":
@@ -354,6 +379,8 @@ export class Machine {
             case "presence":
             case "done":
                 return this.#takeOfPeople(frame, account);
+            case "transient":
+                return this.#act({ do: "transient", transient: transientOf(frame.fields, account) });
             case "pong":
                 return;
             default:
@@ -423,7 +450,7 @@ export class Machine {
         const { account } = fields;
         const domain = account.slice(account.indexOf("@") + 1);
         const follower = new Follower(last, cursor, head);
-        this.list.online(isSame);
+        this.list.online(isSame, account);
         this.people.online();
         this.#session = { account, domain, follower, since: now, limits: fields };
         this.#phase = "online";
@@ -517,7 +544,7 @@ export class Machine {
     /** A message of the queue has its place, and is told as those of others are. */
     #stored(queued, { id, seq, at }) {
         const { account, domain, follower } = this.#session;
-        const { clientId, kind, text, extra, uncounted } = queued;
+        const { clientId, kind, text, extra, uncounted, quote, mentions, mentionsEverybody } = queued;
         const to = whole(queued.to, domain);
         const { device } = this.settings;
         this.#ownTold.add(clientId);
@@ -526,9 +553,10 @@ export class Machine {
                 break;
             this.#ownTold.delete(oldest);
         }
-        const content = { kind, text, extra, uncounted };
+        const content = { kind, text, extra, uncounted, quote, mentions, mentionsEverybody };
         const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-        const message = { ...place, ...content, change: undefined, recall: undefined };
+        const none = { change: undefined, recall: undefined, editedAt: undefined, reactions: [] };
+        const message = { ...place, ...content, ...none, target: targetOf(kind, extra) };
         this.list.stored(follower.last + 1, message);
         this.#act({ do: "message", message });
         this.#tellSent(message);

@@ -58,6 +58,8 @@ const FAULTS = {
     47: ["media_off", false],
     48: ["type_refused", false],
     49: ["upload_quota", false],
+    53: ["readers_untold", false],
+    54: ["reads_private", false],
     55: ["no_chatroom", false],
     56: ["chatroom_full", false],
     57: ["chatroom_banned", false],
@@ -125,6 +127,8 @@ const MEANINGS = {
     media_off: "this server takes no files",
     type_refused: "files of this type are not taken",
     upload_quota: "you may upload no more today",
+    readers_untold: "the group is too large to tell who has read what",
+    reads_private: "who does not share what they read is told of nobody",
     invalid: "the request makes no sense: an address that is none, or nothing to say",
 };
 /** A fault of the server, of the connection, or of what was asked. */
