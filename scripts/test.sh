@@ -7,9 +7,9 @@
 set -u
 cd "$(dirname "$0")/.."
 
-# command:packages that bring it. The packages of Redis and Prosody may start servers of their own on
-# their usual ports: the tests start theirs on others.
-needs=(cc:"gcc libc6-dev" python3:python3 curl:curl openssl:openssl redis-server:redis-server redis-cli:redis-tools prosody:prosody)
+# command:packages that bring it. The package of Redis may start a server of its own on its usual
+# port: the tests start theirs on others.
+needs=(cc:"gcc libc6-dev" python3:python3 curl:curl openssl:openssl redis-server:redis-server redis-cli:redis-tools)
 
 install_missing() {
     local need missing=()

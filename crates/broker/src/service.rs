@@ -89,6 +89,10 @@ impl Service for Broker {
         self.turn(now, fx)
     }
 
+    fn has_news(&self) -> bool {
+        self.has_other_rules()
+    }
+
     fn unsettled(&self) -> usize {
         self.unsettled()
     }

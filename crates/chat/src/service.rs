@@ -256,6 +256,10 @@ impl Service for Chat {
         parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
     }
 
+    fn has_news(&self) -> bool {
+        self.settings.access.version() != self.sessions.version
+    }
+
     fn unsettled(&self) -> usize {
         self.log.unsettled() + self.outbox.unsettled()
     }

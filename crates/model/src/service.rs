@@ -310,6 +310,12 @@ pub trait Service: Send + 'static {
     /// the latest; `now` means that there is more.
     fn turn(&mut self, now: Now, fx: &mut Effects<Self>) -> Option<Instant>;
 
+    /// Whether something that it looks at in its turns, and is not told of, is otherwise since the
+    /// last one: rules, which threads of the process share.
+    fn has_news(&self) -> bool {
+        false
+    }
+
     /// What its log has still to be told or to answer.
     fn unsettled(&self) -> usize;
 

@@ -33,12 +33,13 @@ class MariaDb:
         made = subprocess.run(
             ["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--skip-test-db",
              "--auth-root-authentication-method=normal", *self.user],
-            capture_output=True, text=True, timeout=2 * START_S, check=False)
+            env={**os.environ, "TMPDIR": self.folder}, capture_output=True, text=True,
+            timeout=2 * START_S, check=False)
         assert made.returncode == 0, made.stdout + made.stderr
         self.words = [
             "mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={self.socket}",
             f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve",
-            "--performance-schema=OFF", "--innodb-buffer-pool-size=64M",
+            f"--tmpdir={self.folder}", "--performance-schema=OFF", "--innodb-buffer-pool-size=64M",
             f"--pid-file={self.folder}/pid", *self.user]
         self.start()
         self.ask(f"CREATE DATABASE {DATABASE};"

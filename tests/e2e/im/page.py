@@ -195,9 +195,10 @@ class Page:
         self.key("Enter", "#text")
 
     def shows(self, rows, deadline_s=30):
-        """The conversation has these rows and no others."""
+        """The conversation has these rows and no others, but for the line above what is new."""
         found = ("JSON.stringify([...document.querySelectorAll('#rows li')].map(it => "
-                 "it.classList[0] + ': ' + it.querySelector('.text').textContent))")
+                 "it.classList[0] + ': ' + it.querySelector('.text').textContent)"
+                 ".filter(it => it !== 'change: New messages'))")
         wanted = json.dumps(json.dumps(rows, separators=(",", ":"), ensure_ascii=False))
         self.until(f"{found} === {wanted}", f"it shows {rows}", deadline_s)
 

@@ -42,6 +42,7 @@ class Words(PageCase):
         ann, bob = self.both()
         self.chooses(ann, "first", "Edit")
         ann.until("!document.getElementById('editing').hidden", "it says so")
+        ann.run("document.getElementById('text').select()")
         ann.say("second")
         for page in (ann, bob):
             page.until(f"{LAST}?.querySelector('.text').textContent === 'second' && "
@@ -75,6 +76,7 @@ class Words(PageCase):
                        f"{quote} === 'ann: first'", "it quotes it")
         self.assertTrue(bob.run("document.getElementById('quoting').hidden"))
         self.chooses(ann, "first", "Edit")
+        ann.run("document.getElementById('text').select()")
         ann.say("second")
         for page in (ann, bob):
             page.until(f"{quote} === 'ann: second'", "it is what it is now")

@@ -224,7 +224,8 @@ class Ticks(PageCase):
         bob.choose("lunch")
         bob.until("document.querySelector('#rows').textContent.includes('to all')", "he sees it")
         asks = ("(() => { const menu = [...document.querySelectorAll('#rows li.own .menu')].at(-1);"
-                "menu.open = true; menu.querySelectorAll('button')[1].click(); })()")
+                "menu.open = true; [...menu.querySelectorAll('button')]"
+                ".find(it => it.textContent === 'Who has read it').click(); })()")
 
         def is_told():
             ann.run(asks)

@@ -77,6 +77,11 @@ impl Rights {
 }
 
 impl Broker {
+    /// Whether the rules have changed since the last walk began.
+    pub(crate) fn has_other_rules(&self) -> bool {
+        self.settings.access.version() != self.rights.version
+    }
+
     /// Looks at a slice of the sessions, if the rules have changed.
     pub(crate) fn turn_renewal(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let version = self.settings.access.version();

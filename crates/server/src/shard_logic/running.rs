@@ -321,7 +321,8 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn turn(&mut self, now: Now) -> Option<Instant> {
-        if std::mem::take(&mut self.stirred) || self.next.is_some_and(|next| next <= now.mono) {
+        let is_due = self.next.is_some_and(|next| next <= now.mono);
+        if std::mem::take(&mut self.stirred) || is_due || self.service.has_news() {
             self.next = self.service.turn(now, &mut self.effects);
         }
         self.next
