@@ -48,7 +48,7 @@ use events::{Filter, MESSAGE};
 use model::limits::{ApiLimits, Limits, TopicLimits};
 use model::ports::backlog::Backlog;
 use model::ports::control::Control;
-use model::ports::presence_queries::PresenceQueries;
+use model::ports::presence::queries::PresenceQueries;
 use model::ports::tokens::TokenRows;
 use model::ports::trace::Traces;
 use model::ports::users::{UserFault, UserState, Users};

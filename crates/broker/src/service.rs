@@ -7,7 +7,7 @@ use model::ports::access::Admission;
 use model::ports::control::Status;
 use model::ports::events::ClientEvent;
 use model::ports::log::{Completion, Restored};
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};

@@ -12,7 +12,7 @@ use base::hash::HashKey;
 use model::account::Addressee;
 use model::chat::{Content, Mentions, Recall};
 use model::id::ShardId;
-use model::ports::archive::ArchivedMessage;
+use model::ports::databases::archive::ArchivedMessage;
 use model::timeline::{Message, Space, TimelineId};
 
 /// Where what a shard has stored, of so many, waits for the archive.

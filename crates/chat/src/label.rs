@@ -12,7 +12,7 @@
 //! ```
 //! `from` and `to` are inboxes. Numbers are little-endian. A reference says that the message stands
 //! in the conversation, at that place, and costs so many bytes in memory. What the bodies of
-//! entries of inboxes are is in `entry.rs`.
+//! entries of inboxes are is in `inboxes/entry.rs`.
 
 use base::bytes::ByteReader;
 use model::timeline::{Seq, TimelineId};

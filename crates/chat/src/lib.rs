@@ -38,7 +38,6 @@ mod accounts;
 mod amendments;
 mod archived;
 mod conversations;
-mod entry;
 mod envelope;
 mod groups;
 mod inboxes;

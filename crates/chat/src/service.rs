@@ -12,7 +12,7 @@ use model::ports::control::Status;
 use model::ports::events::ChatEvent;
 use model::ports::log::{Completion, Restored, Table};
 use model::ports::notifications::Notified;
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::ports::reviews::ReviewVerdict;
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
@@ -93,25 +93,12 @@ impl Service for Chat {
             ChatRequest::Search { session, number, range } => {
                 self.search(from, (session, number), range, fx);
             }
-            ChatRequest::Read { session, number, with, upto } => {
-                self.wish(now, from, (session, number), (&with, Wish::Read(upto)), fx);
-            }
-            ChatRequest::Set { session, number, with, change } => {
-                self.wish(now, from, (session, number), (&with, Wish::Set(*change)), fx);
-            }
-            ChatRequest::Conversation { session, number, with } => {
-                self.wish(now, from, (session, number), (&with, Wish::Look), fx);
-            }
-            ChatRequest::Conversations { session, number, before, count, groups } => {
-                let part = Part { before, count, groups };
-                self.conversations(now, from, (session, number), part, fx);
-            }
-            ChatRequest::Recall { session, number, with, seq } => {
-                self.recall(now, from, (session, number), (&with, seq), fx);
-            }
-            ChatRequest::Readers { session, number, range } => {
-                self.readers(now, from, (session, number), *range, fx);
-            }
+            ChatRequest::Read { .. }
+            | ChatRequest::Set { .. }
+            | ChatRequest::Conversation { .. }
+            | ChatRequest::Conversations { .. }
+            | ChatRequest::Recall { .. }
+            | ChatRequest::Readers { .. } => self.of_conversations(now, from, request, fx),
             ChatRequest::Privacy { session, number, shares_reads } => {
                 self.privacy(from, (session, number), shares_reads, fx);
             }
@@ -311,5 +298,39 @@ impl Service for Chat {
         self.pushes.audit();
         self.audit_nodes();
         self.audit_chatrooms();
+    }
+}
+
+impl Chat {
+    /// What is asked about conversations, and about messages in them.
+    fn of_conversations(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        request: ChatRequest,
+        fx: &mut Effects,
+    ) {
+        match request {
+            ChatRequest::Read { session, number, with, upto } => {
+                self.wish(now, from, (session, number), (&with, Wish::Read(upto)), fx);
+            }
+            ChatRequest::Set { session, number, with, change } => {
+                self.wish(now, from, (session, number), (&with, Wish::Set(*change)), fx);
+            }
+            ChatRequest::Conversation { session, number, with } => {
+                self.wish(now, from, (session, number), (&with, Wish::Look), fx);
+            }
+            ChatRequest::Conversations { session, number, before, count, groups } => {
+                let part = Part { before, count, groups };
+                self.conversations(now, from, (session, number), part, fx);
+            }
+            ChatRequest::Recall { session, number, with, seq } => {
+                self.recall(now, from, (session, number), (&with, seq), fx);
+            }
+            ChatRequest::Readers { session, number, range } => {
+                self.readers(now, from, (session, number), *range, fx);
+            }
+            other => unreachable!("no request about a conversation: {other:?}"),
+        }
     }
 }

@@ -7,7 +7,7 @@
 use crate::connection::{CallError, Connection};
 use crate::schema::{self, Step};
 use crate::settings::DatabaseSettings;
-use model::ports::accounts::{
+use model::ports::databases::accounts::{
     ACCOUNTS_A_CALL_MAX, AccountChange, AccountColumns, AccountNews, AccountTables, DatabaseFault,
 };
 use model::ports::users::DOMAIN;

@@ -5,7 +5,7 @@
 //! what it is about is not used again.
 
 use crate::settings::DatabaseSettings;
-use model::ports::accounts::DatabaseFault;
+use model::ports::databases::accounts::DatabaseFault;
 use mysql_async::{Conn, Error, Opts};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};

@@ -6,7 +6,7 @@
 //! made. Invariant: a database that knows of a step that this build does not know is not touched.
 
 use crate::connection::CallError;
-use model::ports::accounts::DatabaseFault;
+use model::ports::databases::accounts::DatabaseFault;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 

@@ -14,7 +14,7 @@ use crate::connections::{RedisCommand, RedisConnections, Reply};
 use crate::settings::Settings;
 use crate::url::RedisKind;
 use crate::{reply, script};
-use model::ports::directory::{
+use model::ports::presence::directory::{
     Batch, Directory, DirectoryEntry, DirectoryError, History, Lease, Put,
 };
 use model::presence::{Digest, NodeName, PresenceRecord, PresenceVersion, bucket};

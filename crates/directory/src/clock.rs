@@ -1,6 +1,6 @@
 //! When a call has to be over: the one place of this room that reads the clock.
 
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use std::time::{Duration, Instant};
 
 /// The end of a call's time.

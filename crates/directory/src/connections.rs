@@ -14,7 +14,7 @@ use crate::settings::{Access, Settings};
 use crate::slots::{redirection, slot};
 use crate::url::{HostPort, RedisKind};
 use crate::wire::{Wire, pack};
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use redis::{ServerErrorKind, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,7 @@ use crate::settings::Access;
 use crate::slots::SlotMap;
 use crate::url::{HostPort, RedisKind, RedisUrl};
 use crate::wire::Wire;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use std::collections::HashMap;
 
 /// Connections by place.

@@ -6,7 +6,7 @@
 
 use crate::clock::Deadline;
 use crate::url::HostPort;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::Builder;

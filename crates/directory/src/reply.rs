@@ -1,6 +1,6 @@
 //! Replies to the values they stand for. A reply of another shape is nonsense, not a panic.
 
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use redis::{ServerError, Value};
 
 /// The words of an error.

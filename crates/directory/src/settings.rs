@@ -5,7 +5,7 @@
 
 use crate::traffic::Traffic;
 use crate::url::{Credentials, HostPort, RedisUrl, parse};
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use rustls_pki_types::pem::PemObject;

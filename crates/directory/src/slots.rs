@@ -6,7 +6,7 @@
 
 use crate::reply;
 use crate::url::HostPort;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use redis::Value;
 
 /// Slots of a cluster.

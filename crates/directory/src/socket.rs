@@ -9,7 +9,7 @@ use crate::names;
 use crate::settings::Access;
 use crate::traffic::Traffic;
 use crate::url::HostPort;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

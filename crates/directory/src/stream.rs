@@ -3,7 +3,7 @@
 use crate::connections::{RedisCommand, RedisConnections};
 use crate::reply;
 use crate::settings::Settings;
-use model::ports::directory::{DirectoryError, EventStream};
+use model::ports::presence::directory::{DirectoryError, EventStream};
 
 /// Events that are sent at once, within one time limit.
 const EVENTS_AT_ONCE: usize = 1_024;

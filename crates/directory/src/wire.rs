@@ -9,7 +9,7 @@ use crate::reply::refusal;
 use crate::settings::Access;
 use crate::socket::Socket;
 use crate::url::HostPort;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use redis::{Parser, RedisError, Value};
 
 /// A connection.

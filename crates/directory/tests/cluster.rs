@@ -4,7 +4,7 @@ mod common;
 
 use common::{ends, redis};
 use directory::Settings;
-use model::ports::directory::{Batch, Directory, Put};
+use model::ports::presence::directory::{Batch, Directory, Put};
 use model::presence::{BUCKETS, bucket};
 use std::collections::BTreeMap;
 use testkit::directory::{lease, put, record};
@@ -204,7 +204,7 @@ fn a_master_that_hangs_is_slow_until_it_is_replaced() {
     cluster.nodes[0].pause();
     let lookup = key.clone();
     let (fault, mut directory) = ends(move || (directory.find(&[lookup.into()]), directory));
-    assert_eq!(fault, Err(model::ports::directory::DirectoryError::Slow));
+    assert_eq!(fault, Err(model::ports::presence::directory::DirectoryError::Slow));
     until("a replica takes over", || directory.find(&[key.as_str().into()]).is_ok());
     cluster.nodes[0].resume();
     until("the old master follows", || cluster.nodes[0].cli(&["ROLE"]).starts_with("slave"));

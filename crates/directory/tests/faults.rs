@@ -4,7 +4,7 @@ mod common;
 
 use common::{ends, every_call, hasty, redis};
 use directory::{Redis, RedisTls};
-use model::ports::directory::{Directory, DirectoryError, Put};
+use model::ports::presence::directory::{Directory, DirectoryError, Put};
 use model::presence::bucket;
 use testkit::directory::{find, lease, put, record};
 use testkit::redis::{Certificates, RedisOptions, RedisServer, until};
@@ -86,7 +86,7 @@ fn a_paused_server_is_slow_and_what_it_does_late_does_no_harm() {
     }
     // The last of these times out as well; Redis will do it when it wakes, after what is newer.
     let entries = vec![(KEY.into(), record(1, "n", 1))];
-    let batch = model::ports::directory::Batch { bucket: bucket(KEY), entries };
+    let batch = model::ports::presence::directory::Batch { bucket: bucket(KEY), entries };
     assert_eq!(directory.put(&[batch]), Err(DirectoryError::Slow));
     server.resume();
     let mut patient = redis(&server.url());

@@ -3,7 +3,7 @@
 mod common;
 
 use common::redis;
-use model::ports::directory::{Directory, DirectoryError, Put};
+use model::ports::presence::directory::{Directory, DirectoryError, Put};
 use testkit::directory::{find, lease, put, record};
 use testkit::redis::{RedisOptions, Watched, until};
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{SHORT_MS, ends, every_call, hasty};
-use model::ports::directory::{Directory, DirectoryError};
+use model::ports::presence::directory::{Directory, DirectoryError};
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::faulty::{ConnectionFate, FateStep, Faulty};

@@ -4,7 +4,7 @@ mod common;
 
 use common::{SHORT_MS, ends, settings};
 use directory::Stream;
-use model::ports::directory::{DirectoryError, EventStream};
+use model::ports::presence::directory::{DirectoryError, EventStream};
 use testkit::redis::{Cluster, RedisOptions, RedisServer, Watched, until};
 
 type Event = Vec<(&'static str, String)>;

@@ -12,7 +12,7 @@ use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::{Answer, Command, Control};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::peer::stanzas::{self, StanzaPurpose};
-use proto_xmpp::scan::{Element, Scan};
+use proto_xmpp::xml::scan::{Element, Scan};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl ArrivalDesk {
 
 /// Whether whoever sent a stanza waits for something, or should know that it came to nobody.
 fn is_asking(stanza: &Element<'_, '_>) -> bool {
-    let is_said = stanza.child("body", proto_xmpp::scan::CLIENT).is_some();
+    let is_said = stanza.child("body", proto_xmpp::xml::scan::CLIENT).is_some();
     stanza.name() == "iq" || stanza.name() == "message" && is_said
 }
 

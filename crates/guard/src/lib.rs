@@ -11,7 +11,6 @@ pub mod accounts;
 pub mod acl;
 pub mod book;
 mod cache;
-pub mod columns;
 pub mod http;
 pub mod passwords;
 pub mod pattern;

@@ -12,7 +12,7 @@ use model::id::{ConnRef, ShardId};
 use model::ports::control::Status;
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Completion, Restored};
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};

@@ -5,31 +5,28 @@
 //! about devices, and about topics and sessions. [`log`] is the way out to stable storage,
 //! [`calls`] what whoever takes it has to remember, [`backlog`] what waits there for webhooks, and
 //! [`files`] the disk that a store writes to.
-//! [`directory`] is a copy of presence outside, [`presence_queries`] what is asked about it.
+//! [`presence`] has a copy of presence outside, and what is asked about it.
 //! [`names`] is who looks up where a host or a service is; [`notifications`] who tells devices
 //! something that are not connected.
 //! [`media`] makes addresses of a storage of files.
 //! [`trace`] is what operators see of connections.
 //! [`reviews`] is who is asked about a message before it is stored.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API;
-//! [`accounts`] is a database outside that the book of users is kept in, and [`archive`] one that
-//! messages go to.
+//! [`databases`] are those outside that the book of users is kept in and that messages go to.
 
 pub mod access;
-pub mod accounts;
-pub mod archive;
 pub mod backlog;
 pub mod calls;
 pub mod chat;
 pub mod control;
-pub mod directory;
+pub mod databases;
 pub mod events;
 pub mod files;
 pub mod log;
 pub mod media;
 pub mod names;
 pub mod notifications;
-pub mod presence_queries;
+pub mod presence;
 pub mod pushes;
 pub mod reviews;
 pub mod tokens;

@@ -20,7 +20,7 @@ use crate::ports::control::{Answer, Command, Status};
 use crate::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
 use crate::ports::notifications::{NotificationOrder, Notified};
-use crate::ports::presence_queries::PresenceStatus;
+use crate::ports::presence::queries::PresenceStatus;
 use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::reviews::{Review, ReviewVerdict};
 use crate::ports::topics::{TopicAnswer, TopicCommand};

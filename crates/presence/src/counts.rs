@@ -3,7 +3,7 @@
 //! Knows no principal: that each goes as often as it came is its owner's part. Clients of
 //! publish-and-subscribe protocols have no product, and are counted under an empty one.
 
-use model::ports::presence_queries::PresenceCounts;
+use model::ports::presence::queries::PresenceCounts;
 use model::presence::{Principal, Transition};
 
 /// Counts one that came or went.

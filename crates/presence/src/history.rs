@@ -6,7 +6,7 @@
 //! Invariant: the versions of a chain fall from the newest to the oldest.
 
 use hashbrown::HashTable;
-use model::ports::presence_queries::HISTORY;
+use model::ports::presence::queries::HISTORY;
 use model::presence::PresenceVersion;
 
 const NONE: u32 = u32::MAX;

@@ -13,7 +13,7 @@ use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use code::{Codes, is_online};
 use hashbrown::HashTable;
-use model::ports::directory::Lease;
+use model::ports::presence::directory::Lease;
 use model::presence::{BUCKETS, PresenceRecord, PresenceVersion};
 use std::sync::Arc;
 

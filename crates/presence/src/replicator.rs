@@ -27,10 +27,10 @@ use breaker::CircuitBreaker;
 use carry::{CarriedLoad, WriteOffer};
 use living::Living;
 use model::id::ShardId;
-use model::ports::directory::{
+use model::ports::presence::directory::{
     Batch, Directory, DirectoryEntry, DirectoryError, History, Lease, Put,
 };
-use model::ports::presence_queries::{Circuit, ReplicationStatus};
+use model::ports::presence::queries::{Circuit, ReplicationStatus};
 use resync::Resync;
 use std::collections::VecDeque;
 use std::sync::Arc;

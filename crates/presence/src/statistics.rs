@@ -5,7 +5,7 @@
 //! bounded by two rings of rows of sixteen bytes, one for each product and protocol of which
 //! somebody was there or moved.
 
-use model::ports::presence_queries::{Count, Moment, PresenceCounts, StatisticsStep};
+use model::ports::presence::queries::{Count, Moment, PresenceCounts, StatisticsStep};
 use std::collections::VecDeque;
 
 /// Seconds remembered: fifteen minutes.

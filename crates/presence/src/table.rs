@@ -11,7 +11,7 @@ mod store;
 pub use fault::{Calls, FailedCall};
 
 use fault::TableLink;
-use model::ports::directory::{
+use model::ports::presence::directory::{
     Batch, Directory, DirectoryEntry, DirectoryError, History, Lease, Put,
 };
 use model::presence::{Digest, PresenceRecord, PresenceVersion};

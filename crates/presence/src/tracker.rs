@@ -25,8 +25,8 @@ use base::prng::{Prng, scramble};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::ShardId;
-use model::ports::directory::{Batch, Lease};
-use model::ports::presence_queries::PresenceCounts;
+use model::ports::presence::directory::{Batch, Lease};
+use model::ports::presence::queries::PresenceCounts;
 use model::presence::{
     PresenceRecord, PresenceVersion, Principal, Transition, VersionClock, bucket,
 };

@@ -25,7 +25,6 @@ pub mod group;
 pub mod presence;
 pub mod protobuf;
 pub mod push;
-pub mod quote;
 mod reason;
 pub mod receipts;
 pub mod search;

@@ -196,15 +196,7 @@ fn whim_of_words(request: &ChatRequest) -> Option<ChatDelivery> {
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
     Some(match request {
-        ChatRequest::Login(_) | ChatRequest::Proceed(_) => match rng.below(8) {
-            0 => {
-                let why = Denial::BadCredentials;
-                let refused = LoginRefused { why, retry_after_ms: 1, who: None };
-                ChatDelivery::Refused(Box::new(refused))
-            }
-            1 => ChatDelivery::Challenge(Box::default()),
-            _ => yes(),
-        },
+        ChatRequest::Login(_) | ChatRequest::Proceed(_) => whim_of_login(rng),
         ChatRequest::Send { number, .. } => match rng.below(2) {
             0 => failed(*number),
             _ => ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false },
@@ -219,17 +211,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             let page = HistoryPage { number: *number, messages: vec![message()], more: false };
             ChatDelivery::History(Box::new(page))
         }
-        ChatRequest::Acknowledge { .. } => match rng.below(6) {
-            4 => whim_of_others(rng),
-            3 => ChatDelivery::Event { seq: 3, event: event() },
-            0 => ChatDelivery::Notify { head: 2 },
-            1 => ChatDelivery::Message { seq: 2, message: message() },
-            2 => ChatDelivery::End(Box::new(SessionEnd {
-                why: Denial::AdminKick,
-                reason: CloseReason::AdminKick,
-            })),
-            _ => return None,
-        },
+        ChatRequest::Acknowledge { .. } => return whim_unasked(rng),
         ChatRequest::Group { number, order, .. } => {
             assert!(order.members.len() <= GROUP_NAMED_MAX + 1, "the rest is read over");
             match rng.below(2) {
@@ -270,6 +252,33 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             return None;
         }
         other => unreachable!("IM has no frame for it: {other:?}"),
+    })
+}
+
+fn whim_of_login(rng: &mut Prng) -> ChatDelivery {
+    match rng.below(8) {
+        0 => {
+            let why = Denial::BadCredentials;
+            let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+            ChatDelivery::Refused(Box::new(refused))
+        }
+        1 => ChatDelivery::Challenge(Box::default()),
+        _ => yes(),
+    }
+}
+
+/// What a service might say of itself.
+fn whim_unasked(rng: &mut Prng) -> Option<ChatDelivery> {
+    Some(match rng.below(6) {
+        4 => whim_of_others(rng),
+        3 => ChatDelivery::Event { seq: 3, event: event() },
+        0 => ChatDelivery::Notify { head: 2 },
+        1 => ChatDelivery::Message { seq: 2, message: message() },
+        2 => ChatDelivery::End(Box::new(SessionEnd {
+            why: Denial::AdminKick,
+            reason: CloseReason::AdminKick,
+        })),
+        _ => return None,
     })
 }
 

@@ -15,9 +15,9 @@ use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
 use crate::moment::moment;
-use crate::scan::Element;
 use crate::stanza::timestamp;
-use crate::text;
+use crate::xml::scan::Element;
+use crate::xml::text;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{

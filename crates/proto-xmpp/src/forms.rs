@@ -4,8 +4,8 @@
 //! Invariant: values are given as they were written, with the white space around them; whoever
 //! takes none of that trims them itself.
 
-use crate::scan::Element;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use std::borrow::Cow;
 
 /// The namespace of forms (XEP-0004 3).
@@ -48,7 +48,7 @@ pub(crate) fn field(name: &str, kind: &str, values: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::Scan;
+    use crate::xml::scan::Scan;
 
     #[test]
     fn a_field_is_read_as_it_was_written() {

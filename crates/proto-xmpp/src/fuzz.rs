@@ -3,10 +3,10 @@
 //! was read.
 
 use crate::archive::{ArchiveQuery, id_text, read_id};
-use crate::scan::Scan;
 use crate::server::tests::harness::{
     BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
 };
+use crate::xml::scan::Scan;
 use base::prng::Prng;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
@@ -383,12 +383,12 @@ fn serve(side: &mut Side, bytes: &[u8], rng: &mut Prng) -> (Vec<u8>, usize) {
 /// Whether all of a stream, perhaps of several, is XML.
 fn is_xml(sent: &[u8]) -> bool {
     let text = std::str::from_utf8(sent).expect("UTF-8");
-    let mut framer = crate::framer::Framer::default();
+    let mut framer = crate::xml::framer::Framer::default();
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         let is_header = rest.starts_with(b"<?xml");
         let piece = framer.next(rest, !is_header, usize::MAX).expect("pieces");
-        use crate::framer::StreamPiece;
+        use crate::xml::framer::StreamPiece;
         let (length, is_right) = match piece {
             Some(StreamPiece::Header(length)) => (length, Scan::header(&rest[..length]).is_ok()),
             Some(StreamPiece::Element(length)) => (length, Scan::element(&rest[..length]).is_ok()),

@@ -1,6 +1,6 @@
 //! XMPP: a server's side of a stream as a pure machine, and what it is made of.
 //!
-//! [`framer`] finds the pieces of a stream, [`scan`] reads a whole one, [`stream`], [`stanza`] and
+//! [`xml`] finds the pieces of a stream and reads them, [`stream`], [`stanza`] and
 //! [`sasl`] are what is said of streams, stanzas and logins, [`archive`] what is asked of archives,
 //! `forms` what forms are made of, [`jid`] holds addresses to the rules of accounts, [`moment`]
 //! reads times, [`render`] turns messages of the model into stanzas and back, [`message`] is what
@@ -17,18 +17,16 @@ use model::link::{FrameLimits, Protocol, WireProfile};
 pub mod archive;
 pub mod fault;
 mod forms;
-pub mod framer;
 pub mod jid;
 pub mod message;
 pub mod moment;
 pub mod peer;
 pub mod render;
 pub mod sasl;
-pub mod scan;
 pub mod server;
 pub mod stanza;
 pub mod stream;
-pub mod text;
+pub mod xml;
 
 /// XMPP as the transport sees it.
 pub const WIRE: WireProfile = WireProfile {

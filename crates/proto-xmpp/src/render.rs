@@ -8,10 +8,10 @@
 
 use crate::archive;
 use crate::message::{amend, others};
-use crate::scan::{CLIENT, Element, Scan};
 use crate::server::receipts::{MARKERS, RECEIPTS};
 use crate::stanza::{kind, put_attribute, timestamp};
-use crate::text;
+use crate::xml::scan::{CLIENT, Element, Scan};
+use crate::xml::text;
 use model::account::AccountAddress;
 use model::chat::{ArchiveId, ChatMessage, ClientMessageId, Content};
 use model::media::{FileNote, is_file_url, name_in_url, type_by_name};

@@ -12,7 +12,6 @@
 //! it is while a device has as many messages unanswered as it may. A bound device at rest has one
 //! box of 56 bytes and its JID here; [`Server`] itself is twelve bytes.
 
-mod acks;
 mod archive;
 mod busy;
 mod features;
@@ -26,10 +25,10 @@ mod nodes;
 mod opening;
 mod quiet;
 pub(crate) mod receipts;
-mod resumption;
 mod rooms;
 mod session;
 mod state;
+mod stream_management;
 mod web_socket;
 
 pub(crate) use features::{put_presence, read_availability};

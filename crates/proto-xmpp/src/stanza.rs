@@ -1,8 +1,8 @@
 //! Stanzas in general: from whom, to whom, which kind; answers and errors (RFC 6120 8).
 
 use crate::fault::StanzaFault;
-use crate::scan::Element;
-use crate::text;
+use crate::xml::scan::Element;
+use crate::xml::text;
 
 /// The namespace of conditions of errors (RFC 6120 8.3.2).
 pub const STANZA_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-stanzas";
@@ -114,7 +114,7 @@ pub fn timestamp(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::Scan;
+    use crate::xml::scan::Scan;
 
     #[test]
     fn answers_are_xml_whatever_was_asked() {

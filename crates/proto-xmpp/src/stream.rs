@@ -3,8 +3,8 @@
 use crate::fault::StreamFault;
 use crate::jid;
 use crate::sasl::{Mechanism, SASL};
-use crate::scan::{CLIENT, Element, STREAMS};
-use crate::text;
+use crate::xml::scan::{CLIENT, Element, STREAMS};
+use crate::xml::text;
 
 /// The namespace of STARTTLS (RFC 6120 5.4.1).
 pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
@@ -155,7 +155,7 @@ pub fn write_end(out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::Scan;
+    use crate::xml::scan::Scan;
 
     fn header(attributes: &str) -> Result<(), StreamFault> {
         let text = format!("<stream:stream {attributes}>");

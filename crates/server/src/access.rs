@@ -29,7 +29,7 @@ use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
-use model::ports::accounts::AccountTables;
+use model::ports::databases::accounts::AccountTables;
 use model::ports::log::Completion;
 use model::ports::tokens::TokenRows;
 use model::ports::users::Users;

@@ -15,7 +15,6 @@ pub mod clock;
 pub mod config;
 pub mod log;
 pub mod machines;
-pub mod outside;
 pub mod shard_logic;
 pub mod signals;
 pub mod start;

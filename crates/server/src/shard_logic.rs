@@ -6,16 +6,17 @@
 //! what they want ([`running`]), has no opinion of its own, and names no service: it holds a list.
 
 mod call_clock;
+pub mod outside;
 mod peers;
 pub mod running;
 mod shard_presence;
 
+use self::outside::Outside;
 pub use self::peers::{PeerBacklog, PeerBag};
 pub use self::running::{AnyService, RunningService};
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, ShardPresence};
 use crate::machines::{DoorProfile, ServerMachine, WIRES};
-use crate::outside::Outside;
 use crate::switchboard::ShardPart;
 use crate::trace::{ActiveTrace, TraceTap};
 use base::hash::HashKey;
@@ -29,9 +30,9 @@ use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
-use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::presence::directory::{DirectoryEntry, DirectoryError, Put};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;

@@ -10,7 +10,6 @@ mod chat_page;
 mod doors;
 mod folder;
 mod listeners;
-mod memory;
 mod notices;
 mod periodic;
 mod presence_setup;
@@ -21,10 +20,8 @@ pub(crate) mod storage;
 mod stream;
 mod succession;
 mod supervisor;
-mod sys;
 mod threads;
 mod topics;
-mod watchdog;
 
 pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
@@ -57,7 +54,7 @@ use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::control::Control;
 use model::ports::media::MediaStorage;
-use model::ports::presence_queries::PresenceQueries;
+use model::ports::presence::queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
 use net::executor::exchange::AwakeThreads;
@@ -242,9 +239,9 @@ pub fn start_with(
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
-    let sys = sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
-    let memory = memory::task(limits.memory_max, gauge, census.clone());
-    let watchdog = watchdog::of_shards(&supervisor, (count, &switchboard), &census);
+    let sys = periodic::sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
+    let memory = periodic::memory::task(limits.memory_max, gauge, census.clone());
+    let watchdog = periodic::watchdog::of_shards(&supervisor, (count, &switchboard), &census);
     Ok(RunningServer {
         switchboard,
         threads,
@@ -342,7 +339,7 @@ impl RunningServer {
     }
 
     fn let_go(&self, over_ms: u32) {
-        let left = watchdog::connections(self.census.open());
+        let left = periodic::watchdog::connections(self.census.open());
         self.supervisor.tell(LifeSign::Stopping(&format!("Letting {left} go")));
         self.switchboard.announce_drain();
         if let Some(api) = &self.api {

@@ -12,7 +12,7 @@ pub mod reviews;
 mod topics;
 
 use crate::clock;
-use crate::outside::Outside;
+use crate::shard_logic::outside::Outside;
 use crate::shard_logic::{Mail, ServerLogic};
 use base::hash::{self, HashKey};
 use model::id::{MessageId, NodeId, ShardId};

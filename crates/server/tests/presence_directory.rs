@@ -7,8 +7,8 @@ use client::{
     SubscriptionOptions, Version,
 };
 use model::ports::control::{Answer, Command, Control};
-use model::ports::directory::DirectoryError;
-use model::ports::presence_queries::{
+use model::ports::presence::directory::DirectoryError;
+use model::ports::presence::queries::{
     Audit, AuditOrder, Circuit, PresenceAnswer, PresenceCommand, PresenceStatus, Remembered,
     StatisticsStep,
 };
@@ -181,7 +181,7 @@ fn a_client_that_comes_again_is_online_whatever_became_of_its_old_connection() {
     }
     until("it is written", || agrees(&server, &who, true) && whole(&server));
     let history = history(&server, &who[0]);
-    assert_eq!(history.len(), model::ports::presence_queries::HISTORY);
+    assert_eq!(history.len(), model::ports::presence::queries::HISTORY);
     assert!(history.windows(2).all(|pair| pair[0].version < pair[1].version), "{history:?}");
     assert!(history.windows(2).all(|pair| pair[0].state != pair[1].state), "{history:?}");
     assert!(history.last().is_some_and(|last| last.state.is_online()));
@@ -204,7 +204,7 @@ fn without_a_directory_memory_answers_alone() {
     drop(session);
     until("it came and went within a second of the figures", || {
         let moments = server.presence().statistics(StatisticsStep::Second);
-        let sum = |of: fn(&model::ports::presence_queries::Count) -> u64| -> u64 {
+        let sum = |of: fn(&model::ports::presence::queries::Count) -> u64| -> u64 {
             moments.iter().flat_map(|moment| moment.of.values()).map(of).sum()
         };
         (sum(|count| count.arrivals), sum(|count| count.departures)) == (1, 1)

@@ -9,8 +9,10 @@
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::id::ShardId;
-use model::ports::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Lease, Put};
-use model::ports::presence_queries::{
+use model::ports::presence::directory::{
+    Batch, Directory, DirectoryEntry, DirectoryError, Lease, Put,
+};
+use model::ports::presence::queries::{
     Audit, AuditOrder, Circuit, MemoryEntry, PresenceAnswer, PresenceCommand, PresenceStatus,
     Remembered,
 };

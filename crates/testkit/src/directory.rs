@@ -8,7 +8,7 @@
 mod cases;
 mod random;
 
-use model::ports::directory::{Batch, Directory, DirectoryEntry, Lease, Put};
+use model::ports::presence::directory::{Batch, Directory, DirectoryEntry, Lease, Put};
 use model::presence::{NodeName, PresenceRecord, PresenceVersion, bucket};
 
 /// Opens the same directory once more, as another server would.

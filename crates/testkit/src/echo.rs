@@ -9,7 +9,7 @@ use base::time::{Instant, Now};
 use model::id::{ConnRef, ShardId};
 use model::ports::control::Status;
 use model::ports::log::{Call, Completion, Restored, RowHome, Table, Ticket, Write};
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Echo, Effects, Service, ServiceKind, Weigh};

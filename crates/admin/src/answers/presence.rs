@@ -6,8 +6,8 @@
 
 use crate::texts::{Bucket, CloseWord, Version};
 use model::close::CloseReason;
-use model::ports::directory;
-use model::ports::presence_queries::{
+use model::ports::presence::directory;
+use model::ports::presence::queries::{
     self as queries, Circuit, Count, DifferenceKind, Remembered, ReplicationStatus,
 };
 use model::presence::{self, OnlineState, PresenceVersion, bucket};

@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::chat::{ChatFault, SendRejected};
 use model::id::ProductKey;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 pub(crate) use refusal::Refusal;
 use std::path::Path;
 

@@ -9,8 +9,8 @@
 
 use crate::feed::{Feed, Happening, Reader, Taken, Wish};
 use crate::webhook::{Backoff, WallClock};
-use model::ports::directory::{DirectoryError, EventStream};
 use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
+use model::ports::presence::directory::{DirectoryError, EventStream};
 use model::presence::NodeName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

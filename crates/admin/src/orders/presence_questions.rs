@@ -9,7 +9,7 @@ use super::{device, product};
 use crate::fault::Fault;
 use crate::texts::{ClientName, DeviceName, PrincipalKey, ProductName};
 use model::limits::TopicLimits;
-use model::ports::presence_queries::{AuditOrder, StatisticsStep};
+use model::ports::presence::queries::{AuditOrder, StatisticsStep};
 use model::presence::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

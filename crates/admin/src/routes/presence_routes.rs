@@ -19,8 +19,8 @@ use crate::orders::presence_questions::{
 use axum::Json;
 use axum::extract::State;
 use model::ports::control::{Answer, Command};
-use model::ports::directory::Lease;
-use model::ports::presence_queries::{
+use model::ports::presence::directory::Lease;
+use model::ports::presence::queries::{
     PresenceAnswer, PresenceCommand, PresenceCounts, PresenceStatus,
 };
 use model::presence::{PresenceRecord, Principal};

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::feed::Wish;
-use model::ports::directory::{DirectoryError, EventStream};
 use model::ports::events::{ClientEvent, ClientWhat};
+use model::ports::presence::directory::{DirectoryError, EventStream};
 use model::presence::{NodeName, PresenceVersion};
 use model::service::ServiceKind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

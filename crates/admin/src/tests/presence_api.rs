@@ -4,8 +4,8 @@
 use super::description::{check_answer, check_named};
 use super::metrics::check_metrics;
 use super::*;
-use model::ports::directory::{DirectoryError, Lease};
-use model::ports::presence_queries::{
+use model::ports::presence::directory::{DirectoryError, Lease};
+use model::ports::presence::queries::{
     Audit, AuditOrder, Circuit, Count, Difference, DifferenceKind, Moment, PresenceAnswer,
     PresenceCommand, PresenceCounts, PresenceQueries, PresenceStatus, Remembered,
     ReplicationStatus, StatisticsStep,

@@ -6,7 +6,7 @@ use super::*;
 use crate::audit_log::Page;
 use crate::table::{Of, Rule};
 use crate::tokens::scope::Scope;
-use model::ports::presence_queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
+use model::ports::presence::queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
 use model::ports::pushes::{DeviceState, PushCounts};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::ports::tokens::NotKept;
@@ -122,15 +122,16 @@ fn answer(command: &Command) -> Answer {
             Answer::Presence(PresenceAnswer::Counts(PresenceCounts::default()))
         }
         Command::Presence(PresenceCommand::Find(who)) => {
-            let found =
-                |who: &model::presence::Principal| model::ports::presence_queries::PresenceStatus {
+            let found = |who: &model::presence::Principal| {
+                model::ports::presence::queries::PresenceStatus {
                     who: who.clone(),
                     user: None,
                     state: OnlineState::Online("miop7"),
                     since_ms: 1,
                     seen_ms: 1,
                     version: PresenceVersion(1),
-                };
+                }
+            };
             Answer::Presence(PresenceAnswer::Found(who.iter().map(found).collect()))
         }
         Command::Chat(_) => chat::answer(command),

@@ -5,7 +5,7 @@ use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::ports::events::{ClientEvent, ClientWhat};
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::presence::{OnlineState, PresenceVersion, Principal as Who, Transition};
 use model::session::Drop;
 

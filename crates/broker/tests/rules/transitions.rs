@@ -4,7 +4,7 @@ use crate::harness::{BrokerHarness, connect, durable, will};
 use model::close::CloseReason;
 use model::ports::events::ClientWhat;
 use model::ports::log::StoreError;
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
 use model::presence::{OnlineState, PresenceVersion, Principal};
 use model::service::Service;

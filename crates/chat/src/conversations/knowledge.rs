@@ -5,7 +5,7 @@
 //! the same knows the same, however often what it knew was written down and read meanwhile.
 
 use super::unread::{RING_BYTES, Unread};
-use crate::entry::Entry;
+use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
 use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;

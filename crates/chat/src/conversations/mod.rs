@@ -17,7 +17,7 @@ pub(crate) mod receipts;
 mod unread;
 
 use crate::accounts::fault_of;
-use crate::entry::Entry;
+use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::Now;

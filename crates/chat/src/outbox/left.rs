@@ -10,10 +10,10 @@
 //! distributed in the order of its places, and put into no inbox that has it.
 
 use crate::amendments::overlays::{self, Overlay};
-use crate::entry;
 use crate::envelope::{self, time_of};
 use crate::groups;
 use crate::groups::state::GroupState;
+use crate::inboxes::entry;
 use crate::label::{EntryLabel, Route};
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;

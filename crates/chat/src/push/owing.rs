@@ -11,7 +11,7 @@
 
 use super::rows::{self, Kind, Mark};
 use super::{Pushes, Way, millis};
-use crate::entry::Entry;
+use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};

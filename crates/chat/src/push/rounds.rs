@@ -15,7 +15,7 @@ use super::wishes::PushChore;
 use super::{Pushes, Way, millis, rows};
 use crate::accounts::{AccountRow, Waiter};
 use crate::conversations::changes::{Subject, Task, Wish};
-use crate::entry::Entry;
+use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::left::CLOCK_SLACK_S;
 use crate::push::PushDetail;

@@ -17,8 +17,8 @@ mod search;
 
 use crate::accounts::{Waiter, fault_of};
 use crate::conversations::lists::Listed;
-use crate::entry::Entry;
 use crate::groups;
+use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;

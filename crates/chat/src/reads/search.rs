@@ -10,7 +10,7 @@
 //! which others have their turns; after so many entries the page is given, whatever was found, and
 //! says where to go on. Invariant: no message is found twice or left out, however it is cut.
 
-use crate::entry::Entry;
+use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
 use crate::log::PendingCall;
 use crate::reads::{Reading, Wanted, failed, ranges_of};

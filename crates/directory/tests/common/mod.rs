@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use directory::{Redis, RedisTls, Settings};
-use model::ports::directory::{Directory, DirectoryError};
+use model::ports::presence::directory::{Directory, DirectoryError};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use testkit::redis::Certificates;
@@ -49,7 +49,7 @@ pub fn every_call(
     use testkit::directory::{lease, record};
     let (of, key) = (lease("n", 1), "p#1");
     let entries = vec![(key.into(), record(1, "n", 1))];
-    let batch = model::ports::directory::Batch { bucket: bucket(key), entries };
+    let batch = model::ports::presence::directory::Batch { bucket: bucket(key), entries };
     vec![
         ("lease", directory.lease(&of, 60_000).map(drop)),
         ("release", directory.release(&of)),

@@ -12,8 +12,8 @@ use model::id::ConnRef;
 use model::ports::names::NameFault;
 use net::{CallFault, NamedCall};
 use proto_xmpp::fault::StanzaFault;
-use proto_xmpp::framer::{Framer, StreamPiece};
 use proto_xmpp::peer::{DialbackProof, Peer, PeerOrder};
+use proto_xmpp::xml::framer::{Framer, StreamPiece};
 use std::time::Duration;
 
 /// Port of servers, where no record says another (RFC 6120 3.2.2).

@@ -284,17 +284,9 @@ fn of_conversation(of: &str, with: Option<&str>, what: &str) -> String {
 }
 
 fn shown(action: &Action, told: &Value) -> String {
-    let rows = |key: &str| told[key].as_array().cloned().unwrap_or_default();
+    let rows = |key: &str| rows(told, key);
     match action {
-        Action::Show { .. } | Action::Mute { .. } | Action::Unmute { .. } => {
-            let devices: Vec<_> = rows("devices").iter().map(text).collect();
-            let muted = match told["muted_until"].as_u64() {
-                Some(until_s) => crate::token::moment(&json!(until_s * 1_000), ""),
-                None => "no".into(),
-            };
-            let (account, devices) = (text(&told["account"]), devices.join(", "));
-            format!("account  {account}\ndevices  {devices}\nmuted    {muted}\n")
-        }
+        Action::Show { .. } | Action::Mute { .. } | Action::Unmute { .. } => shown_account(told),
         Action::History { .. } => {
             let mut messages = rows("messages");
             messages.reverse(); // they come from the last one back
@@ -321,16 +313,7 @@ fn shown(action: &Action, told: &Value) -> String {
             };
             rows("groups").iter().map(line).collect()
         }
-        Action::Group { .. } => {
-            let (title, total) = (text(&told["title"]), text(&told["total"]));
-            let closed = if told["closed"] == true { ", closed" } else { "" };
-            let line = |it: &Value| {
-                let muted = if it["muted"] == true { "  muted" } else { "" };
-                format!("{:<8} {}{muted}\n", text(&it["role"]), text(&it["account"]))
-            };
-            let members: String = rows("members").iter().map(line).collect();
-            format!("{}  {title}, {total} members{closed}\n{members}", text(&told["group"]))
-        }
+        Action::Group { .. } => shown_group(told),
         Action::Broadcast { .. } => {
             let one = |it: &Value| {
                 let of = |key: &str| text(&it[key]);
@@ -356,6 +339,33 @@ fn shown(action: &Action, told: &Value) -> String {
             format!("done: message {} at place {}{again}\n", text(&told["id"]), text(&told["seq"]))
         }
     }
+}
+
+/// An account, and its devices.
+fn shown_account(told: &Value) -> String {
+    let devices: Vec<_> = rows(told, "devices").iter().map(text).collect();
+    let muted = match told["muted_until"].as_u64() {
+        Some(until_s) => crate::token::moment(&json!(until_s * 1_000), ""),
+        None => "no".into(),
+    };
+    let (account, devices) = (text(&told["account"]), devices.join(", "));
+    format!("account  {account}\ndevices  {devices}\nmuted    {muted}\n")
+}
+
+/// A group, and its members.
+fn shown_group(told: &Value) -> String {
+    let (title, total) = (text(&told["title"]), text(&told["total"]));
+    let closed = if told["closed"] == true { ", closed" } else { "" };
+    let line = |it: &Value| {
+        let muted = if it["muted"] == true { "  muted" } else { "" };
+        format!("{:<8} {}{muted}\n", text(&it["role"]), text(&it["account"]))
+    };
+    let members: String = rows(told, "members").iter().map(line).collect();
+    format!("{}  {title}, {total} members{closed}\n{members}", text(&told["group"]))
+}
+
+fn rows(told: &Value, key: &str) -> Vec<Value> {
+    told[key].as_array().cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey, Tag};
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::ports::pushes::{DeviceState, PushAnswer};
 use model::presence::{self, OnlineState, PresenceVersion, Principal};
 

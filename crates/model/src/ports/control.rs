@@ -7,7 +7,7 @@
 use crate::counters::Counters;
 use crate::id::MessageId;
 use crate::ports::chat::{ChatAnswer, ChatCommand};
-use crate::ports::presence_queries::{PresenceAnswer, PresenceCommand};
+use crate::ports::presence::queries::{PresenceAnswer, PresenceCommand};
 use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::pressure::Pressure;

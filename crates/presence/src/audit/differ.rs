@@ -4,8 +4,8 @@
 //! records that claim to be of this very boot. Other nodes' records are theirs.
 
 use crate::digests::sum;
-use model::ports::directory::{DirectoryEntry, Lease};
-use model::ports::presence_queries::{Difference, DifferenceKind, MemoryEntry};
+use model::ports::presence::directory::{DirectoryEntry, Lease};
+use model::ports::presence::queries::{Difference, DifferenceKind, MemoryEntry};
 use model::presence::{PresenceRecord, PresenceVersion, bucket};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{FailedCall, MemoryDirectory};
-use model::ports::directory::Batch;
+use model::ports::presence::directory::Batch;
 use model::presence::{NodeName, PresenceRecord, PresenceVersion, bucket};
 use std::cell::RefCell;
 

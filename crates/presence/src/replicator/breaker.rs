@@ -5,8 +5,8 @@
 
 use base::prng::Prng;
 use base::time::{Instant, Now};
-use model::ports::directory::DirectoryError;
-use model::ports::presence_queries::Circuit;
+use model::ports::presence::directory::DirectoryError;
+use model::ports::presence::queries::Circuit;
 use std::time::Duration;
 
 /// The first pause, milliseconds; a third to a half less by jitter.

@@ -6,7 +6,7 @@
 
 use super::{ENTRIES_MAX, ReplicationSink};
 use model::id::ShardId;
-use model::ports::directory::{Batch, DirectoryError, Put};
+use model::ports::presence::directory::{Batch, DirectoryError, Put};
 use std::collections::VecDeque;
 
 /// Batch that a shard wants written.

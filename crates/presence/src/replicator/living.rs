@@ -8,7 +8,7 @@
 
 use super::ReplicatorSettings;
 use base::time::{Instant, Now};
-use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease, Put};
+use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease, Put};
 use model::presence::{NodeName, PresenceRecord};
 use std::time::Duration;
 

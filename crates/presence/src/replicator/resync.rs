@@ -10,7 +10,7 @@ use super::{ReplicatorSettings, tally::ReplicationTally};
 use crate::digests::Digests;
 use base::prng::Prng;
 use base::time::{Instant, Now};
-use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
+use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
 use model::presence::{BUCKETS, Digest};
 use std::ops::Range;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 
 use super::{ReplicatorSettings, tally::ReplicationTally};
 use base::time::{Instant, Now};
-use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
+use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
 use model::presence::{BUCKETS, PresenceRecord, PresenceVersion};
 use std::collections::BTreeMap;
 use std::time::Duration;

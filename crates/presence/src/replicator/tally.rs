@@ -1,6 +1,6 @@
 //! Counters of a replicator, with names and explanations.
 
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 
 /// Counts since the process began.
 #[derive(Default)]

@@ -6,7 +6,7 @@
 
 use super::MemoryDirectory;
 use super::store::TableStore;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 

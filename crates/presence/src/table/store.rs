@@ -5,7 +5,7 @@
 //! for it, and no longer back than it says.
 
 use crate::digests::sum;
-use model::ports::directory::{Batch, DirectoryEntry, History, Lease, Put};
+use model::ports::presence::directory::{Batch, DirectoryEntry, History, Lease, Put};
 use model::presence::{BUCKETS, Digest, NodeName, PresenceRecord, PresenceVersion, bucket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

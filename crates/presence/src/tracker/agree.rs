@@ -12,7 +12,7 @@ use crate::owner::owner;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::ports::directory::{DirectoryEntry as Stored, DirectoryError, Put};
+use model::ports::presence::directory::{DirectoryEntry as Stored, DirectoryError, Put};
 use model::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal};
 use std::time::Duration;
 

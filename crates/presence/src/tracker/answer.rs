@@ -2,7 +2,7 @@
 
 use super::PresenceTracker;
 use crate::ledger::{Entry, TAKEN};
-use model::ports::presence_queries::{
+use model::ports::presence::queries::{
     MemoryEntry, PresenceAnswer, PresenceCommand, PresenceStatus, Remembered,
 };
 use model::presence::{Principal, bucket};

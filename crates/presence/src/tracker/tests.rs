@@ -8,8 +8,8 @@ use crate::ledger::TAKEN;
 use crate::owner::owner;
 use model::close::CloseReason;
 use model::id::MessageId;
-use model::ports::directory::{DirectoryEntry as Stored, DirectoryError, Put};
-use model::ports::presence_queries::{Count, MemoryEntry, PresenceAnswer, PresenceCommand};
+use model::ports::presence::directory::{DirectoryEntry as Stored, DirectoryError, Put};
+use model::ports::presence::queries::{Count, MemoryEntry, PresenceAnswer, PresenceCommand};
 use model::presence::{BUCKETS, Digest, NodeName, OnlineState};
 
 /// 2026-11-20, so that versions are those of a clock.

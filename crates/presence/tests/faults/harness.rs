@@ -10,11 +10,11 @@ use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
-use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease, Put};
-use model::ports::presence_queries::{
+use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease, Put};
+use model::ports::presence::queries::{
     Audit, AuditOrder, MemoryEntry, PresenceAnswer, PresenceCommand,
 };
-use model::ports::presence_queries::{Remembered, ReplicationStatus};
+use model::ports::presence::queries::{Remembered, ReplicationStatus};
 use model::presence::{
     NodeName, OnlineState, PresenceRecord, PresenceVersion, Principal, Transition, VersionClock,
     bucket,

@@ -1,7 +1,7 @@
 //! Several nodes over one directory.
 
 use crate::harness::{PresenceHarness, device, devices};
-use model::ports::directory::{Directory, DirectoryError};
+use model::ports::presence::directory::{Directory, DirectoryError};
 use presence::{FailedCall, ReplicatorSettings};
 
 /// A background round of ten seconds instead of a minute, and a quick sweep.
@@ -165,7 +165,7 @@ fn a_farewell_ends_the_lease_at_once_and_no_other() {
     world.settle(1_000);
     let mut table = world.table.another();
     let lease = world.nodes[0].lease.clone();
-    let older = model::ports::directory::Lease { boot: lease.boot ^ 1, ..lease.clone() };
+    let older = model::ports::presence::directory::Lease { boot: lease.boot ^ 1, ..lease.clone() };
     table.release(&older).expect("it is not broken");
     assert_eq!(world.stored(&device(0)), Some(lease.clone()));
     table.release(&lease).expect("it is not broken");

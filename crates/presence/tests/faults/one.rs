@@ -1,8 +1,8 @@
 //! One node, and a directory that fails it.
 
 use crate::harness::{PresenceHarness, device, device_in, devices};
-use model::ports::directory::DirectoryError;
-use model::ports::presence_queries::{AuditOrder, Circuit};
+use model::ports::presence::directory::DirectoryError;
+use model::ports::presence::queries::{AuditOrder, Circuit};
 use model::presence::{Principal, bucket};
 use presence::FailedCall;
 

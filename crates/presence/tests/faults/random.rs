@@ -6,7 +6,7 @@
 
 use crate::harness::{PresenceHarness, devices};
 use base::prng::Prng;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use model::presence::{BUCKETS, Principal, bucket};
 use presence::{FailedCall, ReplicatorSettings};
 use std::collections::BTreeSet;

@@ -138,8 +138,8 @@ fn sizes_are_known_before_a_byte_is_written() {
 #[test]
 fn the_largest_message_fits_into_the_largest_frame() {
     use super::client_frame::SendFields;
+    use super::content::quote::QuoteFields;
     use super::content::{ContentFields, MessageFields};
-    use super::quote::QuoteFields;
     use model::chat::{EXCERPT_BYTES_MAX, EXTRA_BYTES_MAX, MENTIONS_HARD_MAX, TEXT_BYTES_MAX};
     let (text, extra) = ("x".repeat(64 * 1024), vec![0; 64 * 1024]);
     let domain = ["d".repeat(63), "d".repeat(63), "d".repeat(63), "d".repeat(61)].join(".");
@@ -190,8 +190,8 @@ fn the_largest_message_fits_into_the_largest_frame() {
 
 #[test]
 fn the_message_with_the_most_reactions_fits_into_a_page_as_the_largest_does() {
+    use super::content::quote::QuoteFields;
     use super::content::{ContentFields, MessageFields, ReactionFields};
-    use super::quote::QuoteFields;
     use model::chat::*;
     let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
     let emoji = "e".repeat((EMOJI_BYTES_MAX + 1) * usize::from(EMOJI_HARD_MAX));

@@ -1,7 +1,7 @@
 //! Questions about archives: what is taken, what is refused and how.
 
 use super::*;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 
 fn read(inner: &str) -> Result<ArchiveQuery, StanzaFault> {
     read_with("", inner)

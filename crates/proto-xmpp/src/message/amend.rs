@@ -8,8 +8,8 @@
 use super::others;
 use crate::archive::id_text;
 use crate::render::{self, HINTS, KeptStanza};
-use crate::scan::{CLIENT, Element, Scan};
-use crate::text;
+use crate::xml::scan::{CLIENT, Element, Scan};
+use crate::xml::text;
 use model::account::AccountAddress;
 use model::chat::{ArchiveId, ChatMessage, Content, EMOJI_HARD_MAX, Recall, TargetMessage};
 

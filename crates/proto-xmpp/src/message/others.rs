@@ -8,8 +8,8 @@
 
 use super::amend::{FALLBACK, room_id};
 use crate::jid::{self, Jid};
-use crate::scan::Element;
 use crate::stanza::put_attribute;
+use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatMessage, Content, GROUP_SERVICE, MENTIONS_HARD_MAX, Mentions, Quote};
 use model::media::FileNote;

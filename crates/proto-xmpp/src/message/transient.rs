@@ -5,8 +5,8 @@
 //! Invariant: what asks to be stored, or is a text that does not ask for the opposite, is none.
 
 use crate::render::{self, KeptStanza};
-use crate::scan::{CLIENT, Element};
 use crate::stanza::put_attribute;
+use crate::xml::scan::{CLIENT, Element};
 use model::chat::{ChatState, Content, Transient};
 
 /// The namespace of chat states (XEP-0085 8).
@@ -70,7 +70,7 @@ pub fn write(transient: &Transient, shown: TransientView<'_>, out: &mut Vec<u8>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::Scan;
+    use crate::xml::scan::Scan;
     use model::account::AccountAddress;
 
     fn read(inner: &str) -> Option<(Option<ChatState>, Content)> {

@@ -10,7 +10,7 @@ use super::wire::{sender, write_header};
 use super::{Around, Next, Out, PeerEnd, PeerWord};
 use crate::fault::StreamFault;
 use crate::jid;
-use crate::scan::{CLIENT, COMPONENT, Element, STREAMS};
+use crate::xml::scan::{CLIENT, COMPONENT, Element, STREAMS};
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 

@@ -15,8 +15,8 @@ use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord, ce
 use crate::fault::{StanzaFault, StreamFault};
 use crate::jid;
 use crate::sasl::{self, SASL, SaslFailure};
-use crate::scan::{DIALBACK, Element, SERVER};
 use crate::stream::TLS;
+use crate::xml::scan::{DIALBACK, Element, SERVER};
 
 /// Domains that one stream may show, and keys that may be asked about at once.
 const DOMAINS_MAX: usize = 16;

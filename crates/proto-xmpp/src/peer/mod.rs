@@ -17,9 +17,9 @@ pub mod stanzas;
 mod wire;
 
 use crate::fault::StreamFault;
-use crate::framer::{Framer, StreamPiece};
-use crate::scan::{Element, Scan};
 use crate::stream;
+use crate::xml::framer::{Framer, StreamPiece};
+use crate::xml::scan::{Element, Scan};
 use base::time::{Instant, Now};
 use component::ComponentStream;
 use dialback::DialbackSecret;
@@ -247,7 +247,7 @@ impl Peer {
         (now, link): (Now, &Link),
         out: &mut Out,
     ) -> Result<(), PeerEnd> {
-        if element.is("error", crate::scan::STREAMS) {
+        if element.is("error", crate::xml::scan::STREAMS) {
             stream::write_end(out.bytes());
             return Err(PeerEnd::Quiet(CloseReason::Unbound));
         }

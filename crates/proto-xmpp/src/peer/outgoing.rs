@@ -11,8 +11,8 @@ use super::wire::{check_header, dialback_domains, write_dialback, write_header};
 use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord};
 use crate::fault::StreamFault;
 use crate::sasl::{self, SASL};
-use crate::scan::{DIALBACK, Element, SERVER, STREAMS};
 use crate::stream::TLS;
+use crate::xml::scan::{DIALBACK, Element, SERVER, STREAMS};
 use model::close::CloseReason;
 
 /// A stream that is begun here.
@@ -181,7 +181,7 @@ impl OutgoingStream {
             return self.proofs.push(proof);
         }
         let whom = (&*profile.own, &*self.domain, Some(&*proof.id));
-        let key = crate::text::escaped(&proof.key);
+        let key = crate::xml::text::escaped(&proof.key);
         write_dialback("verify", whom, None, &key, out.bytes());
         self.asked.push(proof);
     }

@@ -9,10 +9,10 @@
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{self, MUC_USER, STANZA_IDS, put_own_attributes};
-use crate::scan::{CLIENT, Element};
 use crate::server::{put_presence, read_availability};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
-use crate::text;
+use crate::xml::scan::{CLIENT, Element};
+use crate::xml::text;
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord};
 use model::chat::{

@@ -3,8 +3,8 @@
 use super::{Around, Out};
 use crate::fault::StreamFault;
 use crate::jid;
-use crate::scan::{CLIENT, DIALBACK, Element, SERVER, STREAMS};
 use crate::stanza::put_attribute;
+use crate::xml::scan::{CLIENT, DIALBACK, Element, SERVER, STREAMS};
 
 /// The namespace of dialback as a feature of a stream (XEP-0220 2.6).
 pub(super) const DIALBACK_FEATURE: &str = "urn:xmpp:features:dialback";

@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::archive::{self, ArchiveQuery, MAM};
 use crate::fault::StanzaFault;
 use crate::render::{self, Rendering};
-use crate::scan::Element;
+use crate::xml::scan::Element;
 use model::chat::{ArchiveId, ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest};
 use model::counters::ChatCounter;
 use std::collections::VecDeque;

@@ -3,7 +3,6 @@
 //! when nothing of it is left. Knows no stanza. Invariant: what it says is not answered was heard
 //! and has no answer yet.
 
-use super::acks::reaches;
 use super::archive::ArchiveAsking;
 use super::features::{Asking, Uploading};
 use super::messages::Sending;
@@ -11,7 +10,8 @@ use super::messages::amendments::Finding;
 use super::nodes::NodesAsking;
 use super::receipts::{Awaited, Marking};
 use super::rooms::Rooms;
-use crate::framer::Framer;
+use super::stream_management::acks::reaches;
+use crate::xml::framer::Framer;
 use model::chat::Presence;
 use model::timeline::Seq;
 use std::collections::VecDeque;

@@ -11,8 +11,8 @@ use super::iq::DISCO_ITEMS;
 use super::session::Session;
 use crate::jid::{self, Jid};
 use crate::render::{MUC_USER, put_own_attributes};
-use crate::scan::Element;
 use crate::stanza::{kind, put_attribute};
+use crate::xml::scan::Element;
 use model::chat::foreign::ForeignStanza;
 use model::chat::{ChatRequest, HandingOn};
 

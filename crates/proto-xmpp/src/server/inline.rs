@@ -12,17 +12,17 @@
 //! what `success` says is so.
 
 use super::opening::{Granted, Opening, Stage};
-use super::resumption::{self, KeepLimits, Wish};
 use super::session::Session;
+use super::stream_management::resumption::{self, KeepLimits, Wish};
 use super::{End, Out};
 use crate::forms::truth;
 use crate::jid;
 use crate::render::CARBONS;
 use crate::sasl::{self, Mechanism, SaslFailure};
-use crate::scan::Element;
 use crate::stanza::timestamp;
 use crate::stream::{self, BIND2, CSI, FAST, SASL2, SM};
-use crate::text;
+use crate::xml::scan::Element;
+use crate::xml::text;
 use base::time::Now;
 use model::chat::{
     ChatRequest, DEVICE_NAME_BYTES_MAX, FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish,
@@ -268,7 +268,8 @@ impl Opening {
     /// It cannot go on.
     pub(super) fn binds_instead(&mut self, handled: Option<u32>, out: &mut Out) {
         if let Some(inline) = &mut self.inline {
-            inline.failed = super::acks::failed("item-not-found", handled).into();
+            inline.failed =
+                super::stream_management::acks::failed("item-not-found", handled).into();
         }
         self.binds_inline(out);
     }

@@ -15,10 +15,10 @@ use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{CARBONS, STANZA_IDS};
-use crate::scan::Element;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use base::time::Now;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{CHATROOM_SERVICE, GROUP_SERVICE};
@@ -101,18 +101,8 @@ impl Session {
             },
             None => Asked::Account,
         };
-        if whom == Asked::Account && self.asks_people(&asked, (is_set, about), out) {
+        if whom == Asked::Account && self.asks_of_account(now, &asked, (is_set, about), out) {
             return;
-        }
-        if whom == Asked::Account && self.asks_pushes(&asked, (is_set, about), out) {
-            return;
-        }
-        if whom == Asked::Account && is_asked(&asked) {
-            return self.asks_archive(&asked, (is_set, about), out);
-        }
-        let is_self = asked.is("query", DISCO_INFO) && asked.attribute("node").is_none();
-        if whom == Asked::Account && is_of_nodes(&asked) && !is_self {
-            return self.asks_of_nodes(now, (None, &asked), (is_set, about), out);
         }
         match self.answer((now, file_bytes_max > 0), &asked, (is_set, whom)) {
             Ok(inner) => self.answers(about, &inner, out),
@@ -121,6 +111,32 @@ impl Session {
         if asked.is("ping", PING) {
             out.beat();
         }
+    }
+
+    /// Whether it is a question about the own account that something of its own answers: people,
+    /// pushes, the archive or nodes.
+    fn asks_of_account(
+        &mut self,
+        now: Now,
+        asked: &Element<'_, '_>,
+        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        out: &mut Out,
+    ) -> bool {
+        if self.asks_people(asked, (is_set, about), out)
+            || self.asks_pushes(asked, (is_set, about), out)
+        {
+            return true;
+        }
+        if is_asked(asked) {
+            self.asks_archive(asked, (is_set, about), out);
+            return true;
+        }
+        let is_self = asked.is("query", DISCO_INFO) && asked.attribute("node").is_none();
+        if is_of_nodes(asked) && !is_self {
+            self.asks_of_nodes(now, (None, asked), (is_set, about), out);
+            return true;
+        }
+        false
     }
 
     /// Answers a question of this id, to this one, by what is XML.

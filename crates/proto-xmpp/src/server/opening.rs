@@ -5,19 +5,19 @@
 //! behind a login the binding of a resource. Invariant: what a client says is taken in order, and
 //! nothing behind what the service has not answered.
 
-use super::acks;
 use super::inline::{self, Inline};
 use super::login::{Login, bindings_of};
-use super::resumption;
 use super::session::Session;
+use super::stream_management::acks;
+use super::stream_management::resumption;
 use super::{End, Out, XmppListener, unexpected};
 use crate::fault::StreamFault;
-use crate::framer::{Framer, StreamPiece};
 use crate::jid;
-use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{StanzaReply, kind};
 use crate::stream::{self, BIND, FRAMING, LoginOffer, SASL2, SM, TLS};
-use crate::text;
+use crate::xml::framer::{Framer, StreamPiece};
+use crate::xml::scan::{CLIENT, Element, Scan};
+use crate::xml::text;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatRequest, DEVICE_NAME_BYTES_MAX, Resumed};

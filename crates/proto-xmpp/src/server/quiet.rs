@@ -6,7 +6,7 @@
 
 use super::Out;
 use super::session::Session;
-use crate::scan::Element;
+use crate::xml::scan::Element;
 use model::chat::Presence;
 
 /// Presences that are kept back.

@@ -5,20 +5,20 @@
 //! [`Busy`], which goes when nothing of it is left. Invariant: a message that was not stored is
 //! answered by an error with its id; one that was is not answered.
 
-use super::acks::Acks;
 use super::busy::Busy;
 use super::features;
 use super::inbox::Reading;
 use super::messages::told_of;
 use super::opening::closing;
+use super::stream_management::acks::Acks;
 use super::{End, Out};
 use crate::fault::{StanzaFault, StreamFault};
-use crate::framer::StreamPiece;
 use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
-use crate::scan::{CLIENT, Element, Scan};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::stream::{CSI, FRAMING, SM};
+use crate::xml::framer::StreamPiece;
+use crate::xml::scan::{CLIENT, Element, Scan};
 use base::time::Now;
 use model::chat::ChatDelivery;
 use model::close::CloseReason;

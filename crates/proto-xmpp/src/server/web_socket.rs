@@ -7,10 +7,10 @@
 //! whole elements is in the lane when it is framed.
 
 use super::Out;
-use crate::framer::{Framer, StreamPiece};
-use crate::scan::{CLIENT, STREAMS, Scan};
 use crate::stanza::put_attribute;
 use crate::stream::FRAMING;
+use crate::xml::framer::{Framer, StreamPiece};
+use crate::xml::scan::{CLIENT, STREAMS, Scan};
 
 /// Frames what was written in this call.
 pub(super) fn frame(out: &mut Out) {

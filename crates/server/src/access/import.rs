@@ -8,7 +8,7 @@ use super::user_book::{Numbers, UserBook};
 use guard::accounts::ImportLine;
 use guard::book::{EVERYBODY, UserEntry};
 use guard::passwords::{Kept, StoredHash};
-use model::ports::accounts::{AccountChange, AccountColumns};
+use model::ports::databases::accounts::{AccountChange, AccountColumns};
 use model::ports::log::{Table, Write};
 use model::ports::users::{DOMAIN, IMPORT_LINES_MAX, ImportForm, Imported, UserFault, account_key};
 use std::collections::HashSet;

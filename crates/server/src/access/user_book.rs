@@ -12,7 +12,7 @@ use super::row_logs::{LogFailed, RowLogs};
 use guard::book::{self, EVERYBODY, UserEntry};
 use guard::passwords::Kept;
 use guard::{AccessControl, NotRead};
-use model::ports::accounts::{AccountChange, AccountColumns, DatabaseFault};
+use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{RowHome, Table, Write};
 use model::ports::users::{DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users};
 use model::ports::users::{account_key, account_of_key};

@@ -14,7 +14,7 @@ use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal, Transition};

@@ -8,14 +8,14 @@
 pub mod topic;
 
 use super::{Around, ServerLogic};
-use crate::outside::Outside;
+use crate::shard_logic::outside::Outside;
 use crate::switchboard::ShardPart;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::ProcessCounter;
 use model::ports::control::Answer;
-use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
-use model::ports::presence_queries::{
+use model::ports::presence::directory::{DirectoryEntry, DirectoryError, Put};
+use model::ports::presence::queries::{
     PresenceAnswer, PresenceCommand, PresenceCounts, PresenceStatus,
 };
 use model::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal, Transition};

@@ -13,7 +13,7 @@ use crate::trace::{TraceDesk, TraceTally};
 use admin::Feed;
 use base::hash::HashKey;
 use media::{MediaDoor, TransferOutcome};
-use model::ports::presence_queries::PresenceQueries;
+use model::ports::presence::queries::PresenceQueries;
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::net::TcpListener;

@@ -6,7 +6,7 @@
 
 use crate::clock;
 use admin::{Feed, MetricReading, StreamCourier, StreamSettings, StreamTally};
-use model::ports::directory::EventStream;
+use model::ports::presence::directory::EventStream;
 use model::presence::NodeName;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -71,8 +71,8 @@ mod tests {
     use model::close::CloseReason;
     use model::id::{DeviceId, ProductKey};
     use model::limits::Limits;
-    use model::ports::directory::DirectoryError;
     use model::ports::events::{DeviceEvent, DeviceWhat};
+    use model::ports::presence::directory::DirectoryError;
     use model::presence::PresenceVersion;
     use model::service::ServiceKind;
 

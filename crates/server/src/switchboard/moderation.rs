@@ -4,8 +4,8 @@
 use super::Mailboxes;
 use super::reviews::{ReviewDesk, ReviewHook};
 use crate::config::{ChatSection, Config};
-use crate::outside::Outside;
 use crate::shard_logic::Mail;
+use crate::shard_logic::outside::Outside;
 use chat::ReviewSettings;
 use chat::words::{WORDS_FILE_BYTES_MAX, WordList, WordShelf};
 use model::ports::reviews::Reviewed;

@@ -4,11 +4,11 @@
 //! principal is asked once.
 
 use super::Switchboard;
-use crate::outside::Outside;
 use crate::shard_logic::Mail;
+use crate::shard_logic::outside::Outside;
 use model::id::ShardId;
 use model::ports::control::{Command, Reply};
-use model::ports::presence_queries::{PresenceAnswer, PresenceCommand};
+use model::ports::presence::queries::{PresenceAnswer, PresenceCommand};
 use model::presence::{PresenceVersion, Principal};
 use net::shard::ShardMessage;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub(super) fn merge(one: PresenceAnswer, other: PresenceAnswer) -> PresenceAnswe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::ports::presence_queries::{Count, PresenceCounts};
+    use model::ports::presence::queries::{Count, PresenceCounts};
 
     #[test]
     fn counts_of_all_shards_add_up() {

@@ -5,7 +5,7 @@
 //! listed shard after shard.
 
 use super::{Switchboard, merge as merge_answers};
-use crate::outside::Outside;
+use crate::shard_logic::outside::Outside;
 use base::hash;
 use hub::order_home;
 use model::id::{DeviceId, ProductKey, ShardId};

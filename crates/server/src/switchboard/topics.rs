@@ -6,7 +6,7 @@
 //! shard after shard.
 
 use super::Switchboard;
-use crate::outside::Outside;
+use crate::shard_logic::outside::Outside;
 use model::id::ShardId;
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};

@@ -6,8 +6,8 @@
 
 use super::follower::Follower;
 use super::seen::{ActiveTrace, BATCHES_MAX};
-use crate::outside::Outside;
 use crate::shard_logic::Mail;
+use crate::shard_logic::outside::Outside;
 use crate::switchboard::Switchboard;
 use model::limits::ApiLimits;
 use model::ports::trace::{Trace, TraceOrder, TraceRefusal, TraceSink, Traces};

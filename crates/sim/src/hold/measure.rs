@@ -15,9 +15,9 @@ use model::id::ShardId;
 use model::limits::{Limits, PushLimits, TopicLimits};
 use model::ports::access::{Admission, AllowAll, Question};
 use model::ports::control::Status;
-use model::ports::directory::{Batch, DirectoryError, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
 use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::presence::directory::{Batch, DirectoryError, Lease};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::presence::NodeName;
 use model::service::{Event, ServiceKind};
@@ -30,7 +30,7 @@ use net::transport::Net;
 use presence::{Digests, PresenceTracker};
 use server::machines::DoorProfile;
 use server::machines::ServerMachine;
-use server::outside::Outside;
+use server::shard_logic::outside::Outside;
 use server::shard_logic::{
     LogicParts, Mail, PeerBacklog, RunningService, ServerLogic, ShardPresence,
 };

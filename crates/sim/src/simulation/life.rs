@@ -11,7 +11,7 @@ use crate::net::SimNet;
 use base::prng::Prng;
 use base::time::Now;
 use model::id::ShardId;
-use model::ports::presence_queries::PresenceStatus;
+use model::ports::presence::queries::PresenceStatus;
 use model::presence::Principal;
 use net::executor::exchange::ShardExchange;
 use net::executor::{ExchangeOf, Executor};

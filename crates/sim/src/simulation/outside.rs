@@ -4,14 +4,14 @@ use crate::copies::SimReplicators;
 use crate::disk::SimDisk;
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
-use model::ports::directory::{Batch, DirectoryError};
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::presence::directory::{Batch, DirectoryError};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::{Event, ServiceKind};
 use model::session::Denial;
-use server::outside::Outside;
+use server::shard_logic::outside::Outside;
 use std::cell::RefCell;
 use std::rc::Rc;
 

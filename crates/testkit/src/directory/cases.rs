@@ -2,7 +2,7 @@
 //! how it keeps things.
 
 use super::{Opener, batch, find, gone, lease, put, record};
-use model::ports::directory::Put;
+use model::ports::presence::directory::Put;
 use model::presence::{BUCKETS, Digest, PresenceRecord, PresenceVersion, bucket};
 
 /// Name and case.
@@ -196,7 +196,7 @@ fn leases(open: &Opener) {
     let (mut one, mut two) = (open(), open());
     one.lease(&lease("one", 0x1), LONG_MS).expect("it works");
     two.lease(&lease("two", u64::MAX), LONG_MS).expect("it works");
-    let sorted = |mut nodes: Vec<model::ports::directory::Lease>| {
+    let sorted = |mut nodes: Vec<model::ports::presence::directory::Lease>| {
         nodes.sort_by(|a, b| a.node.as_str().cmp(b.node.as_str()));
         nodes
     };

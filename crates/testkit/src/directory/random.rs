@@ -2,7 +2,7 @@
 
 use super::{Opener, batch, gone, lease, record};
 use base::prng::Prng;
-use model::ports::directory::{DirectoryEntry, Put};
+use model::ports::presence::directory::{DirectoryEntry, Put};
 use model::presence::{PresenceRecord, PresenceVersion};
 use std::collections::BTreeMap;
 

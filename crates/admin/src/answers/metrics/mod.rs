@@ -14,7 +14,7 @@ use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
 use model::counters::{Counter, Counters, TopicCounter};
 use model::ports::control::Status;
-use model::ports::presence_queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
+use model::ports::presence::queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
 use model::session::Drop;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};

@@ -5,7 +5,7 @@ use super::Fault;
 use crate::tokens::Wrong;
 use axum::http::StatusCode;
 use model::chat::{ChatFault, SendRejected};
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use std::path::Path;
 
 /// A group of refusals.

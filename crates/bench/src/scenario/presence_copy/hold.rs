@@ -13,7 +13,7 @@ use crate::measure::slope;
 use crate::results::Outcome;
 use crate::scenario::Scale;
 use model::close::CloseReason;
-use model::ports::directory::{DirectoryError, Put};
+use model::ports::presence::directory::{DirectoryError, Put};
 use model::presence::{OnlineState, Transition, VersionClock};
 use serde_json::{Value, json};
 use std::io;

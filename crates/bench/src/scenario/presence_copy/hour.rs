@@ -10,7 +10,7 @@ use crate::clock;
 use crate::measure::memory::Memory;
 use crate::results::Outcome;
 use crate::scenario::Scale;
-use model::ports::directory::DirectoryError;
+use model::ports::presence::directory::DirectoryError;
 use presence::{FailedCall, MemoryDirectory};
 use serde_json::json;
 use std::io;

@@ -8,11 +8,11 @@ use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
-use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease, Put};
-use model::ports::presence_queries::{
+use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease, Put};
+use model::ports::presence::queries::{
     Audit, AuditOrder, MemoryEntry, PresenceAnswer, PresenceCommand,
 };
-use model::ports::presence_queries::{Remembered, ReplicationStatus};
+use model::ports::presence::queries::{Remembered, ReplicationStatus};
 use model::presence::{
     NodeName, OnlineState, PresenceVersion, Principal, Transition, VersionClock,
 };
@@ -166,7 +166,7 @@ impl Rig {
     }
 
     /// What the tracker hands out, for whoever carries it himself.
-    pub fn hand_out(&mut self, now: Now) -> Vec<model::ports::directory::Batch> {
+    pub fn hand_out(&mut self, now: Now) -> Vec<model::ports::presence::directory::Batch> {
         self.tracker.turn(now, &mut self.fx);
         std::mem::take(&mut self.fx.batches)
     }

@@ -15,7 +15,7 @@ use crate::scenario::Scale;
 use base::time::Now;
 use directory::{Redis, RedisTls, Settings};
 use model::id::ShardId;
-use model::ports::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Put};
+use model::ports::presence::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Put};
 use model::presence::PresenceVersion;
 use presence::{Digests, ReplicationSink, Replicator, ReplicatorSettings};
 use serde_json::json;

@@ -7,7 +7,7 @@
 use super::rig::{Rig, at, nanos_each, worked};
 use crate::results::Outcome;
 use crate::scenario::Scale;
-use model::ports::directory::Put;
+use model::ports::presence::directory::Put;
 use serde_json::json;
 use std::io;
 use std::time::Duration;

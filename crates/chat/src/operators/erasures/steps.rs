@@ -3,7 +3,7 @@
 //! Invariant: a step that has its answers is followed by the next; one of which something could not
 //! be done is begun again, and finds done what was.
 
-use crate::entry::Entry;
+use crate::inboxes::entry::Entry;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};

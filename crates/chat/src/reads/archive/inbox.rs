@@ -11,8 +11,8 @@
 //! nothing that matches between two pages is left out.
 
 use super::search::{Look, Search};
-use crate::entry::Entry;
 use crate::envelope::time_of;
+use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
 use crate::outbox::left::CLOCK_SLACK_S;
 use crate::word::Fetched;

@@ -32,7 +32,7 @@ use proto_im::codec::chatroom::JoinFields;
 use proto_im::codec::client_frame::{ClientFrame, PullFields, SendFields};
 use proto_im::codec::content::{ContentFields, EntryFields, MessageFields};
 use proto_im::codec::conversation::EventFields;
-use proto_im::codec::server_frame::{EndFields, PageFields, ServerFrame};
+use proto_im::codec::server_frame::{EndFields, LoggedInFields, PageFields, ServerFrame};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -247,16 +247,7 @@ impl Client {
 
     fn take(&mut self, now: Now, frame: &ServerFrame<'_>, out: &mut Out) -> Told {
         match frame {
-            ServerFrame::LoggedIn(fields) => {
-                let (cursor, head) = (fields.cursor, fields.head);
-                let proof = self.work.as_mut().and_then(|work| work.proof.take());
-                if proof.is_some_and(|proof| !proof.is_proved(fields.data)) {
-                    return Err(CloseReason::AuthFailed);
-                }
-                self.page_max = u16::try_from(fields.page_messages_max).unwrap_or(u16::MAX).max(1);
-                let heartbeat_s = u16::try_from(fields.silence_s).unwrap_or(u16::MAX);
-                self.logged_in((cursor, head), heartbeat_s, out);
-            }
+            ServerFrame::LoggedIn(fields) => self.let_in(fields, out)?,
             ServerFrame::Challenge(data) => {
                 let proof = self.work.as_mut().and_then(|work| work.proof.as_mut());
                 let answer = proof.and_then(|proof| proof.answer(data));
@@ -315,6 +306,19 @@ impl Client {
             | ServerFrame::Found(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }
+        Ok(())
+    }
+
+    /// The server has let it in, and has proved that it knows the password where that is wanted.
+    fn let_in(&mut self, fields: &LoggedInFields<'_>, out: &mut Out) -> Told {
+        let (cursor, head) = (fields.cursor, fields.head);
+        let proof = self.work.as_mut().and_then(|work| work.proof.take());
+        if proof.is_some_and(|proof| !proof.is_proved(fields.data)) {
+            return Err(CloseReason::AuthFailed);
+        }
+        self.page_max = u16::try_from(fields.page_messages_max).unwrap_or(u16::MAX).max(1);
+        let heartbeat_s = u16::try_from(fields.silence_s).unwrap_or(u16::MAX);
+        self.logged_in((cursor, head), heartbeat_s, out);
         Ok(())
     }
 

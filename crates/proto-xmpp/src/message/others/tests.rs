@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::render::said;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 use model::chat::{ClientMessageId, TargetMessage};
 
 const FALLBACK_OF_7: &str = "<fallback xmlns='urn:xmpp:fallback:0' for='urn:xmpp:reply:0'>\

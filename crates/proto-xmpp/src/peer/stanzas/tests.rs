@@ -1,7 +1,7 @@
 //! Stanzas between domains: what is read of them, and how words are written.
 
 use super::*;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 use model::chat::{ChatMessage, Content, Show};
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use super::{Asking, What, contact_of, wish};
 use crate::fault::StanzaFault;
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use model::chat::{Contact, ContactList, ContactOrder, PeopleAsk};
 
 pub(in crate::server) const BLOCKING: &str = "urn:xmpp:blocking";

@@ -20,8 +20,8 @@ use super::Out;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::scan::Element;
 use crate::stanza::StanzaReply;
+use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ChatFault, ChatRequest, ContactChange, ContactList, ContactOrder, ContactWish, PeopleAsk,

@@ -3,12 +3,12 @@
 
 use super::{What, contact_of, wish};
 use crate::fault::StanzaFault;
-use crate::scan::{CLIENT, Element, Scan};
 use crate::server::Out;
 use crate::server::nodes::{put_badge, shows_avatar};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, kind};
-use crate::text;
+use crate::xml::scan::{CLIENT, Element, Scan};
+use crate::xml::text;
 use model::chat::{
     Availability, Contact, ContactOrder, PeopleAsk, Presence, Show, SubscriptionVerb,
 };

@@ -12,9 +12,9 @@ use super::What;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
+use crate::xml::scan::Element;
 use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushWish};
 
 pub(in crate::server) const PUSH: &str = "urn:xmpp:push:0";

@@ -3,10 +3,10 @@
 
 use super::{Asking, What, contact_of, wish};
 use crate::fault::StanzaFault;
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use model::chat::{Contact, ContactList, ContactOrder, Half, PeopleAsk};
 
 pub(super) const ROSTER: &str = "jabber:iq:roster";

@@ -6,12 +6,12 @@
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
 use crate::jid::Jid;
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, put_attribute, timestamp};
-use crate::text;
+use crate::xml::scan::Element;
+use crate::xml::text;
 use base::time::Now;
 use model::chat::{ChatFault, ChatRequest};
 use model::media::{UploadSlot, UploadWish};

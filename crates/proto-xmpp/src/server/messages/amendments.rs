@@ -12,10 +12,10 @@ use super::Sending;
 use crate::archive::read_id;
 use crate::message::amend::{self, AmendmentVerb};
 use crate::render::{self, StanzaContent};
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::receipts::Wants;
 use crate::server::session::Session;
+use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{

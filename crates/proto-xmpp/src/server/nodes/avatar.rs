@@ -1,8 +1,8 @@
 //! Avatars: which one an account shows, as its metadata says (XEP-0084 4.2), and how presence says
 //! it (XEP-0153, XEP-0398 3.2).
 
-use crate::scan::{Element, Scan};
-use crate::text::escaped;
+use crate::xml::scan::{Element, Scan};
+use crate::xml::text::escaped;
 use model::chat::{NodeChange, NodeItem, NodeSpace};
 
 pub(super) const METADATA: &str = "urn:xmpp:avatar:metadata";

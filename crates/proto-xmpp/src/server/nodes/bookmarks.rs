@@ -8,8 +8,8 @@
 use super::private::{self, PRIVATE};
 use super::{Want, Wanted};
 use crate::jid::Jid;
-use crate::scan::{Element, Scan};
-use crate::text::escaped;
+use crate::xml::scan::{Element, Scan};
+use crate::xml::text::escaped;
 use model::chat::*;
 
 pub(super) const STORAGE: &str = "storage:bookmarks";

@@ -4,7 +4,7 @@
 //! there is refused.
 
 use crate::forms::{FORMS, field, fields, number};
-use crate::scan::{Element, Scan};
+use crate::xml::scan::{Element, Scan};
 use model::chat::{NODE_GROUPS_MAX, NodeAccess, NodeConfig, NodeOptions, NodesFault, SendLast};
 
 const CONFIGURATION: &str = "http://jabber.org/protocol/pubsub#node_config";

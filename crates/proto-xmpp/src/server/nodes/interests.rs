@@ -6,12 +6,12 @@
 //! has the name. Invariant: what does not come to its hash is not told to be proved.
 
 use crate::forms::{FORMS, fields};
-use crate::scan::{Element, Scan};
 use crate::server::Out;
 use crate::server::iq::DISCO_INFO;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;
-use crate::text::escaped;
+use crate::xml::scan::{Element, Scan};
+use crate::xml::text::escaped;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::chat::{

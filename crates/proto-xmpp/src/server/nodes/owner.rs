@@ -3,8 +3,8 @@
 use super::pubsub::name_of;
 use super::{OWNER, Want, Wanted, forms};
 use crate::jid::Jid;
-use crate::scan::Element;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use model::account::AccountAddress;
 use model::chat::{NODES_ASKED_MAX, NodeConfig, NodesAsk, NodesFault, NodesFound};
 

@@ -3,8 +3,8 @@
 
 use super::bookmarks::{self, STORAGE, Storing};
 use super::{CURRENT, Want, Wanted, payload, render};
-use crate::scan::Element;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use model::chat::*;
 
 pub(super) const PRIVATE: &str = "jabber:iq:private";

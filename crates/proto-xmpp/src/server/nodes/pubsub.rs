@@ -3,8 +3,8 @@
 use super::{PUBSUB, Want, Wanted, avatar, forms, payload};
 use crate::archive::RSM;
 use crate::jid::Jid;
-use crate::scan::Element;
 use crate::server::session::Session;
+use crate::xml::scan::Element;
 use base::time::Now;
 use model::chat::*;
 

@@ -6,7 +6,7 @@ use super::super::session::Session;
 use super::{PUBSUB, Want, bookmarks, forms, owner, private, vcard};
 use crate::archive::RSM;
 use crate::stanza::StanzaReply;
-use crate::text::escaped;
+use crate::xml::text::escaped;
 use model::chat::{NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews, NodesFault, NodesFound};
 
 const EVENT: &str = "http://jabber.org/protocol/pubsub#event";

@@ -5,8 +5,8 @@
 
 use super::avatar::{self, DATA, METADATA};
 use super::{CURRENT, Want, Wanted};
-use crate::scan::{Element, Scan};
-use crate::text::escaped;
+use crate::xml::scan::{Element, Scan};
+use crate::xml::text::escaped;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::chat::*;

@@ -16,7 +16,7 @@ use super::walk::Walk;
 use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::scan::Element;
+use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatFault, GroupVerb};
 use std::collections::VecDeque;

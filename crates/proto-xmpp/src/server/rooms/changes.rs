@@ -7,8 +7,8 @@
 use super::occupants::{Gone, Occupant};
 use crate::render;
 use crate::server::Out;
-use crate::server::resumption::Turn;
 use crate::server::session::Session;
+use crate::server::stream_management::resumption::Turn;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, GroupChange, GroupMember, GroupRole, GroupVerb};

@@ -16,11 +16,11 @@ use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_o
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::moment::moment;
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, MemberStatus};

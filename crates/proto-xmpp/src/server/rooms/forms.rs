@@ -8,7 +8,7 @@ use super::MUC_OWNER;
 use super::walk::Walk;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field, fields, number};
-use crate::scan::Element;
+use crate::xml::scan::Element;
 
 const CONFIGURATION: &str = "http://jabber.org/protocol/muc#roomconfig";
 const INFORMATION: &str = "http://jabber.org/protocol/muc#roominfo";

@@ -14,11 +14,11 @@ use super::{MUC, refuse_place};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{self, MUC_USER};
-use crate::scan::{CLIENT, Element};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, put_attribute};
-use crate::text::escaped;
+use crate::xml::scan::{CLIENT, Element};
+use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{

@@ -7,11 +7,11 @@
 use super::{MUC, MUC_ADMIN};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::scan::Element;
 use crate::server::Out;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
-use crate::text::escaped;
+use crate::xml::scan::Element;
+use crate::xml::text::escaped;
 use model::account::AccountAddress;
 use model::chat::{ChatroomAsk, ChatroomOrder, ChatroomVerb};
 

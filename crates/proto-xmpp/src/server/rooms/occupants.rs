@@ -11,7 +11,7 @@ use crate::render::{CONFERENCE, MUC_USER, OCCUPANT_IDS};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;
-use crate::text::escaped;
+use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{GroupRole, MemberStatus};

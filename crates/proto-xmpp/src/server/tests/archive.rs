@@ -4,7 +4,7 @@ use super::super::*;
 use super::harness::*;
 use crate::archive::id_text;
 use crate::render::stanza_id;
-use crate::scan::{CLIENT, Scan};
+use crate::xml::scan::{CLIENT, Scan};
 use model::chat::*;
 use std::sync::Arc;
 

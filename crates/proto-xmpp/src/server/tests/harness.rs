@@ -1,8 +1,8 @@
 //! Sides in each state.
 
 use crate::sasl;
-use crate::scan::Scan;
 use crate::server::{Server, XmppListener};
+use crate::xml::scan::Scan;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 pub(crate) use model::chat::ChatRequest;
@@ -199,7 +199,8 @@ pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
         let end = sent.find("</message>").expect("messages alone") + "</message>".len();
         let scan = Scan::element(&sent.as_bytes()[..end]).expect("XML");
         let root = scan.root();
-        let body = root.child("body", crate::scan::CLIENT).expect("a body").text().into_owned();
+        let body =
+            root.child("body", crate::xml::scan::CLIENT).expect("a body").text().into_owned();
         let waited = root.child("delay", crate::render::DELAY).map_or("", |_| "+");
         seen.push(format!("{body}{waited}"));
         sent = &sent[end..];

@@ -1,7 +1,7 @@
 //! What accounts publish and keep, as stanzas: what becomes of each question, and of each answer.
 
 use super::harness::*;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 use model::chat::*;
 
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";

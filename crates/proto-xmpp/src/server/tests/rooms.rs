@@ -6,7 +6,7 @@ mod live;
 
 use super::super::*;
 use super::harness::*;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 use model::chat::*;
 use std::sync::Arc;
 
@@ -117,9 +117,9 @@ pub(super) fn comes(side: &mut Side, place: u64, message: Arc<ChatMessage>) -> S
 
 /// The stanzas that were sent, each as XML.
 pub(super) fn stanzas(sent: &str) -> Vec<String> {
-    let mut framer = crate::framer::Framer::default();
+    let mut framer = crate::xml::framer::Framer::default();
     let (mut rest, mut all) = (sent.as_bytes(), Vec::new());
-    while let Ok(Some(crate::framer::StreamPiece::Element(length))) =
+    while let Ok(Some(crate::xml::framer::StreamPiece::Element(length))) =
         framer.next(rest, true, usize::MAX)
     {
         Scan::element(&rest[..length]).expect("XML");

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::harness::*;
 use super::stream_error;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 use model::chat::{ChatFault, NewMessage};
 
 const TO_BOB: &str = "<message to='bob@a.example/any' type='chat' id='x'><body>hi</body></message>";

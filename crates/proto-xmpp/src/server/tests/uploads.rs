@@ -1,7 +1,7 @@
 //! Uploads over HTTP: what is found, asked and told (XEP-0363).
 
 use super::harness::*;
-use crate::scan::Scan;
+use crate::xml::scan::Scan;
 use model::chat::*;
 use model::media::{UploadSlot, UploadWish};
 

@@ -2,8 +2,8 @@
 
 use super::super::*;
 use super::harness::*;
-use crate::scan::Scan;
 use crate::stream::FRAMING;
+use crate::xml::scan::Scan;
 use base::time::Instant;
 
 const OPEN: &str =
@@ -115,7 +115,7 @@ fn a_carbon_of_the_deepest_stanza_there_may_be_is_a_message_too() {
     says(&mut side, "<presence/>");
     told(&mut side, ChatDelivery::Standing { number: 0, cursor: 12, head: 12 });
     says(&mut side, "<iq type='set' id='1'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
-    let inside = usize::from(crate::framer::DEPTH_MAX) - 1;
+    let inside = usize::from(crate::xml::framer::DEPTH_MAX) - 1;
     let deep = format!("{}{}", "<a>".repeat(inside), "</a>".repeat(inside));
     let stanza = format!("<message><store xmlns='urn:xmpp:hints'/>{deep}</message>");
     let scan = Scan::element(stanza.as_bytes()).expect("as deep as may be");

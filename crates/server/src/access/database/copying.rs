@@ -8,7 +8,7 @@
 use super::super::user_book::{Numbers, UserBook, ends};
 use super::BookDatabase;
 use guard::book::{EVERYBODY, UserEntry};
-use model::ports::accounts::{AccountChange, AccountColumns, DatabaseFault};
+use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{Table, Write};
 use model::ports::users::{DOMAIN, UserFault, account_key};
 use std::sync::atomic::Ordering;

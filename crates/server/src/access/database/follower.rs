@@ -15,7 +15,7 @@ use super::super::user_book::{Numbers, UserBook};
 use super::cursor::NewsCursor;
 use super::{BookDatabase, CopyMark, CopyStage};
 use crate::clock;
-use model::ports::accounts::{AccountChange, DatabaseFault};
+use model::ports::databases::accounts::{AccountChange, DatabaseFault};
 use model::ports::users::UserFault;
 use std::collections::BTreeSet;
 use std::sync::Arc;

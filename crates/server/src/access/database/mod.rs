@@ -14,7 +14,9 @@ mod tests;
 pub(super) use follower::Follower;
 
 use guard::book::UserEntry;
-use model::ports::accounts::{AccountChange, AccountColumns, AccountTables, DatabaseFault};
+use model::ports::databases::accounts::{
+    AccountChange, AccountColumns, AccountTables, DatabaseFault,
+};
 use model::ports::log::RowHome;
 use model::ports::users::UserFault;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use super::super::tests::{Place, Rows, granted, order, question, refused, settings};
 use super::*;
 use crate::config::AccessSection;
-use model::ports::accounts::AccountNews;
+use model::ports::databases::accounts::AccountNews;
 use model::ports::log::Done;
 use model::ports::users::{ImportForm, UserOrder, UserState};
 use model::session::Denial;

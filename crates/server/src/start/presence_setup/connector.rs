@@ -7,7 +7,7 @@
 use crate::clock;
 use crate::config::{self, DirectoryAt};
 use directory::{Redis, RedisTls, Settings, Stream};
-use model::ports::directory::{
+use model::ports::presence::directory::{
     Batch, Directory, DirectoryEntry, DirectoryError, EventStream, History, Lease, Put,
 };
 use model::presence::{Digest, PresenceRecord, PresenceVersion};

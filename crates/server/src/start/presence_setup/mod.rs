@@ -24,7 +24,7 @@ use ::presence::{Digests, PresenceTracker, Replicator, ReplicatorSettings, Setti
 use admin::{Feed, Readings};
 use connector::DirectoryConnector;
 use model::id::ShardId;
-use model::ports::directory::Lease;
+use model::ports::presence::directory::Lease;
 use model::presence::Principal;
 use queries::{Copy, DirectoryQueries, Shards};
 use replication::{

@@ -7,8 +7,8 @@
 use super::replication::Latest;
 use crate::clock;
 use model::ports::control::{Answer, Command, Control};
-use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
-use model::ports::presence_queries::{
+use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
+use model::ports::presence::queries::{
     Audit, AuditOrder, Circuit, MemoryEntry, Moment, PresenceAnswer, PresenceCommand,
     PresenceQueries, Remembered, ReplicationStatus, StatisticsStep,
 };

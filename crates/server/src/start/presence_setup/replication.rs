@@ -9,8 +9,8 @@
 use crate::clock;
 use base::time::{Instant, Now};
 use model::id::ShardId;
-use model::ports::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Put};
-use model::ports::presence_queries::{Circuit, ReplicationStatus};
+use model::ports::presence::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Put};
+use model::ports::presence::queries::{Circuit, ReplicationStatus};
 use presence::{Digests, ReplicationSink, Replicator};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};

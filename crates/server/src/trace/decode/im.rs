@@ -5,10 +5,11 @@
 use super::{Decoded, Fields};
 use model::ports::trace::TraceDirection;
 use proto_im::codec::WireFault;
-use proto_im::codec::client_frame::ClientFrame;
+use proto_im::codec::client_frame::{ClientFrame, LoginFields};
 use proto_im::codec::content::ContentFields;
 use proto_im::codec::conversation::{ChangeFields, EventFields, PlaceFields};
 use proto_im::codec::frame::{PREFACE, split};
+use proto_im::codec::group::GroupFields;
 use proto_im::codec::push::PushFields;
 use proto_im::codec::server_frame::{EndFields, ServerFrame};
 use proto_im::codec::transient::TransientFields;
@@ -62,11 +63,7 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
     let none = Fields::default();
     let mut payload = None;
     let (kind, fields) = match frame {
-        ClientFrame::Login(it) => {
-            let fields = none.set("name", it.name).set("device", it.device);
-            let fields = fields.secret("password", it.password).set_text("method", it.method);
-            ("Login", fields.secret("data", it.data).set("silence_s", it.silence_s))
-        }
+        ClientFrame::Login(it) => ("Login", login(none, &it)),
         ClientFrame::Proceed(data) => ("Proceed", none.secret("data", data)),
         ClientFrame::Send(it) => {
             payload = Some(it.content.text);
@@ -84,11 +81,7 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::Acknowledge(upto) => ("Acknowledge", none.set("upto", upto)),
         ClientFrame::Ping => ("Ping", none),
         ClientFrame::Goodbye => ("Goodbye", none),
-        ClientFrame::Group(it) => {
-            let fields = none.set("number", it.number).set_text("group", it.group);
-            let fields = fields.set("verb", it.verb).set_text("title", it.title);
-            ("Group", fields.count("members", it.members.len()))
-        }
+        ClientFrame::Group(it) => ("Group", group(none, &it)),
         ClientFrame::Members(it) => {
             let fields = none.set("number", it.number).set("group", it.group);
             ("Members", fields.set("from", it.from).set("count", it.count))
@@ -131,6 +124,18 @@ fn of_client(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         | ClientFrame::LeaveChatroom(_) => to_chatrooms(&frame),
     };
     said(Decoded::new(kind, bytes, fields), payload)
+}
+
+fn login(fields: Fields, it: &LoginFields<'_>) -> Fields {
+    let fields = fields.set("name", it.name).set("device", it.device);
+    let fields = fields.secret("password", it.password).set_text("method", it.method);
+    fields.secret("data", it.data).set("silence_s", it.silence_s)
+}
+
+fn group(fields: Fields, it: &GroupFields<'_>) -> Fields {
+    let fields = fields.set("number", it.number).set_text("group", it.group);
+    let fields = fields.set("verb", it.verb).set_text("title", it.title);
+    fields.count("members", it.members.len())
 }
 
 fn of_server(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {

@@ -6,10 +6,10 @@
 
 use super::{Decoded, Fields};
 use model::ports::trace::TraceValue;
-use proto_xmpp::framer::{Framer, StreamPiece};
 use proto_xmpp::sasl::SASL;
-use proto_xmpp::scan::{CLIENT, Element, Scan};
 use proto_xmpp::stream::SM;
+use proto_xmpp::xml::framer::{Framer, StreamPiece};
+use proto_xmpp::xml::scan::{CLIENT, Element, Scan};
 
 /// Elements within another that are told.
 const CHILDREN_MAX: usize = 16;

@@ -2,7 +2,7 @@
 //!
 //! It goes over each byte once, however the bytes are cut, and remembers how far it is in twelve
 //! bytes. It knows tags, quotes and depth, and no names: whether a piece is XML is for
-//! [`scan`](crate::scan) to say when the piece is whole. What a stream may not have shows here,
+//! [`scan`](crate::xml::scan) to say when the piece is whole. What a stream may not have shows here,
 //! before it is whole: comments, processing instructions, DTDs, too much, too deep.
 //!
 //! ```text
@@ -16,7 +16,7 @@
 use crate::fault::StreamFault;
 
 /// Elements within each other, the stream not counted. One more is a `policy-violation`, for
-/// [`scan`](crate::scan) to say, since what is written is framed too.
+/// [`scan`](crate::xml::scan) to say, since what is written is framed too.
 pub const DEPTH_MAX: u8 = 64;
 
 /// Elements within each other that are framed: of a stanza with all that is put around it, which is

@@ -1,10 +1,10 @@
 //! What operators ask about presence: memory's state, the directory's, whether they agree, and
 //! figures over time.
 //!
-//! [`PresenceCommand`] is the part of [`super::control`] that shards answer from memory.
+//! [`PresenceCommand`] is the part of [`crate::ports::control`] that shards answer from memory.
 //! [`PresenceQueries`] is the process's: it knows the directory and compares.
 
-use crate::ports::directory::{DirectoryEntry, DirectoryError, Lease};
+use crate::ports::presence::directory::{DirectoryEntry, DirectoryError, Lease};
 use crate::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal};
 use std::collections::BTreeMap;
 

@@ -5,8 +5,10 @@
 //! `done` everything of a shard is in its inbox; a parcel is handed to the log once, unless that
 //! has refused it.
 
-use crate::entry::Entry;
+pub(crate) mod entry;
+
 use crate::envelope::time_of;
+use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};

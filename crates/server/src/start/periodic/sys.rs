@@ -4,7 +4,7 @@
 //! retained, under the names that operators know from mosquitto. Nothing is decided here: who may
 //! read them is a matter of rules.
 
-use super::periodic::{ANSWER_LOOK, PeriodicTask};
+use super::{ANSWER_LOOK, PeriodicTask};
 use crate::clock;
 use model::counters::{Counter, Counters, ProcessCounter, TopicCounter};
 use model::ports::control::{Answer, Command, Control, Status};
@@ -20,7 +20,7 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Asks and publishes every `interval_s`. `None`: it is 0, which is never.
-pub(super) fn task(interval_s: u32, control: Arc<dyn Control>) -> Option<PeriodicTask> {
+pub(in crate::start) fn task(interval_s: u32, control: Arc<dyn Control>) -> Option<PeriodicTask> {
     if interval_s == 0 {
         return None;
     }

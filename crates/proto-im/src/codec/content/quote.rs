@@ -1,8 +1,8 @@
 //! What a message says of others, as both directions have it (IM 16.5, 16.6).
 
-use super::WireFault;
-use super::group::address;
-use super::protobuf::{Body, Sink, Value};
+use crate::codec::WireFault;
+use crate::codec::group::address;
+use crate::codec::protobuf::{Body, Sink, Value};
 use model::account::Addressee;
 use model::chat::{Mentions, Quote, TargetMessage};
 use model::timeline::Seq;

@@ -5,7 +5,7 @@
 //! ends within its time, and blocks until then: never on a shard's thread. What the texts of a row
 //! mean is known to whoever keeps the book.
 
-use super::users::UserFault;
+use crate::ports::users::UserFault;
 use std::fmt;
 
 /// An account as its row in the tables has it. What it is to prove is in texts of the forms of a

@@ -5,6 +5,10 @@
 //! shards it finds answered when it is called the next time. Invariant: the thread ends as soon as
 //! it is told to.
 
+pub(super) mod memory;
+pub(super) mod sys;
+pub(super) mod watchdog;
+
 use crate::clock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};

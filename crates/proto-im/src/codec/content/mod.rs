@@ -2,13 +2,15 @@
 //!
 //! The fields borrow: from the bytes that were read, or from the model's noun that is written.
 
+pub mod quote;
+
 use super::WireFault;
 use super::group::address;
 use super::protobuf::{Body, Fields, Sink, Value};
-use super::quote::{QuoteFields, mentions_of};
 use model::account::Addressee;
 use model::chat::{Amended, ChatMessage, ClientMessageId, Content, Reaction};
 use model::timeline::Seq;
+use quote::{QuoteFields, mentions_of};
 
 /// `Content`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,10 +4,10 @@
 //! A shard that hangs answers nothing, so the supervisor hears nothing and starts the server again.
 //! A mailbox that is full is asked once more the next time: who empties it turns.
 
-use super::ServerOutside;
-use super::periodic::PeriodicTask;
-use super::supervisor::{LifeSign, Supervisor};
+use super::PeriodicTask;
 use crate::shard_logic::Mail;
+use crate::start::ServerOutside;
+use crate::start::supervisor::{LifeSign, Supervisor};
 use crate::switchboard::Switchboard;
 use model::id::ShardId;
 use net::shard::Census;
@@ -25,7 +25,7 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 type AskAll = Box<dyn Fn(&SyncSender<ShardId>) -> bool + Send>;
 
 /// Asks so many shards by this way, and tells the supervisor. `None`: it wants no sign of life.
-pub(super) fn of_shards(
+pub(in crate::start) fn of_shards(
     supervisor: &Supervisor,
     (shards, way): (usize, &Switchboard<ServerOutside>),
     census: &Arc<Census>,
@@ -51,7 +51,7 @@ fn task(
 }
 
 /// How many there are, in words.
-pub(super) fn connections(count: u32) -> String {
+pub(in crate::start) fn connections(count: u32) -> String {
     let end = if count == 1 { "" } else { "s" };
     format!("{count} connection{end}")
 }

@@ -14,13 +14,13 @@
 //! order, before anything that came later.
 
 use super::acks::{Acks, Unacked, reaches};
-use super::busy::Busy;
-use super::session::Session;
-use super::{End, Out};
 use crate::fault::StreamFault;
 use crate::forms::truth;
-use crate::scan::Element;
+use crate::server::busy::Busy;
+use crate::server::session::Session;
+use crate::server::{End, Out};
 use crate::stream::SM;
+use crate::xml::scan::Element;
 use base::time::{Instant, Now};
 use model::chat::{
     ChatDelivery, ChatRequest, Detaching, Keeping, KeptSession, Resumed, ResumptionId,
@@ -40,12 +40,12 @@ const SETTLES: Duration = Duration::from_secs(10);
 const WRITTEN_BYTES: usize = 64 * 1024;
 
 /// What makes a stream go on.
-pub(super) struct Resumption {
+pub(in crate::server) struct Resumption {
     secret: u128,
     bytes_max: usize,
     stanzas_max: usize,
     /// Of all stanzas that are kept.
-    pub(super) bytes: usize,
+    pub(in crate::server) bytes: usize,
     /// To be written again, or for the first time behind such.
     replay: VecDeque<Replay>,
     /// Places of the inbox that are to be written again.
@@ -62,14 +62,14 @@ pub(super) struct Resumption {
 
 /// How long, and how much of it, a stream is kept that may be resumed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct KeepLimits {
+pub(in crate::server) struct KeepLimits {
     seconds: u32,
     bytes_max: usize,
     stanzas_max: usize,
 }
 
 impl KeepLimits {
-    pub(super) const fn of(limits: &ChatLimits) -> KeepLimits {
+    pub(in crate::server) const fn of(limits: &ChatLimits) -> KeepLimits {
         KeepLimits {
             seconds: limits.resume_s_max,
             bytes_max: limits.resume_bytes_max as usize,
@@ -87,7 +87,7 @@ struct Replay {
 
 /// How a message of the inbox is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
+pub(in crate::server) enum Turn {
     First,
     /// It was written before, and is owed.
     Again,
@@ -96,13 +96,13 @@ pub(super) enum Turn {
 }
 
 /// What a client wishes of a stream.
-pub(super) struct Wish {
+pub(in crate::server) struct Wish {
     resume: bool,
     seconds: Option<u32>,
 }
 
 impl Wish {
-    pub(super) fn of(enable: &Element<'_, '_>) -> Wish {
+    pub(in crate::server) fn of(enable: &Element<'_, '_>) -> Wish {
         let resume = enable.attribute("resume");
         let resume = resume.is_some_and(|it| truth(it.trim()) == Some(true));
         let seconds = enable.attribute("max").and_then(|it| it.trim().parse().ok());
@@ -117,14 +117,14 @@ impl Resumption {
     }
 
     /// What was put off last is what is shown of this place. False: nothing is put off.
-    pub(super) fn places(&mut self, place: Seq) -> bool {
+    pub(in crate::server) fn places(&mut self, place: Seq) -> bool {
         let last = self.replay.back_mut().filter(|it| it.place == 0);
         last.map(|it| it.place = place).is_some()
     }
 }
 
 /// The session that an id names, as it is said: 16 digits, and 32 of what was drawn for it.
-pub(super) fn read_id(text: &str) -> Option<ResumptionId> {
+pub(in crate::server) fn read_id(text: &str) -> Option<ResumptionId> {
     let is_id = text.len() == 48 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     let (session, secret) = text.split_at_checked(16).filter(|_| is_id)?;
     let session = SessionRef::from_bits(u64::from_str_radix(session, 16).ok()?);
@@ -156,7 +156,7 @@ const fn may_go_on(reason: CloseReason) -> bool {
 
 impl Session {
     /// Acknowledgements begin, perhaps of a stream that may be resumed; what is answered.
-    pub(super) fn enabled(
+    pub(in crate::server) fn enabled(
         &mut self,
         now: Now,
         limits: KeepLimits,
@@ -200,23 +200,23 @@ impl Session {
     }
 
     /// Whether it is not said yet that the stream goes on.
-    pub(super) fn is_resuming(&self) -> bool {
+    pub(in crate::server) fn is_resuming(&self) -> bool {
         self.resumption().is_some_and(|it| it.due.is_some())
     }
 
     /// Whether nothing may be written of the inbox: something else goes before it.
-    pub(super) fn is_put_off(&self) -> bool {
+    pub(in crate::server) fn is_put_off(&self) -> bool {
         let first = |it: &Resumption| it.replay.front().is_some_and(|it| it.after <= self.place);
         self.resumption().is_some_and(|it| it.due.is_some() || first(it))
     }
 
     /// Whether what came while it was away is shown as it would have been.
-    pub(super) fn has_resumed(&self) -> bool {
+    pub(in crate::server) fn has_resumed(&self) -> bool {
         self.resumption().is_some_and(|it| it.has_resumed)
     }
 
     /// Whether, and how, a message of the inbox is written.
-    pub(super) fn turn_of(&mut self, place: Seq) -> Turn {
+    pub(in crate::server) fn turn_of(&mut self, place: Seq) -> Turn {
         let Some(resumption) = self.resumption_mut() else { return Turn::First };
         while resumption.resend.pop_front_if(|it| *it < place).is_some() {}
         if place > resumption.upto {
@@ -229,7 +229,7 @@ impl Session {
     }
 
     /// Takes the stanza at the end of the lane back, if something goes before it.
-    pub(super) fn puts_off(&mut self, out: &mut Out) -> bool {
+    pub(in crate::server) fn puts_off(&mut self, out: &mut Out) -> bool {
         let place = self.place;
         let Some(acks) = &mut self.acks else { return false };
         let mark = acks.mark;
@@ -249,7 +249,7 @@ impl Session {
     }
 
     /// Writes what is due behind the place where it is.
-    pub(super) fn replays_here(&mut self, out: &mut Out) {
+    pub(in crate::server) fn replays_here(&mut self, out: &mut Out) {
         if self.is_put_off() && !self.is_resuming() {
             self.replays(self.place, WRITTEN_BYTES, out);
         }
@@ -276,7 +276,7 @@ impl Session {
     }
 
     /// With more than may be kept the stream cannot be resumed any more.
-    pub(super) fn bounds_copies(&mut self, out: &mut Out) {
+    pub(in crate::server) fn bounds_copies(&mut self, out: &mut Out) {
         let Some(acks) = &mut self.acks else { return };
         let is_within = |it: &&mut Box<Resumption>| {
             let stanzas = acks.unacked.len() + it.replay.len();
@@ -297,7 +297,7 @@ impl Session {
     }
 
     /// The connection has ended: the session is left with the service, or is over.
-    pub(super) fn ends(mut self, reason: CloseReason, out: &mut Out) {
+    pub(in crate::server) fn ends(mut self, reason: CloseReason, out: &mut Out) {
         let session = self.session;
         if !may_go_on(reason) || self.resumption().is_none() {
             return out.say(ChatRequest::Closed { session, reason });
@@ -322,7 +322,7 @@ impl Session {
     }
 
     /// It goes on over this connection, of which the client says how much of it it has.
-    pub(super) fn resumes(
+    pub(in crate::server) fn resumes(
         &mut self,
         now: Now,
         (resumed, head): (Vec<ChatDelivery>, Seq),
@@ -377,7 +377,7 @@ impl Session {
     }
 
     /// Whatever was put off goes on as far as it may, at the end of each call.
-    pub(super) fn settles(&mut self, now: Now, out: &mut Out) {
+    pub(in crate::server) fn settles(&mut self, now: Now, out: &mut Out) {
         let answered = self.busy.as_ref().is_none_or(|busy| busy.first_unanswered().is_none());
         let place = self.place;
         let is_there = self.has(Session::AVAILABLE);
@@ -423,17 +423,17 @@ impl Session {
 }
 
 /// What a session that is resumed was, if it is one of this machine's.
-pub(super) fn taken(resumed: Resumed) -> Result<(Session, Vec<ChatDelivery>, Seq), End> {
+pub(in crate::server) fn taken(resumed: Resumed) -> Result<(Session, Vec<ChatDelivery>, Seq), End> {
     let Resumed { session, kept, waiting, head } = resumed;
     let Some(mut it) = kept.take::<Session>() else {
-        return Err(End::Close(super::unexpected("a session of another protocol")));
+        return Err(End::Close(crate::server::unexpected("a session of another protocol")));
     };
     it.session = session;
     Ok((it, waiting, head))
 }
 
 /// How many stanzas a client says that it has.
-pub(super) fn read_count(element: &Element<'_, '_>) -> Result<u32, StreamFault> {
+pub(in crate::server) fn read_count(element: &Element<'_, '_>) -> Result<u32, StreamFault> {
     let h = element.attribute("h").and_then(|h| h.trim().parse().ok());
     h.ok_or(StreamFault::BadFormat)
 }

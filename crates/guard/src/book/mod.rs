@@ -13,6 +13,8 @@
 //! it is on stable storage. Invariant: what is made by [`UserEntry::ordered`] is read again by
 //! [`UserEntry::read`].
 
+pub mod columns;
+
 use crate::access_control::decoys::KeyKind;
 use crate::access_control::known::Standing;
 use crate::accounts::{Account, ImportLine};

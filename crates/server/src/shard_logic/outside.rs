@@ -3,9 +3,9 @@
 
 use model::chat::foreign::ForeignWord;
 use model::ports::access::{Admission, Question};
-use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::presence::directory::{Batch, DirectoryError};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::pressure::Pressure;
 use model::service::{Event, ServiceKind};

@@ -9,7 +9,7 @@
 mod parse;
 
 use crate::fault::StreamFault;
-use crate::text;
+use crate::xml::text;
 use std::borrow::Cow;
 
 /// Longest name with its prefix, bytes.

@@ -5,8 +5,8 @@ use super::{
     NAME_BYTES_MAX, Node, PREFIXES_MAX, SERVER, STREAMS, Scan,
 };
 use crate::fault::StreamFault;
-use crate::framer::{DEPTH_MAX, is_space};
-use crate::text;
+use crate::xml::framer::{DEPTH_MAX, is_space};
+use crate::xml::text;
 
 pub(super) const SECTION: &str = "<![CDATA[";
 

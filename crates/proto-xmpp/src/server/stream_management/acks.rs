@@ -8,12 +8,12 @@
 //! falls.
 
 use super::resumption::{KeepLimits, Resumption, Wish, read_count};
-use super::session::Session;
-use super::{End, Out};
 use crate::fault::StreamFault;
-use crate::scan::Element;
+use crate::server::session::Session;
+use crate::server::{End, Out};
 use crate::stanza::STANZA_ERRORS;
 use crate::stream::SM;
+use crate::xml::scan::Element;
 use base::time::Now;
 use model::chat::ChatRequest;
 use model::limits::ChatLimits;
@@ -26,40 +26,40 @@ const UNACKED_MAX: usize = 256;
 
 /// Counts of a stream whose stanzas are acknowledged; modulo 2^32.
 #[derive(Default)]
-pub(super) struct Acks {
+pub(in crate::server) struct Acks {
     /// Stanzas of the client.
-    pub(super) received: u32,
+    pub(in crate::server) received: u32,
     /// Stanzas to the client.
-    pub(super) sent: u32,
+    pub(in crate::server) sent: u32,
     /// Of those, how many it says that it has.
-    pub(super) had: u32,
+    pub(in crate::server) had: u32,
     /// Those among the others that are owed.
-    pub(super) unacked: VecDeque<Unacked>,
+    pub(in crate::server) unacked: VecDeque<Unacked>,
     /// How many of them have a place in the inbox.
-    pub(super) placed: usize,
+    pub(in crate::server) placed: usize,
     /// The client was asked what it has.
-    pub(super) has_asked: bool,
+    pub(in crate::server) has_asked: bool,
     /// The client has asked, and was told less than this.
-    pub(super) owed: Option<u32>,
+    pub(in crate::server) owed: Option<u32>,
     /// What was written in this call and belongs to nothing that is counted later.
-    pub(super) mark: usize,
+    pub(in crate::server) mark: usize,
     /// What makes it go on after its connection.
-    pub(super) resumption: Option<Box<Resumption>>,
+    pub(in crate::server) resumption: Option<Box<Resumption>>,
 }
 
 /// A stanza that the client may not have.
-pub(super) struct Unacked {
+pub(in crate::server) struct Unacked {
     /// Which one of those that were sent.
-    pub(super) stanza: u32,
+    pub(in crate::server) stanza: u32,
     /// Its place in the inbox; zero: none.
-    pub(super) place: Seq,
+    pub(in crate::server) place: Seq,
     /// The stanza itself, unless the inbox has it.
-    pub(super) copy: Option<Box<[u8]>>,
+    pub(in crate::server) copy: Option<Box<[u8]>>,
 }
 
 impl Acks {
     /// Whether it may be given more of its inbox.
-    pub(super) fn has_room(&self) -> bool {
+    pub(in crate::server) fn has_room(&self) -> bool {
         self.placed < UNACKED_MAX
     }
 
@@ -74,13 +74,13 @@ impl Acks {
 }
 
 /// Whether one count is not behind another.
-pub(super) const fn reaches(one: u32, other: u32) -> bool {
+pub(in crate::server) const fn reaches(one: u32, other: u32) -> bool {
     one.wrapping_sub(other) <= u32::MAX / 2
 }
 
 impl Session {
     /// An element of stream management.
-    pub(super) fn manage(
+    pub(in crate::server) fn manage(
         &mut self,
         now: Now,
         limits: &ChatLimits,
@@ -104,31 +104,31 @@ impl Session {
     }
 
     /// What is in the lane is no stanza, or is counted.
-    pub(super) fn marks(&mut self, out: &mut Out) {
+    pub(in crate::server) fn marks(&mut self, out: &mut Out) {
         if let Some(acks) = &mut self.acks {
             acks.mark = out.bytes().len();
         }
     }
 
     /// A stanza of the client has come. Its place among them.
-    pub(super) fn counts_received(&mut self) {
+    pub(in crate::server) fn counts_received(&mut self) {
         if let Some(acks) = &mut self.acks {
             acks.received = acks.received.wrapping_add(1);
         }
     }
 
     /// The place of the stanza that came last.
-    pub(super) fn received(&self) -> Option<u32> {
+    pub(in crate::server) fn received(&self) -> Option<u32> {
         self.acks.as_ref().map(|acks| acks.received)
     }
 
     /// The lane ends with a stanza to the client that stands nowhere else.
-    pub(super) fn counts_sent(&mut self, out: &mut Out) {
+    pub(in crate::server) fn counts_sent(&mut self, out: &mut Out) {
         self.counts(0, true, out);
     }
 
     /// The lane ends with a message of the inbox, at this place.
-    pub(super) fn counts_placed(&mut self, place: Seq, out: &mut Out) {
+    pub(in crate::server) fn counts_placed(&mut self, place: Seq, out: &mut Out) {
         self.counts(place, false, out);
     }
 
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// The stanza that was sent last is what is shown of this place of the inbox.
-    pub(super) fn expects_ack(&mut self, place: Seq) {
+    pub(in crate::server) fn expects_ack(&mut self, place: Seq) {
         let Some(acks) = &mut self.acks else { return };
         if acks.resumption.as_mut().is_some_and(|it| it.places(place)) {
             return; // it is put off
@@ -170,7 +170,7 @@ impl Session {
     }
 
     /// How many stanzas of the client are handled: those before the first that is not answered.
-    pub(super) fn handled(&self) -> u32 {
+    pub(in crate::server) fn handled(&self) -> u32 {
         let first = self.busy.as_ref().and_then(|busy| busy.first_unanswered());
         let before = first.map(|first| first.wrapping_sub(1));
         before.or_else(|| self.received()).unwrap_or_default()
@@ -187,7 +187,7 @@ impl Session {
     }
 
     /// A stanza was answered: a client that has asked is told so when it is the last it asked of.
-    pub(super) fn pay_ack(&mut self, out: &mut Out) {
+    pub(in crate::server) fn pay_ack(&mut self, out: &mut Out) {
         let owed = self.acks.as_ref().and_then(|acks| acks.owed);
         if owed.is_some_and(|owed| reaches(self.handled(), owed)) {
             self.acknowledge(out);
@@ -195,7 +195,7 @@ impl Session {
     }
 
     /// Asks the client what it has, unless it was asked already.
-    pub(super) fn ask_for_ack(&mut self, out: &mut Out) {
+    pub(in crate::server) fn ask_for_ack(&mut self, out: &mut Out) {
         if !self.is_resuming()
             && let Some(acks) = &mut self.acks
             && !acks.unacked.is_empty()
@@ -218,7 +218,7 @@ impl Session {
     }
 
     /// The client has so many stanzas; up to which place it has its inbox, if that is news.
-    pub(super) fn has_stanzas(&mut self, has: u32) -> Result<Option<Seq>, End> {
+    pub(in crate::server) fn has_stanzas(&mut self, has: u32) -> Result<Option<Seq>, End> {
         let place = self.place;
         let Some(acks) = &mut self.acks else { return Ok(None) };
         if has.wrapping_sub(acks.had) > acks.sent.wrapping_sub(acks.had) {
@@ -240,18 +240,18 @@ impl Session {
     }
 
     /// Whether all that was written of the inbox is acknowledged, as far as a client does that.
-    pub(super) fn is_acknowledged(&self) -> bool {
+    pub(in crate::server) fn is_acknowledged(&self) -> bool {
         self.acks.as_ref().is_none_or(|acks| acks.placed == 0)
     }
 }
 
 /// Says that stream management does not do that (XEP-0198 3, 5).
-pub(super) fn write_failed(condition: &str, handled: Option<u32>, out: &mut Out) {
+pub(in crate::server) fn write_failed(condition: &str, handled: Option<u32>, out: &mut Out) {
     out.bytes().extend_from_slice(failed(condition, handled).as_bytes());
 }
 
 /// The same, as it is said.
-pub(super) fn failed(condition: &str, handled: Option<u32>) -> String {
+pub(in crate::server) fn failed(condition: &str, handled: Option<u32>) -> String {
     let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
     format!(
         "<failed xmlns='{SM}'{h}><{condition} \

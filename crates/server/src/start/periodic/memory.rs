@@ -4,7 +4,7 @@
 //! group gives. What is used is what is resident without files, which the kernel takes back when it
 //! wants. It decides nothing: levels are the model's.
 
-use super::periodic::PeriodicTask;
+use super::PeriodicTask;
 use model::pressure::{Gauge, Pressure};
 use net::shard::Census;
 use std::fs;
@@ -20,7 +20,11 @@ const PAGE_BYTES: u64 = 4_096;
 
 /// Looks and tells by `gauge` and `census`; `bytes_max` 0: of what there is. `None`: how much there
 /// is cannot be read.
-pub(super) fn task(bytes_max: u64, gauge: Arc<Gauge>, census: Arc<Census>) -> Option<PeriodicTask> {
+pub(in crate::start) fn task(
+    bytes_max: u64,
+    gauge: Arc<Gauge>,
+    census: Arc<Census>,
+) -> Option<PeriodicTask> {
     let most = if bytes_max == 0 { given().map(|all| all / 4 * 3) } else { Some(bytes_max) };
     let Some(most) = most else {
         tracing::warn!("how much memory there is cannot be read: it is not watched");
