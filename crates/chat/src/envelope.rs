@@ -83,8 +83,11 @@ fn put_others(content: &Content, out: &mut Vec<u8>) {
     }
 }
 
+/// What a message says of others: a message that it quotes, and accounts.
+type Others = (Option<Box<Quote>>, Option<Box<Mentions>>);
+
 /// Reads what it says of others, without the text of what it quotes.
-fn others(bytes: &mut ByteReader<'_>) -> Option<(Option<Box<Quote>>, Option<Box<Mentions>>)> {
+fn others(bytes: &mut ByteReader<'_>) -> Option<Others> {
     let what = bytes.flags(QUOTES | MENTIONS | EVERYBODY)?;
     let (mut quote, mut mentions) = (None, None);
     if what & QUOTES != 0 {

@@ -394,7 +394,7 @@ impl GroupsQuery {
         let place = |text: &String| {
             let (shard, key) = text.split_once('-')?;
             let key = hex::decode(key).filter(|key| key.len() <= ROW_KEY_BYTES_MAX)?;
-            Some((shard.parse().ok()?, key.into()))
+            Some((shard.parse().ok()?, key))
         };
         let after = self.after.as_ref().map_or(Some((0, Box::default())), place);
         let (shard, key) =

@@ -1,6 +1,6 @@
 //! Accounts of the book as rows of a database, whose columns other programs read and write too.
 //!
-//! Hash, keys and rules are the texts of a row of the log (`book/mod.rs`), each in a column of its own.
+//! Hash, keys and rules are the texts of a row of the log (`mod.rs`), each in a column of its own.
 //! It writes nothing. Invariants: what [`UserEntry::columns`] says is read again by
 //! [`UserEntry::of_columns`]; what somebody else wrote holds to the rules of names and numbers, or
 //! is refused with a sentence that has no secret in it.

@@ -8,7 +8,8 @@
 //! written; then each message as it comes. What was written is acknowledged to the service when the
 //! socket has taken it: that is all that is known without XEP-0198. A device that does not read is
 //! given nothing more until it does. With XEP-0198 what the client says it has is acknowledged
-//! instead ([`acks`](super::stream_management::acks)). Invariant: stanzas come in the order of the inbox, each once.
+//! instead ([`acks`](super::stream_management::acks)). Invariant: stanzas come
+//! in the order of the inbox, each once.
 
 use super::Out;
 use super::session::Session;

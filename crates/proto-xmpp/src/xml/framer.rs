@@ -2,7 +2,7 @@
 //!
 //! It goes over each byte once, however the bytes are cut, and remembers how far it is in twelve
 //! bytes. It knows tags, quotes and depth, and no names: whether a piece is XML is for
-//! [`scan`](crate::xml::scan) to say when the piece is whole. What a stream may not have shows here,
+//! [`scan`](super::scan) to say when the piece is whole. What a stream may not have shows here,
 //! before it is whole: comments, processing instructions, DTDs, too much, too deep.
 //!
 //! ```text

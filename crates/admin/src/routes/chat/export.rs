@@ -255,8 +255,8 @@ impl Export {
             _ => return Err(Fault::busy()),
         };
         self.step = Step::Items { nodes: names.iter().cloned().collect(), after: None };
-        let node = |name: &Box<str>| ExportLine::Node(NodeTold { node: name.to_string() });
-        Ok(names.iter().map(node).collect())
+        let node = |name: &str| ExportLine::Node(NodeTold { node: name.to_string() });
+        Ok(names.iter().map(|name| node(name)).collect())
     }
 
     async fn items(
