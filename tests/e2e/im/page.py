@@ -22,6 +22,11 @@ FLAGS = [*FLAGS, "--hide-scrollbars", "--disable-renderer-backgrounding", "--lan
          "--disable-backgrounding-occluded-windows", "--disable-background-timer-throttling"]
 
 
+# The rows of a conversation, but for the line above what is new.
+ROWS = ("[...document.querySelectorAll('#rows li')]"
+        ".filter(it => it.querySelector('.text').textContent !== 'New messages')")
+
+
 class Chromium:
     """The browser."""
 
@@ -196,9 +201,8 @@ class Page:
 
     def shows(self, rows, deadline_s=30):
         """The conversation has these rows and no others, but for the line above what is new."""
-        found = ("JSON.stringify([...document.querySelectorAll('#rows li')].map(it => "
-                 "it.classList[0] + ': ' + it.querySelector('.text').textContent)"
-                 ".filter(it => it !== 'change: New messages'))")
+        found = (f"JSON.stringify({ROWS}.map(it => "
+                 "it.classList[0] + ': ' + it.querySelector('.text').textContent))")
         wanted = json.dumps(json.dumps(rows, separators=(",", ":"), ensure_ascii=False))
         self.until(f"{found} === {wanted}", f"it shows {rows}", deadline_s)
 

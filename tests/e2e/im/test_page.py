@@ -13,7 +13,7 @@ import tempfile
 import fixture
 from certificates import Authority
 from fixture import DEADLINE_S, Case, run
-from im.page import CONTRAST, PAGE, PageCase
+from im.page import CONTRAST, PAGE, ROWS, PageCase
 
 PUBLIC = os.path.join(fixture.ROOT, "clients", "chat-page", "public")
 SCRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scram.mjs")
@@ -311,7 +311,7 @@ class Browsers(PageCase):
         ann.open()
         ann.until("!document.getElementById('room').hidden", "Ann is in again by herself")
         ann.choose("Lunch <b>")
-        ann.until("document.querySelectorAll('#rows li:not(.change)').length === 6", "all of it is there")
+        ann.until(f"{ROWS}.length === 6", "all of it is there")
         self.calm(ann, bob, carol)
 
     def members(self, page, expected, opens=True):
@@ -338,11 +338,11 @@ class Browsers(PageCase):
         bob.until("document.querySelectorAll('#rows small').length === 70 && "
                   "!/waiting/.test(document.querySelector('#rows').textContent)", "all is sent", 60)
         ann.choose("bob")
-        ann.until("document.querySelectorAll('#rows li:not(.change)').length === 50", "the newest are there")
+        ann.until(f"{ROWS}.length === 50", "the newest are there")
         self.narrow(ann)
         ann.run("document.getElementById('scroll').scrollTop = 0")
-        ann.until("document.querySelectorAll('#rows li:not(.change)').length === 70", "the oldest, too")
-        texts = ann.run("[...document.querySelectorAll('#rows .text')].map(it => it.textContent)")
+        ann.until(f"{ROWS}.length === 70", "the oldest, too")
+        texts = ann.run(f"{ROWS}.map(it => it.querySelector('.text').textContent)")
         self.assertEqual([int(text.split()[0]) for text in texts], list(range(70)))
         ann.key("Escape", "#text")
         ann.until("!document.body.classList.contains('talking')", "back among the people")

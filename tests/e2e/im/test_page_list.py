@@ -4,7 +4,7 @@ import os
 import unittest
 
 from fixture import poll, run
-from im.page import AXE, CONTRAST, PAGE, PageCase
+from im.page import AXE, CONTRAST, PAGE, ROWS, PageCase
 
 TITLE = "document.title"
 HIDE_TAB = """(() => {
@@ -104,7 +104,7 @@ class Lists(PageCase):
         self.unread(bob, "ann", 0)
         bob.run("document.getElementById('scroll').scrollTop = 200")
         ann.say("below")
-        bob.until("document.querySelectorAll('#rows li:not(.change)').length === 62", "it is there")
+        bob.until(f"{ROWS}.length === 62", "it is there")
         self.unread(bob, "ann", 1)
         ann.until("/(sent|delivered)$/.test(document.querySelector('#rows li:last-child small').textContent)",
                   "he has not read it")

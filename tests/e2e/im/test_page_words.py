@@ -82,7 +82,7 @@ class Words(PageCase):
             page.until(f"{quote} === 'ann: second'", "it is what it is now")
         self.chooses(ann, "second", "Call back")
         for page in (ann, bob):
-            page.until(f"/called back/.test({quote})", "nothing of it is left")
+            page.until(f"/called a message back/.test({quote})", "nothing of it is left")
         self.calm(ann, bob)
 
     def test_a_name_is_completed_and_whoever_is_mentioned_sees_it(self):

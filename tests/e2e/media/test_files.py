@@ -122,7 +122,7 @@ class Folder(Files):
         self.assertEqual(self.http("GET", f"{base}/media/x/y")[0], 404)
 
     def test_bad_requests_are_answered_and_leave_nothing(self):
-        server = self.serve(silence_ms_max=300)
+        server = self.serve(silence_ms_max=1_500)
         ann, _ = self.person(server=server)
         slot = self.asks(ann)
         base = "http://%s:%d" % server.ports["im-ws"]

@@ -185,9 +185,7 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
         "group" => {
             ("Group of chat: its name, or its address.", AccountName::json_schema(generator))
         }
-        "room" => {
-            ("Chatroom: its name, or its address.", AccountName::json_schema(generator))
-        }
+        "room" => ("Chatroom: its name, or its address.", AccountName::json_schema(generator)),
         "broadcast" => ("Number of the broadcast.", Decimal::json_schema(generator)),
         "token" => ("Name of a token.", TokenName::json_schema(generator)),
         "file" => ("Name of the file.", FileName::json_schema(generator)),

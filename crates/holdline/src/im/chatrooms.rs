@@ -284,10 +284,8 @@ impl Guest {
     fn hear(&mut self, event: &ImEvent) -> Result<(), Failure> {
         match event {
             ImEvent::Sent { number, .. } => drop(self.unanswered.remove(number)),
-            ImEvent::Failed { number, word, .. } => {
-                if self.unanswered.remove(number) {
-                    note!("not said: {word}");
-                }
+            ImEvent::Failed { number, word, .. } if self.unanswered.remove(number) => {
+                note!("not said: {word}");
             }
             ImEvent::ChatroomSaid { message, .. }
                 if message.to == self.room && message.from != self.me =>

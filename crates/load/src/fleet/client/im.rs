@@ -328,10 +328,10 @@ impl Client {
             return;
         }
         match frame {
-            ServerFrame::ChatroomSaid(said) => {
-                if !is_of(said.message.from, &self.profile.account.of(self.number)) {
-                    hand_on(&said.message, false, out);
-                }
+            ServerFrame::ChatroomSaid(said)
+                if !is_of(said.message.from, &self.profile.account.of(self.number)) =>
+            {
+                hand_on(&said.message, false, out);
             }
             ServerFrame::ChatroomMissed(fields) => {
                 out.say(Observation::Skipped { messages: fields.missed });
