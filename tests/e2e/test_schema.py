@@ -27,6 +27,7 @@ ASKED_FREELY = ("GET /v1/presence", "POST /v1/presence", "GET /v1/presence/store
                 "GET /v1/chat/accounts/{account}/history", "GET /v1/chat/groups/{group}/history",
                 "POST /v1/chat/accounts/{account}/messages", "POST /v1/chat/groups",
                 "POST /v1/chat/groups/{group}/changes",
+                "GET /v1/chat/chatrooms", "POST /v1/chat/chatrooms/{room}/changes",
                 "GET /v1/chat/groups/{group}", "POST /v1/chat/groups/{group}/recall",
                 "POST /v1/chat/accounts/{account}/recall",
                 "POST /v1/device/kick", "POST /v1/products/{product}/devices/{device}/kick")

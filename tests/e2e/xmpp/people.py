@@ -94,8 +94,9 @@ class Person:
         for plugin in ("0030", "0092", "0199", "0202", "0203", "0280", "0359", *plugins):
             client.register_plugin(f"xep_{plugin}")
         self.port, self.queues = port, {}
-        for kind in ("session_start", "message", "message_error", "carbon_sent", "stream_error",
-                     "failed_auth", "disconnected"):
+        # A message without a body is none to slixmpp; what it has of it is an event of its own.
+        for kind in ("session_start", "message", "chatstate", "reactions", "message_error",
+                     "carbon_sent", "stream_error", "failed_auth", "disconnected"):
             queue = self.queues[kind] = asyncio.Queue()
             client.add_event_handler(kind, queue.put_nowait)
 

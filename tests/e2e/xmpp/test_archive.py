@@ -161,9 +161,11 @@ class Archive(People):
                      "--password", f"secret of {self.ann}", self.bob, "2")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         for with_jid in (None, f"{self.bob}@localhost"):
-            self.assertEqual(await self.all(ann, with_jid=with_jid), [before[0], before[2]])
+            found = await self.all(ann, with_jid=with_jid)
+            self.assertEqual(found[:-1], [before[0], before[2]])
+            self.assertEqual(found[-1][1], "(A message was called back.)", "as a retraction")
             page = await self.page(ann, with_jid=with_jid, rsm={"after": before[1][0]})
-            self.assertEqual(page[0], ["three"], "its id leads on")
+            self.assertEqual(page[0], ["three", found[-1][1]], "its id leads on")
 
     @together
     async def test_what_cannot_be_answered_is_refused_by_its_condition(self):
