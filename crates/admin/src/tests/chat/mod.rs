@@ -172,6 +172,7 @@ pub(in crate::tests) fn answer(command: &Command) -> Answer {
             let next = is_first.then(|| [0, 1, 255].into());
             Answer::Chat(ChatAnswer::Groups(Box::new(GroupsPage { groups, next, shards: 2 })))
         }
+        Command::Chat(ChatCommand::Chatrooms { .. }) => Answer::Chat(ChatAnswer::Chatrooms(vec![])),
         Command::Chat(_) => Answer::Chat(ChatAnswer::Account(Some(status()))),
         other => panic!("not about chat: {other:?}"),
     }
@@ -325,7 +326,7 @@ fn orders_that_make_no_sense_reach_nobody() {
     let many: Vec<_> = (0..129).map(|n| format!("p{n}")).collect();
     for (method, path, body, word) in [
         ("GET", "accounts/Ann", json!({}), "0x41"),
-        ("GET", "accounts/lunch@conference.a.example", json!({}), "a group's address"),
+        ("GET", "accounts/lunch@conference.a.example", json!({}), "a group's or room's address"),
         ("GET", "groups/lunch@a.example", json!({}), "NAME@conference.a.example"),
         ("GET", "accounts/ann/history", json!({}), "`with`"),
         ("GET", "accounts/ann/history?with=b&after=1&before=2", json!({}), "one of"),
@@ -396,6 +397,7 @@ fn each_refusal_of_the_service_has_a_status_and_its_own_word() {
         let expected = match why {
             ChatFault::UnknownAccount => (404, "unknown_account"),
             ChatFault::NotMember => (404, "unknown_group"),
+            ChatFault::NoChatroom => (404, "unknown_chatroom"),
             ChatFault::UnknownMessage => (404, "unknown_message"),
             ChatFault::Invalid => (400, "bad_request"),
             ChatFault::TooLarge => (413, "too_large"),

@@ -185,7 +185,10 @@ impl World {
             let with = if message.to.is_group() { &message.to } else { &message.from };
             let is_read = cursors.iter().any(|(of, upto)| of == with && *upto >= message.seq);
             let counts = message.content.counts && message.content.kind != Content::RECALLED;
-            if !counts || message.from == person(0) || is_read || *place <= had {
+            // A device that reacts to a message has it, whether it has said so or not.
+            let reactions = message.amended.iter().flat_map(|it| &it.reactions);
+            let has_it = *place <= had || reactions.into_iter().any(|it| it.by == person(0));
+            if !counts || message.from == person(0) || is_read || has_it {
                 continue;
             }
             for is_gateway in [true, false] {
