@@ -197,7 +197,7 @@ mod tests {
         for space in Space::ALL {
             assert_eq!(Space::from_byte(space as u8), Some(space));
         }
-        assert_eq!((Space::from_byte(0), Space::from_byte(9)), (None, None));
+        assert_eq!((Space::from_byte(0), Space::from_byte(10)), (None, None));
     }
 
     #[test]

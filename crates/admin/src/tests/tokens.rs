@@ -196,6 +196,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{file}", "console.js"),
         ("{account}", "ann"),
         ("{group}", "lunch"),
+        ("{room}", "lobby"),
         ("{broadcast}", "5"),
     ] {
         path = path.replace(part, name);
@@ -226,6 +227,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/users" => r#"{"lines": ["tills"]}"#,
         "/v1/session" => r#"{"token": "none"}"#,
         "/v1/tokens" => r#"{"name": "another", "scopes": ["read"]}"#,
+        "/v1/chat/chatrooms/{room}/changes" => r#"{"verb": "quiet"}"#,
         "/v1/chat/accounts/{account}/mute" => r#"{"seconds": 60}"#,
         "/v1/chat/accounts/{account}/messages" => r#"{"to": "bob", "message": {"text": "hi"}}"#,
         "/v1/chat/accounts/{account}/recall" => r#"{"with": "bob", "seq": 1}"#,

@@ -51,12 +51,12 @@ faults! {
     MediaOff "media_off" "This server has no storage for files.";
     TypeRefused "type_refused" "Files of this type are not taken.";
     UploadQuota "upload_quota" "The account may upload no more today.";
+    ReadersUntold "readers_untold" "The group has more members than those of whom that is told.";
+    ReadsPrivate "reads_private" "Whoever does not share what it has read is told of nobody.";
     NoChatroom "no_chatroom" "There is no such chatroom.";
     ChatroomFull "chatroom_full" "The chatroom may not have so many members.";
     ChatroomBanned "chatroom_banned" "The account is banned from the chatroom.";
     NotInChatroom "not_in_chatroom" "The device is not in the chatroom.";
     ChatroomsFull "chatrooms_full" "One chatroom, or list of one, more than may be.";
-    ReadersUntold "readers_untold" "The group has more members than those of whom that is told.";
-    ReadsPrivate "reads_private" "Whoever does not share what it has read is told of nobody.";
     NoSession "no_session" "Who asks is no device of an account of this server.";
 }

@@ -132,8 +132,8 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, chat, push, media, federation, component, access, store, presence, \
-           products, names, bridge, webhook"],
+           api, limits, mqtt, chat, push, media, federation, component, access, accounts, mysql, \
+           store, presence, products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
