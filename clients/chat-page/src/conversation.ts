@@ -411,6 +411,8 @@ export class Conversation {
       if (about.textContent !== row.about) about.textContent = row.about;
       const parts = [[".text", row.text], [".reactions", row.reactions], [".quote", row.quote ?? ""]];
       for (const [part, text] of parts as [string, string][]) {
+        // A file is its own text: nobody edits one.
+        if (part === ".text" && row.file !== undefined) continue;
         const its = element.querySelector(part)!;
         if (its.textContent !== text) its.textContent = text;
       }
