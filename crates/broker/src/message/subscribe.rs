@@ -292,8 +292,7 @@ impl Broker {
             return self.grant_share(now, key, filter, wish, fx);
         }
         let plain = filter.strip_prefix(EXCLUSIVE).unwrap_or(&filter);
-        let most = usize::from(self.settings.limits.topics.topic_bytes_max);
-        if plain.is_empty() || filter.len() > most {
+        if plain.is_empty() || filter.len() > self.filter_bytes_max() {
             return Err(Denial::FilterInvalid);
         }
         if is_of_chat(plain) {
@@ -425,17 +424,23 @@ impl Broker {
                 known.is_some_and(|held| self.forget_filter(key, held.number, durable))
             }
         };
-        if !was_there {
-            return (false, None);
-        }
-        fx.counters.count(TopicCounter::Unsubscribed);
-        let row = durable.then(|| Write::Delete {
+        // One that is not there may be gone since a moment only, and its row not yet: what is said
+        // of it waits for the row all the same.
+        let may_have_row = was_there || plain.len() <= self.filter_bytes_max();
+        let row = (durable && may_have_row).then(|| Write::Delete {
             table: Table::Subscriptions,
             key: subscription_key(self.settings.home, &id, plain),
         });
-        let filter: Box<str> = filter.into();
-        self.sessions.event(now, key, || ClientWhat::Unsubscribed { filter }, fx);
-        (true, row)
+        if was_there {
+            fx.counters.count(TopicCounter::Unsubscribed);
+            let filter: Box<str> = filter.into();
+            self.sessions.event(now, key, || ClientWhat::Unsubscribed { filter }, fx);
+        }
+        (was_there, row)
+    }
+
+    fn filter_bytes_max(&self) -> usize {
+        usize::from(self.settings.limits.topics.topic_bytes_max)
     }
 
     /// A subscription of a session goes, and its row.

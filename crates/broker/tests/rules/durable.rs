@@ -57,6 +57,31 @@ fn nothing_is_answered_before_it_is_on_stable_storage_and_clean_receivers_are_no
 }
 
 #[test]
+fn what_is_unsubscribed_twice_is_answered_when_the_first_is_on_stable_storage() {
+    let mut world = BrokerHarness::new(1);
+    let kept = world.client(durable("kept"));
+    world.subscribe(&kept, "t", Qos::AtLeastOnce);
+    world.keeps = false;
+    for id in [5, 6] {
+        let filters = vec!["t".into()];
+        let packet = UnsubscribeRequest { session: kept.session, id, filters };
+        world.ask(kept.conn, SessionRequest::Unsubscribe(Box::new(packet)));
+    }
+    assert_eq!(world.heard(kept.conn), [], "a kill here would bring the subscription back");
+    world.complete(usize::MAX, |_| Ok(()));
+    let answers: Vec<_> = [(5, true), (6, false)]
+        .map(|(id, was_there)| SessionDelivery::Unsubscribed {
+            id,
+            results: [Ok(was_there)].into(),
+        })
+        .into();
+    assert_eq!(world.heard(kept.conn), answers);
+    world.crash();
+    let back = world.client(durable("kept"));
+    assert_eq!(world.unsubscribe(&back, "t"), Ok(false));
+}
+
+#[test]
 fn a_message_that_the_log_refuses_is_not_taken() {
     for (error, why) in [
         (StoreError::Full, Denial::StoreFull),
