@@ -45,23 +45,21 @@ impl Broker {
     ) {
         let key = exchange.session;
         fx.counters.count(TopicCounter::Publishes);
-        if message.is_under(CHAT_TOPICS) {
-            return self.call_chat(now, exchange, message, fx);
-        }
-        match message.qos {
+        let qos = message.qos;
+        match qos {
             Qos::AtMostOnce if self.pressure >= Pressure::Qos0 => {
                 return fx.counters.count(TopicCounter::PressedPublishes);
             }
             Qos::AtMostOnce => {}
             Qos::AtLeastOnce => fx.counters.count(TopicCounter::PublishesQos1),
-            Qos::ExactlyOnce => {
-                fx.counters.count(TopicCounter::PublishesQos2);
-                if self.repeated(now, exchange, again, &message, fx) {
-                    return;
-                }
-            }
+            Qos::ExactlyOnce => fx.counters.count(TopicCounter::PublishesQos2),
         }
-        let qos = message.qos;
+        if message.is_under(CHAT_TOPICS) {
+            return self.call_chat(now, exchange, message, fx);
+        }
+        if qos == Qos::ExactlyOnce && self.repeated(now, exchange, again, &message, fx) {
+            return;
+        }
         let message = match self.admit_message(now, key, message) {
             Ok(message) => message,
             Err(_) if qos == Qos::AtMostOnce => {

@@ -19,7 +19,6 @@ use model::chat::{
     ChatCall, EventsForm, EventsWanted, NoDevice,
 };
 use model::counters::TopicCounter;
-use model::pressure::Pressure;
 use model::session::{Denial, SessionDelivery};
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -39,14 +38,6 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let (key, qos) = (exchange.session, message.qos);
-        match qos {
-            Qos::AtMostOnce if self.pressure >= Pressure::Qos0 => {
-                return fx.counters.count(TopicCounter::PressedPublishes);
-            }
-            Qos::AtMostOnce => {}
-            Qos::AtLeastOnce => fx.counters.count(TopicCounter::PublishesQos1),
-            Qos::ExactlyOnce => fx.counters.count(TopicCounter::PublishesQos2),
-        }
         let Some(session) = self.sessions.at(key) else { return };
         let Some(conn) = session.online() else { return };
         if !message.is_under(CHAT_REQUESTS) {
