@@ -3,7 +3,9 @@
  * of it is read.
  */
 
-import { amended, fileOf, isChatroom, isGroup, isMentioned, RECALLED } from "./im/index.js";
+import {
+  amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, REACTION, RECALLED,
+} from "./im/index.js";
 import type { Chatroom, Client, FileNote, History, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
@@ -256,8 +258,8 @@ export class Conversation {
       // Who has no account has said nothing; what the connection kept from us is asked for again.
       const { code } = error as ImError;
       this.#hasBegun ||= code === "unknown_account";
-      const isTold = ["unknown_account", "disconnected", "closed"].includes(code) || this.#isOver;
-      if (!isTold) by("say-fault").textContent = sentenceOf(this.language, code);
+      const isTold = ["unknown_account", "disconnected", "closed"].includes(code);
+      if (!isTold) this.#tellFault(code);
     } finally {
       this.#isReading = false;
     }
@@ -310,17 +312,16 @@ export class Conversation {
       });
     if (this.#talk.hasLater) return said;
     const keys = new Set(said.map(({ key }) => key));
-    const isHere = ({ to }: Queued) => wholeName(to, this.domain) === this.peer;
-    const isSaid = ({ kind }: Queued) => kind !== 6 && kind !== 7;
-    const failed = this.failed.filter(({ queued }) => isHere(queued) && isSaid(queued)).map((it): Row => {
+    const isSaidHere = ({ to, kind }: Queued) =>
+      wholeName(to, this.domain) === this.peer && kind !== EDIT && kind !== REACTION;
+    const failed = this.failed.filter(({ queued }) => isSaidHere(queued)).map((it): Row => {
       const why = sentenceOf(this.language, it.code);
       const about = `${wordOf(this.language, "failed")}: ${why}`;
       const { clientId, text } = it.queued;
       const file = fileOf(it.queued);
       return { key: `/${clientId}`, text, kind: "own", about, file, reactions: "", failed: it };
     });
-    const isWaiting = (it: Queued) => isHere(it) && isSaid(it);
-    const waiting = this.client.queue.filter(isWaiting).map((queued): Row => {
+    const waiting = this.client.queue.filter(isSaidHere).map((queued): Row => {
       const { clientId, text, saidAt } = queued;
       const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
       return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued), reactions: "" };
@@ -449,9 +450,7 @@ export class Conversation {
   async #count(seq: number): Promise<void> {
     by("say-fault").textContent = "";
     const code = await this.#receipts.count(seq);
-    if (code !== undefined && !this.#isOver) {
-      by("say-fault").textContent = sentenceOf(this.language, code);
-    }
+    if (code !== undefined) this.#tellFault(code);
   }
 
   /** What may be done with a message: it is made anew where that is something else. */
@@ -501,12 +500,12 @@ export class Conversation {
     try {
       await this.client.react(this.peer, message, next);
     } catch (error) {
-      if (!this.#isOver) this.#tellFault((error as ImError).code);
+      this.#tellFault((error as ImError).code);
     }
   }
 
   #tellFault(code: string): void {
-    by("say-fault").textContent = sentenceOf(this.language, code);
+    if (!this.#isOver) by("say-fault").textContent = sentenceOf(this.language, code);
   }
 
   /** Calls a message back. That it is, a message tells, as it does to others. */
@@ -516,11 +515,10 @@ export class Conversation {
       await this.client.recall(this.peer, seq);
     } catch (error) {
       const { code } = error as ImError;
-      const at = this.#talk.shown.find((it) => it.seq === seq)?.at ?? 0;
+      const at = this.#at(seq)?.at ?? 0;
       if (code === "too_late") this.#tooLateAt = Math.max(this.#tooLateAt, at);
-      if (this.#isOver) return;
-      by("say-fault").textContent = sentenceOf(this.language, code);
-      this.show();
+      this.#tellFault(code);
+      if (!this.#isOver) this.show();
     }
   }
 }

@@ -272,7 +272,7 @@ export class Room {
     this.client.send(peer, said).catch((error: ImError) => {
       const isKept = this.#failed.some(({ queued }) => queued.text === text);
       if (isKept || error.code === "closed") return;
-      by("say-fault").textContent = sentenceOf(this.language, error.code);
+      this.#tellFault(error.code);
       const field = by<HTMLTextAreaElement>("text");
       if (field.value !== "" || this.#conversation?.peer !== peer) return;
       field.value = text;
@@ -364,9 +364,12 @@ export class Room {
   #sendEdit(peer: string, message: Message, text: string): void {
     by("say-fault").textContent = "";
     this.client.edit(peer, message, text).catch((error: ImError) => {
-      if (error.code === "closed") return;
-      by("say-fault").textContent = sentenceOf(this.language, error.code);
+      if (error.code !== "closed") this.#tellFault(error.code);
     });
+  }
+
+  #tellFault(code: string): void {
+    by("say-fault").textContent = sentenceOf(this.language, code);
   }
 
   #sendAgain(failed: Failed): void {
@@ -394,10 +397,7 @@ export class Room {
     else if ("state" in event) this.#isSo(event.state);
     else if ("missed" in event) {
       by("say-fault").textContent = `${event.missed} ${wordOf(this.language, "missed")}`;
-    } else {
-      const code = event.out === "banned" ? "chatroom_banned" : event.out;
-      by("say-fault").textContent = sentenceOf(this.language, code);
-    }
+    } else this.#tellFault(event.out === "banned" ? "chatroom_banned" : event.out);
   }
 
   /** The head of a chatroom: its title, and how many are there. */

@@ -34,6 +34,13 @@ export type Asked =
   /** An order about a contact, or a chatroom. */
   | { readonly do: "done"; readonly ask: number };
 
+/** A request, and by which frame it is answered. */
+export interface ImRequest {
+  readonly answer: Exclude<Asked["do"], "history">;
+  /** The frame under a number. */
+  frame(number: number): Uint8Array;
+}
+
 /** A frame that answers one. */
 export type AskedFrame = Extract<ServerFrame, { kind: Asked["do"] }>;
 

@@ -5,6 +5,8 @@
  * connection that was lost.
  */
 
+import type { ImRequest } from "./asks.js";
+import { clientFrame } from "./frames.js";
 import type { ChatroomJoinedFields, ChatroomNewsFields, ChatroomStateFields } from "./frames.js";
 import { roleOf } from "./group.js";
 import type { GroupRole } from "./group.js";
@@ -82,6 +84,26 @@ export function isChatroom(address: string): boolean {
 /** A verb's number on the wire. */
 export function chatroomVerbNumber(verb: ChatroomVerb): number {
   return CHATROOM_VERBS.indexOf(verb) + 1;
+}
+
+/** One wants to be in a chatroom, and to be told so many of its last messages. */
+export function joinRequest(room: string, history: number): ImRequest {
+  const frame = (number: number) => clientFrame("join_chatroom", { number, room, history });
+  return { answer: "chatroom_joined", frame };
+}
+
+/** One wants to be there no more. */
+export function leaveRequest(room: string): ImRequest {
+  const frame = (number: number) => clientFrame("leave_chatroom", { number, room });
+  return { answer: "done", frame };
+}
+
+/** A chatroom is to be made or changed. */
+export function chatroomRequest(order: ChatroomOrder): ImRequest {
+  const { room, text, keeps, isDurable: durable } = order;
+  const [verb, accounts] = [chatroomVerbNumber(order.verb), [...order.accounts]];
+  const fields = { room, verb, text, accounts, keeps, durable };
+  return { answer: "done", frame: (number) => clientFrame("chatroom_order", { number, ...fields }) };
 }
 
 /** A chatroom that was joined. */

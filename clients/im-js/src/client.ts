@@ -4,6 +4,8 @@
  */
 
 import type { Action, Found, History, LoginMethod, State } from "./actions.js";
+import type { ImRequest } from "./asks.js";
+import { chatroomRequest, joinRequest, leaveRequest } from "./chatroom.js";
 import type {
   ChatroomEvent, ChatroomOptions, ChatroomVerb, JoinedChatroom,
 } from "./chatroom.js";
@@ -14,7 +16,6 @@ import type {
 import {
   listRequest, readRequest, recallRequest, searchRequest, setRequest,
 } from "./conversation-requests.js";
-import type { ConversationRequest } from "./conversation-requests.js";
 import { STATUS_BYTES_MAX } from "./contact.js";
 import type { Contact, ContactChange, ContactVerb, Presence, Show } from "./contact.js";
 import { FILE, fileExtra, putFile } from "./file.js";
@@ -32,7 +33,7 @@ import type {
   ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, SearchOptions,
   UploadOptions, WebSocketLike,
 } from "./options.js";
-import { READERS_PAGE } from "./receipts.js";
+import { privacyRequest, READERS_PAGE, readersRequest } from "./receipts.js";
 import type { Delivered, Readers, ReadersAsk } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
@@ -311,7 +312,7 @@ export class Client {
       return Promise.reject(new ImError("invalid"));
     }
     const asked = { seq, from, count: Math.min(count, READERS_PAGE) };
-    return this.#ask((machine, now, number) => machine.readers(now, number, peer, asked));
+    return this.#about(readersRequest(peer, asked));
   }
 
   /**
@@ -319,7 +320,7 @@ export class Client {
    * argument it is set so.
    */
   sharesReads(shares?: boolean): Promise<boolean> {
-    return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+    return this.#about(privacyRequest(shares));
   }
 
   /**
@@ -335,7 +336,7 @@ export class Client {
     return this.send(peer, amendment(REACTION, message, emoji.join(" ")));
   }
 
-  #about<T>(request: ConversationRequest): Promise<T> {
+  #about<T>(request: ImRequest): Promise<T> {
     return this.#ask((machine, now, ask) => machine.about(now, ask, request));
   }
 
@@ -392,19 +393,18 @@ export class Client {
    */
   joinChatroom(room: string, history = 20): Promise<JoinedChatroom> {
     if (!isPlace(history)) return Promise.reject(new ImError("invalid"));
-    return this.#ask((machine, now, ask) => machine.join(now, ask, room, history));
+    return this.#about(joinRequest(room, history));
   }
 
   /** Is in a chatroom no more. */
   leaveChatroom(room: string): Promise<void> {
-    return this.#ask((machine, now, ask) => machine.leave(now, ask, room));
+    return this.#about(leaveRequest(room));
   }
 
   /** Makes a chatroom, or changes one (IM 18.2). Resolves when that is stored. */
   orderChatroom(room: string, verb: ChatroomVerb, options: ChatroomOptions = {}): Promise<void> {
     const { text = "", accounts = [], keeps = 0, isDurable = false } = options;
-    const order = { room, verb, text, accounts, keeps, isDurable };
-    return this.#ask((machine, now, ask) => machine.orderChatroom(now, ask, order));
+    return this.#about(chatroomRequest({ room, verb, text, accounts, keeps, isDurable }));
   }
 
   /**

@@ -17,14 +17,12 @@ import type {
   Action, HistoryAsk, MachineSettings, Remembered, State,
 } from "./actions.js";
 import { Asks, failed } from "./asks.js";
-import type { Asked, AskedFrame } from "./asks.js";
+import type { Asked, AskedFrame, ImRequest } from "./asks.js";
 import { Backoff } from "./backoff.js";
-import { chatroomVerbNumber, isChatroom, newsOf } from "./chatroom.js";
-import type { ChatroomOrder } from "./chatroom.js";
+import { isChatroom, newsOf } from "./chatroom.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
 import { listRequest } from "./conversation-requests.js";
-import type { ConversationRequest } from "./conversation-requests.js";
 import { contactVerbNumber } from "./contact.js";
 import type { ContactOrder } from "./contact.js";
 import type { UploadWish } from "./file.js";
@@ -44,8 +42,7 @@ import type { Message, Queued, Sent } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
 import type { OwnPresence } from "./people.js";
-import { deliveredOf, privacyFrame, readersFrame } from "./receipts.js";
-import type { ReadersAsk } from "./receipts.js";
+import { deliveredOf } from "./receipts.js";
 import { transientFields, transientOf } from "./transient.js";
 import type { Tellable } from "./transient.js";
 import { WireFault } from "./wire.js";
@@ -201,22 +198,10 @@ export class Machine {
     this.#pump(now);
   }
 
-  /** Asks something of conversations (IM 11); answered under this number. */
-  about(now: number, ask: number, request: ConversationRequest): void {
+  /** Asks something; answered under this number. */
+  about(now: number, ask: number, request: ImRequest): void {
     const number = this.#asks({ do: request.answer, ask });
     if (number !== undefined) this.#ask(now, request.frame(number));
-  }
-
-  /** Asks who has read what; answered under this number. */
-  readers(now: number, ask: number, peer: string, asked: ReadersAsk): void {
-    const number = this.#asks({ do: "readers", ask });
-    if (number !== undefined) this.#ask(now, readersFrame(number, peer, asked));
-  }
-
-  /** Shares what is read, or not, or asks whether it is; answered under this number. */
-  privacy(now: number, ask: number, sharesReads: boolean | undefined): void {
-    const number = this.#asks({ do: "privacy", ask });
-    if (number !== undefined) this.#ask(now, privacyFrame(number, sharesReads));
   }
 
   /** Asks for leave to upload a file; answered under this number. */
@@ -244,30 +229,6 @@ export class Machine {
   transient(now: number, to: string, told: Tellable): void {
     if (this.#session === undefined) return;
     this.#write(now, clientFrame("transient", transientFields(to, told)));
-  }
-
-  /** Wants to be in a chatroom; answered under this number. */
-  join(now: number, ask: number, room: string, history: number): void {
-    const number = this.#asks({ do: "chatroom_joined", ask });
-    if (number !== undefined) {
-      this.#ask(now, clientFrame("join_chatroom", { number, room, history }));
-    }
-  }
-
-  /** Wants to be there no more; likewise. */
-  leave(now: number, ask: number, room: string): void {
-    const number = this.#asks({ do: "done", ask });
-    if (number !== undefined) this.#ask(now, clientFrame("leave_chatroom", { number, room }));
-  }
-
-  /** Wants a chatroom made or changed; likewise. */
-  orderChatroom(now: number, ask: number, order: ChatroomOrder): void {
-    const number = this.#asks({ do: "done", ask });
-    if (number === undefined) return;
-    const { room, text, keeps, isDurable: durable } = order;
-    const [verb, accounts] = [chatroomVerbNumber(order.verb), [...order.accounts]];
-    const fields = { number, room, verb, text, accounts, keeps, durable };
-    this.#ask(now, clientFrame("chatroom_order", fields));
   }
 
   /** Is there so, now and after each time that it comes in. */

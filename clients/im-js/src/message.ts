@@ -128,6 +128,11 @@ export function exact(value: bigint): number {
   return Number(value);
 }
 
+/** Whose conversation with an account something is said in: the other one, or a group, or a room. */
+export function peerOf({ from, to }: { from: string; to: string }, account: string): string {
+  return from === account || isGroup(to) || isChatroom(to) ? to : from;
+}
+
 /** A message of the wire, as this account sees it. */
 export function messageOf(fields: ChatMessageFields, account: string): Message {
   const isOwn = fields.from === account;
@@ -141,7 +146,7 @@ export function messageOf(fields: ChatMessageFields, account: string): Message {
     device: fields.device,
     to: fields.to,
     clientId: hex(fields.client_id),
-    peer: isOwn || isGroup(fields.to) || isChatroom(fields.to) ? fields.to : fields.from,
+    peer: peerOf(fields, account),
     isOwn,
     change: changeOf(kind, text, extra),
     recall: recallOf(kind, extra),

@@ -2,6 +2,7 @@
  * Receipts (IM 17): how far others have got what an account said, and read it. Knows no connection.
  */
 
+import type { ImRequest } from "./asks.js";
 import { clientFrame } from "./frames.js";
 import type { DeliveredFields, ReadersPageFields } from "./frames.js";
 import { exact } from "./message.js";
@@ -44,16 +45,16 @@ export interface ReadersAsk {
   readonly count?: number;
 }
 
-/** How somebody is with a conversation, as a frame. */
-export function readersFrame(number: number, peer: string, ask: ReadersAsk): Uint8Array {
-  const { seq = 0, from = 0, count = READERS_PAGE } = ask;
-  return clientFrame("readers", { number, with: peer, seq: BigInt(seq), from, count });
+/** How others are with a conversation. */
+export function readersRequest(peer: string, ask: Required<ReadersAsk>): ImRequest {
+  const fields = { with: peer, ...ask, seq: BigInt(ask.seq) };
+  return { answer: "readers", frame: (number) => clientFrame("readers", { number, ...fields }) };
 }
 
-/** Whether what one reads is shared, as a frame; `undefined`: it is only asked. */
-export function privacyFrame(number: number, sharesReads: boolean | undefined): Uint8Array {
+/** Whether what one reads is shared; `undefined`: it is only asked. */
+export function privacyRequest(sharesReads: boolean | undefined): ImRequest {
   const reads = sharesReads === undefined ? 0 : sharesReads ? 1 : 2;
-  return clientFrame("privacy", { number, reads });
+  return { answer: "privacy", frame: (number) => clientFrame("privacy", { number, reads }) };
 }
 
 /** What the server has told of readers. */

@@ -7,6 +7,7 @@ import {
 } from "../dist/chatroom.js";
 import { SERVER_FRAME } from "../dist/frames.js";
 import { message } from "../dist/wire.js";
+import { faultOf } from "../dist/words.js";
 import { schema } from "./vectors.js";
 
 const STATE = SERVER_FRAME.chatroom_news.table.state.table;
@@ -40,4 +41,12 @@ test("news say how a room is, or that one is out of it, for whatever reason", ()
   assert.equal(of(0).state.here, 8);
   assert.deepEqual([1, 2, 3, 9].map((out) => of(out).out), ["kicked", "banned", "closed", "kicked"]);
   assert.equal(of(2).room, room);
+});
+
+test("why something is not done in a chatroom is said in words", () => {
+  const { values } = schema();
+  for (const word of ["NO_CHATROOM", "CHATROOM_FULL", "CHATROOM_BANNED", "NOT_IN_CHATROOM", "CHATROOMS_FULL"]) {
+    const { error } = faultOf(values[`FAULT_${word}`], "");
+    assert.ok(error.code === word.toLowerCase() && !error.message.includes("does not know"), word);
+  }
 });

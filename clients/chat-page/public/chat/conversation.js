@@ -2,7 +2,7 @@
  * One conversation on the page: its messages, those that wait and those that failed, and how more
  * of it is read.
  */
-import { amended, fileOf, isChatroom, isGroup, isMentioned, RECALLED } from "./im/index.js";
+import { amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, REACTION, RECALLED, } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { madeFile } from "./files.js";
@@ -231,9 +231,9 @@ export class Conversation {
             // Who has no account has said nothing; what the connection kept from us is asked for again.
             const { code } = error;
             this.#hasBegun ||= code === "unknown_account";
-            const isTold = ["unknown_account", "disconnected", "closed"].includes(code) || this.#isOver;
+            const isTold = ["unknown_account", "disconnected", "closed"].includes(code);
             if (!isTold)
-                by("say-fault").textContent = sentenceOf(this.language, code);
+                this.#tellFault(code);
         }
         finally {
             this.#isReading = false;
@@ -291,17 +291,15 @@ export class Conversation {
         if (this.#talk.hasLater)
             return said;
         const keys = new Set(said.map(({ key }) => key));
-        const isHere = ({ to }) => wholeName(to, this.domain) === this.peer;
-        const isSaid = ({ kind }) => kind !== 6 && kind !== 7;
-        const failed = this.failed.filter(({ queued }) => isHere(queued) && isSaid(queued)).map((it) => {
+        const isSaidHere = ({ to, kind }) => wholeName(to, this.domain) === this.peer && kind !== EDIT && kind !== REACTION;
+        const failed = this.failed.filter(({ queued }) => isSaidHere(queued)).map((it) => {
             const why = sentenceOf(this.language, it.code);
             const about = `${wordOf(this.language, "failed")}: ${why}`;
             const { clientId, text } = it.queued;
             const file = fileOf(it.queued);
             return { key: `/${clientId}`, text, kind: "own", about, file, reactions: "", failed: it };
         });
-        const isWaiting = (it) => isHere(it) && isSaid(it);
-        const waiting = this.client.queue.filter(isWaiting).map((queued) => {
+        const waiting = this.client.queue.filter(isSaidHere).map((queued) => {
             const { clientId, text, saidAt } = queued;
             const about = `${at(saidAt)} · ${wordOf(this.language, "waiting")}`;
             return { key: `/${clientId}`, text, kind: "own", about, file: fileOf(queued), reactions: "" };
@@ -433,9 +431,8 @@ export class Conversation {
     async #count(seq) {
         by("say-fault").textContent = "";
         const code = await this.#receipts.count(seq);
-        if (code !== undefined && !this.#isOver) {
-            by("say-fault").textContent = sentenceOf(this.language, code);
-        }
+        if (code !== undefined)
+            this.#tellFault(code);
     }
     /** What may be done with a message: it is made anew where that is something else. */
     #offerMenu(element, { of, file, counted, isRecallable = false }) {
@@ -486,12 +483,12 @@ export class Conversation {
             await this.client.react(this.peer, message, next);
         }
         catch (error) {
-            if (!this.#isOver)
-                this.#tellFault(error.code);
+            this.#tellFault(error.code);
         }
     }
     #tellFault(code) {
-        by("say-fault").textContent = sentenceOf(this.language, code);
+        if (!this.#isOver)
+            by("say-fault").textContent = sentenceOf(this.language, code);
     }
     /** Calls a message back. That it is, a message tells, as it does to others. */
     async #recall(seq) {
@@ -501,13 +498,12 @@ export class Conversation {
         }
         catch (error) {
             const { code } = error;
-            const at = this.#talk.shown.find((it) => it.seq === seq)?.at ?? 0;
+            const at = this.#at(seq)?.at ?? 0;
             if (code === "too_late")
                 this.#tooLateAt = Math.max(this.#tooLateAt, at);
-            if (this.#isOver)
-                return;
-            by("say-fault").textContent = sentenceOf(this.language, code);
-            this.show();
+            this.#tellFault(code);
+            if (!this.#isOver)
+                this.show();
         }
     }
 }

@@ -262,7 +262,7 @@ export class Room {
             const isKept = this.#failed.some(({ queued }) => queued.text === text);
             if (isKept || error.code === "closed")
                 return;
-            by("say-fault").textContent = sentenceOf(this.language, error.code);
+            this.#tellFault(error.code);
             const field = by("text");
             if (field.value !== "" || this.#conversation?.peer !== peer)
                 return;
@@ -346,10 +346,12 @@ export class Room {
     #sendEdit(peer, message, text) {
         by("say-fault").textContent = "";
         this.client.edit(peer, message, text).catch((error) => {
-            if (error.code === "closed")
-                return;
-            by("say-fault").textContent = sentenceOf(this.language, error.code);
+            if (error.code !== "closed")
+                this.#tellFault(error.code);
         });
+    }
+    #tellFault(code) {
+        by("say-fault").textContent = sentenceOf(this.language, code);
     }
     #sendAgain(failed) {
         this.#failed = this.#failed.filter((it) => it !== failed);
@@ -382,10 +384,8 @@ export class Room {
         else if ("missed" in event) {
             by("say-fault").textContent = `${event.missed} ${wordOf(this.language, "missed")}`;
         }
-        else {
-            const code = event.out === "banned" ? "chatroom_banned" : event.out;
-            by("say-fault").textContent = sentenceOf(this.language, code);
-        }
+        else
+            this.#tellFault(event.out === "banned" ? "chatroom_banned" : event.out);
     }
     /** The head of a chatroom: its title, and how many are there. */
     #isSo({ room, title, here, announcement }) {

@@ -4,6 +4,7 @@
  * Knows no connection, and nothing of who is in which room: whoever joined joins again after a
  * connection that was lost.
  */
+import { clientFrame } from "./frames.js";
 import { roleOf } from "./group.js";
 import { messageOf } from "./message.js";
 /** What is done to a chatroom, by its number on the wire less one (IM 18.2). */
@@ -20,6 +21,23 @@ export function isChatroom(address) {
 /** A verb's number on the wire. */
 export function chatroomVerbNumber(verb) {
     return CHATROOM_VERBS.indexOf(verb) + 1;
+}
+/** One wants to be in a chatroom, and to be told so many of its last messages. */
+export function joinRequest(room, history) {
+    const frame = (number) => clientFrame("join_chatroom", { number, room, history });
+    return { answer: "chatroom_joined", frame };
+}
+/** One wants to be there no more. */
+export function leaveRequest(room) {
+    const frame = (number) => clientFrame("leave_chatroom", { number, room });
+    return { answer: "done", frame };
+}
+/** A chatroom is to be made or changed. */
+export function chatroomRequest(order) {
+    const { room, text, keeps, isDurable: durable } = order;
+    const [verb, accounts] = [chatroomVerbNumber(order.verb), [...order.accounts]];
+    const fields = { room, verb, text, accounts, keeps, durable };
+    return { answer: "done", frame: (number) => clientFrame("chatroom_order", { number, ...fields }) };
 }
 /** A chatroom that was joined. */
 export function joinedOf(fields, account) {

@@ -2,6 +2,7 @@
  * A device of an account in a browser: the machine with a WebSocket, a timer and a storage around
  * it. All that is decided is decided in the machine.
  */
+import { chatroomRequest, joinRequest, leaveRequest } from "./chatroom.js";
 import { changesOf } from "./conversation.js";
 import { listRequest, readRequest, recallRequest, searchRequest, setRequest, } from "./conversation-requests.js";
 import { STATUS_BYTES_MAX } from "./contact.js";
@@ -12,7 +13,7 @@ import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
 import { BROWSER_CLOCK, loginMethods } from "./options.js";
-import { READERS_PAGE } from "./receipts.js";
+import { privacyRequest, READERS_PAGE, readersRequest } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
 import { utf8 } from "./wire.js";
@@ -227,14 +228,14 @@ export class Client {
             return Promise.reject(new ImError("invalid"));
         }
         const asked = { seq, from, count: Math.min(count, READERS_PAGE) };
-        return this.#ask((machine, now, number) => machine.readers(now, number, peer, asked));
+        return this.#about(readersRequest(peer, asked));
     }
     /**
      * Whether the account lets others know what it has read, and is told what they have; with an
      * argument it is set so.
      */
     sharesReads(shares) {
-        return this.#ask((machine, now, ask) => machine.privacy(now, ask, shares));
+        return this.#about(privacyRequest(shares));
     }
     /**
      * Has a message of this account say something else. Resolves when it is stored; rejects with
@@ -296,17 +297,16 @@ export class Client {
     joinChatroom(room, history = 20) {
         if (!isPlace(history))
             return Promise.reject(new ImError("invalid"));
-        return this.#ask((machine, now, ask) => machine.join(now, ask, room, history));
+        return this.#about(joinRequest(room, history));
     }
     /** Is in a chatroom no more. */
     leaveChatroom(room) {
-        return this.#ask((machine, now, ask) => machine.leave(now, ask, room));
+        return this.#about(leaveRequest(room));
     }
     /** Makes a chatroom, or changes one (IM 18.2). Resolves when that is stored. */
     orderChatroom(room, verb, options = {}) {
         const { text = "", accounts = [], keeps = 0, isDurable = false } = options;
-        const order = { room, verb, text, accounts, keeps, isDurable };
-        return this.#ask((machine, now, ask) => machine.orderChatroom(now, ask, order));
+        return this.#about(chatroomRequest({ room, verb, text, accounts, keeps, isDurable }));
     }
     /**
      * Wants something of a contact (IM 8.7). Resolves when it is stored, and what is so already is

@@ -14,7 +14,7 @@
  */
 import { Asks, failed } from "./asks.js";
 import { Backoff } from "./backoff.js";
-import { chatroomVerbNumber, isChatroom, newsOf } from "./chatroom.js";
+import { isChatroom, newsOf } from "./chatroom.js";
 import { pageOf } from "./conversation.js";
 import { ConversationList } from "./conversation-list.js";
 import { listRequest } from "./conversation-requests.js";
@@ -27,7 +27,7 @@ import { Keepalive } from "./keepalive.js";
 import { contentBytes, contentFields, exact, messageOf, targetOf, unhex, whole } from "./message.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
-import { deliveredOf, privacyFrame, readersFrame } from "./receipts.js";
+import { deliveredOf } from "./receipts.js";
 import { transientFields, transientOf } from "./transient.js";
 import { WireFault } from "./wire.js";
 import { faultOf, ImError, reasonOf } from "./words.js";
@@ -165,23 +165,11 @@ export class Machine {
         this.list.look(peer);
         this.#pump(now);
     }
-    /** Asks something of conversations (IM 11); answered under this number. */
+    /** Asks something; answered under this number. */
     about(now, ask, request) {
         const number = this.#asks({ do: request.answer, ask });
         if (number !== undefined)
             this.#ask(now, request.frame(number));
-    }
-    /** Asks who has read what; answered under this number. */
-    readers(now, ask, peer, asked) {
-        const number = this.#asks({ do: "readers", ask });
-        if (number !== undefined)
-            this.#ask(now, readersFrame(number, peer, asked));
-    }
-    /** Shares what is read, or not, or asks whether it is; answered under this number. */
-    privacy(now, ask, sharesReads) {
-        const number = this.#asks({ do: "privacy", ask });
-        if (number !== undefined)
-            this.#ask(now, privacyFrame(number, sharesReads));
     }
     /** Asks for leave to upload a file; answered under this number. */
     upload(now, ask, { name, type, bytes }) {
@@ -208,29 +196,6 @@ export class Machine {
         if (this.#session === undefined)
             return;
         this.#write(now, clientFrame("transient", transientFields(to, told)));
-    }
-    /** Wants to be in a chatroom; answered under this number. */
-    join(now, ask, room, history) {
-        const number = this.#asks({ do: "chatroom_joined", ask });
-        if (number !== undefined) {
-            this.#ask(now, clientFrame("join_chatroom", { number, room, history }));
-        }
-    }
-    /** Wants to be there no more; likewise. */
-    leave(now, ask, room) {
-        const number = this.#asks({ do: "done", ask });
-        if (number !== undefined)
-            this.#ask(now, clientFrame("leave_chatroom", { number, room }));
-    }
-    /** Wants a chatroom made or changed; likewise. */
-    orderChatroom(now, ask, order) {
-        const number = this.#asks({ do: "done", ask });
-        if (number === undefined)
-            return;
-        const { room, text, keeps, isDurable: durable } = order;
-        const [verb, accounts] = [chatroomVerbNumber(order.verb), [...order.accounts]];
-        const fields = { number, room, verb, text, accounts, keeps, durable };
-        this.#ask(now, clientFrame("chatroom_order", fields));
     }
     /** Is there so, now and after each time that it comes in. */
     present(now, own) {

@@ -22,6 +22,10 @@ export function exact(value) {
         throw new WireFault("range");
     return Number(value);
 }
+/** Whose conversation with an account something is said in: the other one, or a group, or a room. */
+export function peerOf({ from, to }, account) {
+    return from === account || isGroup(to) || isChatroom(to) ? to : from;
+}
 /** A message of the wire, as this account sees it. */
 export function messageOf(fields, account) {
     const isOwn = fields.from === account;
@@ -35,7 +39,7 @@ export function messageOf(fields, account) {
         device: fields.device,
         to: fields.to,
         clientId: hex(fields.client_id),
-        peer: isOwn || isGroup(fields.to) || isChatroom(fields.to) ? fields.to : fields.from,
+        peer: peerOf(fields, account),
         isOwn,
         change: changeOf(kind, text, extra),
         recall: recallOf(kind, extra),

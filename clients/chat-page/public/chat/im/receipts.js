@@ -5,15 +5,15 @@ import { clientFrame } from "./frames.js";
 import { exact } from "./message.js";
 /** Readers that are asked for at once (IM 9). */
 export const READERS_PAGE = 256;
-/** How somebody is with a conversation, as a frame. */
-export function readersFrame(number, peer, ask) {
-    const { seq = 0, from = 0, count = READERS_PAGE } = ask;
-    return clientFrame("readers", { number, with: peer, seq: BigInt(seq), from, count });
+/** How others are with a conversation. */
+export function readersRequest(peer, ask) {
+    const fields = { with: peer, ...ask, seq: BigInt(ask.seq) };
+    return { answer: "readers", frame: (number) => clientFrame("readers", { number, ...fields }) };
 }
-/** Whether what one reads is shared, as a frame; `undefined`: it is only asked. */
-export function privacyFrame(number, sharesReads) {
+/** Whether what one reads is shared; `undefined`: it is only asked. */
+export function privacyRequest(sharesReads) {
     const reads = sharesReads === undefined ? 0 : sharesReads ? 1 : 2;
-    return clientFrame("privacy", { number, reads });
+    return { answer: "privacy", frame: (number) => clientFrame("privacy", { number, reads }) };
 }
 /** What the server has told of readers. */
 export function readersOf({ with: peer, total, read, readers }) {

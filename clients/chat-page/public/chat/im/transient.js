@@ -6,8 +6,7 @@
  */
 import { message as fieldsOf } from "./wire.js";
 import { CONTENT } from "./frames.js";
-import { isGroup } from "./group.js";
-import { contentFields } from "./message.js";
+import { contentFields, peerOf } from "./message.js";
 /** What somebody does in a conversation, by the numbers on the wire less one (IM 16.1). */
 export const CHAT_STATES = ["composing", "paused", "active", "inactive", "gone"];
 /** What the wire tells, as this account sees it. */
@@ -15,7 +14,7 @@ export function transientOf(fields, account) {
     const { from, device, to } = fields;
     const isOwn = from === account;
     const { kind, text, extra } = fields.content ?? fieldsOf(CONTENT);
-    const peer = isOwn || isGroup(to) ? to : from;
+    const peer = peerOf(fields, account);
     const state = CHAT_STATES[fields.state - 1];
     return { from, device, to, peer, isOwn, state, kind, text, extra };
 }
