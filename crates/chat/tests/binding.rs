@@ -1,28 +1,15 @@
 //! Devices that are named when they are here: their names, and the place that they share.
 
-use base::hash::HashKey;
-use base::slab::Key;
-use base::time::{Instant, Now};
-use chat::{Chat, Effects};
+mod house;
+
+use base::time::Now;
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::close::CloseReason;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
-use model::ports::access::AllowAll;
-use model::service::Service;
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::session::Denial;
-use std::sync::Arc;
 use std::time::Duration;
-use testkit::log::{LogOptions, MemoryLog};
-
-/// One shard whose log answers at once.
-struct House {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-    now: Now,
-    conns: u32,
-}
 
 type Device = (ConnRef, SessionRef);
 
@@ -32,64 +19,12 @@ fn person(name: &str) -> AccountAddress {
 
 impl House {
     fn new() -> House {
-        let chat = Chat::new(chat::Settings {
-            shard: ShardId(0),
-            shards: 1,
-            node: NodeId::ALONE,
-            limits: Arc::default(),
-            home: HashKey::new(11, 12),
-            access: Arc::new(AllowAll),
-            push: chat::PushPolicy::default(),
-            domain: "a.example".into(),
-            reviews: None,
-            foreign: Arc::default(),
-            words: Arc::default(),
-            media: None,
-        });
-        let log = MemoryLog::new(LogOptions::default());
-        let now = Now::new(Instant::default(), 1_700_000_000_000);
-        House { chat, fx: Effects::default(), log, now, conns: 0 }
-    }
-
-    /// Asks, and lets everything come to rest; what was delivered.
-    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
-        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
-        self.rest()
-    }
-
-    fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
-        let mut delivered = Vec::new();
-        loop {
-            Service::turn(&mut self.chat, self.now, &mut self.fx);
-            delivered.append(&mut self.fx.deliveries);
-            if self.fx.calls.is_empty() {
-                return delivered;
-            }
-            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
-                let done = (ticket, self.log.answer(&call));
-                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
-            }
-        }
+        House::of(plain::settings(ShardId(0), 1))
     }
 
     fn login(&mut self, name: &str, device: &str, binds: bool) -> (ConnRef, ChatDelivery) {
-        self.conns += 1;
-        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
-        let login = Login {
-            protocol: "xmpp",
-            account: person(name),
-            device: device.into(),
-            binds,
-            password: None,
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
-        };
+        let conn = self.conn(ShardId(0));
+        let login = Login { protocol: "xmpp", binds, ..plain::login(person(name), device) };
         let mut told = self.ask(conn, ChatRequest::Login(Box::new(login)));
         assert_eq!(told.len(), 1, "{told:?}");
         (conn, told.remove(0).1)

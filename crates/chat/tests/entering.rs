@@ -1,21 +1,19 @@
 //! Devices that another service has let in: as whom, for how long, and from which shard.
 
-use base::hash::HashKey;
-use base::slab::Key;
-use base::time::{Instant, Now};
-use chat::{Chat, Effects};
+mod house;
+
+use chat::Settings;
+use house::House;
+use house::plain::{self, HOME};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::close::CloseReason;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::access::*;
 use model::service::{Request, Service};
 use model::session::Denial;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use testkit::log::{LogOptions, MemoryLog};
-
-const HOME: HashKey = HashKey::new(11, 12);
 
 /// Ann is account 7 of the book, whose sessions end below an epoch.
 #[derive(Default)]
@@ -49,44 +47,17 @@ impl Access for Key7 {
     }
 }
 
-/// One of two shards, whose log answers at once.
-struct House {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-    now: Now,
-    book: Arc<Book>,
-}
-
 fn ann() -> AccountAddress {
     AccountAddress::parse("ann", "a.example").expect("right")
 }
 
 fn entering(user: &str, account: GrantedAccount, until_s: u32) -> ChatRequest {
-    let login = Login {
-        protocol: "mqtt5",
-        account: AccountAddress::parse(user, "a.example").expect("right"),
-        device: "phone".into(),
-        binds: false,
-        password: None,
-        method: None,
-        certificate: None,
-        bindings: None,
-        peer: ([127, 0, 0, 1], 1).into(),
-        near: true,
-        door: 0,
-        tls: false,
-        crowded: false,
-    };
+    let address = AccountAddress::parse(user, "a.example").expect("right");
+    let login = Login { protocol: "mqtt5", ..plain::login(address, "phone") };
     ChatRequest::Enter(Box::new(GrantedLogin { login, user: user.into(), account, until_s }))
 }
 
 const GRANTED: GrantedAccount = GrantedAccount { uid: 7, epoch: 3 };
-
-/// A connection of another shard than Ann's.
-fn conn(shard: ShardId) -> ConnRef {
-    ConnRef::new(shard, Key { slot: 4, generation: 1 })
-}
 
 fn home() -> ShardId {
     entering("ann", GRANTED, 0).owner(ShardId(9), (HOME, 2))
@@ -96,50 +67,14 @@ fn other() -> ShardId {
     ShardId(1 - home().0)
 }
 
+/// One of two shards.
+fn house_of(shard: ShardId) -> (House, Arc<Book>) {
+    let book = Arc::new(Book::default());
+    let access = Arc::new(Key7(book.clone()));
+    (House::of(Settings { access, ..plain::settings(shard, 2) }), book)
+}
+
 impl House {
-    fn of(shard: ShardId) -> House {
-        let book = Arc::new(Book::default());
-        let chat = Chat::new(chat::Settings {
-            shard,
-            shards: 2,
-            node: NodeId::ALONE,
-            limits: Arc::default(),
-            home: HOME,
-            access: Arc::new(Key7(book.clone())),
-            push: chat::PushPolicy::default(),
-            domain: "a.example".into(),
-            reviews: None,
-            words: Arc::default(),
-            media: None,
-            foreign: Arc::default(),
-        });
-        let log = MemoryLog::new(LogOptions::default());
-        let now = Now::new(Instant::default(), 1_700_000_000_000);
-        House { chat, fx: Effects::default(), log, now, book }
-    }
-
-    /// Asks, and lets everything come to rest; what was delivered.
-    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
-        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
-        self.rest()
-    }
-
-    fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
-        let mut delivered = Vec::new();
-        loop {
-            Service::turn(&mut self.chat, self.now, &mut self.fx);
-            delivered.append(&mut self.fx.deliveries);
-            if self.fx.calls.is_empty() {
-                self.chat.audit();
-                return delivered;
-            }
-            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
-                let done = (ticket, self.log.answer(&call));
-                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
-            }
-        }
-    }
-
     fn session(&mut self, from: ConnRef) -> SessionRef {
         match &self.ask(from, entering("ann", GRANTED, 0))[..] {
             [(to, ChatDelivery::LoggedIn(told))] if *to == from => told.session,
@@ -150,8 +85,8 @@ impl House {
 
 #[test]
 fn who_was_let_in_elsewhere_is_not_asked_again_and_is_served_from_another_shard() {
-    let mut house = House::of(home());
-    let from = conn(other());
+    let (mut house, _) = house_of(home());
+    let from = house.conn(other());
     let session = house.session(from);
     assert_eq!(session.shard(), home());
     let mut pull = ChatRequest::Pull { session, number: 1, after: 0, count: 5 };
@@ -159,7 +94,8 @@ fn who_was_let_in_elsewhere_is_not_asked_again_and_is_served_from_another_shard(
     assert_eq!((pull.session(), pull.number_mut().copied()), (Some(session), Some(1)));
     let told = house.ask(from, pull.clone());
     assert!(matches!(&told[..], [(to, ChatDelivery::Page(_))] if *to == from), "{told:?}");
-    let stranger = house.ask(conn(home()), pull);
+    let stranger = house.conn(home());
+    let stranger = house.ask(stranger, pull);
     assert!(!stranger.iter().any(|(_, word)| matches!(word, ChatDelivery::Page(_))));
     for here in [ChatRequest::Gone, ChatRequest::Proceed(Box::default())] {
         assert_eq!(here.owner(other(), (HOME, 2)), other());
@@ -175,9 +111,10 @@ fn a_grant_that_does_not_hold_any_more_lets_nobody_in() {
         ("ann", GrantedAccount { epoch: 1, ..GRANTED }, 0, Denial::NotAuthorized),
     ];
     for (user, account, until_s, why) in refusals {
-        let mut house = House::of(home());
-        house.book.epoch.store(2, Ordering::Relaxed);
-        let told = house.ask(conn(other()), entering(user, account, until_s));
+        let (mut house, book) = house_of(home());
+        book.epoch.store(2, Ordering::Relaxed);
+        let from = house.conn(other());
+        let told = house.ask(from, entering(user, account, until_s));
         let [(_, ChatDelivery::Refused(refused))] = &told[..] else { panic!("{told:?}") };
         assert_eq!((refused.why, refused.retry_after_ms), (why, 0), "{user} {account:?}");
     }
@@ -185,11 +122,11 @@ fn a_grant_that_does_not_hold_any_more_lets_nobody_in() {
 
 #[test]
 fn an_order_that_ends_the_accounts_sessions_ends_this_one_too() {
-    let mut house = House::of(home());
-    let from = conn(other());
+    let (mut house, book) = house_of(home());
+    let from = house.conn(other());
     house.session(from);
-    house.book.epoch.store(4, Ordering::Relaxed);
-    house.book.version.store(1, Ordering::Relaxed);
+    book.epoch.store(4, Ordering::Relaxed);
+    book.version.store(1, Ordering::Relaxed);
     let told = house.rest();
     let [(to, ChatDelivery::End(end))] = &told[..] else { panic!("{told:?}") };
     assert_eq!((*to, end.why), (from, Denial::NotAuthorized));
@@ -197,8 +134,8 @@ fn an_order_that_ends_the_accounts_sessions_ends_this_one_too() {
 
 #[test]
 fn a_session_whose_connection_has_gone_is_closed_where_it_lives() {
-    let mut house = House::of(home());
-    let from = conn(other());
+    let (mut house, _) = house_of(home());
+    let from = house.conn(other());
     let session = house.session(from);
     let told = LoggedIn {
         session,
@@ -210,7 +147,7 @@ fn a_session_whose_connection_has_gone_is_closed_where_it_lives() {
         data: None,
     };
     // What is for a connection that is gone comes back on the shard where that lived.
-    let mut there = House::of(other());
+    let (mut there, _) = house_of(other());
     let word = ChatDelivery::LoggedIn(Box::new(told.clone()));
     there.chat.undelivered(there.now, from, word.clone(), &mut there.fx);
     let closed = ChatRequest::Closed { session, reason: CloseReason::PeerClosed };
@@ -219,11 +156,12 @@ fn a_session_whose_connection_has_gone_is_closed_where_it_lives() {
     house.ask(from, closed);
     assert!(house.chat.identity(from, subject(session)).is_none());
     // And on its own shard at once.
-    let session = house.session(conn(home()));
+    let from = house.conn(home());
+    let session = house.session(from);
     let word = ChatDelivery::LoggedIn(Box::new(LoggedIn { session, ..told }));
-    house.chat.undelivered(house.now, conn(home()), word, &mut house.fx);
+    house.chat.undelivered(house.now, from, word, &mut house.fx);
     assert!(house.fx.requests.is_empty());
-    assert!(house.chat.identity(conn(home()), subject(session)).is_none());
+    assert!(house.chat.identity(from, subject(session)).is_none());
 }
 
 fn subject(session: SessionRef) -> model::ports::trace::TraceSubject {

@@ -1,103 +1,42 @@
 //! Accounts of other domains: what is said to them goes out, what they say comes in, and what homes
 //! know of two accounts holds for them, too.
 
-use base::hash::HashKey;
-use base::slab::Key;
-use base::time::{Instant, Now};
-use chat::{Chat, Effects};
+mod house;
+
+use chat::Settings;
+use house::{House, plain};
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::*;
 use model::chat::*;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
-use model::ports::access::AllowAll;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::service::Service;
 use std::sync::Arc;
-use testkit::log::{LogOptions, MemoryLog};
 
 type Device = (ConnRef, SessionRef);
-
-/// One shard whose log answers at once.
-struct House {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-    now: Now,
-    conns: u32,
-}
 
 fn address(text: &str) -> AccountAddress {
     AccountAddress::parse(text, "a.example").expect("right")
 }
 
-fn chat(federates: bool) -> Chat {
+fn settings(federates: bool) -> Settings {
     let limits = ChatLimits { directed_a_session_max: 2, ..ChatLimits::default() };
+    let limits = Arc::new(Limits { chat: limits, ..Limits::default() });
     let domains =
         ForeignDomains { own: "a.example".into(), federates, ..ForeignDomains::default() };
-    Chat::new(chat::Settings {
-        shard: ShardId(0),
-        shards: 1,
-        node: NodeId::ALONE,
-        limits: Arc::new(Limits { chat: limits, ..Limits::default() }),
-        home: HashKey::new(11, 12),
-        access: Arc::new(AllowAll),
-        push: chat::PushPolicy::default(),
-        domain: "a.example".into(),
-        reviews: None,
-        foreign: Arc::new(domains),
-        words: Arc::default(),
-        media: None,
-    })
+    Settings { limits, foreign: Arc::new(domains), ..plain::settings(ShardId(0), 1) }
 }
 
 impl House {
     fn new() -> House {
-        let log = MemoryLog::new(LogOptions::default());
-        let now = Now::new(Instant::default(), 1_700_000_000_000);
-        House { chat: chat(true), fx: Effects::default(), log, now, conns: 0 }
-    }
-
-    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
-        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
-        self.rest()
-    }
-
-    fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
-        let mut delivered = Vec::new();
-        loop {
-            Service::turn(&mut self.chat, self.now, &mut self.fx);
-            delivered.append(&mut self.fx.deliveries);
-            if self.fx.calls.is_empty() {
-                self.chat.audit();
-                return delivered;
-            }
-            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
-                let done = (ticket, self.log.answer(&call));
-                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
-            }
-        }
+        House::of(settings(true))
     }
 
     /// A device of this account, which follows its contacts and is there.
     fn device(&mut self, name: &str, resource: &str) -> Device {
-        self.conns += 1;
-        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
-        let login = Login {
-            protocol: "xmpp",
-            account: address(name),
-            device: "".into(),
-            binds: true,
-            password: None,
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
-        };
+        let conn = self.conn(ShardId(0));
+        let login = plain::login(address(name), "");
         let told = self.ask(conn, ChatRequest::Login(Box::new(login)));
         let [(_, ChatDelivery::LoggedIn(logged_in))] = &told[..] else { panic!("{told:?}") };
         let session = logged_in.session;
@@ -218,7 +157,7 @@ fn nobody_speaks_for_a_domain_that_is_ours() {
     house.device("bob", "desk");
     let (answer, told) = house.comes("bob@a.example", said());
     assert_eq!((answer, told), (ChatAnswer::Reached(false), vec![]));
-    let mut alone = House { chat: chat(false), ..House::new() };
+    let mut alone = House::of(settings(false));
     let ann = alone.device("ann", "desk");
     let (answer, _) = alone.comes(BOB, said());
     assert_eq!(answer, ChatAnswer::Reached(false), "nobody is foreign");

@@ -1,22 +1,21 @@
 //! Tokens by which devices come back: given, shown, changed for newer ones, and ended.
 
-use base::hash::HashKey;
-use base::slab::Key;
-use base::time::{Instant, Now};
-use chat::{Chat, Effects};
+mod house;
+
+use base::time::Now;
+use chat::{Chat, Settings};
 use hmac::{Hmac, KeyInit, Mac};
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::access::{Access, Admission, Grant, GrantedAccount, NameOwner, Question, Who};
-use model::service::Service;
 use model::session::Denial;
 use sha2::Sha256;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use testkit::log::{LogOptions, MemoryLog};
 
 /// Everybody has a proof, in an epoch that rises when passwords change.
 #[derive(Default)]
@@ -54,81 +53,32 @@ impl Access for Book {
     }
 }
 
-struct House {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-    now: Now,
-    conns: u32,
-    book: Arc<Book>,
-}
-
-fn service(book: &Arc<Book>) -> Chat {
+fn settings(book: &Arc<Book>) -> Settings {
     let chat = ChatLimits {
         fast_devices_an_account_max: 3,
         fast_token_s_max: 1_000,
         ..ChatLimits::default()
     };
-    Chat::new(chat::Settings {
-        push: chat::PushPolicy::default(),
-        reviews: None,
-        foreign: Arc::default(),
-        words: Arc::default(),
-        media: None,
-        shard: ShardId(0),
-        shards: 1,
-        node: NodeId::ALONE,
-        limits: Arc::new(Limits { chat, ..Limits::default() }),
-        home: HashKey::new(11, 12),
-        access: book.clone(),
-        domain: "a.example".into(),
-    })
+    let limits = Arc::new(Limits { chat, ..Limits::default() });
+    Settings { limits, access: book.clone(), ..plain::settings(ShardId(0), 1) }
+}
+
+fn house_of_book() -> (House, Arc<Book>) {
+    let book = Arc::new(Book::default());
+    (House::of(settings(&book)), book)
 }
 
 impl House {
-    fn new() -> House {
-        let book = Arc::new(Book::default());
-        let log = MemoryLog::new(LogOptions::default());
-        let now = Now::new(Instant::default(), 1_700_000_000_000);
-        House { chat: service(&book), fx: Effects::default(), log, now, conns: 0, book }
-    }
-
-    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<ChatDelivery> {
-        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
-        let mut delivered = Vec::new();
-        loop {
-            Service::turn(&mut self.chat, self.now, &mut self.fx);
-            let all = self.fx.deliveries.drain(..).map(|(_, delivery)| delivery);
-            // Those that came before end with the rights they had.
-            delivered.extend(all.filter(|it| !matches!(it, ChatDelivery::End(_))));
-            if self.fx.calls.is_empty() {
-                return delivered;
-            }
-            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
-                let done = (ticket, self.log.answer(&call));
-                Service::complete(&mut self.chat, self.now, done, &mut self.fx);
-            }
-        }
+    fn told(&mut self, from: ConnRef, request: ChatRequest) -> Vec<ChatDelivery> {
+        let told = self.ask(from, request).into_iter().map(|(_, delivery)| delivery);
+        // Those that came before end with the rights they had.
+        told.filter(|it| !matches!(it, ChatDelivery::End(_))).collect()
     }
 
     fn words(&mut self) -> (ConnRef, Login) {
-        self.conns += 1;
-        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
-        let login = Login {
-            protocol: "xmpp",
-            account: AccountAddress::parse("ann", "a.example").expect("right"),
-            device: "".into(),
-            binds: true,
-            password: None,
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: true,
-            crowded: false,
-        };
+        let conn = self.conn(ShardId(0));
+        let account = AccountAddress::parse("ann", "a.example").expect("right");
+        let login = Login { protocol: "xmpp", tls: true, ..plain::login(account, "") };
         (conn, login)
     }
 
@@ -136,7 +86,7 @@ impl House {
     fn given(&mut self, agent: &str, secret: u8) -> u32 {
         let (conn, login) = self.words();
         let login = Login { password: Some(b"secret"[..].into()), ..login };
-        let told = self.ask(conn, ChatRequest::Login(Box::new(login)));
+        let told = self.told(conn, ChatRequest::Login(Box::new(login)));
         let [ChatDelivery::LoggedIn(it)] = &told[..] else { panic!("{told:?}") };
         self.wants(conn, it.session, agent, secret)
     }
@@ -144,7 +94,7 @@ impl House {
     fn wants(&mut self, conn: ConnRef, session: SessionRef, agent: &str, secret: u8) -> u32 {
         let (agent, secret) = (agent.into(), FastSecret([secret; 32]));
         let wish = FastWish { session, agent, binding: FastBinding::EndPoint, secret };
-        match &self.ask(conn, ChatRequest::Token(Box::new(wish)))[..] {
+        match &self.told(conn, ChatRequest::Token(Box::new(wish)))[..] {
             [ChatDelivery::Token { until_s }] => *until_s,
             other => panic!("{other:?}"),
         }
@@ -159,7 +109,7 @@ impl House {
     }
 
     fn comes(&mut self, (conn, redeeming): (ConnRef, Redeeming)) -> Result<LoggedIn, Denial> {
-        match &self.ask(conn, ChatRequest::Redeem(Box::new(redeeming)))[..] {
+        match &self.told(conn, ChatRequest::Redeem(Box::new(redeeming)))[..] {
             [ChatDelivery::LoggedIn(it)] => Ok((**it).clone()),
             [ChatDelivery::Refused(it)] => Err(it.why),
             other => panic!("{other:?}"),
@@ -193,12 +143,12 @@ fn mac(secret: u8, label: &[u8], bound: &[u8]) -> [u8; 32] {
 
 #[test]
 fn whoever_shows_a_token_is_let_in_until_its_time_is_over() {
-    let mut house = House::new();
+    let (mut house, book) = house_of_book();
     assert_eq!(house.given("phone", 1), 1_700_001_000);
     let redeeming = house.redeeming("phone", 1);
     let told = house.comes(redeeming).expect("let in");
     assert_eq!(told.data.as_deref(), Some(&mac(1, b"Responder", b"binding")[..]));
-    house.chat = service(&house.book); // the process has died
+    house.chat = Chat::new(settings(&book)); // the process has died
     assert!(house.is_let_in("phone", 1));
     for (agent, secret) in [("phone", 2), ("desk", 1), ("", 1)] {
         assert!(!house.is_let_in(agent, secret), "{agent} {secret}");
@@ -211,7 +161,7 @@ fn whoever_shows_a_token_is_let_in_until_its_time_is_over() {
 
 #[test]
 fn a_token_is_good_for_its_binding_alone() {
-    let mut house = House::new();
+    let (mut house, _) = house_of_book();
     house.given("phone", 1);
     let (conn, it) = house.redeeming("phone", 1);
     let elsewhere = Redeeming { bound: b"another"[..].into(), ..it.clone() };
@@ -230,7 +180,7 @@ fn a_token_is_good_for_its_binding_alone() {
 
 #[test]
 fn the_one_before_is_good_until_the_newer_was_used() {
-    let mut house = House::new();
+    let (mut house, _) = house_of_book();
     house.given("phone", 1);
     house.given("phone", 2);
     assert!(house.is_let_in("phone", 1) && house.is_let_in("phone", 1));
@@ -247,7 +197,7 @@ fn the_one_before_is_good_until_the_newer_was_used() {
 
 #[test]
 fn another_password_ends_all_tokens_and_too_many_devices_the_oldest() {
-    let mut house = House::new();
+    let (mut house, book) = house_of_book();
     for (agent, secret) in [("a", 1), ("b", 2), ("c", 3)] {
         house.given(agent, secret);
         house.pass_s(1);
@@ -257,7 +207,7 @@ fn another_password_ends_all_tokens_and_too_many_devices_the_oldest() {
     house.given("d", 5);
     assert!(!house.is_let_in("b", 2), "it was given first, since a has a newer one");
     assert!(house.is_let_in("a", 4) && house.is_let_in("c", 3) && house.is_let_in("d", 5));
-    house.book.epoch.fetch_add(1, Ordering::Relaxed);
+    book.epoch.fetch_add(1, Ordering::Relaxed);
     for (agent, secret) in [("a", 4), ("c", 3), ("d", 5)] {
         assert!(!house.is_let_in(agent, secret));
     }

@@ -1,20 +1,19 @@
 //! Leave to upload files: limits, the day's quota, and that it outlives a crash.
 
-use base::hash::HashKey;
-use base::slab::Key;
-use base::time::{Instant, Now};
-use chat::{Chat, Effects};
+mod house;
+
+use base::time::Now;
+use chat::{Chat, Effects, Settings};
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{Limits, MediaLimits};
 use model::media::{UploadSlot, UploadWish};
-use model::ports::access::AllowAll;
 use model::ports::log::StoreError;
 use model::ports::media::MediaStorage;
 use model::service::Service;
 use std::sync::Arc;
-use testkit::log::{LogOptions, MemoryLog};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -33,34 +32,12 @@ impl MediaStorage for Told {
     }
 }
 
-/// One shard whose log answers when it is told to.
-struct House {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-    now: Now,
-    conns: u32,
-    /// What the log says instead of doing anything.
-    fails: Option<StoreError>,
-}
-
 type Device = (ConnRef, SessionRef);
 
-fn chat(storage: bool, media: MediaLimits) -> Chat {
-    Chat::new(chat::Settings {
-        shard: ShardId(0),
-        shards: 1,
-        node: NodeId::ALONE,
-        limits: Arc::new(Limits { media, ..Limits::default() }),
-        home: HashKey::new(11, 12),
-        push: chat::PushPolicy::default(),
-        reviews: None,
-        foreign: Arc::default(),
-        words: Arc::default(),
-        access: Arc::new(AllowAll),
-        domain: "a.example".into(),
-        media: storage.then(|| Arc::new(Told) as Arc<dyn MediaStorage>),
-    })
+fn settings(storage: bool) -> Settings {
+    let limits = Arc::new(Limits { media: few(), ..Limits::default() });
+    let media = storage.then(|| Arc::new(Told) as Arc<dyn MediaStorage>);
+    Settings { limits, media, ..plain::settings(ShardId(0), 1) }
 }
 
 fn few() -> MediaLimits {
@@ -79,58 +56,18 @@ fn picture(bytes: u64) -> UploadWish {
 
 impl House {
     fn new(storage: bool) -> House {
-        let now = Now::new(Instant::default(), 1_700_000_000_000);
-        let log = MemoryLog::new(LogOptions::default());
-        let chat = chat(storage, few());
-        House { chat, fx: Effects::default(), log, now, conns: 0, fails: None }
+        House::of(settings(storage))
     }
 
     /// The process dies, and comes back on its log.
     fn crash(&mut self) {
-        (self.chat, self.fx) = (chat(true, few()), Effects::default());
-    }
-
-    fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
-        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
-        self.rest()
-    }
-
-    fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
-        let mut delivered = Vec::new();
-        loop {
-            Service::turn(&mut self.chat, self.now, &mut self.fx);
-            delivered.append(&mut self.fx.deliveries);
-            if self.fx.calls.is_empty() {
-                return delivered;
-            }
-            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
-                let answer = match self.fails {
-                    Some(error) => Err(error),
-                    None => self.log.answer(&call),
-                };
-                Service::complete(&mut self.chat, self.now, (ticket, answer), &mut self.fx);
-            }
-        }
+        (self.chat, self.fx) = (Chat::new(settings(true)), Effects::default());
     }
 
     fn login(&mut self, name: &str) -> Device {
-        self.conns += 1;
-        let conn = ConnRef::new(ShardId(0), Key { slot: self.conns, generation: 0 });
-        let login = Login {
-            protocol: "im",
-            account: AccountAddress::parse(name, "a.example").expect("right"),
-            device: format!("phone {}", self.conns).into(),
-            binds: false,
-            password: None,
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
-        };
+        let conn = self.conn(ShardId(0));
+        let account = AccountAddress::parse(name, "a.example").expect("right");
+        let login = plain::login(account, &format!("phone {}", conn.key().slot));
         match self.ask(conn, ChatRequest::Login(Box::new(login))).pop() {
             Some((_, ChatDelivery::LoggedIn(told))) => (conn, told.session),
             other => panic!("{other:?}"),

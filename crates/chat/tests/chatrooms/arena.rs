@@ -3,33 +3,29 @@
 //! The arena knows what was said, by the answers, and what each session was handed, was told that
 //! it missed, and where it began: these must fit together, whatever was lost in between.
 
-use base::hash::{HashKey, home};
+#[path = "../house/plain.rs"]
+mod plain;
+#[path = "../house/shard.rs"]
+mod shard;
+
+use base::hash::home;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use chat::words::WordShelf;
-use chat::{Chat, ChatWord, Effects};
+use chat::ChatWord;
 use model::account::{AccountAddress, Addressee};
 use model::chat::*;
 use model::close::CloseReason;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
-use model::ports::access::AllowAll;
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::service::Service;
 use model::timeline::Seq;
+use plain::HOME;
+use shard::Shard;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::log::{LogOptions, MemoryLog};
-
-pub const HOME: HashKey = HashKey::new(11, 12);
-
-struct Shard {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-}
 
 /// A session, as its device knows it.
 pub struct Device {
@@ -97,20 +93,8 @@ impl Arena {
     pub fn new(seed: u64, shards: u16, change: impl FnOnce(&mut ChatLimits)) -> Arena {
         let mut limits = Limits::default();
         change(&mut limits.chat);
-        let settings = chat::Settings {
-            shard: ShardId(0),
-            shards,
-            node: NodeId::ALONE,
-            limits: Arc::new(limits),
-            home: HOME,
-            push: chat::PushPolicy::default(),
-            media: None,
-            foreign: Arc::default(),
-            access: Arc::new(AllowAll),
-            domain: "a.example".into(),
-            reviews: None,
-            words: Arc::new(WordShelf::default()),
-        };
+        let limits = Arc::new(limits);
+        let settings = chat::Settings { limits, ..plain::settings(ShardId(0), shards) };
         Arena {
             rng: Prng::new(seed),
             shards: (0..shards).map(|n| Shard::new(&settings, n)).collect(),
@@ -264,21 +248,7 @@ impl Arena {
         self.conns += 1;
         let key = Key { slot: self.conns, generation: 0 };
         let conn = ConnRef::new(ShardId(self.home_of(&person(name)) as u16), key);
-        let login = Login {
-            protocol: "im",
-            account: person(name),
-            device: format!("d{}", self.conns).into(),
-            binds: false,
-            password: None,
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
-        };
+        let login = plain::login(person(name), &format!("d{}", self.conns));
         self.devices.push(Device {
             name: name.into(),
             conn,
@@ -421,13 +391,7 @@ impl Arena {
         self.devices.clear();
         self.said.clear();
         for (n, shard) in (0..).zip(&mut self.shards) {
-            let new = Shard::new(&self.settings, n);
-            (shard.chat, shard.fx) = (new.chat, new.fx);
-            shard.log.restoration().each(|restored| {
-                assert!(Service::restore(&mut shard.chat, self.now, restored), "it is its own");
-                true
-            });
-            Service::restored(&mut shard.chat, self.now, &mut shard.fx);
+            shard.restart(self.now, &self.settings, n);
         }
         self.rest();
     }
@@ -462,12 +426,5 @@ impl Arena {
             }
         }
         missed
-    }
-}
-
-impl Shard {
-    fn new(settings: &chat::Settings, n: u16) -> Shard {
-        let chat = Chat::new(chat::Settings { shard: ShardId(n), ..settings.clone() });
-        Shard { chat, fx: Effects::default(), log: MemoryLog::new(LogOptions::default()) }
     }
 }

@@ -1,6 +1,6 @@
 //! A device of somebody: whom it knows, and whom it sees.
 
-use super::person;
+use super::{person, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::close::CloseReason;
@@ -96,20 +96,11 @@ impl Device {
 
     pub fn comes(&mut self, conn: ConnRef, proves: bool) -> ChatRequest {
         self.conn = Some(conn);
+        let device = if self.is_away { "" } else { self.name.as_str() };
+        let password = proves.then(|| b"secret"[..].into());
         ChatRequest::Login(Box::new(Login {
-            protocol: "im",
-            account: self.account.clone(),
-            device: if self.is_away { "" } else { self.name.as_str() }.into(),
-            binds: self.is_away,
-            password: proves.then(|| b"secret"[..].into()),
-            method: None,
-            bindings: None,
-            certificate: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
+            password,
+            ..plain::login(self.account.clone(), device)
         }))
     }
 

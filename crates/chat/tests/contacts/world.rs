@@ -7,10 +7,11 @@
 mod device;
 #[path = "../people/world/names.rs"]
 mod names;
+#[path = "../house/plain.rs"]
+mod plain;
 #[path = "../people/world/shard.rs"]
 mod shard;
 
-use base::hash::HashKey;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -23,14 +24,13 @@ use model::limits::{ChatLimits, Limits};
 use model::ports::access::{Access, NameOwner};
 use model::ports::log::{Call, Done, ROWS_MAX, Read, Table};
 pub use names::Names;
+use plain::HOME;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 const DEVICES: u32 = 2;
-
-const HOME: HashKey = HashKey::new(11, 12);
 
 /// The process, and everybody who talks to it.
 pub struct World {
@@ -94,20 +94,9 @@ fn limits(shards: u16) -> Limits {
 
 /// The service of a shard.
 pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
-    Chat::new(chat::Settings {
-        shard,
-        shards,
-        node: model::id::NodeId::ALONE,
-        limits: Arc::new(limits(shards)),
-        home: HOME,
-        access: names.clone(),
-        push: chat::PushPolicy::default(),
-        domain: "a.example".into(),
-        reviews: None,
-        foreign: Arc::default(),
-        words: Arc::default(),
-        media: None,
-    })
+    let limits = Arc::new(limits(shards));
+    let plain = plain::settings(shard, shards);
+    Chat::new(chat::Settings { limits, access: names.clone(), ..plain })
 }
 
 impl World {

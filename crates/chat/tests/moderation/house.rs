@@ -1,32 +1,28 @@
 //! A process of several shards over logs in memory, and people who talk.
 
-use base::hash::{HashKey, home};
+#[path = "../house/plain.rs"]
+mod plain;
+#[path = "../house/shard.rs"]
+mod shard;
+
+use base::hash::home;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::words::WordShelf;
-use chat::{Chat, ChatWord, Effects, ReviewSettings};
+use chat::{ChatWord, ReviewSettings};
 use model::account::AccountAddress;
 use model::chat::*;
-use model::id::{ConnRef, NodeId, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
-use model::ports::access::AllowAll;
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, StoreError, Table, Ticket, Write};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::Service;
+use plain::HOME;
+use shard::Shard;
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::log::{LogOptions, MemoryLog};
-
-const HOME: HashKey = HashKey::new(11, 12);
-
-/// A shard, its log, and what it wants.
-struct Shard {
-    chat: Chat,
-    fx: Effects,
-    log: MemoryLog,
-}
 
 /// Calls of a shard to its log.
 pub type Calls = Vec<(Ticket, Call)>;
@@ -78,20 +74,8 @@ impl House {
     ) -> House {
         let mut limits = Limits::default();
         change(&mut limits.chat);
-        let settings = chat::Settings {
-            shard: ShardId(0),
-            shards,
-            node: NodeId::ALONE,
-            limits: Arc::new(limits),
-            home: HOME,
-            push: chat::PushPolicy::default(),
-            media: None,
-            access: Arc::new(AllowAll),
-            domain: "a.example".into(),
-            reviews,
-            foreign: Arc::default(),
-            words: Arc::new(WordShelf::default()),
-        };
+        let plain = plain::settings(ShardId(0), shards);
+        let settings = chat::Settings { limits: Arc::new(limits), reviews, ..plain };
         let shards = (0..shards).map(|n| Shard::new(&settings, n)).collect();
         House {
             settings,
@@ -197,21 +181,7 @@ impl House {
         self.conns += 1;
         let key = Key { slot: self.conns, generation: 0 };
         let conn = ConnRef::new(ShardId(self.home_of(&person(name))), key);
-        let login = Login {
-            protocol: "im",
-            account: person(name),
-            device: "desk".into(),
-            binds: false,
-            password: None,
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
-        };
+        let login = plain::login(person(name), "desk");
         let session = SessionRef::from_bits(0);
         self.ask(Device { conn, session }, ChatRequest::Login(Box::new(login)));
         match self.told.pop().expect("an answer") {
@@ -313,22 +283,9 @@ impl House {
     /// It is killed, and starts again from its logs; nobody is here any more.
     pub fn restart(&mut self) {
         for (n, shard) in (0..).zip(&mut self.shards) {
-            let new = Shard::new(&self.settings, n);
-            (shard.chat, shard.fx) = (new.chat, new.fx);
-            shard.log.restoration().each(|restored| {
-                assert!(Service::restore(&mut shard.chat, self.now, restored), "it is its own");
-                true
-            });
-            Service::restored(&mut shard.chat, self.now, &mut shard.fx);
+            shard.restart(self.now, &self.settings, n);
         }
         (self.told, self.asked) = (Vec::new(), Vec::new());
         self.rest();
-    }
-}
-
-impl Shard {
-    fn new(settings: &chat::Settings, n: u16) -> Shard {
-        let chat = Chat::new(chat::Settings { shard: ShardId(n), ..settings.clone() });
-        Shard { chat, fx: Effects::default(), log: MemoryLog::new(LogOptions::default()) }
     }
 }

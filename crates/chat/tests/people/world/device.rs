@@ -2,7 +2,7 @@
 
 use super::amendments::{amendment_of, quote_of};
 use super::receipts::Receipts;
-use super::{Said, person};
+use super::{Said, person, plain};
 use base::prng::Prng;
 use model::account::AccountAddress;
 use model::chat::*;
@@ -165,20 +165,10 @@ impl Device {
 
     pub fn comes(&mut self, conn: ConnRef, proves: bool) -> ChatRequest {
         self.conn = Some(conn);
+        let password = proves.then(|| b"secret"[..].into());
         ChatRequest::Login(Box::new(Login {
-            protocol: "im",
-            account: self.account.clone(),
-            device: self.name.as_str().into(),
-            binds: false,
-            password: proves.then(|| b"secret"[..].into()),
-            method: None,
-            certificate: None,
-            bindings: None,
-            peer: ([127, 0, 0, 1], 1).into(),
-            near: true,
-            door: 0,
-            tls: false,
-            crowded: false,
+            password,
+            ..plain::login(self.account.clone(), &self.name)
         }))
     }
 

@@ -12,13 +12,14 @@ mod groups;
 mod knowledge;
 mod members;
 mod names;
+#[path = "../../house/plain.rs"]
+mod plain;
 pub mod pushes;
 mod recalls;
 mod receipts;
 mod shard;
 mod transients;
 
-use base::hash::HashKey;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -33,6 +34,7 @@ use model::ports::access::{Access, NameOwner};
 use model::service::Service;
 use model::timeline::Seq;
 pub use names::Names;
+use plain::HOME;
 use recalls::Recalled;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,8 +44,6 @@ use transients::Told;
 
 const PEOPLE: u32 = 4;
 const DEVICES: u32 = 2;
-
-pub const HOME: HashKey = HashKey::new(11, 12);
 
 /// A message that somebody sent: sender and its own id.
 pub type Said = (AccountAddress, ClientMessageId);
@@ -510,19 +510,7 @@ fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
 }
 
 /// The service of a shard.
-pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
-    Chat::new(chat::Settings {
-        shard,
-        shards,
-        node: model::id::NodeId::ALONE,
-        limits: Arc::new(shard::limits()),
-        home: HOME,
-        access: names.clone(),
-        push: pushes::POLICY,
-        domain: "a.example".into(),
-        reviews: None,
-        foreign: Arc::default(),
-        words: Arc::default(),
-        media: None,
-    })
+pub fn service(id: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
+    let (limits, access, push) = (Arc::new(shard::limits()), names.clone(), pushes::POLICY);
+    Chat::new(chat::Settings { limits, access, push, ..plain::settings(id, shards) })
 }

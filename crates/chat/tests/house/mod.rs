@@ -1,0 +1,67 @@
+//! One shard over a log in memory that answers at once: devices ask it, and all comes to rest.
+
+pub mod plain;
+
+use base::slab::Key;
+use base::time::{Instant, Now};
+use chat::{Chat, Effects, Settings};
+use model::chat::{ChatDelivery, ChatRequest};
+use model::id::{ConnRef, ShardId};
+use model::ports::log::StoreError;
+use model::service::Service;
+use testkit::log::{LogOptions, MemoryLog};
+
+pub struct House {
+    pub chat: Chat,
+    pub fx: Effects,
+    log: MemoryLog,
+    pub now: Now,
+    conns: u32,
+    /// What the log says instead of doing anything.
+    pub fails: Option<StoreError>,
+}
+
+impl House {
+    pub fn of(settings: Settings) -> House {
+        House {
+            chat: Chat::new(settings),
+            fx: Effects::default(),
+            log: MemoryLog::new(LogOptions::default()),
+            now: Now::new(Instant::default(), 1_700_000_000_000),
+            conns: 0,
+            fails: None,
+        }
+    }
+
+    /// One more connection, which lives on this shard.
+    pub fn conn(&mut self, shard: ShardId) -> ConnRef {
+        self.conns += 1;
+        ConnRef::new(shard, Key { slot: self.conns, generation: 0 })
+    }
+
+    /// Asks, and lets everything come to rest; what was delivered.
+    pub fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
+        Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
+        self.rest()
+    }
+
+    /// Lets everything come to rest; what was delivered.
+    pub fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
+        let mut delivered = Vec::new();
+        loop {
+            Service::turn(&mut self.chat, self.now, &mut self.fx);
+            delivered.append(&mut self.fx.deliveries);
+            if self.fx.calls.is_empty() {
+                Service::audit(&self.chat);
+                return delivered;
+            }
+            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+                let answer = match self.fails {
+                    Some(error) => Err(error),
+                    None => self.log.answer(&call),
+                };
+                Service::complete(&mut self.chat, self.now, (ticket, answer), &mut self.fx);
+            }
+        }
+    }
+}
