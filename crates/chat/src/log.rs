@@ -18,7 +18,7 @@ use model::chat::FastWish;
 use model::counters::ProcessCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
-use model::ports::log::{Call, Completion, Done, StoreError, Write};
+use model::ports::log::{Call, Completion, Done, StoreError, Table, Write};
 use model::timeline::{Seq, TimelineId};
 
 /// Calls that may wait for the log; beyond, what needs it is answered as busy.
@@ -98,8 +98,8 @@ pub(crate) enum PendingCall {
     ErasureBegun(Box<(TimelineId, model::account::AccountAddress)>),
     /// A page of the inbox of an account that is being erased.
     ErasurePage(TimelineId),
-    /// Rows of such an account.
-    ErasureRows(TimelineId),
+    /// Rows of such an account in a table.
+    ErasureRows(TimelineId, Table),
     /// The row of an erasure that is over is gone.
     Erased(TimelineId),
     /// Whether an account shares what it has read is stored, by the number of the wish.
@@ -224,7 +224,9 @@ impl Chat {
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
             PendingCall::ErasureBegun(of) => self.erasure_begun(*of, result, fx),
             PendingCall::ErasurePage(inbox) => self.erasure_page(now, inbox, result, fx),
-            PendingCall::ErasureRows(inbox) => self.erasure_rows_read(now, inbox, result, fx),
+            PendingCall::ErasureRows(inbox, table) => {
+                self.erasure_rows_read(now, (inbox, table), result, fx);
+            }
             PendingCall::Erased(inbox) => self.erased(now, inbox, result, fx),
             PendingCall::Privacy(number) => self.privacy_set(number, result, fx),
             PendingCall::Reached(of) => self.reached(*of, result, fx),

@@ -67,12 +67,23 @@ impl Chat {
         (errand, id): (Errand, AccountId),
         fx: &mut Effects,
     ) {
-        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
-            return fx.answers.push((ask, ChatAnswer::Busy));
-        }
         let Errand { by, is_operators, what } = errand;
         let inbox = by.inbox(self.settings.home, id);
         let asker = Asker { inbox, address: by, device: Box::default(), is_operator: is_operators };
+        self.errand_asks(now, ask, (asker, what), fx);
+    }
+
+    /// Asks in somebody's name, for a command.
+    pub(crate) fn errand_asks(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (asker, what): (Asker, ErrandWhat),
+        fx: &mut Effects,
+    ) {
+        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
+            return fx.answers.push((ask, ChatAnswer::Busy));
+        }
         let Requester { conn, session, .. } = self.puts_errand(Owed::Command(ask), asker);
         self.request(now, conn, request_of(session, what), fx);
     }
@@ -82,17 +93,6 @@ impl Chat {
         let shard = self.settings.shard;
         let session = session_of(shard, self.errands.put(UnderWay { owed, asker }));
         Requester { conn: conn(shard), session, number: 0 }
-    }
-
-    /// An errand asks.
-    pub(crate) fn request_of_errand(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        request: ChatRequest,
-        fx: &mut Effects,
-    ) {
-        self.request(now, from, request, fx);
     }
 
     /// In whose name an errand asks.

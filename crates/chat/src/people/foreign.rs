@@ -12,9 +12,8 @@
 //! and no stream. Invariant: what a foreign account says is said by the home of its own address,
 //! and by nobody else's.
 
-use crate::operators::errands::Owed;
 use crate::people::ProbeAsked;
-use crate::sessions::{Asker, Requester};
+use crate::sessions::Asker;
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::slab::Key;
@@ -22,13 +21,11 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord};
 use model::chat::{
-    Availability, ChatRequest, Contact, ContactOrder, Half, HandingOn, PeopleAsk, PeopleRequest,
-    Subscription, SubscriptionVerb,
+    Availability, Contact, ContactOrder, Half, HandingOn, Subscription, SubscriptionVerb,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
-use model::ports::chat::ChatAnswer;
-use model::service::Service;
+use model::ports::chat::{ChatAnswer, ErrandWhat};
 use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -118,15 +115,12 @@ impl Chat {
         let reached = match what {
             ArrivalWhat::Send { device, message } => {
                 fx.counters.count(ChatCounter::ForeignReceived);
-                let request = |session| ChatRequest::Send { session, number: 0, message };
-                return self.foreign_asks(now, ask, (inbox, home, device), request, fx);
+                let what = ErrandWhat::Send(message);
+                return self.foreign_asks(now, ask, (inbox, home, device), what, fx);
             }
             ArrivalWhat::Wish(wish) => {
-                let request = |session| {
-                    let ask = PeopleAsk::Wish(wish);
-                    ChatRequest::People(Box::new(PeopleRequest { session, number: 0, ask }))
-                };
-                return self.foreign_asks(now, ask, (inbox, home, "".into()), request, fx);
+                let what = ErrandWhat::Contact(wish);
+                return self.foreign_asks(now, ask, (inbox, home, "".into()), what, fx);
             }
             ArrivalWhat::Presence { from, device, availability } => {
                 let by = by(&from);
@@ -151,19 +145,15 @@ impl Chat {
         now: Now,
         ask: u64,
         (inbox, address, device): (TimelineId, AccountAddress, Box<str>),
-        request: impl FnOnce(model::id::SessionRef) -> ChatRequest,
+        what: ErrandWhat,
         fx: &mut Effects,
     ) {
         // The domain may be ours by now: then nobody else speaks for it.
         if !self.settings.is_foreign(&address) {
             return fx.answers.push((ask, ChatAnswer::Reached(false)));
         }
-        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
-            return fx.answers.push((ask, ChatAnswer::Busy));
-        }
         let asker = Asker { inbox, address, device, is_operator: false };
-        let Requester { conn, session, .. } = self.puts_errand(Owed::Command(ask), asker);
-        self.request(now, conn, request(session), fx);
+        self.errand_asks(now, ask, (asker, what), fx);
     }
 
     /// A stanza is for devices of an account of this shard. Whether there is one that takes it.

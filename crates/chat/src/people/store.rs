@@ -70,11 +70,11 @@ impl Step {
 impl People {
     /// The log had this when the shard started: an account that owes something.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let inbox = RowHome::rest(key).and_then(|inbox| inbox.try_into().ok());
-        let inbox = inbox.and_then(TimelineId::from_bytes);
         let address = ByteReader::of(VERSION, value).map(ByteReader::rest);
         let address = address.and_then(address_of);
-        let (Some(inbox), Some(address)) = (inbox, address) else { return false };
+        let (Some((inbox, [])), Some(address)) = (RowHome::parts_of(key), address) else {
+            return false;
+        };
         self.left.push_back((inbox, address));
         true
     }

@@ -68,11 +68,11 @@ pub(super) fn delete(inbox: TimelineId, (kind, name): (Kind, &str)) -> Write {
 
 /// Whose row this is, of which kind, and its name.
 pub(super) fn names(key: &[u8]) -> Option<(TimelineId, Kind, &str)> {
-    let (inbox, rest) = RowHome::rest(key)?.split_first_chunk::<16>()?;
+    let (inbox, rest) = RowHome::parts_of(key)?;
     let (kind, name) = rest.split_first()?;
     let all = [Kind::Mark, Kind::Quiet, Kind::Registration];
     let kind = all.into_iter().find(|one| *one as u8 == *kind)?;
-    Some((TimelineId::from_bytes(*inbox)?, kind, std::str::from_utf8(name).ok()?))
+    Some((inbox, kind, std::str::from_utf8(name).ok()?))
 }
 
 impl Rows {

@@ -31,9 +31,12 @@ struct Setting {
     shares: bool,
 }
 
+/// What names its row among those of an account.
+const NAME: &[u8] = b"reads";
+
 /// The key of the row of an account with this inbox.
-fn key_of(inbox: TimelineId) -> Box<[u8]> {
-    RowHome::key_of(inbox, &[b"reads"])
+pub(crate) fn key_of(inbox: TimelineId) -> Box<[u8]> {
+    RowHome::key_of(inbox, &[NAME])
 }
 
 impl Privacy {
@@ -44,10 +47,9 @@ impl Privacy {
 
     /// The log had this when the shard started.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let named = RowHome::rest(key).and_then(|rest| rest.strip_suffix(b"reads"));
-        let inbox = named.and_then(|id| id.try_into().ok());
-        let inbox = inbox.and_then(TimelineId::from_bytes);
-        inbox.filter(|_| value == [PRIVATE]).map(|inbox| self.private.insert(inbox)).is_some()
+        let is_one = |(_, name): &(TimelineId, &[u8])| *name == NAME && value == [PRIVATE];
+        let named = RowHome::parts_of(key).filter(is_one);
+        named.map(|(inbox, _)| self.private.insert(inbox)).is_some()
     }
 }
 

@@ -26,6 +26,7 @@ use model::chat::{ChatDelivery, ChatFault};
 use model::counters::ChatCounter;
 use model::ports::chat::{ChatAnswer, ErasureStatus, ErrandWhat};
 use model::ports::log::{Call, RowHome, Table, Write};
+use model::service::Service;
 use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,23 +65,27 @@ pub(crate) struct Erasure {
     pub(super) messages: u64,
 }
 
+/// What names its row among those of an account.
+const NAME: &[u8] = b"erasing";
+
 /// The key of the row of an account with this inbox.
 fn key_of(inbox: TimelineId) -> Box<[u8]> {
-    RowHome::key_of(inbox, &[b"erasing"])
+    RowHome::key_of(inbox, &[NAME])
 }
 
 impl Erasures {
     /// The log had this when the shard started: it goes on.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let named = RowHome::rest(key).and_then(|rest| rest.strip_suffix(b"erasing"));
-        let inbox = named.and_then(|id| id.try_into().ok()).and_then(TimelineId::from_bytes);
+        let named = RowHome::parts_of(key).filter(|(_, name)| *name == NAME);
         let read = || {
             let mut bytes = ByteReader::of(VERSION, value)?;
             let (after, messages) = (bytes.u64()?, bytes.u64()?);
             let address = std::str::from_utf8(bytes.rest()).ok()?;
             Some((after, messages, AccountAddress::parse(address, "").ok()?))
         };
-        let (Some(inbox), Some((after, messages, address))) = (inbox, read()) else { return false };
+        let Some(((inbox, _), (after, messages, address))) = named.zip(read()) else {
+            return false;
+        };
         self.open.insert(inbox, Erasure::new(address, after, messages));
         true
     }
@@ -114,6 +119,11 @@ impl Erasure {
         };
         let numbers = [after, self.messages].map(u64::to_le_bytes).concat();
         [&[VERSION][..], &numbers, self.address.as_str().as_bytes()].concat().into()
+    }
+
+    /// The write by which it is stored how far it is.
+    fn put(&self, inbox: TimelineId) -> Write {
+        Write::Put { table: Table::ChatApart, key: key_of(inbox), value: self.row() }
     }
 
     fn status(&self) -> ErasureStatus {
@@ -152,10 +162,9 @@ impl Chat {
         if waiting.len() > 1 {
             return;
         }
-        let erasure = Erasure::new(address.clone(), 0, 0);
-        let (table, key, value) = (Table::ChatApart, key_of(inbox), erasure.row());
+        let write = Erasure::new(address.clone(), 0, 0).put(inbox);
         let begun = PendingCall::ErasureBegun(Box::new((inbox, address.clone())));
-        self.log.ask(begun, Call::Write(Write::Put { table, key, value }), fx);
+        self.log.ask(begun, Call::Write(write), fx);
     }
 
     /// The row is there, or not: from now on nobody comes in by the name.
@@ -166,20 +175,18 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let asks = self.erasures.beginning.remove(&inbox).unwrap_or_default();
-        let is_begun = result.is_ok();
-        if is_begun {
-            fx.counters.count(ChatCounter::ErasuresBegun);
-            self.erasures.open.insert(inbox, Erasure::new(address, 0, 0));
-            self.end_all(inbox, fx);
-        }
-        let status = ErasureStatus { messages: 0, step: "messages" };
-        for ask in asks {
-            let answer = match is_begun {
-                true => ChatAnswer::Erasing(Some(status.clone())),
-                false => ChatAnswer::StoreFailed,
-            };
-            fx.answers.push((ask, answer));
-        }
+        let answer = match result {
+            Ok(_) => {
+                let erasure = Erasure::new(address, 0, 0);
+                let status = erasure.status();
+                fx.counters.count(ChatCounter::ErasuresBegun);
+                self.erasures.open.insert(inbox, erasure);
+                self.end_all(inbox, fx);
+                ChatAnswer::Erasing(Some(status))
+            }
+            Err(_) => ChatAnswer::StoreFailed,
+        };
+        fx.answers.extend(asks.into_iter().map(|ask| (ask, answer.clone())));
     }
 
     /// Asks something in the name of an account that is being erased.
@@ -187,25 +194,24 @@ impl Chat {
         &mut self,
         now: Now,
         inbox: TimelineId,
-        (is_operator, what): (bool, ErrandWhat),
+        what: ErrandWhat,
         fx: &mut Effects,
     ) {
-        let Some((wait, _)) = self.errand_of_erasure(inbox, is_operator) else { return };
-        let request = errands::request_of(wait.session, what);
-        self.request_of_errand(now, wait.conn, request, fx);
+        let Some(wait) = self.errand_of_erasure(inbox, false) else { return };
+        self.request(now, wait.conn, errands::request_of(wait.session, what), fx);
     }
 
-    /// An errand whose answer is for an erasure: by which it is asked, and in whose name.
+    /// An errand whose answer is for an erasure: by whom it is asked.
     pub(super) fn errand_of_erasure(
         &mut self,
         inbox: TimelineId,
         is_operator: bool,
-    ) -> Option<(Requester, Asker)> {
+    ) -> Option<Requester> {
         let erasure = self.erasures.open.get_mut(&inbox)?;
         erasure.waiting += 1;
         let (address, device) = (erasure.address.clone(), Box::default());
         let asker = Asker { inbox, address, device, is_operator };
-        Some((self.puts_errand(Owed::Erasure(inbox), asker.clone()), asker))
+        Some(self.puts_errand(Owed::Erasure(inbox), asker))
     }
 
     /// Something was answered to an erasure.
@@ -266,8 +272,7 @@ impl Chat {
     /// Stores how far it is.
     pub(super) fn keep_erasure(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get(&inbox) else { return };
-        let (table, key, value) = (Table::ChatApart, key_of(inbox), erasure.row());
-        self.log.write(Write::Put { table, key, value }, fx);
+        self.log.write(erasure.put(inbox), fx);
     }
 }
 

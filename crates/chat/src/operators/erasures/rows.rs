@@ -4,6 +4,7 @@
 
 use super::key_of;
 use super::steps::Step;
+use crate::conversations::receipts::privacy;
 use crate::log::{Answered, PendingCall};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -14,19 +15,17 @@ use model::id::ShardId;
 use model::ports::log::{Call, Done, ROWS_MAX, Read, RowHome, Table, Write};
 use model::timeline::TimelineId;
 
-/// Tables that have rows of an account, by its inbox or address.
-pub(super) const TABLES: usize = 9;
-
 impl Chat {
-    /// Which rows of a table are the account's: how their keys begin.
+    /// Rows of an account, one table after the other: how their keys begin. `None`: there are no
+    /// more.
     fn rows_of(
         &self,
         inbox: TimelineId,
         address: &AccountAddress,
         at: usize,
-    ) -> (Table, Box<[u8]>) {
+    ) -> Option<(Table, Box<[u8]>)> {
         let by_inbox = || RowHome::key_of(inbox, &[]);
-        match at {
+        Some(match at {
             0 => (Table::ChatItems, by_inbox()),
             1 => (Table::ChatNodes, by_inbox()),
             2 => (Table::ChatContacts, by_inbox()),
@@ -34,44 +33,43 @@ impl Chat {
             4 => (Table::ChatPushes, by_inbox()),
             5 => (Table::ChatStates, by_inbox()),
             6 => (Table::MediaUse, by_inbox()),
-            7 => (Table::ChatApart, RowHome::key_of(inbox, &[b"reads"])),
-            _ => (Table::ChatTokens, self.tokens_key(address, b"")),
-        }
+            7 => (Table::ChatApart, privacy::key_of(inbox)),
+            8 => (Table::ChatTokens, self.tokens_key(address, b"")),
+            _ => return None,
+        })
     }
 
     /// Reads rows of one table, to delete them.
     pub(super) fn erase_rows(&mut self, inbox: TimelineId, at: usize, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get(&inbox) else { return };
+        let rows = self.rows_of(inbox, &erasure.address, at);
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
-        if at >= TABLES {
+        let Some((table, prefix)) = rows else {
             erasure.step = Step::Last;
             return;
-        }
+        };
         erasure.waiting = 1;
-        let address = erasure.address.clone();
-        let (table, prefix) = self.rows_of(inbox, &address, at);
         let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
-        self.log.ask(PendingCall::ErasureRows(inbox), Call::Read(read), fx);
+        self.log.ask(PendingCall::ErasureRows(inbox, table), Call::Read(read), fx);
     }
 
     /// Rows of a table: they go, and the next are read.
     pub(crate) fn erasure_rows_read(
         &mut self,
         now: Now,
-        inbox: TimelineId,
+        (inbox, table): (TimelineId, Table),
         result: Answered,
         fx: &mut Effects,
     ) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         erasure.waiting = 0;
-        let Step::Rows { at } = erasure.step else { return };
+        let Step::Rows { at } = &mut erasure.step else { return };
         let Ok(Done::Rows(rows)) = result else {
             return self.erasure_waits(now, inbox, super::AGAIN);
         };
-        let address = erasure.address.clone();
         if rows.len() < ROWS_MAX {
-            erasure.step = Step::Rows { at: at + 1 };
+            *at += 1;
         }
-        let (table, _) = self.rows_of(inbox, &address, at);
         for (key, _) in rows {
             self.log.write(Write::Delete { table, key }, fx);
         }

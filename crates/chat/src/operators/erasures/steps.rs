@@ -123,7 +123,7 @@ impl Chat {
             &Step::Rows { at } => return self.erase_rows(inbox, at, fx),
             Step::Last => return self.erase_last(inbox, fx),
         };
-        self.erasure_asks(now, inbox, (false, ask), fx);
+        self.erasure_asks(now, inbox, ask, fx);
     }
 
     fn erasure_asks_all(
@@ -137,7 +137,7 @@ impl Chat {
             return self.step_over(now, inbox, fx);
         }
         for what in all {
-            self.erasure_asks(now, inbox, (false, what), fx);
+            self.erasure_asks(now, inbox, what, fx);
         }
     }
 
@@ -180,7 +180,7 @@ impl Chat {
             if !pointer.relation.own || pointer.recalls.is_some() {
                 continue;
             }
-            let Some((wait, _)) = self.errand_of_erasure(inbox, true) else { return };
+            let Some(wait) = self.errand_of_erasure(inbox, true) else { return };
             // Of two, whose conversation it is says what is stored there.
             let to = (!with.is_group()).then_some(inbox);
             let (from, conversation) = (inbox, pointer.conversation);
