@@ -210,10 +210,7 @@ impl FederationLogic {
     /// does not get there.
     fn send_errors(&mut self, now: Now, handle: &mut Handle) {
         while let Some(xml) = self.errors.pop_front() {
-            let to = Scan::of_peer(&xml).ok();
-            let to =
-                to.and_then(|scan| scan.root().attribute("to").and_then(|to| jid::domain_of(&to)));
-            match to {
+            match domain_for(&xml) {
                 Some(domain) if *domain == *self.own() => _ = self.parts.desk.take(now, xml),
                 Some(domain) if self.queue(now, &domain, xml).is_ok() => {
                     self.goes_on(now, &domain, handle);
@@ -225,9 +222,7 @@ impl FederationLogic {
 
     /// A stanza came from a domain that was shown.
     fn comes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
-        let to = Scan::of_peer(&xml).ok();
-        let to = to.and_then(|scan| scan.root().attribute("to").and_then(|to| jid::domain_of(&to)));
-        let Some(to) = to else { return };
+        let Some(to) = domain_for(&xml) else { return };
         if *to == *self.own() || self.parts.domains.is_component(&to) {
             return self.send(now, &to, xml, handle);
         }
@@ -265,6 +260,12 @@ impl FederationLogic {
             }
         }
     }
+}
+
+/// The domain that a stanza is for.
+fn domain_for(xml: &[u8]) -> Option<Box<str>> {
+    let scan = Scan::of_peer(xml).ok()?;
+    jid::domain_of(&scan.root().attribute("to")?)
 }
 
 impl ShardLogic for FederationLogic {

@@ -176,6 +176,19 @@ impl<'a> KeptStanza<'a> {
         !content.text.is_empty() || has_children
     }
 
+    /// Appends what stands in the stanza of a message. False: nothing that XMPP can show.
+    pub fn put_said(&self, message: &ChatMessage, out: &mut Vec<u8>) -> bool {
+        if amend::is_one(&message.content) {
+            return amend::put(message, out);
+        }
+        let says = self.says(&message.content);
+        if says {
+            self.put_content(&message.content, out);
+            others::put(message, out);
+        }
+        says
+    }
+
     /// Whether there is anything beside the text.
     pub fn is_more(&self) -> bool {
         self.root().is_some_and(|kept| kept.children().next().is_some())
@@ -199,10 +212,10 @@ impl<'a> KeptStanza<'a> {
 
     /// Writes the id, and the attributes that are neither addresses nor type.
     pub fn put_attributes(&self, message: &ChatMessage, out: &mut Vec<u8>) {
-        let id = self.root().and_then(|kept| kept.attribute("id"));
-        put_attribute("id", Some(id.as_deref().unwrap_or(&message.client_id.text())), out);
-        let others = self.root().into_iter().flat_map(|kept| kept.attributes());
-        put_raw(others.filter(|(name, _)| is_kept(name) && name.contains(':')), out);
+        if self.root().is_none_or(|kept| kept.attribute("id").is_none()) {
+            put_attribute("id", Some(&message.client_id.text()), out);
+        }
+        self.put_own_attributes(out);
     }
 
     /// Writes the id that it came with, and the attributes that are neither addresses nor type.
@@ -259,14 +272,10 @@ fn put_file(note: &FileNote<'_>, said: &str, out: &mut Vec<u8>) {
 pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bool {
     let kept = KeptStanza::of(&message.content);
     let is_private = kept.root().is_some_and(|kept| kept.child("private", CARBONS).is_some());
-    let mut amendment = Vec::new();
-    let says = match amend::is_one(&message.content) {
-        true => amend::put(message, &mut amendment),
-        false => kept.says(&message.content),
-    };
-    if !says || (how.is_carbon && is_private) {
+    if how.is_carbon && is_private {
         return false;
     }
+    let begin = out.len();
     let own = message.from.as_str();
     if how.is_carbon {
         let head = format!(
@@ -276,7 +285,20 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
         );
         out.extend_from_slice(head.as_bytes());
     }
-    write_message(message, (&kept, &amendment), how, out);
+    out.extend_from_slice(b"<message xmlns='jabber:client'");
+    if !put_said(message, &kept, out) {
+        out.truncate(begin);
+        return false;
+    }
+    let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
+    put_stanza_id(message, owner, out);
+    if how.asks && message.content.counts {
+        kept.put_wants(out);
+    }
+    if let Some(domain) = how.delayed_by {
+        put_delay(message, domain, out);
+    }
+    out.extend_from_slice(b"</message>");
     if how.is_carbon {
         out.extend_from_slice(b"</forwarded></sent></message>");
     }
@@ -285,22 +307,19 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
 
 /// Appends a message as the stanza that goes to another server. False: there is nothing to show.
 pub fn write_out(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
-    let kept = KeptStanza::of(&message.content);
-    let mut amendment = Vec::new();
-    let says = match amend::is_one(&message.content) {
-        true => amend::put(message, &mut amendment),
-        false => kept.says(&message.content),
-    };
-    if says {
-        out.extend_from_slice(b"<message");
-        put_said(message, (&kept, &amendment), out);
-        out.extend_from_slice(b"</message>");
+    let begin = out.len();
+    out.extend_from_slice(b"<message");
+    let says = put_said(message, &KeptStanza::of(&message.content), out);
+    match says {
+        true => out.extend_from_slice(b"</message>"),
+        false => out.truncate(begin),
     }
     says
 }
 
-/// Writes the attributes of a message, the end of its start tag, and what it says.
-fn put_said(message: &ChatMessage, (kept, amendment): (&KeptStanza<'_>, &[u8]), out: &mut Vec<u8>) {
+/// Appends the attributes of a message, the end of its start tag, and what it says. False: there is
+/// nothing to show, and what was appended is in vain.
+fn put_said(message: &ChatMessage, kept: &KeptStanza<'_>, out: &mut Vec<u8>) -> bool {
     put_attribute("from", Some(&sender(message)), out);
     put_attribute("to", Some(message.to.as_str()), out);
     let kind = kept.root().map_or("chat".into(), |kept| kind(&kept));
@@ -308,32 +327,7 @@ fn put_said(message: &ChatMessage, (kept, amendment): (&KeptStanza<'_>, &[u8]), 
     put_attribute("type", kind, out);
     kept.put_attributes(message, out);
     out.push(b'>');
-    match amendment {
-        [] => {
-            kept.put_content(&message.content, out);
-            others::put(message, out);
-        }
-        amendment => out.extend_from_slice(amendment),
-    }
-}
-
-fn write_message(
-    message: &ChatMessage,
-    said: (&KeptStanza<'_>, &[u8]),
-    how: Rendering<'_>,
-    out: &mut Vec<u8>,
-) {
-    out.extend_from_slice(b"<message xmlns='jabber:client'");
-    put_said(message, said, out);
-    let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
-    put_stanza_id(message, owner, out);
-    if how.asks && message.content.counts {
-        said.0.put_wants(out);
-    }
-    if let Some(domain) = how.delayed_by {
-        put_delay(message, domain, out);
-    }
-    out.extend_from_slice(b"</message>");
+    kept.put_said(message, out)
 }
 
 /// Writes the id that somebody gives a message (XEP-0359 3.1).
@@ -386,14 +380,26 @@ pub fn put_prefixes(stanza: &Element<'_, '_>, out: &mut Vec<u8>) {
     out.extend(end);
 }
 
-/// Writes the attributes of a stanza that stand for something without its stream's header: those
-/// without a prefix but for these names, and those of XML itself.
-pub(crate) fn put_own_attributes(stanza: &Element<'_, '_>, but: &[&str], out: &mut Vec<u8>) {
+/// A stanza as it came, without what its stream's header says of it: of what stands in it these,
+/// and from this sender; none: from its own.
+pub(crate) fn passed_on(
+    stanza: &Element<'_, '_>,
+    from: Option<&str>,
+    is_passed_on: impl Fn(&Element<'_, '_>) -> bool,
+) -> Vec<u8> {
     let is_own = |name: &str| match name.split_once(':') {
         Some((prefix, _)) => ["xml", "xmlns"].contains(&prefix),
-        None => name != "xmlns" && !but.contains(&name),
+        None => name != "xmlns" && (name != "from" || from.is_none()),
     };
-    put_raw(stanza.attributes().filter(|(name, _)| is_own(name)), out);
+    let mut out = format!("<{}", stanza.name()).into_bytes();
+    put_raw(stanza.attributes().filter(|(name, _)| is_own(name)), &mut out);
+    put_attribute("from", from, &mut out);
+    out.push(b'>');
+    for child in stanza.children().filter(is_passed_on) {
+        out.extend_from_slice(child.whole().as_bytes());
+    }
+    out.extend_from_slice(format!("</{}>", stanza.name()).as_bytes());
+    out
 }
 
 /// Writes attributes as they were written, whichever quotes they had.

@@ -68,7 +68,7 @@ impl StanzaReply<'_> {
     ) {
         self.open("error", out);
         out.extend_from_slice(inner.as_bytes());
-        put_condition(fault, out);
+        out.extend_from_slice(condition(fault).as_bytes());
         if !told.is_empty() {
             let head = format!("<text xmlns='{STANZA_ERRORS}' xml:lang='en'>");
             out.extend_from_slice(head.as_bytes());
@@ -81,11 +81,10 @@ impl StanzaReply<'_> {
     }
 }
 
-/// Begins an error and says its condition.
-fn put_condition(fault: StanzaFault, out: &mut Vec<u8>) {
+/// The beginning of an error, with its condition.
+pub(crate) fn condition(fault: StanzaFault) -> String {
     let (kind, condition) = (fault.kind(), fault.name());
-    let head = format!("<error type='{kind}'><{condition} xmlns='{STANZA_ERRORS}'/>");
-    out.extend_from_slice(head.as_bytes());
+    format!("<error type='{kind}'><{condition} xmlns='{STANZA_ERRORS}'/>")
 }
 
 /// Writes an attribute, if it has a value.

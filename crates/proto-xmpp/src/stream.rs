@@ -59,17 +59,21 @@ pub fn check_open(open: Element<'_, '_>, own_domain: &str) -> Result<(), StreamF
 
 /// For whom a stream is, and of which version.
 fn check_address(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
-    let declares = |name: &str| header.attribute(name);
-    let to = declares("to").and_then(|to| jid::domain(&to));
+    let to = header.attribute("to").and_then(|to| jid::domain(&to));
     if to.as_deref() != Some(own_domain) {
         return Err(StreamFault::HostUnknown);
     }
-    let version = declares("version").unwrap_or_default();
-    let major = version.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok());
-    match major {
-        Some(1..) => Ok(()),
-        _ => Err(StreamFault::UnsupportedVersion),
+    match is_versioned(&header) {
+        true => Ok(()),
+        false => Err(StreamFault::UnsupportedVersion),
     }
+}
+
+/// Whether a header is of XMPP 1.0 or above, with features (RFC 6120 4.7.5).
+pub fn is_versioned(header: &Element<'_, '_>) -> bool {
+    let version = header.attribute("version");
+    let major = version.as_deref().and_then(|it| it.split_once('.')?.0.parse::<u32>().ok());
+    major.is_some_and(|major| major >= 1)
 }
 
 /// Writes the header of the server's stream.

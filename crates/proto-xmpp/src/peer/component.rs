@@ -6,11 +6,11 @@
 //!   stanzas ──►
 //! ```
 
-use super::wire::{sender, write_header};
+use super::wire::{check_namespace, new_id, sender, write_header};
 use super::{Around, Next, Out, PeerEnd, PeerWord};
 use crate::fault::StreamFault;
 use crate::jid;
-use crate::xml::scan::{CLIENT, COMPONENT, Element, STREAMS};
+use crate::xml::scan::{CLIENT, COMPONENT, Element};
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 
@@ -40,13 +40,10 @@ impl ComponentStream {
         around: &Around<'_>,
         out: &mut Out,
     ) -> Result<(), PeerEnd> {
-        let id = super::wire::new_id(around, out);
+        let id = new_id(around, out);
         let domain = header.attribute("to").and_then(|to| jid::domain(&to));
         write_header(COMPONENT, (domain.as_deref(), None, Some(&id)), false, out.bytes());
-        if !header.is("stream", STREAMS) || header.attribute("xmlns").as_deref() != Some(COMPONENT)
-        {
-            return Err(StreamFault::InvalidNamespace.into());
-        }
+        check_namespace(header, COMPONENT)?;
         let known = &around.profile.components;
         let domain = domain.filter(|domain| known.iter().any(|(known, _)| known == domain));
         self.begun = Some((domain.ok_or(StreamFault::HostUnknown)?, id));
@@ -90,5 +87,5 @@ impl ComponentStream {
 
 /// What a component says that knows the secret (XEP-0114 3).
 pub fn handshake(id: &str, secret: &str) -> String {
-    super::dialback::hex(&Sha1::digest(format!("{id}{secret}").as_bytes()))
+    base::hex::encode(&Sha1::digest(format!("{id}{secret}").as_bytes()))
 }

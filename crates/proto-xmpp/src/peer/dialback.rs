@@ -8,6 +8,7 @@
 //! A key is a MAC over both domains and the id of the stream that it is shown on, by a secret that
 //! all servers of the domain have. Invariant: keys are compared in constant time.
 
+use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -31,33 +32,22 @@ impl DialbackSecret {
     /// The key by which `originating`, one of ours, is shown to `receiving`, on a stream with this
     /// id.
     pub fn key(&self, receiving: &str, originating: &str, id: &str) -> String {
-        hex(&self.mac(receiving, originating, id).finalize().into_bytes())
+        hex::encode(&self.mac(receiving, originating, id).finalize().into_bytes())
     }
 
     /// Whether this is that key.
     pub fn is_key(&self, key: &str, of: (&str, &str), id: &str) -> bool {
-        let bytes = unhex(key.trim());
+        let bytes: Option<[u8; 32]> = hex::decode_array(key.trim());
         bytes.is_some_and(|bytes| self.mac(of.0, of.1, id).verify_slice(&bytes).is_ok())
     }
 
     fn mac(&self, receiving: &str, originating: &str, id: &str) -> Hmac<Sha256> {
         // XEP-0185 3: the key is the hexadecimal form of the secret's hash.
-        let key = hex(&self.0);
+        let key = hex::encode(&self.0);
         let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("of any length");
         mac.update(format!("{receiving} {originating} {id}").as_bytes());
         mac
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let is_whole = text.len() == 64 && text.is_ascii();
-    is_whole.then(|| (0..text.len()).step_by(2).map(pair).collect::<Option<Vec<u8>>>())?
 }
 
 #[cfg(test)]

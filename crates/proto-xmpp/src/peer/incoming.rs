@@ -15,7 +15,8 @@ use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord, ce
 use crate::fault::{StanzaFault, StreamFault};
 use crate::jid;
 use crate::sasl::{self, SASL, SaslFailure};
-use crate::stream::TLS;
+use crate::stanza::condition;
+use crate::stream::{self, LoginOffer, TLS};
 use crate::xml::scan::{DIALBACK, Element, SERVER};
 
 /// Domains that one stream may show, and keys that may be asked about at once.
@@ -73,20 +74,18 @@ impl IncomingStream {
     }
 
     fn write_features(&self, around: &Around<'_>, out: &mut Out) {
-        let mut text = String::from("<stream:features>");
-        let is_plain = around.link.tls.is_none();
-        if is_plain && around.link.may_start_tls {
-            let required = if around.profile.requires_tls { "<required/>" } else { "" };
-            text += &format!("<starttls xmlns='{TLS}'>{required}</starttls>");
-        }
+        let mut more = String::new();
         if self.may_prove(around) {
-            text += &format!("<mechanisms xmlns='{SASL}'><mechanism>EXTERNAL</mechanism>");
-            text += "</mechanisms>";
+            more += &format!("<mechanisms xmlns='{SASL}'><mechanism>EXTERNAL</mechanism>");
+            more += "</mechanisms>";
         }
         if self.may_dial_back(around) {
-            text += &format!("<dialback xmlns='{DIALBACK_FEATURE}'><errors/></dialback>");
+            more += &format!("<dialback xmlns='{DIALBACK_FEATURE}'><errors/></dialback>");
         }
-        out.bytes().extend_from_slice((text + "</stream:features>").as_bytes());
+        let tls = around.link.tls.is_none() && around.link.may_start_tls;
+        let tls_required = around.profile.requires_tls;
+        let offer = LoginOffer { tls, tls_required, more, ..LoginOffer::default() };
+        stream::write_login_features(&offer, out.bytes());
     }
 
     /// Whether it may show its domain by its certificate.
@@ -217,8 +216,6 @@ fn verifies(verify: &Element<'_, '_>, profile: &PeerProfile, out: &mut Out) -> R
 
 /// Says why a domain could not be shown (XEP-0220 2.4).
 fn refuse(from: &str, to: &str, fault: StanzaFault, out: &mut Out) {
-    let (kind, name) = (fault.kind(), fault.name());
-    let errors = crate::stanza::STANZA_ERRORS;
-    let inner = format!("<error type='{kind}'><{name} xmlns='{errors}'/></error>");
+    let inner = format!("{}</error>", condition(fault));
     write_dialback("result", (to, from, None), Some("error"), &inner, out.bytes());
 }

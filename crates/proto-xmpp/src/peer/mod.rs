@@ -265,11 +265,16 @@ impl Peer {
             }
             Next::Anew => self.is_open = false,
         }
+        self.settles(out);
+        Ok(())
+    }
+
+    /// Once it is of a domain, it ends when nothing is said on it.
+    fn settles(&mut self, out: &mut Out) {
         if self.due.is_some() && self.is_shown() {
             self.due = None;
             out.silence(self.profile.idle_s_max.saturating_mul(1_000));
         }
-        Ok(())
     }
 
     fn end(&self, end: PeerEnd, out: &mut Out) -> CloseReason {
@@ -332,10 +337,7 @@ impl Machine for Peer {
             }
             (PeerOrder::Shown(domain, is_right), Kind::Incoming(it)) => {
                 it.answer(&domain, is_right, &self.profile, out);
-                if self.due.is_some() && it.is_shown() {
-                    self.due = None;
-                    out.silence(self.profile.idle_s_max.saturating_mul(1_000));
-                }
+                self.settles(out);
             }
             (PeerOrder::Verify(proof), Kind::Outgoing(it)) => {
                 it.verify(*proof, &self.profile, out);

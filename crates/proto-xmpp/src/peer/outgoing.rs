@@ -77,8 +77,17 @@ impl OutgoingStream {
 
     pub(super) fn opened(&mut self, around: &Around<'_>, out: &mut Out) {
         self.stage = Stage::Header;
+        self.begins(around, out);
+    }
+
+    fn begins(&self, around: &Around<'_>, out: &mut Out) {
         let whom = (Some(&*around.profile.own), Some(&*self.domain), None);
         write_header(SERVER, whom, true, out.bytes());
+    }
+
+    fn is_taken(&mut self, out: &mut Out) {
+        self.stage = Stage::Ready;
+        out.say(PeerWord::Ready(self.domain.clone()));
     }
 
     pub(super) fn header(
@@ -107,10 +116,8 @@ impl OutgoingStream {
             ("proceed", TLS, Stage::Tls) => return Ok(Next::Tls),
             ("failure", TLS, Stage::Tls) => return Err(PeerEnd::Quiet(CloseReason::TlsFailed)),
             ("success", SASL, Stage::Proving) => {
-                self.stage = Stage::Ready;
-                let whom = (Some(&*around.profile.own), Some(&*self.domain), None);
-                write_header(SERVER, whom, true, out.bytes());
-                out.say(PeerWord::Ready(self.domain.clone()));
+                self.begins(around, out);
+                self.is_taken(out);
                 return Ok(Next::Anew);
             }
             ("failure", SASL, Stage::Proving) => {
@@ -121,8 +128,7 @@ impl OutgoingStream {
                 if element.attribute("type").as_deref() != Some("valid") {
                     return Err(PeerEnd::Quiet(CloseReason::AuthFailed));
                 }
-                self.stage = Stage::Ready;
-                out.say(PeerWord::Ready(self.domain.clone()));
+                self.is_taken(out);
             }
             ("verify", DIALBACK, _) => self.verified(element, out),
             // What a server says on a stream of ours is of nobody.

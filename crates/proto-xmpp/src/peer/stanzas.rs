@@ -8,7 +8,7 @@
 
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::render::{self, MUC_USER, STANZA_IDS, put_own_attributes};
+use crate::render::{self, MUC_USER, STANZA_IDS};
 use crate::server::{put_presence, read_availability};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{CLIENT, Element};
@@ -36,13 +36,13 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
             }
         }
         ForeignWord::Presence { from, device, availability, to } => {
-            let from = full(from, device.as_deref());
+            let from = render::full_jid(from, device.as_deref().unwrap_or_default());
             head(&from, to.as_str(), if availability.is_some() { "" } else { "unavailable" }, out);
             availability.iter().for_each(|how| put_presence(how, out));
         }
         ForeignWord::Probe { from, to } => head(from.as_str(), to.as_str(), "probe", out),
         ForeignWord::Gone { from, device, to, .. } => {
-            head(&full(from, Some(device)), to, "unavailable", out);
+            head(&render::full_jid(from, device), to, "unavailable", out);
         }
         ForeignWord::Stanza(stanza) => {
             out.extend_from_slice(&stanza.xml);
@@ -51,13 +51,6 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
     }
     out.extend_from_slice(b"</presence>");
     true
-}
-
-fn full(account: &AccountAddress, device: Option<&str>) -> String {
-    match device {
-        Some(device) => format!("{account}/{device}"),
-        None => account.to_string(),
-    }
 }
 
 /// A stanza of another domain.
@@ -114,7 +107,8 @@ struct StanzaArrival<'s, 't, 'a> {
 impl StanzaArrival<'_, '_, '_> {
     /// Shown to the device it is for, or to all that are there.
     fn shown(self) -> StanzaPurpose {
-        let xml = shown(self.stanza, self.own).into();
+        let is_shown = |child: &Element<'_, '_>| !is_forged(child, self.own);
+        let xml = render::passed_on(self.stanza, None, is_shown).into();
         let from = self.from.and_then(|jid| jid.account);
         let device = self.to.resource;
         let what = ArrivalWhat::Stanza { from, device, xml };
@@ -184,18 +178,6 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
 /// As much of a text as there is room for.
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
-}
-
-/// A stanza as a device is shown it.
-fn shown(stanza: &Element<'_, '_>, own: &str) -> Vec<u8> {
-    let mut out = format!("<{}", stanza.name()).into_bytes();
-    put_own_attributes(stanza, &[], &mut out);
-    out.push(b'>');
-    for child in stanza.children().filter(|child| !is_forged(child, own)) {
-        out.extend_from_slice(child.whole().as_bytes());
-    }
-    out.extend_from_slice(format!("</{}>", stanza.name()).as_bytes());
-    out
 }
 
 /// Whether this is an id that only an archive of this domain may give (XEP-0359 6).

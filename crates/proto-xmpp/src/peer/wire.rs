@@ -4,6 +4,7 @@ use super::{Around, Out};
 use crate::fault::StreamFault;
 use crate::jid;
 use crate::stanza::put_attribute;
+use crate::stream;
 use crate::xml::scan::{CLIENT, DIALBACK, Element, SERVER, STREAMS};
 
 /// The namespace of dialback as a feature of a stream (XEP-0220 2.6).
@@ -40,12 +41,19 @@ pub(super) fn write_header(
 /// Whether this is the header of a stream between servers, and of which kind: one of XMPP 1.0, with
 /// features.
 pub(super) fn check_header(header: &Element<'_, '_>) -> Result<bool, StreamFault> {
-    if !header.is("stream", STREAMS) || header.attribute("xmlns").as_deref() != Some(SERVER) {
-        return Err(StreamFault::InvalidNamespace);
+    check_namespace(header, SERVER).map(|()| stream::is_versioned(header))
+}
+
+/// Whether this is the header of a stream in this namespace.
+pub(super) fn check_namespace(
+    header: &Element<'_, '_>,
+    namespace: &str,
+) -> Result<(), StreamFault> {
+    let declared = header.attribute("xmlns");
+    match header.is("stream", STREAMS) && declared.as_deref() == Some(namespace) {
+        true => Ok(()),
+        false => Err(StreamFault::InvalidNamespace),
     }
-    let version = header.attribute("version");
-    let major = version.as_deref().and_then(|it| it.split_once('.')?.0.parse::<u32>().ok());
-    Ok(major.is_some_and(|major| major >= 1))
 }
 
 /// The domain of a stanza's sender, which it must name, and the receiver too (RFC 6120 8.1).

@@ -7,14 +7,15 @@
 //! Invariant: what is handed on says by whom it is.
 
 use super::Out;
+use super::features::UPLOAD_SERVICE;
 use super::iq::DISCO_ITEMS;
 use super::session::Session;
 use crate::jid::{self, Jid};
-use crate::render::{MUC_USER, put_own_attributes};
-use crate::stanza::{kind, put_attribute};
+use crate::render::{self, MUC_USER};
+use crate::stanza::kind;
 use crate::xml::scan::Element;
 use model::chat::foreign::ForeignStanza;
-use model::chat::{ChatRequest, HandingOn};
+use model::chat::{CHATROOM_SERVICE, ChatRequest, GROUP_SERVICE, HandingOn};
 
 impl Session {
     /// The domain of an address, if somebody else may serve that.
@@ -22,7 +23,8 @@ impl Session {
         let domain = jid::domain_of(to.filter(|_| self.has(Session::FEDERATES))?)?;
         let own = self.domain();
         let is_ours = |service: &str| domain.strip_prefix(service) == Some(own);
-        let is_served = ["", "conference.", "upload."].iter().any(|service| is_ours(service));
+        let services = ["", GROUP_SERVICE, CHATROOM_SERVICE, UPLOAD_SERVICE];
+        let is_served = services.iter().any(|service| is_ours(service));
         (!is_served).then_some(domain)
     }
 
@@ -37,7 +39,7 @@ impl Session {
         let has_account = jid.is_some_and(|jid| jid.account.is_some());
         let is_passing = matches!(&*kind(message), "groupchat" | "headline" | "error");
         let is_stored = has_account && !is_passing && !is_private;
-        if is_stored && crate::render::said(message).is_some() {
+        if is_stored && render::said(message).is_some() {
             return false;
         }
         self.hands_on(message, (domain, None), out);
@@ -85,13 +87,8 @@ impl Session {
         (domain, directed): (Box<str>, Option<(Box<str>, bool)>),
         out: &mut Out,
     ) {
-        let mut xml = format!("<{}", stanza.name()).into_bytes();
-        put_own_attributes(stanza, &["from"], &mut xml);
-        put_attribute("from", Some(self.jid()), &mut xml);
-        xml.push(b'>');
-        stanza.children().for_each(|child| xml.extend_from_slice(child.whole().as_bytes()));
-        xml.extend_from_slice(format!("</{}>", stanza.name()).as_bytes());
-        let stanza = ForeignStanza { domain, xml: xml.into() };
+        let xml = render::passed_on(stanza, Some(self.jid()), |_| true).into();
+        let stanza = ForeignStanza { domain, xml };
         let session = self.session;
         out.say(ChatRequest::HandOn(Box::new(HandingOn { session, stanza, directed })));
     }

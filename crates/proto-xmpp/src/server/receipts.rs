@@ -10,13 +10,14 @@
 //! asked for, each once; of those read together only the last is said to be displayed (XEP-0333 1).
 
 use super::Out;
+use super::messages::lookup::{Lookup, Seen};
 use super::session::Session;
 use crate::jid::Jid;
 use crate::render;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, put_attribute};
 use crate::xml::scan::{CLIENT, Element};
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatRequest, HistoryPage, HistoryRange, InboxChange, InboxEvent};
+use model::chat::{ChatDelivery, ChatRequest, HistoryPage, InboxChange, InboxEvent};
 use model::timeline::Seq;
 
 /// The namespace of receipts (XEP-0184 9).
@@ -34,9 +35,9 @@ const RECEIVED_MAX: usize = 50;
 /// oldest that waits is forgotten: a later one says more.
 const MARKINGS_MAX: usize = 16;
 
-/// Messages in which one is looked for at once, and how often.
-const LOOKED_THROUGH: u16 = 64;
-const LOOKS_MAX: u8 = 4;
+/// Messages that are read at once, and how often: what is displayed is among the last so many.
+const PAGE_MESSAGES: u16 = 64;
+const PAGES_MAX: u8 = 4;
 
 /// What a client wants to be told of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -57,9 +58,7 @@ pub(super) struct Awaited {
 pub(super) struct Marking {
     /// Of what is asked for it; zero: nothing yet.
     number: u32,
-    with: AccountAddress,
-    id: Box<str>,
-    looks: u8,
+    lookup: Lookup,
 }
 
 impl Awaited {
@@ -72,7 +71,7 @@ impl Awaited {
 impl Marking {
     /// What it costs in memory, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
-        size_of::<Marking>() + self.with.as_str().len() + self.id.len()
+        size_of::<Marking>() + self.lookup.held()
     }
 }
 
@@ -119,15 +118,15 @@ impl Session {
             return;
         }
         let markings = &mut self.busy().markings;
-        if let Some(waits) = markings.iter_mut().skip(1).find(|it| it.with == *with) {
-            waits.id = id.into();
+        if let Some(waits) = markings.iter_mut().skip(1).find(|it| it.lookup.with == *with) {
+            waits.lookup.name = id.into();
             return;
         }
         if markings.len() >= MARKINGS_MAX {
             markings.remove(1);
         }
-        let (with, id) = (with.clone(), id.into());
-        markings.push_back(Marking { number: 0, with, id, looks: 0 });
+        let lookup = Lookup::new(with.clone(), id.into());
+        markings.push_back(Marking { number: 0, lookup });
         if markings.len() == 1 {
             self.looks_for_marked(Seq::MAX, out);
         }
@@ -137,10 +136,9 @@ impl Session {
     fn looks_for_marked(&mut self, from: Seq, out: &mut Out) {
         let (number, session) = (self.numbers(1), self.session);
         let Some(marking) = self.busy().markings.front_mut() else { return };
-        (marking.number, marking.looks) = (number, marking.looks + 1);
-        let with = marking.with.clone().into();
-        let range = HistoryRange { with, from, backwards: true, count: LOOKED_THROUGH };
-        out.say(ChatRequest::History { session, number, range: Box::new(range) });
+        marking.number = number;
+        let range = marking.lookup.page(from, PAGE_MESSAGES);
+        out.say(ChatRequest::History { session, number, range });
     }
 
     /// The service says something of receipts. False: it says something else.
@@ -168,17 +166,15 @@ impl Session {
         }
         let (session, number) = (self.session, self.numbers(1));
         let Some(marking) = self.busy().markings.front_mut() else { return false };
-        let found = page.messages.iter().find(|it| render::is_named(it, &marking.id));
-        match (found, page.messages.last()) {
-            (Some(message), _) => {
+        let Lookup { with, name, .. } = &marking.lookup;
+        match marking.lookup.look(page, PAGES_MAX, |it| render::is_named(it, name)) {
+            Seen::Found(message) => {
+                let (with, upto) = (Box::new(with.clone().into()), message.seq);
                 marking.number = number;
-                let (with, upto) = (Box::new(marking.with.clone().into()), message.seq);
                 out.say(ChatRequest::Read { session, number, with, upto });
             }
-            (None, Some(last)) if page.more && marking.looks < LOOKS_MAX => {
-                self.looks_for_marked(last.seq, out);
-            }
-            _ => self.next_marking(out),
+            Seen::Before(place) => self.looks_for_marked(place, out),
+            Seen::Nowhere => self.next_marking(out),
         }
         true
     }

@@ -8,19 +8,18 @@
 //! While the message is looked for, the stanza counts as one that is not answered. Invariant: each
 //! is answered as a message is.
 
-use super::Sending;
+use super::lookup::{Lookup, Seen};
 use crate::archive::read_id;
 use crate::message::amend::{self, AmendmentVerb};
 use crate::render::{self, StanzaContent};
 use crate::server::Out;
-use crate::server::receipts::Wants;
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, HistoryPage, HistoryRange,
-    NewMessage, Quote, TargetMessage,
+    ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, HistoryPage, NewMessage, Quote,
+    TargetMessage,
 };
 use model::timeline::Seq;
 
@@ -31,9 +30,7 @@ const PAGES_MAX: u8 = 8;
 /// A stanza whose message is being looked for.
 pub(in crate::server) struct Finding {
     number: u32,
-    with: AccountAddress,
-    name: Box<str>,
-    pages: u8,
+    lookup: Lookup,
     then: Then,
 }
 
@@ -55,7 +52,7 @@ impl Finding {
             Then::Quote(_, content, as_it_came) => content.weight() + as_it_came.weight(),
             Then::Retract => 0,
         };
-        size_of::<Finding>() + self.with.as_str().len() + self.name.len() + content
+        size_of::<Finding>() + self.lookup.held() + content
     }
 }
 
@@ -108,14 +105,9 @@ impl Session {
         then: Then,
         out: &mut Out,
     ) {
-        let place = self.received();
-        let busy = self.busy();
-        busy.last = busy.last.wrapping_add(1);
-        let number = busy.last;
-        let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
-        busy.sends.push(Sending { number, place, id, to, wants: Wants::default() });
+        let number = self.unanswered(about);
         let by_room = with.is_group().then(|| read_id(&name)).flatten();
-        let finding = Finding { number, with, name: name.into(), pages: 0, then };
+        let finding = Finding { number, lookup: Lookup::new(with, name.into()), then };
         match by_room {
             Some(id) => {
                 let target = TargetMessage { seq: id.seq, id: id.number, name: "".into() };
@@ -125,10 +117,9 @@ impl Session {
         }
     }
 
-    fn looks_on(&mut self, finding: Finding, from: Seq, out: &mut Out) {
+    fn looks_on(&mut self, mut finding: Finding, from: Seq, out: &mut Out) {
         let (session, number) = (self.session, finding.number);
-        let (with, backwards, count) = (finding.with.clone().into(), true, PAGE_MESSAGES);
-        let range = Box::new(HistoryRange { with, from, backwards, count });
+        let range = finding.lookup.page(from, PAGE_MESSAGES);
         self.busy().finds.push(finding);
         out.say(ChatRequest::History { session, number, range });
     }
@@ -137,29 +128,26 @@ impl Session {
     pub(in crate::server) fn finds(&mut self, page: &HistoryPage, out: &mut Out) -> bool {
         let finds = &mut self.busy().finds;
         let Some(at) = finds.iter().position(|it| it.number == page.number) else { return false };
-        let mut finding = finds.swap_remove(at);
+        let finding = finds.swap_remove(at);
         let is_own = match &finding.then {
             Then::Say(_, content) => content.kind == Content::EDIT,
             Then::Retract => true,
             Then::Quote(..) => false,
         };
         let is_it = |message: &ChatMessage| {
-            let name = &*finding.name;
+            let name = &*finding.lookup.name;
             let is_named = message.content.name(message.client_id) == name;
             (!is_own || message.from.as_str() == self.account())
                 && !message.content.is_amendment()
                 && (is_named || message.client_id.text() == name)
         };
-        let found = page.messages.iter().find(|message| is_it(message));
-        if let Some(message) = found {
-            let target = TargetMessage { seq: message.seq, id: message.id, name: "".into() };
-            self.has_found(finding, &target, out);
-            return true;
-        }
-        finding.pages += 1;
-        match page.messages.last().filter(|_| page.more && finding.pages < PAGES_MAX) {
-            Some(last) => self.looks_on(finding, last.seq, out),
-            None => self.has_not_found(finding, out),
+        match finding.lookup.look(page, PAGES_MAX, is_it) {
+            Seen::Found(message) => {
+                let target = TargetMessage { seq: message.seq, id: message.id, name: "".into() };
+                self.has_found(finding, &target, out);
+            }
+            Seen::Before(place) => self.looks_on(finding, place, out),
+            Seen::Nowhere => self.has_not_found(finding, out),
         }
         true
     }
@@ -173,10 +161,11 @@ impl Session {
 
     /// What is replied to is not there: it is said all the same, as it came.
     fn has_not_found(&mut self, finding: Finding, out: &mut Out) {
-        let Finding { number, with, then, .. } = finding;
+        let Finding { number, lookup, then } = finding;
         match then {
             Then::Quote(client_id, _, content) => {
-                let message = Box::new(NewMessage { to: with.into(), client_id, content });
+                let to = lookup.with.into();
+                let message = Box::new(NewMessage { to, client_id, content });
                 out.say(ChatRequest::Send { session: self.session, number, message });
             }
             _ => self.answered(number, Some((ChatFault::UnknownMessage, "")), out),
@@ -184,8 +173,8 @@ impl Session {
     }
 
     fn has_found(&mut self, finding: Finding, target: &TargetMessage, out: &mut Out) {
-        let Finding { number, with, then, .. } = finding;
-        let (session, with) = (self.session, Addressee::from(with));
+        let Finding { number, lookup, then } = finding;
+        let (session, with) = (self.session, Addressee::from(lookup.with));
         out.say(match then {
             Then::Say(client_id, content) => {
                 let content = with_target(&content, target);

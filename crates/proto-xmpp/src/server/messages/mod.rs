@@ -5,6 +5,7 @@
 //! id; one that was is not answered.
 
 pub(super) mod amendments;
+pub(super) mod lookup;
 mod transients;
 
 use super::Out;
@@ -97,13 +98,19 @@ impl Session {
     ) {
         let client_id = said.client_id.unwrap_or_else(|| self.made_up(now, out));
         let new = NewMessage { to: Addressee::from(account), client_id, content: said.content };
+        let number = self.unanswered(about);
+        out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
+    }
+
+    /// A stanza is not answered as long as what it says is with the service, under this number.
+    fn unanswered(&mut self, (id, to): (Option<&str>, Option<&str>)) -> u32 {
         let place = self.received();
         let busy = self.busy();
         busy.last = busy.last.wrapping_add(1);
         let number = busy.last;
-        let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
+        let [id, to] = [id, to].map(|text| text.map(Box::from));
         busy.sends.push(Sending { number, place, id, to, wants: Wants::default() });
-        out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
+        number
     }
 
     /// An id for a message that has none to tell a resend by: a UUID of version 8 (RFC 9562 5.8).

@@ -16,11 +16,11 @@ use crate::jid::Jid;
 use crate::render::{self, MUC_USER};
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, put_attribute};
-use crate::xml::scan::{CLIENT, Element};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
+use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use base::time::Now;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHATROOM_SERVICE, ChatFault, ChatMessage, ChatRequest, ChatroomAsk, ChatroomJoined,
     ChatroomMessage, ChatroomMissed, ChatroomNews, ChatroomOrder, ChatroomOut, ChatroomRequest,
@@ -59,27 +59,14 @@ impl Session {
         rooms.live.iter_mut().find(|it| it.address == *room)
     }
 
-    /// The name of an account in a chatroom: that of the account, whole if it is of another domain.
-    fn live_nick<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a str {
-        match room.is_chatroom_of(account.domain()) {
-            true => account.name(),
-            false => account.as_str(),
-        }
-    }
-
-    fn own_live_nick(&self, room: &AccountAddress) -> Box<str> {
-        let own = super::occupants::account_of(self.account(), self.domain());
-        own.map_or_else(|| self.account().into(), |own| Self::live_nick(room, &own).into())
-    }
-
-    pub(super) fn ask_live(&mut self, ask: LiveAsk, what: ChatroomAsk, out: &mut Out) {
+    fn ask_live(&mut self, ask: LiveAsk, what: ChatroomAsk, out: &mut Out) {
         let (session, number) = (self.session, ask.number);
         self.rooms().live_asks.push(ask);
         let request = ChatroomRequest { session, number, ask: what };
         out.say(ChatRequest::Chatroom(Box::new(request)));
     }
 
-    pub(super) fn live_ask(
+    fn live_ask(
         &mut self,
         stanza: &'static str,
         (id, to): (Option<&str>, Option<&str>),
@@ -112,7 +99,7 @@ impl Session {
             return self.live_makes_no_sense(about, StanzaFault::JidMalformed, out);
         };
         if presence.child("x", MUC).is_none() {
-            let is_own = **nick == *self.own_live_nick(room);
+            let is_own = **nick == *self.own_nick(room);
             if self.live(room).is_none() || !is_own {
                 self.live_makes_no_sense(about, StanzaFault::NotAcceptable, out);
             }
@@ -147,7 +134,7 @@ impl Session {
     ) {
         let Some(ask) = self.take_live(joined.number) else { return };
         let room = joined.room.clone();
-        let own = self.own_live_nick(&room);
+        let own = self.own_nick(&room);
         let Some((nick, wished)) = ask.enters else {
             // It has left before it was in.
             let ask = self.live_ask("presence", (None, Some(room.as_str())));
@@ -240,32 +227,25 @@ impl Session {
         let Some(room) = room.filter(|_| is_in) else {
             return self.refuse_here("message", about, refuse_place(jid, is_for_all), out);
         };
-        let subject = message.child("subject", CLIENT);
-        let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
-        if let (Some(subject), None) = (subject, body) {
-            let text = subject.text().into_owned().into();
-            return self.orders_live("message", about, (room, ChatroomVerb::Announce, text), out);
+        if let Some(text) = super::subject_alone(message) {
+            let what = (room, ChatroomVerb::Announce, text, Vec::new());
+            return self.orders_live("message", about, what, out);
         }
         if let Some(said) = render::said(message) {
             self.sends(now, (room, about), said, out);
         }
     }
 
-    fn orders_live(
+    /// An order for a chatroom: what is done, with which text, and to whom.
+    pub(super) fn orders_live(
         &mut self,
         stanza: &'static str,
         about: (Option<&str>, Option<&str>),
-        (room, verb, text): (AccountAddress, ChatroomVerb, Box<str>),
+        (room, verb, text, accounts): (AccountAddress, ChatroomVerb, Box<str>, Vec<Addressee>),
         out: &mut Out,
     ) {
-        let order = ChatroomOrder {
-            room: room.into(),
-            verb,
-            text,
-            accounts: Vec::new(),
-            keeps: 0,
-            durable: false,
-        };
+        let (room, keeps, durable) = (room.into(), 0, false);
+        let order = ChatroomOrder { room, verb, text, accounts, keeps, durable };
         let ask = self.live_ask(stanza, about);
         self.ask_live(ask, ChatroomAsk::Order(order), out);
     }
@@ -336,7 +316,7 @@ impl Session {
         told: &str,
         out: &mut Out,
     ) {
-        let from = format!("{room}/{}", self.own_live_nick(room));
+        let from = format!("{room}/{}", self.own_nick(room));
         let jid = escaped(self.jid());
         let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
         let inner = format!(
@@ -354,13 +334,7 @@ impl Session {
         if !kept.says(&message.content) || kept.is_subject(message) {
             return false;
         }
-        out.extend_from_slice(b"<message xmlns='jabber:client'");
-        let from = format!("{room}/{}", Self::live_nick(room, &message.from));
-        put_attribute("from", Some(&from), out);
-        put_attribute("to", Some(self.jid()), out);
-        put_attribute("type", Some("groupchat"), out);
-        kept.put_attributes(message, out);
-        out.push(b'>');
+        self.open_in_room(message, &kept, out);
         kept.put_content(&message.content, out);
         if is_delayed {
             render::put_delay(message, room.as_str(), out);

@@ -13,7 +13,7 @@ use crate::server::session::Session;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatroomAsk, ChatroomOrder, ChatroomVerb};
+use model::chat::ChatroomVerb;
 
 /// What the service and its rooms say that they do.
 const FEATURES: [&str; 4] = [DISCO_INFO, DISCO_ITEMS, PING, MUC];
@@ -89,11 +89,8 @@ impl Session {
         let (Some(whom), Some(verb)) = (whom, verb) else {
             return self.refuse_here("iq", about, StanzaFault::BadRequest, out);
         };
-        let (room, text, keeps, durable) = (room.into(), Box::default(), 0, false);
-        let accounts = vec![whom.into()];
-        let order = ChatroomOrder { room, verb, text, accounts, keeps, durable };
-        let ask = self.live_ask("iq", about);
-        self.ask_live(ask, ChatroomAsk::Order(order), out);
+        let what = (room, verb, Box::default(), vec![whom.into()]);
+        self.orders_live("iq", about, what, out);
     }
 
     /// Whom an item is about, by its address or by its name in the room.

@@ -27,6 +27,7 @@ use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::stanza::StanzaReply;
+use crate::xml::scan::{CLIENT, Element};
 use administration::Ordering;
 use base::time::Now;
 use entering::Entering;
@@ -344,6 +345,13 @@ impl Session {
         out.count(ChatCounter::Invalid);
         self.refuse(stanza, about, fault, out);
     }
+}
+
+/// The subject that a message gives a room: that of one without a text (8.1).
+fn subject_alone(message: &Element<'_, '_>) -> Option<Box<str>> {
+    let subject = message.child("subject", CLIENT)?;
+    let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
+    body.is_none().then(|| subject.text().into_owned().into())
 }
 
 /// Why a message is not for a place in the domain of rooms, where no room takes it.

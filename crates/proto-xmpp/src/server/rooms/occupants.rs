@@ -74,7 +74,8 @@ pub(in crate::server) fn nick_of<'a>(
     room: &AccountAddress,
     account: &'a AccountAddress,
 ) -> &'a str {
-    match room.is_group_of(account.domain()) {
+    let domain = account.domain();
+    match room.is_group_of(domain) || room.is_chatroom_of(domain) {
         true => account.name(),
         false => account.as_str(),
     }

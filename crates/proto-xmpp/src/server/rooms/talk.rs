@@ -9,13 +9,12 @@ use super::occupants::{nick_of, occupant_id};
 use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::message::transient;
-use crate::message::{amend, others};
-use crate::render::{self, MUC_USER};
+use crate::message::{amend, transient};
+use crate::render::{self, KeptStanza, MUC_USER};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::{kind, put_attribute};
-use crate::xml::scan::{CLIENT, Element};
+use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, GroupVerb, HistoryPage, HistoryRange};
@@ -79,10 +78,7 @@ impl Session {
         if self.says_receipt(room, message, out) {
             return;
         }
-        let subject = message.child("subject", CLIENT);
-        let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
-        if let (Some(subject), None) = (subject, body) {
-            let title = subject.text().into_owned().into();
+        if let Some(title) = super::subject_alone(message) {
             let order = Ordering::verb(room.clone(), GroupVerb::Rename, title);
             return self.order_room(now, ("message", about), order, out);
         }
@@ -189,32 +185,18 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> bool {
         let room = &message.to;
-        let kept = render::KeptStanza::of(&message.content);
+        let kept = KeptStanza::of(&message.content);
         // What happened to the group is shown by itself, and no part of what was said.
         // A subject without a text would be taken for the room's (8.1), which is the title.
-        let is_amendment = amend::is_one(&message.content);
-        let is_hidden = message.content.is_reserved()
-            || !kept.says(&message.content)
-            || kept.is_subject(message);
-        if is_hidden && !is_amendment {
+        let is_hidden = message.content.is_reserved() || kept.is_subject(message);
+        if is_hidden && !amend::is_one(&message.content) {
             return false;
         }
-        let mut inner = Vec::new();
-        if is_amendment && !amend::put(message, &mut inner) {
+        let begin = out.len();
+        self.open_in_room(message, &kept, out);
+        if !kept.put_said(message, out) {
+            out.truncate(begin);
             return false;
-        }
-        out.extend_from_slice(b"<message xmlns='jabber:client'");
-        put_attribute("from", Some(&format!("{room}/{}", nick_of(room, &message.from))), out);
-        put_attribute("to", Some(self.jid()), out);
-        put_attribute("type", Some("groupchat"), out);
-        kept.put_attributes(message, out);
-        out.push(b'>');
-        match is_amendment {
-            true => out.append(&mut inner),
-            false => {
-                kept.put_content(&message.content, out);
-                others::put(message, out);
-            }
         }
         render::put_stanza_id(message, room.as_str(), out);
         out.extend_from_slice(occupant_id(&message.from).as_bytes());
@@ -223,5 +205,21 @@ impl Session {
         }
         out.extend_from_slice(b"</message>");
         true
+    }
+
+    /// Writes the start tag of what somebody said in a room.
+    pub(super) fn open_in_room(
+        &self,
+        message: &ChatMessage,
+        kept: &KeptStanza<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let room = &message.to;
+        out.extend_from_slice(b"<message xmlns='jabber:client'");
+        put_attribute("from", Some(&format!("{room}/{}", nick_of(room, &message.from))), out);
+        put_attribute("to", Some(self.jid()), out);
+        put_attribute("type", Some("groupchat"), out);
+        kept.put_attributes(message, out);
+        out.push(b'>');
     }
 }

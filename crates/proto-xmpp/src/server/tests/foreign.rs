@@ -92,6 +92,19 @@ fn what_is_said_to_people_elsewhere_is_stored_and_wishes_are_the_services() {
 }
 
 #[test]
+fn what_is_for_a_service_of_this_domain_is_handed_on_to_nobody() {
+    let mut side = bound_elsewhere();
+    for service in ["conference", "live", "upload"] {
+        let to = format!("to='x@{service}.a.example/n'");
+        says(&mut side, &format!("<iq type='get' id='7' {to}><q xmlns='y'/></iq>"));
+        says(&mut side, &format!("<message type='groupchat' {to}><body>x</body></message>"));
+        says(&mut side, &format!("<presence {to}><x xmlns='z'/></presence>"));
+    }
+    let words: Vec<ChatRequest> = side.take_words_as();
+    assert!(!words.iter().any(|word| matches!(word, ChatRequest::HandOn(_))), "{words:?}");
+}
+
+#[test]
 fn a_stanza_from_elsewhere_is_shown_as_it_is() {
     let mut side = bound_elsewhere();
     let xml: Arc<[u8]> = b"<message from='r@b.example/n' to='ann@a.example/desk'/>"[..].into();
