@@ -12,6 +12,7 @@ mod conversations;
 mod follower;
 mod groups;
 mod history;
+mod keyboard;
 mod listen;
 mod presence;
 mod push;

@@ -90,9 +90,7 @@ pub fn make(wanted: &WantedConversations, over: &AtomicBool) -> Result<Vec<Strin
         }
         addresses.push(address);
     }
-    if let Some(session) = &mut owner.session {
-        session.order(ImOrder::Goodbye);
-    }
+    owner.goes();
     Ok(addresses)
 }
 
@@ -119,9 +117,7 @@ fn make_rooms(wanted: &WantedConversations, over: &AtomicBool) -> Result<Vec<Str
         )?;
         addresses.push(format!("{name}@{CHATROOM_SERVICE}{}", owner.domain));
     }
-    if let Some(session) = &mut owner.session {
-        session.order(ImOrder::Goodbye);
-    }
+    owner.goes();
     Ok(addresses)
 }
 
@@ -191,6 +187,12 @@ enum Given {
 impl Owner {
     fn new(settings: ImSettings, size: usize) -> Owner {
         Owner { settings, session: None, number: 0, size, domain: String::new() }
+    }
+
+    fn goes(mut self) {
+        if let Some(session) = &mut self.session {
+            session.order(ImOrder::Goodbye);
+        }
     }
 
     /// Gives an order to a group, likewise.

@@ -6,8 +6,9 @@
 //! are waited for.
 
 use super::follower::{Came, Follower};
+use super::keyboard::{Keyboard, LOOK, all_answered};
 use super::send::addressee;
-use super::{ANSWER_TIME, Common, Failure, goodbye, history, line};
+use super::{Common, Failure, goodbye, history, line};
 use crate::out;
 use base::text::escaped;
 use client::im::{ImEvent, ImOrder, ImSession, client_message_id};
@@ -17,9 +18,6 @@ use model::chat::{
 };
 use model::timeline::Seq;
 use std::collections::{HashMap, HashSet};
-use std::io::BufRead;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::time::Duration;
 
 /// With whom to talk.
 #[derive(clap::Args)]
@@ -34,14 +32,8 @@ pub struct Arguments {
     past: u32,
 }
 
-/// How long the socket is waited for before the keyboard is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// Lines that are typed ahead of those that were sent.
-const LINES_MAX: usize = 64;
 /// Number of what is said of how far was read: none of a message's.
 const READ_NUMBER: u32 = u32::MAX - 1;
-/// Messages that wait for the server's word. Beyond, no further line is read.
-const UNANSWERED_MAX: usize = 64;
 
 /// Talks until one has had enough.
 pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
@@ -71,7 +63,7 @@ pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
         number: 0,
     };
     note!("{} talks with {}; /quit ends", talk.me, talk.peer);
-    talk.go_on(&lines()?)?;
+    talk.go_on(&mut Keyboard::new()?)?;
     goodbye(talk.session);
     Ok(())
 }
@@ -96,16 +88,10 @@ struct Talk {
 }
 
 impl Talk {
-    fn go_on(&mut self, lines: &Receiver<String>) -> Result<(), Failure> {
-        let (mut is_over, mut ends_at) = (false, None);
+    fn go_on(&mut self, keyboard: &mut Keyboard) -> Result<(), Failure> {
         while !out::is_closed() {
-            while !is_over && self.sent.len() < UNANSWERED_MAX {
-                match lines.try_recv() {
-                    Ok(line) if line.trim_end() == "/quit" => is_over = true,
-                    Ok(line) => self.say(line.trim_end_matches(['\r', '\n']))?,
-                    Err(TryRecvError::Disconnected) => is_over = true,
-                    Err(TryRecvError::Empty) => break,
-                }
+            while let Some(line) = keyboard.line(self.sent.len()) {
+                self.say(&line)?;
             }
             let event = self.session.poll(LOOK)?;
             if let Some(event) = &event {
@@ -116,19 +102,11 @@ impl Talk {
             if event.is_none() {
                 self.mark_read();
             }
-            if !is_over {
-                continue;
-            }
-            let now = client::now();
-            let until = *ends_at.get_or_insert(now.after(ANSWER_TIME));
-            if self.sent.is_empty() && event.is_none() || now.mono >= until {
+            if keyboard.is_done(self.sent.len(), event.is_none()) {
                 break;
             }
         }
-        match self.sent.len() {
-            0 => Ok(()),
-            count => Err(format!("{count} messages without an answer").into()),
-        }
+        all_answered(self.sent.len())
     }
 
     /// Sends a line.
@@ -213,19 +191,4 @@ impl Talk {
             out!("{}", line(message));
         }
     }
-}
-
-/// Lines of standard input, as they come.
-pub(super) fn lines() -> Result<Receiver<String>, Failure> {
-    let (sender, lines) = sync_channel(LINES_MAX);
-    let read = move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().name("keyboard".into()).spawn(read);
-    thread.map_err(|error| format!("no thread for standard input: {error}"))?;
-    Ok(lines)
 }

@@ -3,9 +3,9 @@
 //! Whoever talks is in the room until standard input ends, or the room does. What was not sent to
 //! this device, since it did not read fast enough, is said as a number.
 
-use super::chat::lines;
+use super::keyboard::{Keyboard, LOOK, all_answered};
 use super::send::addressee;
-use super::{ANSWER_TIME, Common, Failure, answer, goodbye, line};
+use super::{Common, Failure, answer, goodbye, line};
 use crate::out;
 use base::text::escaped;
 use clap::{Subcommand, ValueEnum};
@@ -16,14 +16,6 @@ use model::chat::{
     MembersRange,
 };
 use std::collections::HashSet;
-use std::sync::mpsc::TryRecvError;
-use std::time::Duration;
-
-/// How long the socket is waited for before the keyboard is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Messages that wait for the server's word. Beyond, no further line is read.
-const UNANSWERED_MAX: usize = 64;
 
 /// What to do.
 #[derive(clap::Args)]
@@ -240,34 +232,20 @@ fn talk(talked: &Talked) -> Result<(), Failure> {
 
 impl Guest {
     fn go_on(&mut self) -> Result<(), Failure> {
-        let lines = lines()?;
-        let (mut is_over, mut ends_at) = (false, None);
+        let mut keyboard = Keyboard::new()?;
         while !out::is_closed() {
-            while !is_over && self.unanswered.len() < UNANSWERED_MAX {
-                match lines.try_recv() {
-                    Ok(line) if line.trim_end() == "/quit" => is_over = true,
-                    Ok(line) => self.say(line.trim_end_matches(['\r', '\n']))?,
-                    Err(TryRecvError::Disconnected) => is_over = true,
-                    Err(TryRecvError::Empty) => break,
-                }
+            while let Some(line) = keyboard.line(self.unanswered.len()) {
+                self.say(&line)?;
             }
             let event = self.session.poll(LOOK)?;
             if let Some(event) = &event {
                 self.hear(event)?;
             }
-            if !is_over {
-                continue;
-            }
-            let now = client::now();
-            let until = *ends_at.get_or_insert(now.after(ANSWER_TIME));
-            if self.unanswered.is_empty() && event.is_none() || now.mono >= until {
+            if keyboard.is_done(self.unanswered.len(), event.is_none()) {
                 break;
             }
         }
-        match self.unanswered.len() {
-            0 => Ok(()),
-            count => Err(format!("{count} messages without an answer").into()),
-        }
+        all_answered(self.unanswered.len())
     }
 
     fn say(&mut self, text: &str) -> Result<(), Failure> {

@@ -8,9 +8,13 @@
 
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{
-    Availability, ChatMessage, ContactWish, GROUP_SERVICE, NewMessage, SubscriptionVerb,
+    Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
+    NewMessage, SubscriptionVerb,
 };
 use std::sync::Arc;
+
+/// What stands before our domain in those of our own services.
+const SERVICES: [&str; 4] = [GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE, "upload."];
 
 impl AccountId {
     /// The number of every foreign account: only its own server tells accounts of one name apart.
@@ -46,8 +50,8 @@ impl ForeignDomains {
     }
 
     fn is_ours(&self, domain: &str) -> bool {
-        let service = domain.strip_prefix(GROUP_SERVICE).or(domain.strip_prefix("upload."));
-        *domain == *self.own || service == Some(&self.own)
+        let is_its = |service: &str| domain.strip_prefix(service) == Some(&self.own);
+        *domain == *self.own || SERVICES.into_iter().any(is_its)
     }
 }
 
@@ -218,8 +222,9 @@ mod tests {
         for federates in [false, true] {
             let domains = domains(federates);
             assert!(domains.is_any() && domains.is_foreign("echo.a.example"));
-            for ours in ["a.example", "conference.a.example", "upload.a.example"] {
-                assert!(!domains.is_foreign(ours), "{ours}");
+            assert!(!domains.is_foreign("a.example"));
+            for service in ["conference", "channel", "live", "upload"] {
+                assert!(!domains.is_foreign(&format!("{service}.a.example")), "{service}");
             }
             assert_eq!(domains.is_foreign("b.example"), federates);
             assert_eq!(domains.is_foreign("conference.b.example"), federates);

@@ -248,6 +248,12 @@ impl RowHome {
     pub fn rest(key: &[u8]) -> Option<&[u8]> {
         key.split_first_chunk::<2>().map(|(_, rest)| rest)
     }
+
+    /// What [`RowHome::key_of`] was given: the timeline, and the bytes behind it.
+    pub fn parts_of(key: &[u8]) -> Option<(TimelineId, &[u8])> {
+        let (timeline, rest) = RowHome::rest(key)?.split_first_chunk()?;
+        Some((TimelineId::from_bytes(*timeline)?, rest))
+    }
 }
 
 /// Tables of rows. Their keys (which begin with their [`RowHome`]) and values belong to whoever
@@ -627,6 +633,8 @@ mod tests {
         let timeline = TimelineId::at_home(Space::Inbox, 0x8000 << 48, 7);
         let key = RowHome::key_of(timeline, &[b"a", b"b"]);
         assert_eq!(key, RowHome::at(timeline.home_hash()).key(&[&timeline.to_bytes(), b"ab"]));
+        assert_eq!(RowHome::parts_of(&key), Some((timeline, &b"ab"[..])));
+        assert_eq!(RowHome::parts_of(&key[..17]), None);
         let keys = [RowHome::at(1 << 63).key(&[b"a"]), RowHome::at(u64::MAX).key(&[])];
         assert!(keys[0] < keys[1] && keys[1] < RowHome::Everywhere.key(&[]));
         for none in [&b""[..], b"a", &[0x40, 0], b"\xff\xfe"] {

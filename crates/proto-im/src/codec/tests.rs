@@ -12,13 +12,13 @@ use super::protobuf::Body;
 use super::server_frame::ServerFrame;
 use super::transient::{state_number, state_of};
 use super::*;
+use crate::schema::ImSchema;
 use model::chat::{
     ChatFault, ChatState, ChatroomOut, ChatroomVerb, DRAFT_BYTES_MAX, GROUP_NAMED_MAX,
     GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb, MEMBERS_PAGE_MAX,
 };
 use model::limits::Limits;
 use model::session::Denial;
-use schema::Schema;
 use testkit::vector::{self, Vector};
 
 const FRAMES: &str = include_str!("../../vectors/2-frames.txt");
@@ -28,7 +28,7 @@ const DOCUMENT: &str = include_str!("../../../../docs/wire/im.md");
 const BYTES_MAX: usize = 1 << 20;
 
 /// The text of a vector's frame, and the frame written anew.
-fn again(vector: &Vector, schema: &Schema) -> (String, Vec<u8>) {
+fn again(vector: &Vector) -> (String, Vec<u8>) {
     let bytes = vector.bytes("bytes");
     let (frame, length) = split(&bytes, BYTES_MAX).expect("a frame").expect("a whole one");
     assert_eq!(length, bytes.len(), "{}", vector.name);
@@ -37,12 +37,12 @@ fn again(vector: &Vector, schema: &Schema) -> (String, Vec<u8>) {
         "client" => {
             let frame = ClientFrame::read(frame).expect("well formed");
             frame.write(&mut written);
-            schema.text("ClientFrame", &frame)
+            schema::text("ClientFrame", &frame)
         }
         _ => {
             let frame = ServerFrame::read(frame).expect("well formed").expect("known");
             frame.write(&mut written);
-            schema.text("ServerFrame", &frame)
+            schema::text("ServerFrame", &frame)
         }
     };
     (text, written)
@@ -50,10 +50,10 @@ fn again(vector: &Vector, schema: &Schema) -> (String, Vec<u8>) {
 
 #[test]
 fn frames_of_googles_library_mean_what_they_should_and_are_written_as_they_came() {
-    let (schema, vectors) = (Schema::read(), vector::read(FRAMES));
+    let vectors = vector::read(FRAMES);
     assert!(vectors.len() > 50);
     for vector in &vectors {
-        let (text, written) = again(vector, &schema);
+        let (text, written) = again(vector);
         assert_eq!(text, vector.need("text"), "{}", vector.name);
         assert_eq!(written, vector.bytes("bytes"), "{}", vector.name);
     }
@@ -62,7 +62,8 @@ fn frames_of_googles_library_mean_what_they_should_and_are_written_as_they_came(
 #[test]
 fn every_field_of_the_schema_is_in_a_vector() {
     let texts: String = vector::read(FRAMES).iter().map(|v| v.need("text").to_owned()).collect();
-    for field in Schema::read().fields() {
+    for field in ImSchema::get().all().filter(|line| !line.kind.is_empty()) {
+        let field = field.name;
         let named = [format!("{field}:"), format!("{field} {{")];
         assert!(named.iter().any(|name| texts.contains(name)), "{field}");
     }
@@ -281,36 +282,35 @@ fn settings() -> Vec<(u32, String)> {
 
 #[test]
 fn words_are_those_of_the_schema() {
-    let schema = Schema::read();
     let reasons = EndReason::ALL.iter().map(|reason| (reason.number(), reason.name()));
     let faults = ChatFault::ALL.iter().map(|fault| (fault_number(*fault), fault.name()));
     let upper = |prefix: &str, name: &str| format!("{prefix}_{}", name.to_uppercase());
     let expected: Vec<_> = reasons.map(|(n, name)| (n, upper("REASON", name))).collect();
-    assert_eq!(schema.words("Reason"), expected);
+    assert_eq!(schema::words("Reason"), expected);
     let mut expected: Vec<_> = faults.map(|(n, name)| (n, upper("FAULT", name))).collect();
     expected.insert(0, (0, "FAULT_UNSPECIFIED".to_owned()));
-    assert_eq!(schema.words("Fault"), expected);
+    assert_eq!(schema::words("Fault"), expected);
     let upper = |prefix: &str, name: &str| upper(prefix, name).replace('-', "_");
     let verbs = GroupVerb::ALL.iter().map(|verb| (verb_number(*verb), verb.word()));
     let mut expected: Vec<_> = verbs.map(|(n, name)| (n, upper("GROUP_VERB", name))).collect();
     expected.insert(0, (0, "GROUP_VERB_UNSPECIFIED".to_owned()));
-    assert_eq!(schema.words("GroupVerb"), expected);
+    assert_eq!(schema::words("GroupVerb"), expected);
     let roles = GroupRole::ALL.iter().map(|role| (role_number(*role), role.word()));
     let mut expected: Vec<_> = roles.map(|(n, name)| (n, upper("GROUP_ROLE", name))).collect();
     expected.insert(0, (0, "GROUP_ROLE_UNSPECIFIED".to_owned()));
-    assert_eq!(schema.words("GroupRole"), expected);
+    assert_eq!(schema::words("GroupRole"), expected);
     let verbs = ChatroomVerb::ALL.iter().map(|verb| (chatroom_verb_number(*verb), verb.word()));
     let mut expected: Vec<_> = verbs.map(|(n, name)| (n, upper("CHATROOM_VERB", name))).collect();
     expected.insert(0, (0, "CHATROOM_VERB_UNSPECIFIED".to_owned()));
-    assert_eq!(schema.words("ChatroomVerb"), expected);
+    assert_eq!(schema::words("ChatroomVerb"), expected);
     assert_eq!((chatroom_verb_of(0), chatroom_verb_of(14)), (None, None));
     let outs = ChatroomOut::ALL.map(|out| (out_number(out), upper("CHATROOM_OUT", out.word())));
-    assert_eq!(schema.words("ChatroomOut")[1..], outs);
-    assert_eq!(schema.words("Setting"), settings());
+    assert_eq!(schema::words("ChatroomOut")[1..], outs);
+    assert_eq!(schema::words("Setting"), settings());
     let states = ChatState::ALL.iter().map(|state| (state_number(*state), state.word()));
     let mut expected: Vec<_> = states.map(|(n, name)| (n, upper("CHAT_STATE", name))).collect();
     expected.insert(0, (0, "CHAT_STATE_UNSPECIFIED".to_owned()));
-    assert_eq!(schema.words("ChatState"), expected);
+    assert_eq!(schema::words("ChatState"), expected);
     assert_eq!((state_of(0), state_of(6), state_of(2)), (None, None, Some(ChatState::Paused)));
     assert_eq!((verb_of(0), verb_of(15), role_of(0), role_of(4)), (None, None, None, None));
     assert_eq!((verb_of(5), role_of(3)), (Some(GroupVerb::HandOver), Some(GroupRole::Owner)));
@@ -386,7 +386,6 @@ fn the_document_has_each_section_each_word_and_each_fault() {
 /// The dumps of the document are frames, and those of a vector.
 #[test]
 fn the_documents_example_is_what_it_says() {
-    let schema = Schema::read();
     let mut count = 0;
     for block in DOCUMENT.split("```dump ").skip(1) {
         let (head, rest) = block.split_once('\n').expect("a heading");
@@ -406,10 +405,10 @@ fn the_documents_example_is_what_it_says() {
         let (frame, length) = split(&bytes, BYTES_MAX).expect("a frame").expect("a whole one");
         assert_eq!(length, bytes.len(), "{head}");
         let seen = match head {
-            "client" => schema.text("ClientFrame", &ClientFrame::read(frame).expect("right")),
+            "client" => schema::text("ClientFrame", &ClientFrame::read(frame).expect("right")),
             _ => {
                 let frame = ServerFrame::read(frame).expect("right").expect("known");
-                schema.text("ServerFrame", &frame)
+                schema::text("ServerFrame", &frame)
             }
         };
         let said: String = text.chars().filter(|c| !c.is_whitespace()).collect();

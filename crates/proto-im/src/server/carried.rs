@@ -5,11 +5,11 @@
 //! answer by a number of its own; to the device its own number is given back. Nothing is kept of a
 //! request here.
 
-use super::Out;
-use super::session::Session;
+use super::session::{self, Session};
+use super::{Out, login};
 use crate::codec::client_frame::ClientFrame;
-use crate::codec::server_frame::{FailedFields, LoggedInFields, ServerFrame};
-use crate::codec::{WireFault, fault_number, frame};
+use crate::codec::server_frame::{FailedFields, ServerFrame};
+use crate::codec::{WireFault, frame};
 use model::chat::{ChatDelivery, ChatFault, LoggedIn};
 use model::close::CloseReason;
 use model::id::SessionRef;
@@ -99,8 +99,7 @@ fn written(frame: &ServerFrame<'_>) -> Box<[u8]> {
 
 /// The `ServerFrame` that says why a request was not done, to the device's own number.
 pub fn failed(number: u32, why: ChatFault, reason: &str) -> Box<[u8]> {
-    let (fault, word) = (fault_number(why), why.name());
-    written(&ServerFrame::Failed(FailedFields { number, fault, word, reason, retry_after_ms: 0 }))
+    written(&ServerFrame::Failed(FailedFields { reason, ..session::failed(number, why) }))
 }
 
 /// The `ServerFrame` that says that there is more in the inbox.
@@ -111,18 +110,5 @@ pub fn notify(head: Seq) -> Box<[u8]> {
 /// The `ServerFrame` that says on which terms the device has its session. How long it may be silent
 /// is the carrier's to agree on.
 pub fn logged_in(accepted: &LoggedIn, limits: &Limits) -> Box<[u8]> {
-    let chat = &limits.chat;
-    written(&ServerFrame::LoggedIn(LoggedInFields {
-        account: accepted.address.as_str(),
-        head: accepted.head,
-        cursor: accepted.cursor,
-        server_ms: accepted.server_ms,
-        data: &[],
-        silence_s: 0,
-        page_messages_max: u32::from(chat.page_messages_max),
-        text_bytes_max: chat.text_bytes_max,
-        extra_bytes_max: chat.extra_bytes_max,
-        requests_max: u32::from(chat.requests_a_session_max),
-        file_bytes_max: limits.media.file_bytes_max,
-    }))
+    written(&ServerFrame::LoggedIn(login::logged_in(accepted, login::terms(limits, 0))))
 }

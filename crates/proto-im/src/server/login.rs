@@ -13,6 +13,7 @@ use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatRequest, DEVICE_NAME_BYTES_MAX, LoggedIn, Login, LoginRefused};
 use model::close::CloseReason;
+use model::limits::Limits;
 use model::link::Link;
 use model::machine::Input;
 use model::session::Denial;
@@ -44,12 +45,7 @@ pub(super) struct Asked {
     is_challenged: bool,
     is_held: bool,
     /// What it will be told of the server's terms.
-    silence_s: u16,
-    page_messages_max: u16,
-    requests_max: u16,
-    text_bytes_max: u32,
-    extra_bytes_max: u32,
-    file_bytes_max: u64,
+    terms: LoggedInFields<'static>,
 }
 
 impl Fresh {
@@ -101,19 +97,13 @@ impl Fresh {
 
 impl Asked {
     fn of(now: Now, login: &LoginFields<'_>, input: &Input<'_>) -> Asked {
-        let chat = &input.limits.chat;
-        let longest = u32::from(chat.silence_s_max);
+        let longest = u32::from(input.limits.chat.silence_s_max);
         let wish = if login.silence_s == 0 { longest } else { login.silence_s };
         Asked {
             due: now.after(Duration::from_millis(u64::from(input.limits.bind_ms_max))),
             is_challenged: false,
             is_held: false,
-            silence_s: wish.max(SILENCE_S_MIN).min(longest) as u16,
-            page_messages_max: chat.page_messages_max,
-            requests_max: chat.requests_a_session_max,
-            text_bytes_max: chat.text_bytes_max,
-            extra_bytes_max: chat.extra_bytes_max,
-            file_bytes_max: input.limits.media.file_bytes_max,
+            terms: terms(input.limits, wish.max(SILENCE_S_MIN).min(longest)),
         }
     }
 
@@ -150,21 +140,10 @@ impl Asked {
     /// The device has its session, and what waited for it may come (IM 3.3).
     pub(super) fn accepted(&mut self, accepted: &LoggedIn, out: &mut Out) -> Session {
         self.release(out);
-        let fields = LoggedInFields {
-            account: accepted.address.as_str(),
-            head: accepted.head,
-            cursor: accepted.cursor,
-            server_ms: accepted.server_ms,
-            data: accepted.data.as_deref().unwrap_or_default(),
-            silence_s: u32::from(self.silence_s),
-            page_messages_max: u32::from(self.page_messages_max),
-            text_bytes_max: self.text_bytes_max,
-            extra_bytes_max: self.extra_bytes_max,
-            requests_max: u32::from(self.requests_max),
-            file_bytes_max: self.file_bytes_max,
-        };
+        let data = accepted.data.as_deref().unwrap_or_default();
+        let fields = LoggedInFields { data, ..logged_in(accepted, self.terms) };
         ServerFrame::LoggedIn(fields).write(out.bytes());
-        out.silence(u32::from(self.silence_s) * 1_500);
+        out.silence(self.terms.silence_s * 1_500);
         Session::new(accepted.session)
     }
 
@@ -173,6 +152,29 @@ impl Asked {
             out.hold(false);
         }
     }
+}
+
+/// The server's terms, as a device is told of them that may be silent for so long.
+pub(super) fn terms(limits: &Limits, silence_s: u32) -> LoggedInFields<'static> {
+    let chat = &limits.chat;
+    LoggedInFields {
+        silence_s,
+        page_messages_max: u32::from(chat.page_messages_max),
+        text_bytes_max: chat.text_bytes_max,
+        extra_bytes_max: chat.extra_bytes_max,
+        requests_max: u32::from(chat.requests_a_session_max),
+        file_bytes_max: limits.media.file_bytes_max,
+        ..LoggedInFields::default()
+    }
+}
+
+/// What a device is told that has its session, on these terms.
+pub(super) fn logged_in<'a>(
+    accepted: &'a LoggedIn,
+    terms: LoggedInFields<'a>,
+) -> LoggedInFields<'a> {
+    let &LoggedIn { head, cursor, server_ms, .. } = accepted;
+    LoggedInFields { account: accepted.address.as_str(), head, cursor, server_ms, ..terms }
 }
 
 /// The service does not let it in; how the connection ends.

@@ -96,8 +96,7 @@ pub(super) fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
 pub(super) fn bytes_of(message: &ChatMessage) -> usize {
     let names = message.from.as_str().len() + message.device.len() + message.to.as_str().len();
     let amended = message.amended.as_deref().map_or(0, Amended::weight);
-    let said = message.content.text.len() + message.content.extra.len();
-    said + amended + names + NUMBERS_BYTES
+    message.content.weight() + amended + names + NUMBERS_BYTES
 }
 
 fn bytes_of_event(event: &InboxEvent) -> usize {

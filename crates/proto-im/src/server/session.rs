@@ -138,9 +138,8 @@ impl Session {
 
     /// A message was not taken, and more is known of it than why (IM 8.2).
     fn rejected(&mut self, rejected: &SendRejected, out: &mut Out) {
-        let SendRejected { number, why, reason, retry_after_ms } = rejected;
-        let (number, fault, word) = (*number, fault_number(*why), why.name());
-        let failed = FailedFields { number, fault, word, reason, retry_after_ms: *retry_after_ms };
+        let &SendRejected { number, why, ref reason, retry_after_ms } = rejected;
+        let failed = FailedFields { reason, retry_after_ms, ..failed(number, why) };
         ServerFrame::Failed(failed).write(out.bytes());
         self.answered(out);
     }
@@ -225,9 +224,13 @@ pub(super) fn refuse(number: u32, out: &mut Out) {
 }
 
 pub(super) fn write_failed(number: u32, why: ChatFault, out: &mut Out) {
+    ServerFrame::Failed(failed(number, why)).write(out.bytes());
+}
+
+/// Why a request was not done.
+pub(super) fn failed(number: u32, why: ChatFault) -> FailedFields<'static> {
     let (fault, word) = (fault_number(why), why.name());
-    let failed = FailedFields { number, fault, word, ..FailedFields::default() };
-    ServerFrame::Failed(failed).write(out.bytes());
+    FailedFields { number, fault, word, ..FailedFields::default() }
 }
 
 /// A device that does not read is told that there is more, and pulls (IM 5.3).

@@ -4,48 +4,36 @@
 //! the type that the schema gives it.
 
 use crate::codec::protobuf::{Body, Sink};
-use crate::schema::SchemaLine;
+use crate::schema::{ImSchema, SchemaLine};
 
-/// All messages and enumerations.
-pub(crate) struct Schema(Vec<SchemaLine>);
+/// The words of an enumeration, in their order.
+pub(crate) fn words(of: &str) -> Vec<(u32, String)> {
+    let lines = ImSchema::get().lines(of).iter();
+    lines.map(|line| (line.number, line.name.to_owned())).collect()
+}
 
-impl Schema {
-    pub(crate) fn read() -> Schema {
-        Schema(crate::schema::ImSchema::get().all().copied().collect())
-    }
-
-    /// Names of all fields.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|line| !line.kind.is_empty()).map(|line| line.name)
-    }
-
-    /// The words of an enumeration, in their order.
-    pub(crate) fn words(&self, of: &str) -> Vec<(u32, String)> {
-        let its = self.0.iter().filter(|line| line.of == of);
-        its.map(|line| (line.number, line.name.to_owned())).collect()
-    }
-
-    /// A message as text.
-    pub(crate) fn text(&self, of: &str, message: &impl Body) -> String {
-        let mut text = Text { schema: self, of: of.to_owned(), out: Vec::new() };
-        message.put(&mut text);
-        text.out.join(" ")
-    }
+/// A message as text.
+pub(crate) fn text(of: &str, message: &impl Body) -> String {
+    let mut text = Text { of, out: Vec::new() };
+    message.put(&mut text);
+    text.out.join(" ")
 }
 
 /// A sink that names what it is given.
 struct Text<'a> {
-    schema: &'a Schema,
-    of: String,
+    of: &'a str,
     out: Vec<String>,
 }
 
 impl Text<'_> {
+    fn line(&self, number: u32) -> &'static SchemaLine {
+        let line = ImSchema::get().field(self.of, number);
+        line.unwrap_or_else(|| panic!("{} has no field {number}", self.of))
+    }
+
     /// The field, which must be of one of these types.
-    fn field(&self, number: u32, kinds: &[&str]) -> &SchemaLine {
-        let its = |line: &&SchemaLine| line.of == self.of && line.number == number;
-        let line = self.schema.0.iter().find(its);
-        let line = line.unwrap_or_else(|| panic!("{} has no field {number}", self.of));
+    fn field(&self, number: u32, kinds: &[&str]) -> &'static SchemaLine {
+        let line = self.line(number);
         assert!(kinds.contains(&line.kind), "{}.{}: {kinds:?}", self.of, line.name);
         line
     }
@@ -84,9 +72,8 @@ impl Sink for Text<'_> {
         let more = [&people[..], &["ChatState", "ChatroomVerb", "ChatroomOut"]].concat();
         let kinds = [&["uint32"][..], &words, &more].concat();
         let kind = self.field(field, &kinds).kind;
-        let word = self.schema.words(kind).into_iter().find(|(number, _)| *number == value);
-        match word {
-            Some((_, word)) => self.say(field, &kinds[1..], word),
+        match ImSchema::get().field(kind, value) {
+            Some(word) => self.say(field, &kinds[1..], word.name),
             None => self.say(field, &kinds, value),
         }
     }
@@ -127,9 +114,8 @@ impl Sink for Text<'_> {
     }
 
     fn body(&mut self, field: u32, message: &impl Body) {
-        let line = self.schema.0.iter().find(|line| line.of == self.of && line.number == field);
-        let line = line.unwrap_or_else(|| panic!("{} has no field {field}", self.of));
-        let within = self.schema.text(line.kind, message);
+        let line = self.line(field);
+        let within = text(line.kind, message);
         let space = if within.is_empty() { "" } else { " " };
         self.out.push(format!("{} {{ {within}{space}}}", line.name));
     }

@@ -5,7 +5,7 @@ use super::harness::*;
 use super::requests::message;
 use crate::codec::client_frame::PullFields;
 use crate::codec::server_frame::ServerFrame;
-use crate::codec::tests::schema::Schema;
+use crate::codec::tests::schema;
 use crate::codec::{WireFault, frame};
 use crate::server::Out;
 use base::hash::HashKey;
@@ -34,7 +34,7 @@ fn send(to: &str) -> Vec<u8> {
 /// A server's frame without its length, as text.
 fn told(bytes: &[u8]) -> String {
     let frame = ServerFrame::read(bytes).expect("well formed").expect("known");
-    Schema::read().text("ServerFrame", &frame)
+    schema::text("ServerFrame", &frame)
 }
 
 #[test]

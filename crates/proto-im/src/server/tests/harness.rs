@@ -4,7 +4,7 @@ pub(crate) use crate::codec::client_frame::{ClientFrame, LoginFields, SendFields
 pub(crate) use crate::codec::content::ContentFields;
 use crate::codec::frame::{PREFACE, split};
 use crate::codec::server_frame::ServerFrame;
-use crate::codec::tests::schema::Schema;
+use crate::codec::tests::schema;
 use crate::server::{ImListener, Out, Server};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
@@ -86,11 +86,11 @@ pub(crate) fn client(frame: &ClientFrame<'_>) -> Vec<u8> {
 
 /// What a server sent, as text.
 pub(crate) fn frames(mut bytes: &[u8]) -> Vec<String> {
-    let (schema, mut seen) = (Schema::read(), Vec::new());
+    let mut seen = Vec::new();
     while !bytes.is_empty() {
         let (frame, length) = split(bytes, 1 << 30).expect("a frame").expect("a whole one");
         let frame = ServerFrame::read(frame).expect("well formed").expect("known");
-        seen.push(schema.text("ServerFrame", &frame));
+        seen.push(schema::text("ServerFrame", &frame));
         bytes = &bytes[length..];
     }
     seen

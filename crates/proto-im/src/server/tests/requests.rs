@@ -8,7 +8,7 @@ use base::hash::HashKey;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ChatFault, ChatMessage, ClientMessageId, Content, HistoryPage, HistoryRange, InboxPage,
-    NewMessage,
+    MENTIONS_HARD_MAX, Mentions, NewMessage,
 };
 use model::timeline::Seq;
 
@@ -217,6 +217,24 @@ fn a_page_ends_where_its_bytes_do_and_goes_on_from_there() {
     let sent = side.tell(now(), ChatDelivery::History(Box::new(history)));
     let said = frames(&sent).remove(0);
     assert_eq!((said.matches("messages {").count(), said.ends_with("more: true }")), (5, true));
+}
+
+#[test]
+fn whom_messages_mention_counts_among_the_bytes_of_a_page() {
+    let mut side = in_session();
+    side.hear(now(), &client(&ClientFrame::Pull(PullFields::default())));
+    let name = |at: usize| Addressee::parse(&format!("{at:060}@a.example")).expect("right");
+    let mentions = Mentions::of((0..MENTIONS_HARD_MAX.into()).map(name).collect(), false);
+    let of = |seq| {
+        let mut message = (*message(seq, 1)).clone();
+        message.content.mentions = mentions.clone();
+        Arc::new(message)
+    };
+    let messages = (1..=100).map(of).collect();
+    let history = HistoryPage { number: 4, messages, more: false };
+    let sent = side.tell(now(), ChatDelivery::History(Box::new(history)));
+    assert!(sent.len() <= SERVER_BYTES_MAX, "{}", sent.len());
+    assert!(frames(&sent)[0].ends_with("more: true }"));
 }
 
 #[test]
