@@ -70,7 +70,7 @@ fn visit(
     // announced may expire before it is sent, so silence ends a visit too; what is missing then is
     // for the book to judge.
     let silence = if version(device) == Version::V7 { SILENCE } else { SILENCE_CLASSIC };
-    let waiting = match version(device) {
+    let known = match version(device) {
         Version::V7 => 0,
         _ => waiting(api, device)?,
     };
@@ -84,7 +84,7 @@ fn visit(
     let announced = match answer {
         Some(Heard::Bound { waiting: announced, epoch }) => {
             visit.epoch = epoch;
-            announced.map_or(waiting, |count| count as usize)
+            announced.map_or(known, |count| count as usize)
         }
         other => return Err(format!("its Bind was answered by {other:?}")),
     };
@@ -93,9 +93,10 @@ fn visit(
     while ids.len() < enough {
         match line.hear(silence).map_err(told)? {
             Some(Heard::Push(came)) => take(came, &mut visit, &mut ids, &mut open),
-            // A busy machine is silent, too: whether more will come the server knows.
+            // A busy machine is silent, too: whether more will come than what was not acknowledged
+            // the server knows.
             None if clock::now_us() - began_at < WAITS_MAX_US
-                && waits(api, device, open.len())? => {}
+                && waiting(api, device)? > open.len() => {}
             None => break,
             other => {
                 let count = ids.len();
@@ -121,11 +122,6 @@ fn visit(
     let now = clock::now_us();
     visit.acks.iter_mut().for_each(|ack| ack.read_at = Some(now));
     Ok(visit)
-}
-
-/// Whether more waits for a device than it has and did not acknowledge.
-fn waits(api: &Api, device: DeviceNumber, open: usize) -> Result<bool, String> {
-    Ok(waiting(api, device)? > open)
 }
 
 fn waiting(api: &Api, device: DeviceNumber) -> Result<usize, String> {

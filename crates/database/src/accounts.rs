@@ -5,7 +5,7 @@
 //! transaction. Rows of other domains are others'. Invariant: what is committed has its word.
 
 use crate::connection::{CallError, Connection};
-use crate::schema::{self, Step};
+use crate::schema::Step;
 use crate::settings::DatabaseSettings;
 use model::ports::databases::accounts::{
     ACCOUNTS_A_CALL_MAX, AccountChange, AccountColumns, AccountNews, AccountTables, DatabaseFault,
@@ -14,10 +14,6 @@ use model::ports::users::DOMAIN;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
 use std::collections::HashMap;
-use std::time::Duration;
-
-/// How long tables may take to be made.
-const OPEN: Duration = Duration::from_secs(60);
 
 /// Rows of one statement.
 const ROWS: usize = 512;
@@ -72,7 +68,7 @@ impl MySqlAccounts {
 
 impl AccountTables for MySqlAccounts {
     fn open(&self) -> Result<u64, DatabaseFault> {
-        self.connection.call_within(OPEN, async |conn| schema::make(conn, "accounts", &STEPS).await)
+        self.connection.open("accounts", &STEPS)
     }
 
     fn count(&self) -> Result<u64, DatabaseFault> {
@@ -95,12 +91,7 @@ impl AccountTables for MySqlAccounts {
     }
 
     fn commit(&self, changes: &[AccountChange]) -> Result<Vec<u64>, DatabaseFault> {
-        self.connection.call(async |conn| {
-            conn.query_drop("START TRANSACTION").await?;
-            let uids = commit(conn, changes).await?;
-            conn.query_drop("COMMIT").await?;
-            Ok(uids)
-        })
+        self.connection.transaction(async |conn| commit(conn, changes).await)
     }
 
     fn last_news(&self) -> Result<u64, DatabaseFault> {

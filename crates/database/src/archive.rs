@@ -6,17 +6,13 @@
 
 use crate::accounts::places;
 use crate::connection::{CallError, Connection};
-use crate::schema::{self, Step};
+use crate::schema::Step;
 use crate::settings::DatabaseSettings;
 use model::chat::Content;
 use model::ports::databases::accounts::DatabaseFault;
 use model::ports::databases::archive::{ArchivedMessage, MessageArchive};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
-use std::time::Duration;
-
-/// How long tables may take to be made.
-const OPEN: Duration = Duration::from_secs(60);
 
 /// Rows of one statement.
 const ROWS: usize = 256;
@@ -66,8 +62,7 @@ impl MySqlArchive {
 
 impl MessageArchive for MySqlArchive {
     fn open(&self) -> Result<(), DatabaseFault> {
-        self.connection
-            .call_within(OPEN, async |conn| schema::make(conn, "archive", &STEPS).await.map(drop))
+        self.connection.open("archive", &STEPS).map(drop)
     }
 
     fn close(&self) {
@@ -75,13 +70,11 @@ impl MessageArchive for MySqlArchive {
     }
 
     fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault> {
-        self.connection.call(async |conn| {
-            conn.query_drop("START TRANSACTION").await?;
+        self.connection.transaction(async |conn| {
             for rows in messages.chunks(ROWS) {
                 put(conn, rows).await?;
             }
-            recall(conn, messages).await?;
-            Ok(conn.query_drop("COMMIT").await?)
+            recall(conn, messages).await
         })
     }
 }

@@ -4,8 +4,10 @@
 //! takes it along. Invariant: a call ends within its time; a connection of which it is not known
 //! what it is about is not used again.
 
+use crate::schema::{self, Step};
 use crate::settings::DatabaseSettings;
 use model::ports::databases::accounts::DatabaseFault;
+use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -19,6 +21,9 @@ const PASSING: [u16; 8] = [1040, 1053, 1129, 1158, 1159, 1203, 1290, 1836];
 /// Errors that say that somebody else was faster: a lock that was waited for, a deadlock, a name
 /// that is there.
 const FASTER: [u16; 3] = [1062, 1205, 1213];
+
+/// How long tables may take to be made.
+const OPEN: Duration = Duration::from_secs(60);
 
 /// Reason why a call was not carried out.
 #[derive(Debug)]
@@ -93,8 +98,26 @@ impl Connection {
         self.call_within(self.limit, work)
     }
 
-    /// The same within another time.
-    pub(crate) fn call_within<T>(
+    /// Carries a call out in one transaction.
+    pub(crate) fn transaction<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Conn) -> Result<T, CallError>,
+    ) -> Result<T, DatabaseFault> {
+        self.call(async |conn| {
+            conn.query_drop("START TRANSACTION").await?;
+            let done = work(conn).await?;
+            conn.query_drop("COMMIT").await?;
+            Ok(done)
+        })
+    }
+
+    /// Makes the tables of a part, or brings them up to date; gives the database's number.
+    pub(crate) fn open(&self, part: &'static str, steps: &[Step]) -> Result<u64, DatabaseFault> {
+        self.call_within(OPEN, async |conn| schema::make(conn, part, steps).await)
+    }
+
+    /// The same as a call within another time.
+    fn call_within<T>(
         &self,
         limit: Duration,
         work: impl AsyncFnOnce(&mut Conn) -> Result<T, CallError>,

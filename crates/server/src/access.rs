@@ -265,13 +265,13 @@ impl Entrance {
         self.shared.book.database.iter().for_each(|database| database.close());
         self.shared.hashing.close();
         self.shared.asking.close();
-        let fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if fetcher.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that fetches keys panicked");
-        }
-        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if follower.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that follows the database of accounts panicked");
+        let threads =
+            [(&self.fetcher, "fetches keys"), (&self.follower, "follows the database of accounts")];
+        for (thread, what) in threads {
+            let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if thread.is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("the thread that {what} panicked");
+            }
         }
     }
 

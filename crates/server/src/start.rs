@@ -25,7 +25,7 @@ mod topics;
 
 pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
-pub(crate) use presence_setup::connector::authorities;
+pub(crate) use presence_setup::connector::{authorities, pem};
 pub use server_outside::ServerOutside;
 pub use shown_config::LoadConfig;
 pub use succession::take_over;

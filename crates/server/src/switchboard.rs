@@ -5,6 +5,7 @@
 //! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
 //! shard that has ended) answers busy as it is dropped.
 
+mod chats;
 pub mod moderation;
 mod presence_questions;
 mod pushes;
@@ -16,7 +17,6 @@ use crate::shard_logic::outside::Outside;
 use crate::shard_logic::{Mail, ServerLogic};
 use base::hash::{self, HashKey};
 use model::id::{MessageId, NodeId, ShardId};
-use model::ports::chat::{ChatAnswer, ChatCommand, GroupsPage};
 use model::ports::control::{Answer, Command, Control, Reply};
 use net::mailbox::Mailbox;
 use net::shard::{ShardMessage, ShardMessageOf};
@@ -140,20 +140,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
         match command {
             Command::Push(command) => self.ask_pushes(command, reply),
             Command::Topics(command) => self.ask_topics(command, reply),
-            Command::Chat(command) => {
-                let home = match (&command, command.account()) {
-                    (_, Some(account)) => self.home_of(&account.home_parts()),
-                    (ChatCommand::Groups { shard, .. }, _) if *shard < self.shards() => {
-                        ShardId(*shard)
-                    }
-                    (ChatCommand::Groups { .. }, _) => {
-                        let none = GroupsPage { shards: self.shards(), ..GroupsPage::default() };
-                        return reply(ChatAnswer::Groups(Box::new(none)).into());
-                    }
-                    _ => return self.gather_from_all(Command::Chat(command), reply),
-                };
-                self.gather(vec![(home, Command::Chat(command))], reply);
-            }
+            Command::Chat(command) => self.ask_chat(command, reply),
             Command::Presence(command) => self.ask_presence(command, reply),
             Command::Echo(_) => self.gather(vec![(ShardId(0), command)], reply),
             Command::Status => self.gather_from_all(command, reply),
@@ -233,15 +220,7 @@ fn merge(one: Answer, other: Answer) -> Answer {
     match (one, other) {
         (Answer::Push(one), Answer::Push(other)) => pushes::merge(one, other).into(),
         (Answer::Topics(one), Answer::Topics(other)) => Answer::Topics(topics::merge(one, other)),
-        (
-            Answer::Chat(ChatAnswer::Chatrooms(mut one)),
-            Answer::Chat(ChatAnswer::Chatrooms(other)),
-        ) => {
-            // Whoever asked for so many takes the first of them.
-            one.extend(other);
-            one.sort_unstable_by(|one, other| one.room.cmp(&other.room));
-            Answer::Chat(ChatAnswer::Chatrooms(one))
-        }
+        (Answer::Chat(one), Answer::Chat(other)) => chats::merge(one, other).into(),
         (Answer::Presence(one), Answer::Presence(other)) => {
             Answer::Presence(presence_questions::merge(one, other))
         }

@@ -200,10 +200,7 @@ impl ChangeBody {
     ) -> Result<GroupOrder, Fault> {
         let known = verbs().contains(&self.verb.as_str());
         let verb = GroupVerb::ALL.iter().find(|verb| known && verb.word() == self.verb);
-        let verb = *verb.ok_or_else(|| {
-            let words = verbs().join("`, `");
-            Fault::bad(format!("`verb` must be one of `{words}`"))
-        })?;
+        let verb = *verb.ok_or_else(|| no_verb(&verbs()))?;
         let members = members(&self.members)?;
         if verb.names_members() && members.is_empty() {
             return Err(Fault::bad("`members` names one at least for this verb"));
@@ -391,14 +388,10 @@ pub(crate) struct GroupsQuery {
 impl GroupsQuery {
     /// The part that is wanted: of which shard, behind what, and how many.
     pub(crate) fn part(&self) -> Result<(u16, Box<[u8]>, u16), Fault> {
-        let place = |text: &String| {
-            let (shard, key) = text.split_once('-')?;
+        let (shard, key) = behind(self.after.as_deref(), |shard, key| {
             let key = hex::decode(key).filter(|key| key.len() <= ROW_KEY_BYTES_MAX)?;
             Some((shard.parse().ok()?, key))
-        };
-        let after = self.after.as_ref().map_or(Some((0, Box::default())), place);
-        let (shard, key) =
-            after.ok_or_else(|| Fault::bad("`after` is the `next` of the page before"))?;
+        })?;
         Ok((shard, key, page(self.limit)?))
     }
 }
@@ -418,15 +411,26 @@ pub(crate) struct ContactsQuery {
 impl ContactsQuery {
     /// The part that is wanted.
     pub(crate) fn range(&self) -> Result<ContactsRange, Fault> {
-        let place = |text: &String| {
-            let (after, since) = text.split_once('-')?;
+        let (after, since) = behind(self.after.as_deref(), |after, since| {
             Some((after.parse().ok()?, since.parse().ok()?))
-        };
-        let after = self.after.as_ref().map_or(Some((0, 0)), place);
-        let (after, since) =
-            after.ok_or_else(|| Fault::bad("`after` is the `next` of the page before"))?;
+        })?;
         Ok(ContactsRange { after, since, count: page(self.limit)?.min(CONTACTS_PAGE_MAX) })
     }
+}
+
+/// The place of two parts behind which a page begins: at first that of all.
+fn behind<T: Default>(
+    after: Option<&str>,
+    read: impl FnOnce(&str, &str) -> Option<T>,
+) -> Result<T, Fault> {
+    let Some(text) = after else { return Ok(T::default()) };
+    let place = text.split_once('-').and_then(|(one, other)| read(one, other));
+    place.ok_or_else(|| Fault::bad("`after` is the `next` of the page before"))
+}
+
+/// A verb that there is none of.
+pub(super) fn no_verb(verbs: &[&str]) -> Fault {
+    Fault::bad(format!("`verb` must be one of `{}`", verbs.join("`, `")))
 }
 
 /// Messages on a page.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an order that leaves this file makes sense by itself.
 
-use super::chat::addressee;
+use super::chat::{addressee, no_verb};
 use crate::fault::Fault;
 use crate::texts::AccountName;
 use model::account::{AccountAddress, Addressee};
@@ -42,10 +42,7 @@ fn chatroom_verbs() -> Vec<&'static str> {
 impl ChatroomBody {
     /// The order for this room.
     pub(crate) fn order(&self, room: &AccountAddress) -> Result<ChatroomOrder, Fault> {
-        let verb = ChatroomVerb::of_word(&self.verb).ok_or_else(|| {
-            let words = chatroom_verbs().join("`, `");
-            Fault::bad(format!("`verb` must be one of `{words}`"))
-        })?;
+        let verb = ChatroomVerb::of_word(&self.verb).ok_or_else(|| no_verb(&chatroom_verbs()))?;
         let accounts = self.accounts.iter().map(|name| addressee("accounts", name));
         let order = ChatroomOrder {
             room: room.clone().into(),

@@ -4,7 +4,7 @@
 //! What lines mean is `guard`'s part. It keeps nothing.
 
 use crate::config::{AccessSection, AccountsSection, Http, MySqlSection, Token};
-use crate::start::authorities;
+use crate::start::{authorities, pem};
 use database::DatabaseSettings;
 use guard::accounts::Accounts;
 use guard::acl::AclFile;
@@ -141,14 +141,7 @@ pub fn database_settings(url: &str, mysql: &MySqlSection) -> Result<DatabaseSett
         }
     };
     let ca = || authorities(mysql.ca.as_deref()).ok_or("tls needs ca: no authorities are known");
-    let tls = match mysql.tls {
-        false => None,
-        true => {
-            let path = ca()?;
-            let named = |error| format!("{}: {error}", path.display());
-            Some(std::fs::read(&path).map_err(named)?)
-        }
-    };
+    let tls = if mysql.tls { Some(pem(&ca()?)?) } else { None };
     Ok(DatabaseSettings { url: url.into(), password, tls, timeout_ms: mysql.timeout_ms })
 }
 

@@ -171,15 +171,14 @@ impl Archive {
     /// A page of each place. True: there is more.
     fn round(&self, places: &[ArchivePlace]) -> Result<bool, Stopped> {
         // What waits is told whether or not the archive takes it.
-        for place in places {
-            self.look(*place)?;
-        }
+        let looked = places.iter().map(|place| self.look(*place));
+        let standings: Vec<TimelineStatus> = looked.collect::<Result<_, _>>()?;
         if !self.tally.up.load(Ordering::Relaxed) {
             self.say(self.tables.open())?;
         }
         let mut is_more = false;
-        for place in places {
-            is_more |= self.page(*place)?;
+        for (place, standing) in places.iter().zip(standings) {
+            is_more |= self.page(*place, standing)?;
         }
         Ok(is_more)
     }
@@ -199,9 +198,12 @@ impl Archive {
         Ok(standing)
     }
 
-    /// What waits longest at a place goes to the archive. True: there is more.
-    fn page(&self, (log, timeline): ArchivePlace) -> Result<bool, Stopped> {
-        let standing = self.look((log, timeline))?;
+    /// What waits longest at a place, which stands so, goes to the archive. True: there is more.
+    fn page(
+        &self,
+        (log, timeline): ArchivePlace,
+        standing: TimelineStatus,
+    ) -> Result<bool, Stopped> {
         if standing.count == 0 {
             return Ok(false);
         }

@@ -19,6 +19,7 @@ use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use proto_xmpp::peer::PEER_WIRE;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Reads the certificates of every listener that has TLS.
@@ -28,12 +29,9 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
     };
     let load = |listener: &ListenSection| {
         let is_own = listener.certificate.is_some();
-        let of = if is_own {
-            (&listener.certificate, &listener.key)
-        } else {
-            (&config.tls.certificate, &config.tls.key)
-        };
-        let (Some(certificate), Some(key)) = of else {
+        let (Some(certificate), Some(key)) =
+            certificate((&listener.certificate, &listener.key), config)
+        else {
             return Err(StartError(format!("listen.{}: certificate without key", listener.name)));
         };
         let files = TlsFiles {
@@ -50,6 +48,17 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         Ok((listener.name.clone(), Arc::new(tls)))
     };
     config.listen.iter().filter(with_tls).map(load).collect()
+}
+
+/// A certificate with its key, PEM files: one's own, or that of all.
+fn certificate<'a>(
+    own: (&'a Option<PathBuf>, &'a Option<PathBuf>),
+    config: &'a Config,
+) -> (&'a Option<PathBuf>, &'a Option<PathBuf>) {
+    match own.0 {
+        Some(_) => own,
+        None => (&config.tls.certificate, &config.tls.key),
+    }
 }
 
 /// A listener that tells protocols apart takes TLS too, once there is a certificate; in XMPP it
@@ -123,9 +132,7 @@ impl Peers {
             .iter()
             .map(|component| Ok((component.domain.as_str().into(), component.read_secret()?)));
         let of = &config.federation;
-        let own = (of.certificate.clone(), of.key.clone());
-        let usual = (config.tls.certificate.clone(), config.tls.key.clone());
-        let certificate = if own.0.is_some() { own } else { usual };
+        let (certificate, its_key) = certificate((&of.certificate, &of.key), config);
         let key = secret.key("dialback");
         let words = [b"0", b"1", b"2", b"3"].map(|word| key.of(&[word]).to_be_bytes());
         let limits = &of.limits;
@@ -134,7 +141,7 @@ impl Peers {
             components: secrets.collect::<Result<_, String>>().map_err(StartError)?,
             domains: Arc::new(domains),
             takes_files: config.media.is_on(),
-            certificate: certificate.0.zip(certificate.1),
+            certificate: certificate.clone().zip(its_key.clone()),
             secret: words.concat(),
             limits: config.limits.clone(),
             random: [random_word()?, random_word()?, random_word()?],

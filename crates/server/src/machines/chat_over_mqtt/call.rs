@@ -206,7 +206,7 @@ pub(super) fn denial_of(answer: &ChatDelivery) -> Option<Denial> {
 }
 
 /// A fault as a reason of MQTT; `None`: it is as if it had been done.
-pub(super) fn denial(why: ChatFault) -> Option<Denial> {
+fn denial(why: ChatFault) -> Option<Denial> {
     Some(match why {
         ChatFault::Unchanged => return None,
         ChatFault::Invalid | ChatFault::TooLarge | ChatFault::TypeRefused => Denial::PayloadFormat,

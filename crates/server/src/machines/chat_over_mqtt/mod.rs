@@ -326,8 +326,13 @@ impl ChatOverMqtt {
             return Ok(());
         }
         self.step = Step::Out;
-        let text = Some("the session of chat is over".into());
-        let denied = Denied { text, ..Denied::of(end.why, end.reason) };
+        let denied = Denied::of(end.why, end.reason);
+        self.end(now, "the session of chat is over", denied, out)
+    }
+
+    /// Ends the connection, and says why in words.
+    fn end(&mut self, now: Now, words: &str, denied: Denied, out: &mut Out) -> Done {
+        let denied = Denied { text: Some(words.into()), ..denied };
         self.mqtt.command(now, SessionDelivery::End(Box::new(denied)).into(), out)
     }
 
@@ -367,9 +372,8 @@ impl ChatOverMqtt {
             return Ok(());
         }
         if is_slow(out) {
-            let text = Some("the client does not read what happens".into());
-            let denied = Denied { text, ..Denied::of(Denial::Quota, CloseReason::SlowConsumer) };
-            return self.mqtt.command(now, SessionDelivery::End(Box::new(denied)).into(), out);
+            let denied = Denied::of(Denial::Quota, CloseReason::SlowConsumer);
+            return self.end(now, "the client does not read what happens", denied, out);
         }
         let Step::In(session, _) = &mut self.step else { return Ok(()) };
         let frame = session.tell(word, out)?;
@@ -378,19 +382,18 @@ impl ChatOverMqtt {
 
     /// What has not come in time will not come.
     fn woken(&mut self, now: Now, out: &mut Out) -> Done {
+        let late = || Fault::of(ChatFault::Busy, "there was no answer in time");
         if let Step::Asked(due) = self.step
             && due <= now.mono
         {
             self.step = Step::Out;
-            let fault = Fault::of(ChatFault::Busy, "there was no answer in time");
-            self.give_up(now, &fault, out)?;
+            self.give_up(now, &late(), out)?;
         }
         while let Some(first) = self.pending.first_entry()
             && first.get().due <= now.mono
         {
             let pending = first.remove();
-            let fault = Fault::of(ChatFault::Busy, "there was no answer in time");
-            self.fail(now, pending, fault, out)?;
+            self.fail(now, pending, late(), out)?;
         }
         if self.again_at.is_some_and(|at| at <= now.mono) {
             self.log_in(now, out);

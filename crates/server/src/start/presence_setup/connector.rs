@@ -99,7 +99,8 @@ pub(crate) fn authorities(named: Option<&Path>) -> Option<PathBuf> {
     named.map(Path::to_path_buf).or_else(system)
 }
 
-fn pem(path: &Path) -> Result<Vec<u8>, String> {
+/// The file at a path.
+pub(crate) fn pem(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

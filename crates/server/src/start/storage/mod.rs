@@ -298,7 +298,10 @@ impl Post {
             Party::Service(service, shard) => (service, shard),
             Party::Users => return self.entrance.complete(completions),
             Party::Archive => {
-                return self.archive.iter().for_each(|it| it.complete(completions.clone()));
+                if let Some(archive) = &self.archive {
+                    archive.complete(completions);
+                }
+                return;
             }
             Party::Hooks => {
                 // Nobody asks before it is there.
