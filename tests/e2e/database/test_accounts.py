@@ -241,7 +241,7 @@ class Tables(Case):
         authority, other = Authority(folder), Authority(folder, "other")
         certificate, key = authority.issue("localhost", "DNS:localhost")
         self.database.kill()
-        self.database.words += [f"--ssl-cert={certificate}", f"--ssl-key={key}"]
+        self.database.more += [f"--ssl-cert={certificate}", f"--ssl-key={key}"]
         self.database.start()
         self.database.ask(f"ALTER USER '{USER}'@'127.0.0.1' REQUIRE SSL", "mysql")
         self.addCleanup(self.database.ask, f"ALTER USER '{USER}'@'127.0.0.1' REQUIRE NONE",

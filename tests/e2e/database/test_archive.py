@@ -57,7 +57,7 @@ class Archive(Case):
         self.account(server, "bob")
         kept, gone = ann.send("bob", "kept"), ann.send("bob", "a secret", extra=b"secret, too")
         self.drained(server, 2)
-        self.recall(ann, gone)
+        self.assertEqual(ann.recall("bob", gone.seq).seq, 3)
         self.drained(server, 3)
         row, = self.database.ask(f"SELECT text, extra, recalled_by FROM messages "
                                  f"WHERE id = {gone.id}")
@@ -67,11 +67,6 @@ class Archive(Case):
                                            "WHERE text LIKE '%secret%'"), "0")
         self.assertEqual(self.database.one(f"SELECT text FROM messages WHERE id = {kept.id}"),
                          "kept")
-
-    def recall(self, link, sent):
-        number = link.take_number()
-        link.ask(recall={"number": number, "with": "bob", "seq": sent.seq})
-        self.assertEqual(link.next("sent", "failed").number, number)
 
     def test_its_death_half_way_loses_and_doubles_nothing(self):
         server = self.node()

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from fixture import TARGET, Case, poll
+from im.terminal import CommandLine
 from test_browser import FLAGS
 
 CLIENTS = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(TARGET, "e2e-clients")
@@ -210,7 +211,16 @@ class Page:
 PAGE = {"listen.im-ws": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
 
 
-class PageCase(Case):
+def offer(choice, text=None):
+    """The button by which a message's menu offers this: of the message with this text, or of the
+    first one that has it. Undefined: it is not offered."""
+    of = "true" if text is None else f"it.querySelector('.text').textContent === '{text}'"
+    return (f"[...document.querySelectorAll('#rows li')].filter(it => {of})"
+            ".flatMap(it => [...it.querySelectorAll('.menu button')])"
+            f".find(it => it.textContent === '{choice}')")
+
+
+class PageCase(CommandLine, Case):
     """Tests with a browser; each person has a context of their own: storage, sockets, tabs."""
 
     SHARED = False
@@ -237,6 +247,12 @@ class PageCase(Case):
         page.open("http://{}:{}/chat".format(*self.server.ports["im-ws"]))
         page.until("!document.getElementById('door').hidden", "the page stands")
         return page
+
+    def chooses(self, page, text, choice):
+        """A choice of the menu of the message with this text."""
+        button = offer(choice, text)
+        page.until(button, f"{text} has {choice} in its menu")
+        page.run(f"{button}.click()")
 
     def calm(self, *pages):
         for page in pages:

@@ -6,21 +6,26 @@ import threading
 from fixture import BINARY, Case, environment, poll, run
 
 
-class Terminal(Case):
-    """A test of commands that people give."""
-
-    def setUp(self):
-        super().setUp()
-        self.ann, self.bob = f"{self.name}.ann", f"{self.name}.bob"
+class CommandLine:
+    """What a test does by `holdline im` beside what it is about."""
 
     def flags(self, user):
         host, port = self.server.ports["any"]
         return ["--host", host, "--port", str(port), "--user", user]
 
     def im(self, command, user, *words, **how):
-        answer = run("im", command, *self.flags(user), *words, **how)
+        """What a command prints to somebody, which must succeed."""
+        answer = run("im", *command.split(), *self.flags(user), *words, **how)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return answer.stdout
+
+
+class Terminal(CommandLine, Case):
+    """A test of commands that people give."""
+
+    def setUp(self):
+        super().setUp()
+        self.ann, self.bob = f"{self.name}.ann", f"{self.name}.bob"
 
     def open(self, command, user, *words):
         """A command that goes on: its process, and the lines it has printed so far."""

@@ -17,25 +17,15 @@ class Guest(Device):
     """A device that is in chatrooms."""
 
     def order(self, room, verb, *accounts, text="", **more):
-        number = self.take_number()
-        self.ask(chatroom_order={"number": number, "room": room, "verb": VERBS.index(verb) + 1,
-                                 "text": text, "accounts": accounts, **more})
-        answer = self.next("done", "failed")
-        assert answer.number == number, answer
+        answer = self.asks("chatroom_order", "done", room=room, verb=VERBS.index(verb) + 1,
+                           text=text, accounts=accounts, **more)
         return getattr(answer, "word", "done")
 
     def join(self, room, history=20):
-        number = self.take_number()
-        self.ask(join_chatroom={"number": number, "room": room, "history": history})
-        answer = self.next("chatroom_joined", "failed")
-        assert answer.number == number, answer
-        return answer
+        return self.asks("join_chatroom", "chatroom_joined", room=room, history=history)
 
     def leave(self, room):
-        number = self.take_number()
-        self.ask(leave_chatroom={"number": number, "room": room})
-        answer = self.next("done", "failed")
-        assert answer.number == number, answer
+        answer = self.asks("leave_chatroom", "done", room=room)
         return getattr(answer, "word", "done")
 
     def hears(self):

@@ -13,25 +13,12 @@ PIN, MUTE, HIDE, DRAFT = 1, 2, 3, 4
 class Reader(Device):
     """A device that reads its list, and says what it has read."""
 
-    def asks(self, kind, *answers, **request):
-        """A request and its answer, or Failed."""
-        number = self.take_number()
-        if "with_" in request:
-            request["with"] = request.pop("with_")
-        self.ask(**{kind: {"number": number, **request}})
-        answer = self.next(*answers, "failed")
-        assert answer.number == number, answer
-        return answer
-
     def mark_read(self, with_, upto):
         return self.asks("mark_read", "marked_read", with_=with_, upto=upto)
 
     def set(self, with_, setting, on=False, draft=""):
         change = {"setting": setting, "on": on, "draft": draft}
         return self.asks("set", "set", with_=with_, change=change)
-
-    def recall(self, with_, seq):
-        return self.asks("recall", "sent", with_=with_, seq=seq)
 
     def list(self, count=100, before=0):
         return self.asks("conversations", "conversations", count=count, before=before)
@@ -241,10 +228,7 @@ class Tools(Terminal):
 
     def test_a_group_is_in_the_list_and_is_read_as_others_are(self):
         self.im("login", self.bob)
-        host, port = self.server.ports["any"]
-        made = run("im", "groups", "make", "--host", host, "--port", str(port), "--user",
-                   self.ann, self.bob)
-        group = made.stdout.strip()
+        group = self.im("groups make", self.ann, self.bob).strip()
         self.im("send", self.ann, group, "to all")
         name = group.split("@", 1)[0]
         poll(lambda: self.rows(self.bob).get(name, {}).get("last_seq") == 2, "it is there")

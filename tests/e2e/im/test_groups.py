@@ -3,7 +3,7 @@
 import uuid
 
 from fixture import DEADLINE_S, Case, poll, run
-from im.terminal import Terminal
+from im.terminal import CommandLine, Terminal
 from im.wire import Device, schema
 
 VERBS = ("create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute",
@@ -15,21 +15,13 @@ class Person(Device):
 
     def order(self, verb, group="", members=(), title="", client_id=None):
         """Gives an order and waits: GroupChanged, or Failed."""
-        number = self.take_number()
         verb = VERBS.index(verb) + 1 if isinstance(verb, str) else verb
-        self.ask(group={"number": number, "group": group, "verb": verb, "title": title,
-                        "members": list(members), "client_id": client_id or uuid.uuid4().bytes})
-        answer = self.next("changed", "failed")
-        assert answer.number == number, answer
-        return answer
+        return self.asks("group", "changed", group=group, verb=verb, title=title,
+                         members=list(members), client_id=client_id or uuid.uuid4().bytes)
 
     def members(self, group, count=100, version=0, start=0):
-        number = self.take_number()
-        request = {"number": number, "group": group, "version": version, "count": count}
-        self.ask(members={**request, "from": start})
-        answer = self.next("members", "failed")
-        assert answer.number == number, answer
-        return answer
+        return self.asks("members", "members", group=group, version=version, count=count,
+                         from_=start)
 
     def hears(self, text):
         """The next message that is told, which has this text or, of a change, this extra."""
@@ -39,7 +31,7 @@ class Person(Device):
         return content
 
 
-class Groups(Case):
+class Groups(CommandLine, Case):
     SHARED = False
 
     def setUp(self):
@@ -64,15 +56,6 @@ class Groups(Case):
             content = one.hears("create ann@localhost#")
             self.assertEqual((content.text, content.extra.count(b" ")), ("lunch", 3))
         return people, made
-
-    def command(self, command, verb, user, *words):
-        """What `holdline im` prints to somebody."""
-        host, port = self.server.ports["any"]
-        verb = [verb] if verb else []
-        answer = run("im", command, *verb, "--host", host, "--port", str(port), "--user", user,
-                     *words)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer.stdout
 
     def word(self, answer):
         return getattr(answer, "word", "done")
@@ -203,7 +186,7 @@ class Groups(Case):
         ann.send(group, "before")
         self.assertEqual(self.word(ann.order("promote", group, ["bob"])), "done")
         ann.order("remove", group, ["carol"], client_id=order)
-        self.command("groups", "rename", "ann", group, "dinner")
+        self.im("groups rename", "ann", group, "dinner")
         self.server.kill()
         self.server.start()
         ann, bob, carol = (self.person(name) for name in ("ann", "bob", "carol"))
@@ -216,14 +199,14 @@ class Groups(Case):
         self.assertEqual((self.word(again), again.number > 0), ("unchanged", True))
         roles = {one.address: one.role for one in bob.members(group).members}
         self.assertEqual(roles, {"ann@localhost": 3, "bob@localhost": 2})
-        told = self.command("groups", "members", "bob", group).splitlines()
+        told = self.im("groups members", "bob", group).splitlines()
         self.assertEqual(sorted(told), ["ann@localhost owner", "bob@localhost admin"])
-        told = self.command("history", None, "ann", group).splitlines()
+        told = self.im("history", "ann", group).splitlines()
         self.assertEqual([line.split(" ", 2)[2] for line in told],
                          ["ann made the group \"lunch\" with bob, carol", "ann: before",
                           "ann made bob admin", "ann removed carol",
                           "ann called the group \"dinner\""])
-        self.command("send", None, "ann", group, "by command")
+        self.im("send", "ann", group, "by command")
         self.assertEqual(self.word(bob.send(group, "after")), "done")
         self.assertEqual([text for _, text in ann.pull_all()],
                          ["lunch", "before", "", "", "dinner", "by command", "after"])
@@ -236,10 +219,8 @@ class Commands(Terminal):
     """The same by the command line."""
 
     def groups(self, user, *words, code=0):
-        host, port = self.server.ports["any"]
         command, *more = words
-        answer = run("im", "groups", command, "--host", host, "--port", str(port), "--user", user,
-                     *more)
+        answer = run("im", "groups", command, *self.flags(user), *more)
         self.assertEqual(answer.returncode, code, answer.stderr)
         return answer.stdout if code == 0 else answer.stderr
 

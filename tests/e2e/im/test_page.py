@@ -12,7 +12,7 @@ import tempfile
 
 import fixture
 from certificates import Authority
-from fixture import DEADLINE_S, Case, run
+from fixture import DEADLINE_S, Case
 from im.page import CONTRAST, PAGE, ROWS, PageCase
 
 PUBLIC = os.path.join(fixture.ROOT, "clients", "chat-page", "public")
@@ -168,10 +168,7 @@ class Browsers(PageCase):
         bob.until("document.querySelector('#people .unread')", "Bob is told of it")
         bob.choose("ann")
         bob.shows(["theirs: oops", "theirs: well"])
-        host, port = self.server.ports["any"]
-        answer = run("im", "recall", "--host", host, "--port", str(port), "--user", "ann",
-                     "bob", "1")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.im("recall", "ann", "bob", "1")
         told = "change: ann called a message back"
         bob.shows([told, "theirs: well"])
         ann.shows([told, "own: well"])

@@ -3,8 +3,8 @@
 import os
 import unittest
 
-from fixture import poll, run
-from im.page import AXE, CONTRAST, PAGE, ROWS, PageCase
+from fixture import poll
+from im.page import AXE, CONTRAST, PAGE, ROWS, PageCase, offer
 
 TITLE = "document.title"
 HIDE_TAB = """(() => {
@@ -24,18 +24,10 @@ def part(name, selector):
     return f"{row(name)}?.querySelector('{selector}')?.textContent"
 
 
-# Of the first message that may be called back.
-CALL_BACK = ("[...document.querySelectorAll('#rows .menu button')]"
-             ".find(it => it.textContent === 'Call back')")
+CALL_BACK = offer("Call back")
 
 
 class Lists(PageCase):
-    def im(self, command, user, *words):
-        host, port = self.server.ports["any"]
-        answer = run("im", command, "--host", host, "--port", str(port), "--user", user, *words)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer.stdout
-
     def again(self, page):
         page.open()
         page.until("!document.getElementById('room').hidden", "in again without a word")
@@ -192,13 +184,8 @@ class Lists(PageCase):
 
     def test_a_group_has_its_title_where_nobody_told_it(self):
         ann, bob = self.person("ann"), self.person("bob")
-        host, port = self.server.ports["any"]
-        made = run("im", "groups", "make", "--host", host, "--port", str(port), "--user", "ann",
-                   "--title", "Lunch <b>")
-        group = made.stdout.strip()
-        added = run("im", "groups", "add", "--host", host, "--port", str(port), "--user", "ann",
-                    group, "bob")
-        self.assertEqual(added.returncode, 0, added.stderr)
+        group = self.im("groups make", "ann", "--title", "Lunch <b>").strip()
+        self.im("groups add", "ann", group, "bob")
         for page in (ann, bob):
             page.until(row("Lunch <b>"), "it is called so")
         bob.until(f"{part('Lunch <b>', '.quiet')} === 'ann added bob'", "what happened last")
@@ -226,7 +213,7 @@ class Lists(PageCase):
         self.assertTrue(ann.run("document.body.classList.contains('talking')"), "and no more does")
         self.assertEqual(ann.run("document.activeElement.tagName"), "SUMMARY")
         ann.run("document.querySelector('#rows .menu').open = true")
-        ann.run(f"{CALL_BACK}.click()")
+        self.chooses(ann, "oops", "Call back")
         told = "change: ann called a message back"
         ann.shows([told, "own: well"])
         bob.shows([told, "theirs: well"])
@@ -243,8 +230,7 @@ class Lists(PageCase):
         self.im("login", "bob")
         ann.write_to("bob")
         ann.say("for good")
-        ann.until(CALL_BACK, "it is stored")
-        ann.run(f"{CALL_BACK}.click()")
+        self.chooses(ann, "for good", "Call back")
         ann.until("/too old/.test(document.getElementById('say-fault').textContent)", "told so")
         ann.until(f"!{CALL_BACK}", "it is not offered")
         ann.shows(["own: for good"])

@@ -3,7 +3,6 @@ a conversation opens."""
 
 import unittest
 
-from fixture import run
 from im.page import PageCase
 from im.test_page_list import row
 
@@ -11,14 +10,6 @@ LAST = "document.querySelector('#rows li:last-child')"
 
 
 class Words(PageCase):
-    def chooses(self, page, text, choice):
-        """A choice of the menu of the message with this text."""
-        item = (f"[...document.querySelectorAll('#rows li')].find(it => "
-                f"it.querySelector('.text').textContent === '{text}')")
-        page.until(f"{item}?.querySelector('.menu button')", f"{text} has a menu")
-        page.run(f"[...{item}.querySelectorAll('.menu button')]"
-                 f".find(it => it.textContent === '{choice}').click()")
-
     def both(self):
         ann, bob = self.person("ann"), self.person("bob")
         ann.write_to("bob")
@@ -110,10 +101,7 @@ class Words(PageCase):
     def test_what_was_said_is_found_and_leads_to_where_it_stands(self):
         ann, bob = self.both()
         for number in range(70):
-            host, port = self.server.ports["any"]
-            answer = run("im", "send", "--host", host, "--port", str(port), "--user", "ann", "bob",
-                         "Needle 今天" if number == 3 else f"straw {number}")
-            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.im("send", "ann", "bob", "Needle 今天" if number == 3 else f"straw {number}")
         bob.until(f"{LAST}?.querySelector('.text').textContent === 'straw 69'", "all is there")
         bob.run("(() => { document.getElementById('sought').value = 'needle'; "
                 "document.getElementById('seek').requestSubmit(); })()")
@@ -129,15 +117,10 @@ class Words(PageCase):
         self.calm(ann, bob)
 
     def test_a_conversation_opens_at_the_first_message_that_was_not_read(self):
-        host, port = self.server.ports["any"]
         self.person("bob")  # an account begins with a login
         for number in range(120):
-            answer = run("im", "send", "--host", host, "--port", str(port), "--user", "ann", "bob",
-                         f"text {number}")
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-        answer = run("im", "read", "--host", host, "--port", str(port), "--user", "bob", "ann",
-                     "--upto", "40")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.im("send", "ann", "bob", f"text {number}")
+        self.im("read", "bob", "ann", "--upto", "40")
         bob = self.person("bob")
         bob.until(row("ann"), "he has it")
         bob.choose("ann")

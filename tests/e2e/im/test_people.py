@@ -24,14 +24,6 @@ ONLINE, TALKATIVE, AWAY, LONG_AWAY, BUSY, OFFLINE = range(1, 7)
 class Person(Device):
     """A device that has contacts."""
 
-    def asks(self, kind, *answers, **request):
-        """A request and its answer, or Failed."""
-        number = self.take_number()
-        self.ask(**{kind: {"number": number, **request}})
-        answer = self.next(*answers, "failed")
-        assert answer.number == number, answer
-        return answer
-
     def order(self, contact, verb, **more):
         """The word of what was wanted of a contact: why it was not done, or that it was."""
         verb = VERBS.index(verb) + 1 if isinstance(verb, str) else verb

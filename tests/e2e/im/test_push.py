@@ -2,13 +2,14 @@
 
 import json
 
-from fixture import Case, poll, run
+from fixture import Case, poll
 from gateway import Gateway
+from im.terminal import CommandLine
 from im.wire import Device, schema
 from miop import MSG
 
 
-class Push(Case):
+class Push(CommandLine, Case):
     SHARED = False
 
     def setUp(self):
@@ -34,11 +35,7 @@ class Push(Case):
 
     def wish(self, link, kind="push", **fields):
         """What the server says to a wish about pushes."""
-        number = link.take_number()
-        link.ask(**{kind: {"number": number, **fields}})
-        answer = link.next("done", "failed", "push_code", "push_status")
-        self.assertEqual(answer.number, number)
-        return answer
+        return link.asks(kind, "done", "push_code", "push_status", **fields)
 
     def registered(self, name, token):
         link = self.online(name)
@@ -124,13 +121,8 @@ class Push(Case):
         self.assertEqual(self.gateway.bodies, [])
 
     def test_the_command_line_registers_shows_and_is_quiet(self):
-        host, port = self.server.ports["any"]
-
-        def im(*words):
-            done = run("im", "push", *words, "--host", host, "--port", str(port), "--user", "bob",
-                       "--device", "phone")
-            self.assertEqual(done.returncode, 0, done.stderr)
-            return done.stdout
+        def im(command, *words):
+            return self.im(f"push {command}", "bob", "--device", "phone", *words)
         im("on", "--app", "chat", "--token", "bobs token")
         im("quiet", "00:00", "23:59", "--offset", "-01:00")
         told = json.loads(im("show", "--json"))

@@ -3,13 +3,14 @@
 import asyncio
 import json
 
-from fixture import DEADLINE_S, Case, poll, run
+from fixture import Case, poll
 from im.page import PageCase
+from im.terminal import CommandLine
 from im.wire import Device, schema
 from xmpp.people import People, together
 
 
-class Positions(Case):
+class Positions(CommandLine, Case):
     def setUp(self):
         super().setUp()
         schema()
@@ -21,19 +22,8 @@ class Positions(Case):
         link.login(name, device)
         return link
 
-    def im(self, command, user, *words):
-        host, port = self.server.ports["any"]
-        answer = run("im", command, "--host", host, "--port", str(port), "--user", user, *words)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer.stdout
-
     def readers(self, device, with_, seq=0, count=10, start=0):
-        number = device.take_number()
-        device.ask(readers={"number": number, "with": with_, "seq": seq, "from": start,
-                            "count": count})
-        answer = device.next("readers", "failed")
-        self.assertEqual(answer.number, number)
-        return answer
+        return device.asks("readers", "readers", with_=with_, seq=seq, from_=start, count=count)
 
     def test_what_a_device_acknowledges_is_delivered_and_what_it_reads_is_read(self):
         ann, bob = self.online(self.ann), self.online(self.bob)
@@ -121,15 +111,13 @@ class Markers(People):
     CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
     PLUGINS = ("0184", "0333")
 
-    def heard(self, person, kind):
-        """A queue of what a client tells of this kind."""
-        queue = asyncio.Queue()
-        person.client.add_event_handler(kind, queue.put_nowait)
-        return lambda: asyncio.wait_for(queue.get(), DEADLINE_S)
-
     async def both(self):
-        return [await self.person(name, "desk", plugins=self.PLUGINS).start()
-                for name in (self.ann, self.bob)]
+        """Ann, who waits for receipts and markers, and Bob."""
+        ann, bob = [await self.person(name, "desk", plugins=self.PLUGINS).start()
+                    for name in (self.ann, self.bob)]
+        for kind in ("receipt_received", "marker_displayed"):
+            ann.hear(kind)
+        return ann, bob
 
     def device(self, name):
         schema()
@@ -148,13 +136,12 @@ class Markers(People):
     @together
     async def test_two_clients_of_xmpp_hear_of_receipts_and_markers(self):
         ann, bob = await self.both()
-        received, displayed = self.heard(ann, "receipt_received"), self.heard(ann, "marker_displayed")
         ids = [self.marked(ann, self.bob, text) for text in ("one", "two")]
         heard = [await bob.next() for _ in range(2)]
         self.assertEqual([it["id"] for it in heard], ids)
-        self.assertEqual([(await received())["receipt"] for _ in ids], ids)
+        self.assertEqual([(await ann.next("receipt_received"))["receipt"] for _ in ids], ids)
         bob.client.plugin["xep_0333"].send_marker(heard[1]["from"].bare, ids[1], "displayed")
-        told = await displayed()
+        told = await ann.next("marker_displayed")
         self.assertEqual((told["displayed"]["id"], told["from"].bare),
                          (ids[1], f"{self.bob}@localhost"))
         self.assertTrue(ann.queues["stream_error"].empty())
@@ -162,16 +149,15 @@ class Markers(People):
     @together
     async def test_people_of_xmpp_and_im_hear_of_each_other(self):
         ann, _ = await self.both()
-        received, displayed = self.heard(ann, "receipt_received"), self.heard(ann, "marker_displayed")
         bob = self.device(self.bob)
         one = self.marked(ann, self.bob, "one")
         await ann.ping()
         place = (await asyncio.to_thread(bob.next, "message")).seq
         bob.ask(acknowledge={"upto": place})
-        self.assertEqual((await received())["receipt"], one)
+        self.assertEqual((await ann.next("receipt_received"))["receipt"], one)
         bob.ask(mark_read={"number": 99, "with": self.ann, "upto": 1})
         await asyncio.to_thread(bob.next, "marked_read")
-        self.assertEqual((await displayed())["displayed"]["id"], one)
+        self.assertEqual((await ann.next("marker_displayed"))["displayed"]["id"], one)
         # The other way round: what IM sends asks for both.
         sent = await asyncio.to_thread(bob.send, self.ann, "two")
         heard = await ann.next()
@@ -194,9 +180,7 @@ class Ticks(PageCase):
 
     def test_a_message_is_sent_delivered_and_read(self):
         ann = self.person("ann")
-        host, port = self.server.ports["any"]
-        login = run("im", "login", "--host", host, "--port", str(port), "--user", "bob")
-        self.assertEqual(login.returncode, 0, login.stderr)
+        self.im("login", "bob")
         ann.write_to("bob")
         ann.say("hello")
         self.last(ann, "✓ sent", "nobody has it")
@@ -212,10 +196,7 @@ class Ticks(PageCase):
 
     def test_a_group_tells_who_has_read_a_message(self):
         ann, bob, cid = (self.person(name) for name in ("ann", "bob", "cid"))
-        host, port = self.server.ports["any"]
-        made = run("im", "groups", "make", "--host", host, "--port", str(port), "--user", "ann",
-                   "--title", "lunch", "bob", "cid")
-        self.assertEqual(made.returncode, 0, made.stderr)
+        self.im("groups make", "ann", "--title", "lunch", "bob", "cid")
         for page in (ann, bob, cid):
             page.until("[...document.querySelectorAll('#people button')].some("
                        "it => it.firstChild.textContent === 'lunch')", "the group is there")
@@ -223,12 +204,9 @@ class Ticks(PageCase):
         ann.say("to all")
         bob.choose("lunch")
         bob.until("document.querySelector('#rows').textContent.includes('to all')", "he sees it")
-        asks = ("(() => { const menu = [...document.querySelectorAll('#rows li.own .menu')].at(-1);"
-                "menu.open = true; [...menu.querySelectorAll('button')]"
-                ".find(it => it.textContent === 'Who has read it').click(); })()")
 
         def is_told():
-            ann.run(asks)
+            self.chooses(ann, "to all", "Who has read it")
             return ann.run("[...document.querySelectorAll('#rows li.own small')].at(-1).textContent"
                            ".endsWith('read by 1 of 2: bob')")
         poll(is_told, "bob has read it")

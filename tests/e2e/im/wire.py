@@ -136,22 +136,23 @@ class Device:
         self.number += 1
         return self.number
 
-    def send(self, to, text, client_id=None, **content):
-        """Sends a text and waits: what the server says, Sent or Failed."""
+    def asks(self, kind, *answers, **request):
+        """A request and its answer, or Failed. `with_` and `from_` are fields that Python has
+        other words for."""
         number = self.take_number()
-        client_id = client_id or uuid.uuid4().bytes
-        self.ask(send={"number": number, "to": to, "client_id": client_id,
-                       "content": {"kind": 1, "text": text, **content}})
-        answer = self.next("sent", "failed")
+        fields = {name.rstrip("_"): value for name, value in request.items()}
+        self.ask(**{kind: {"number": number, **fields}})
+        answer = self.next(*answers, "failed")
         assert answer.number == number, answer
         return answer
 
+    def send(self, to, text, client_id=None, **content):
+        """Sends a text and waits: what the server says, Sent or Failed."""
+        return self.asks("send", "sent", to=to, client_id=client_id or uuid.uuid4().bytes,
+                         content={"kind": 1, "text": text, **content})
+
     def pull(self, after=0, count=100):
-        number = self.take_number()
-        self.ask(pull={"number": number, "after": after, "count": count})
-        answer = self.next("page", "failed")
-        assert answer.number == number, answer
-        return answer
+        return self.asks("pull", "page", after=after, count=count)
 
     def pull_all(self, after=0, count=100):
         """Everything behind a place, page by page: (place, text)."""
@@ -168,9 +169,8 @@ class Device:
         return poll(lambda: (seen := self.pull_all())[count - 1:] and seen, f"{count} messages")
 
     def history(self, with_, count=100, start=0, backwards=False):
-        number = self.take_number()
-        self.ask(history={"number": number, "with": with_, "from": start, "backwards": backwards,
-                          "count": count})
-        answer = self.next("history", "failed")
-        assert answer.number == number, answer
-        return answer
+        return self.asks("history", "history", with_=with_, from_=start, backwards=backwards,
+                         count=count)
+
+    def recall(self, with_, seq):
+        return self.asks("recall", "sent", with_=with_, seq=seq)

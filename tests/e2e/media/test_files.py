@@ -40,11 +40,7 @@ class Files(Case):
         return device, device.login(name)
 
     def asks(self, device, name="cat.png", type="image/png", bytes=5):
-        number = device.take_number()
-        device.ask(upload={"number": number, "name": name, "type": type, "bytes": bytes})
-        answer = device.next("upload", "failed")
-        self.assertEqual(answer.number, number)
-        return answer
+        return device.asks("upload", "upload", name=name, type=type, bytes=bytes)
 
     def http(self, method, url, body=None, context=None, **headers):
         to = urllib.parse.urlsplit(url)

@@ -5,20 +5,13 @@ connection of its own in RESP, by hand; every wait has a limit.
 """
 
 import contextlib
-import os
 import queue
-import shutil
-import signal
 import socket
-import subprocess
-import tempfile
 import threading
 import time
-import unittest
 
-import fixture
-from fixture import poll
 from mqtt.broker import free_port
+from program import Program
 
 ANSWER_S = 5.0
 BUCKETS = 16384
@@ -33,52 +26,29 @@ def bucket(key):
     return (value ^ (value >> 32)) % BUCKETS
 
 
-class Redis:
+class Redis(Program):
     """A running redis-server."""
 
+    COMMANDS = ("redis-server",)
+
     def __init__(self):
-        if not shutil.which("redis-server"):
-            raise unittest.SkipTest("redis-server is not installed: IT WAS NOT TRIED")
-        self.folder, self.port = tempfile.mkdtemp(prefix="holdline-redis-"), free_port()
-        self.is_paused = False
+        super().__init__()
+        self.port = free_port()
         self.start()
 
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
 
-    def start(self):
-        words = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-                 "--appendonly", "no", "--dir", self.folder]
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL,
-                                        preexec_fn=fixture.end_with_parent)
+    def words(self):
+        return ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                "--appendonly", "no", "--dir", self.folder]
 
-        def answers():
-            assert self.process.poll() is None, "redis-server has ended"
-            try:
-                return self.ask("PING") == "PONG"
-            except OSError:
-                return False
-        poll(answers, "Redis answers")
-
-    def pause(self):
-        """It stands still, and its kernel goes on taking connections."""
-        os.kill(self.process.pid, signal.SIGSTOP)
-        self.is_paused = True
-
-    def go_on(self):
-        os.kill(self.process.pid, signal.SIGCONT)
-        self.is_paused = False
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def close(self):
-        if self.process.poll() is None:
-            self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def answers(self):
+        try:
+            return self.ask("PING") == "PONG"
+        except OSError:
+            return False
 
     # -- questions
 

@@ -16,6 +16,7 @@ import unittest
 
 import fixture
 from fixture import DEADLINE_S, Case
+from im.terminal import CommandLine
 
 BUILT = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(fixture.TARGET, "e2e-clients")
 HEADER = ("<?xml version='1.0'?><stream:stream xmlns='jabber:client' version='1.0' "
@@ -97,8 +98,12 @@ class Person:
         # A message without a body is none to slixmpp; what it has of it is an event of its own.
         for kind in ("session_start", "message", "chatstate", "reactions", "message_error",
                      "carbon_sent", "stream_error", "failed_auth", "disconnected"):
-            queue = self.queues[kind] = asyncio.Queue()
-            client.add_event_handler(kind, queue.put_nowait)
+            self.hear(kind)
+
+    def hear(self, kind):
+        """What the library tells of this kind waits from here on."""
+        self.queues[kind] = queue = asyncio.Queue()
+        self.client.add_event_handler(kind, queue.put_nowait)
 
     async def next(self, kind="message"):
         return await asyncio.wait_for(self.queues[kind].get(), DEADLINE_S)
@@ -137,7 +142,12 @@ class Person:
         await self.next("disconnected")
 
 
-class People(Case):
+def own_name(test, name):
+    """A name of somebody in this test alone."""
+    return f"{test.name}.{name}"[-60:].lstrip(".-_")
+
+
+class People(CommandLine, Case):
     """Accounts of the test's own, with a password each."""
 
     def setUp(self):
@@ -147,9 +157,12 @@ class People(Case):
         self.ann, self.bob = (self.account(name) for name in ("ann", "bob"))
 
     def account(self, name):
-        name = f"{self.name}.{name}"[-60:].lstrip(".-_")
+        name = own_name(self, name)
         self.server.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
         return name
+
+    def flags(self, user):
+        return [*super().flags(user), "--password", f"secret of {user}"]
 
     def person(self, name, resource="", listener="xmpp", password=None, **how):
         jid = f"{name}@localhost" + (f"/{resource}" if resource else "")

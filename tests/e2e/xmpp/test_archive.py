@@ -2,7 +2,7 @@
 
 import unittest
 
-from fixture import poll, run
+from fixture import poll
 from xmpp.people import People, slixmpp, together
 
 NS = "urn:xmpp:mam:2"
@@ -156,10 +156,7 @@ class Archive(People):
         ann = await self.person(self.ann).start()
         await self.talks(ann, self.bob, ["one", "secret", "three"])
         before = await self.all(ann)
-        host, port = self.server.ports["any"]
-        answer = run("im", "recall", "--host", host, "--port", str(port), "--user", self.ann,
-                     "--password", f"secret of {self.ann}", self.bob, "2")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.im("recall", self.ann, self.bob, "2")
         for with_jid in (None, f"{self.bob}@localhost"):
             found = await self.all(ann, with_jid=with_jid)
             self.assertEqual(found[:-1], [before[0], before[2]])

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 
 from fixture import DEADLINE_S
-from xmpp.people import People, Stream, slixmpp, together
+from xmpp.people import People, slixmpp, together
 
 SECRET = "secret-of-the-echo"
 OTHER_SECRET = "another-secret"
@@ -32,8 +32,7 @@ class ComponentCase(People):
 
     def by_hand(self, domain=DOMAIN, secret=SECRET):
         """A component's stream, as far as its handshake."""
-        stream = Stream(self.server.ports["component"])
-        self.addCleanup(stream.close)
+        stream = self.stream("component")
         stream.say(HEADER.format(domain))
         header = stream.until(">").split("<stream:stream", 1)
         header = header[-1] if len(header) > 1 else stream.until(">")
@@ -140,14 +139,12 @@ class ComponentStreams(ComponentCase):
 
     def test_a_wrong_secret_and_an_unknown_domain_end_the_stream(self):
         self.assertIn("not-authorized", self.by_hand(secret="wrong").rest())
-        stream = Stream(self.server.ports["component"])
-        self.addCleanup(stream.close)
+        stream = self.stream("component")
         stream.say(HEADER.format("unknown.localhost"))
         self.assertIn("host-unknown", stream.rest())
 
     def test_nothing_is_heard_of_who_has_shown_nothing(self):
-        stream = Stream(self.server.ports["component"])
-        self.addCleanup(stream.close)
+        stream = self.stream("component")
         stream.say(HEADER.format(DOMAIN) + f"<message from='x@{DOMAIN}' to='a@localhost'/>")
         self.assertIn("not-authorized", stream.rest())
 

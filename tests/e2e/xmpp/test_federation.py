@@ -10,18 +10,13 @@ import threading
 
 from certificates import Authority
 from fixture import DEADLINE_S, Case, Server
-from xmpp.people import Stream, slixmpp, together
+from mqtt.broker import free_port
+from xmpp.people import Stream, own_name, slixmpp, together
 from xmpp.test_people import Friend
 
 HEADER = ("<?xml version='1.0'?><stream:stream xmlns='jabber:server' version='1.0' "
           "xmlns:db='jabber:server:dialback' xmlns:stream='http://etherx.jabber.org/streams' "
           "from='{}' to='{}' id='1'>")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def changes(domain, port, hosts, **federation):
@@ -40,8 +35,7 @@ class Neighbour(Friend):
 
     def __init__(self, port, jid, password):
         super().__init__(port, jid, password)
-        self.queues["groupchat_message"] = queue = asyncio.Queue()
-        self.client.add_event_handler("groupchat_message", queue.put_nowait)
+        self.hear("groupchat_message")
 
     async def ping(self):
         await self.client.plugin["xep_0199"].send_ping(self.client.boundjid.domain,
@@ -85,12 +79,23 @@ class Pair(Case):
 
     def friend(self, name, domain, resource="desk"):
         server = self.pair[domain]
-        name = f"{self.name}.{name}"[-60:].lstrip(".-_")
+        name = own_name(self, name)
         server.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
         friend = Neighbour(server.ports["xmpp"][1], f"{name}@{domain}/{resource}", f"secret of {name}")
         friend.jid = f"{name}@{domain}"
         self.people.append(friend)
         return friend
+
+    def stream(self, address):
+        stream = Stream(address)
+        self.addCleanup(stream.close)
+        return stream
+
+    def stranger(self, by, to="b.example"):
+        """A stream of who says that it is a domain, and what it was offered."""
+        stream = self.stream(("127.0.0.1", self.ports[to]))
+        stream.say(HEADER.format(by, to))
+        return stream, stream.until("</stream:features>")
 
     async def two(self):
         ann, bob = self.friend("ann", "a.example"), self.friend("bob", "b.example")
@@ -281,15 +286,8 @@ class Forgeries(Pair):
         cls.addClassCleanup(cls.evil.close)
         return super().of(domain, port, [*hosts, f"evil.example=127.0.0.1:{cls.evil.port}"])
 
-    def stranger(self, domain):
-        stream = Stream(("127.0.0.1", self.ports["b.example"]))
-        self.addCleanup(stream.close)
-        stream.say(HEADER.format(domain, "b.example"))
-        stream.until("</stream:features>")
-        return stream
-
     def test_a_key_that_the_domain_did_not_make_shows_nothing(self):
-        stream = self.stranger("a.example")
+        stream, _ = self.stranger("a.example")
         stream.say("<db:result from='a.example' to='b.example'>forged</db:result>")
         self.assertIn("type='invalid'", stream.until("</db:result>"))
         stream.say("<message from='ann@a.example' to='bob@b.example'><body>x</body></message>")
@@ -297,33 +295,29 @@ class Forgeries(Pair):
 
     def test_a_key_of_another_stream_shows_nothing(self):
         # That of the stream with id 1, made by a.example itself for whoever asks it.
-        asked = Stream(("127.0.0.1", self.ports["a.example"]))
-        self.addCleanup(asked.close)
-        asked.say(HEADER.format("b.example", "a.example"))
-        asked.until("</stream:features>")
+        asked, _ = self.stranger("b.example", "a.example")
         for key in ("0" * 64, "", "x"):
             asked.say(f"<db:verify from='b.example' to='a.example' id='1'>{key}</db:verify>")
             self.assertIn("type='invalid'", asked.until("</db:verify>"), key)
 
     def test_who_has_shown_one_domain_does_not_speak_for_another(self):
         for name in ("ann@a.example", "bob@b.example", "a.example"):
-            stream = self.stranger("evil.example")
+            stream, _ = self.stranger("evil.example")
             stream.say("<db:result from='evil.example' to='b.example'>right</db:result>")
             self.assertIn("type='valid'", stream.until("</db:result>"))
             stream.say(f"<message from='{name}' to='bob@b.example'><body>x</body></message>")
             self.assertIn("invalid-from", stream.rest(), name)
 
     def test_a_domain_that_nobody_reaches_shows_nothing(self):
-        stream = self.stranger("closed.example")
+        stream, _ = self.stranger("closed.example")
         stream.say("<db:result from='closed.example' to='b.example'>key</db:result>")
         self.assertIn("remote-server-timeout", stream.until("</db:result>"))
-        stream = self.stranger("denied.example")
+        stream, _ = self.stranger("denied.example")
         stream.say("<db:result from='denied.example' to='b.example'>key</db:result>")
         self.assertIn("type='error'", stream.until("</db:result>"))
 
     def test_a_stream_for_a_domain_that_is_not_served_ends(self):
-        stream = Stream(("127.0.0.1", self.ports["b.example"]))
-        self.addCleanup(stream.close)
+        stream = self.stream(("127.0.0.1", self.ports["b.example"]))
         stream.say(HEADER.format("a.example", "c.example"))
         self.assertIn("host-unknown", stream.rest())
 
@@ -355,8 +349,7 @@ class Certified(Pair):
     def test_tls_may_be_there_from_the_first_byte_on(self):
         context = ssl.create_default_context(cafile=self.authority.certificate)
         context.set_alpn_protocols(["xmpp-server"])
-        stream = Stream(self.pair["b.example"].ports["direct"])
-        self.addCleanup(stream.close)
+        stream = self.stream(self.pair["b.example"].ports["direct"])
         stream.socket = context.wrap_socket(stream.socket, server_hostname="b.example")
         self.assertEqual(stream.socket.selected_alpn_protocol(), "xmpp-server")
         stream.say(HEADER.format("a.example", "b.example"))
@@ -370,9 +363,7 @@ class Certified(Pair):
             self.assertEqual((await other.next())["body"], "hello")
 
     def test_who_shows_no_certificate_may_show_no_key_either(self):
-        stream = Stream(("127.0.0.1", self.ports["b.example"]))
-        self.addCleanup(stream.close)
-        stream.say(HEADER.format("a.example", "b.example"))
-        self.assertNotIn("features:dialback", stream.until("</stream:features>"))
+        stream, features = self.stranger("a.example")
+        self.assertNotIn("features:dialback", features)
         stream.say("<db:result from='a.example' to='b.example'>key</db:result>")
         self.assertIn("policy-violation", stream.rest())

@@ -20,8 +20,7 @@ class Friend(people.Person):
         for kind in ("presence_subscribe", "presence_subscribed", "presence_unsubscribe",
                      "presence_unsubscribed", "presence_available", "presence_unavailable",
                      "presence_away", "presence_error", "roster_update"):
-            queue = self.queues[kind] = asyncio.Queue()
-            client.add_event_handler(kind, queue.put_nowait)
+            self.hear(kind)
 
     async def here(self):
         await self.start(there=False)

@@ -3,18 +3,18 @@
 Where a name is that no resolver knows, Prosody is told by a module of ours.
 """
 
-import asyncio
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
-import unittest
 
 from certificates import Authority
-from fixture import DEADLINE_S, Case, Server, poll
-from xmpp.people import slixmpp, together
-from xmpp.test_federation import Neighbour, changes, free_port
+from fixture import DEADLINE_S, Case, Server
+from mqtt.broker import free_port
+from program import Program
+from xmpp.people import own_name, slixmpp, together
+from xmpp.test_federation import Neighbour, changes
 
 PLACES = '''
 local service, manual = require "net.resolvers.service", require "net.resolvers.manual";
@@ -53,11 +53,13 @@ Component "conference.b.example" "muc"
 '''
 
 
-class Prosody:
+class Prosody(Program):
     """One that serves b.example, and knows a.example at a port."""
 
+    COMMANDS, START_S = ("prosody", "prosodyctl"), 3 * DEADLINE_S
+
     def __init__(self, holdline, authority):
-        self.folder = tempfile.mkdtemp(prefix="holdline-prosody-")
+        super().__init__()
         self.clients, self.servers = free_port(), free_port()
         os.mkdir(self.path("data"))
         certificate, key = authority.issue("b.example", "DNS:b.example,DNS:conference.b.example")
@@ -67,10 +69,6 @@ class Prosody:
             text = text.replace(name, str(value))
         self.write("prosody.cfg.lua", text)
         self.write("mod_places.lua", PLACES.replace("HOLDLINE", str(holdline)))
-        self.process = None
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def write(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:
@@ -80,22 +78,16 @@ class Prosody:
         subprocess.run(["prosodyctl", "--config", self.path("prosody.cfg.lua"), "register", name,
                         "b.example", password], check=True, capture_output=True, timeout=30)
 
-    def start(self):
-        self.process = subprocess.Popen(
-            ["prosody", "--config", self.path("prosody.cfg.lua")], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
-        for port in (self.clients, self.servers):
-            poll(lambda port=port: self.listens(port), "Prosody", 3 * DEADLINE_S)
+    def words(self):
+        return ["prosody", "--config", self.path("prosody.cfg.lua")]
 
-    def listens(self, port):
+    def answers(self):
+        return self.listens(self.clients) and self.listens(self.servers)
+
+    @staticmethod
+    def listens(port):
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
-
-    def close(self):
-        if self.process:
-            self.process.terminate()
-            self.process.wait(timeout=30)
-        shutil.rmtree(self.folder)
 
 
 class WithProsody(Case):
@@ -104,8 +96,6 @@ class WithProsody(Case):
     @classmethod
     def setUpClass(cls):
         slixmpp()
-        if not shutil.which("prosody"):
-            raise unittest.SkipTest("Prosody is not installed")
         folder = tempfile.mkdtemp(prefix="holdline-ca-")
         cls.addClassCleanup(shutil.rmtree, folder)
         authority = Authority(folder)
@@ -128,7 +118,7 @@ class WithProsody(Case):
         self.people = []
 
     async def two(self):
-        name = f"{self.name}.ann"[-60:].lstrip(".-_")
+        name = own_name(self, "ann")
         self.holdline.ask("PUT", f"/v1/users/{name}", {"password": "secret"})
         ann = Neighbour(self.holdline.ports["xmpp"][1], f"{name}@a.example/desk", "secret")
         bob = Neighbour(self.prosody.clients, "bob@b.example/phone", "secret")
@@ -182,9 +172,7 @@ class Prosodies(WithProsody):
         room = f"{self.name}@conference.b.example".lower()
         for person, nick in ((bob, "bob"), (ann, "ann")):
             person.client.register_plugin("xep_0045")
-            person.queues["presence_available"] = asyncio.Queue()
-            person.client.add_event_handler("presence_available",
-                                            person.queues["presence_available"].put_nowait)
+            person.hear("presence_available")
             joined = person.client.make_presence(pto=f"{room}/{nick}")
             joined.append(slixmpp().xmlstream.ET.Element("{http://jabber.org/protocol/muc}x"))
             joined.send()

@@ -1,10 +1,9 @@
 """Rooms over groups: people of XMPP and of IM in one conversation, over the server's death."""
 
-import asyncio
 import unittest
 import uuid
 
-from fixture import DEADLINE_S, run
+from fixture import DEADLINE_S
 from im.test_groups import Person as Phone
 from im.wire import schema
 from xmpp.people import People, slixmpp, together
@@ -65,18 +64,10 @@ class Rooms(People):
         link.login(name, "phone", password=f"secret of {name}".encode())
         return link
 
-    def im(self, command, user, *words):
-        host, port = self.server.ports["any"]
-        answer = run("im", *command.split(), "--host", host, "--port", str(port), "--user", user,
-                     "--password", f"secret of {user}", *words)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer.stdout
-
     async def guest(self, name, resource="", there=True, plugins=()):
         person = self.person(name, resource, plugins=("0045", "0249", *plugins))
         for kind in KINDS:
-            queue = person.queues[kind] = asyncio.Queue()
-            person.client.add_event_handler(kind, queue.put_nowait)
+            person.hear(kind)
         return await person.start(there)
 
     async def enter(self, person, room, nick=None, **history):

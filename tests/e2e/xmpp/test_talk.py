@@ -6,7 +6,7 @@ import subprocess
 import threading
 import unittest
 
-from fixture import BINARY, environment, poll, run
+from fixture import BINARY, environment, poll
 from xmpp.people import People, together
 
 NOW = datetime.timezone.utc
@@ -17,11 +17,6 @@ class Talk(People):
 
     async def both(self):
         return await self.person(self.ann, "desk").start(), await self.person(self.bob).start()
-
-    def im(self, command, user, *words):
-        host, port = self.server.ports["any"]
-        return ["im", command, "--host", host, "--port", str(port), "--user", user,
-                "--password", f"secret of {user}", *words]
 
     @together
     async def test_two_people_talk(self):
@@ -44,8 +39,8 @@ class Talk(People):
     async def test_people_of_xmpp_and_of_im_talk(self):
         ann, _ = await self.both()
         listener = subprocess.Popen(
-            [BINARY, *self.im("listen", self.bob, "--count", "2")], env=environment(), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            [BINARY, "im", "listen", *self.flags(self.bob), "--count", "2"], env=environment(),
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(listener.wait)
         self.addCleanup(listener.kill)
         lines, notes = [], []
@@ -59,8 +54,7 @@ class Talk(People):
         told = [json.loads(line) for line in lines]
         self.assertEqual([(it["from"], it["text"]) for it in told],
                          [(f"{self.ann}@localhost", "by XMPP"), (f"{self.ann}@localhost", "again")])
-        answer = run(*self.im("send", self.bob, self.ann, "by IM & back"))
-        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.im("send", self.bob, self.ann, "by IM & back")
         heard = await ann.next()
         self.assertEqual((heard["body"], heard["type"]), ("by IM & back", "chat"))
         self.assertEqual(heard["from"].bare, f"{self.bob}@localhost")

@@ -1,9 +1,8 @@
 """What messages can do between people of XMPP and of IM: each sees what the other says."""
 
 import unittest
-import uuid
 
-from fixture import poll, run
+from fixture import poll
 from im.wire import Device
 from xmpp.people import People, together
 
@@ -22,6 +21,12 @@ class Words(People):
 
     async def xmpp(self, name, *plugins):
         return await self.person(name, "desk", plugins=("0085", "0334", *plugins)).start()
+
+    @staticmethod
+    def makes(device, *members):
+        """A group with these members, of whoever has the device."""
+        return device.asks("group", "changed", client_id=b"0123456789abcdef", verb=1,
+                           title="lunch", members=list(members)).group
 
 
 class Typing(Words):
@@ -74,12 +79,6 @@ class Typing(Words):
         told = bob.next("transient")
         self.assertEqual((told.state, told.to), (3, group))
 
-    def makes(self, device, *members):
-        number = device.take_number()
-        device.ask(group={"number": number, "client_id": b"0123456789abcdef", "verb": 1,
-                          "title": "lunch", "members": list(members)})
-        return device.next("changed", "failed").group
-
     def test_too_much_of_it_is_dropped_and_nobody_is_harmed(self):
         ann, bob = self.device(self.ann), self.device(self.bob)
         dropped = self.server.count("chat_transients_dropped_total")
@@ -103,14 +102,7 @@ class Typing(Words):
 class Amendments(Words):
     def sent(self, device, to, kind, text, about):
         extra = f"{about.seq} {about.id}".encode()
-        return self.send(device, to, {"kind": kind, "text": text, "extra": extra})
-
-    @staticmethod
-    def send(device, to, content):
-        number = device.take_number()
-        device.ask(send={"number": number, "to": to, "client_id": uuid.uuid4().bytes,
-                         "content": content})
-        return device.next("sent", "failed")
+        return device.send(to, text, kind=kind, extra=extra)
 
     @together
     async def test_an_edit_is_a_correction_and_a_correction_is_an_edit(self):
@@ -168,9 +160,7 @@ class Amendments(Words):
         ann, bob = await self.xmpp(self.ann, "0424"), self.device(self.bob)
         bob.send(self.ann, "a secret of bob")
         heard = await ann.next()
-        number = bob.take_number()
-        bob.ask(recall={"number": number, "with": self.ann, "seq": 1})
-        bob.next("sent")
+        self.assertEqual(bob.recall(self.ann, 1).seq, 2)
         gone = await ann.next()
         retract = gone.xml.find("{urn:xmpp:message-retract:1}retract")
         self.assertEqual(retract.get("id"), heard["id"])
@@ -215,7 +205,7 @@ class Amendments(Words):
                 (ann, self.bob, 7, "👍", nowhere, "unknown_message")):
             answer = self.sent(device, to, kind, text, about)
             self.assertEqual((answer.fault, answer.word), (faults[fault], fault))
-        answer = self.send(bob, self.ann, {"kind": 6, "text": "x", "extra": b"one two"})
+        answer = bob.send(self.ann, "x", kind=6, extra=b"one two")
         self.assertEqual(answer.word, "invalid")
         messages = ann.history(self.bob).messages
         self.assertEqual([(it.content.text, it.edited_ms) for it in messages], [("one", 0)])
@@ -225,9 +215,8 @@ class Others(Words):
     """What a message says of others: which one it quotes, and whom it mentions."""
 
     @staticmethod
-    def quotes(device, to, text, about, **more):
-        quote = {"seq": about.seq, "id": about.id}
-        return Amendments.send(device, to, {"kind": 1, "text": text, "quote": quote, **more})
+    def quotes(device, to, text, about):
+        return device.send(to, text, quote={"seq": about.seq, "id": about.id})
 
     @together
     async def test_a_quote_is_a_reply_with_its_fallback_and_a_reply_is_a_quote(self):
@@ -277,9 +266,7 @@ class Others(Words):
                                   (0, first.id, "invalid")):
             answer = self.quotes(ann, self.bob, "that", type(first)(seq=seq, id=number))
             self.assertEqual(answer.word, word)
-        number = bob.take_number()
-        bob.ask(recall={"number": number, "with": self.ann, "seq": 1})
-        bob.next("sent")
+        self.assertEqual(bob.recall(self.ann, 1).seq, 2)
         self.assertEqual(self.quotes(ann, self.bob, "that", first).seq, 3)
         self.server.kill()
         self.server.start()
@@ -289,10 +276,10 @@ class Others(Words):
     @together
     async def test_mentions_in_a_room_are_counted_apart_and_cross_over(self):
         bob = self.device(self.bob)
-        group = Typing.makes(self, bob, self.ann)
+        group = self.makes(bob, self.ann)
         ann = await self.xmpp(self.ann, "0045", "0372")
         await ann.client.plugin["xep_0045"].join_muc_wait(group, self.ann, timeout=20)
-        Amendments.send(bob, group, {"kind": 1, "text": "ann: look", "mentions": [self.ann]})
+        bob.send(group, "ann: look", mentions=[self.ann])
         heard = await ann.next()
         while heard["body"] != "ann: look":
             heard = await ann.next()
@@ -320,20 +307,11 @@ class Others(Words):
         self.assertEqual(self.known(bob, group)[1], 2)
 
     def known(self, device, peer):
-        number = device.take_number()
-        device.ask(conversations={"number": number, "with": peer, "count": 1})
-        found = device.next("conversations").conversations[0]
+        found = device.asks("conversations", "conversations", with_=peer, count=1).conversations[0]
         return found.unread, found.mentions
 
 
 class Search(Words):
-    def im(self, command, user, *words):
-        host, port = self.server.ports["any"]
-        answer = run("im", command, "--host", host, "--port", str(port), "--user", user,
-                     "--password", f"secret of {user}", *words)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer.stdout
-
     def test_what_was_said_is_found_by_the_command_line_and_outlives_a_kill(self):
         ann, bob = self.device(self.ann), self.device(self.bob)
         for text in ("Lunch at NOON", "今天下午三点开会", "nothing"):
