@@ -39,7 +39,8 @@ install_components() {
 }
 
 log="$(mktemp)"
-trap 'rm -f "$log"' EXIT
+faults="$(mktemp)"
+trap 'rm -f "$log" "$faults"' EXIT
 passed=0
 failed=0
 
@@ -50,9 +51,11 @@ suite() {
     status="${PIPESTATUS[0]}"
     line="$(grep -Ex '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)"
     if [ -z "$line" ] || { [ "$status" -ne 0 ] && [[ "$line" == *", 0 failed" ]]; }; then
-        echo "failed: $* (status $status)"
+        echo "failed: $* (status $status)" | tee -a "$faults"
         failed=$((failed + 1))
     fi
+    # As cargo, Python's unittest, node's runner and our own suites say it.
+    grep -E '^(test .* FAILED|(FAIL|ERROR): |not ok |✖ |failed: )' "$log" >>"$faults"
     if [ -n "$line" ]; then
         passed=$((passed + ${line%% *}))
         line="${line#*, }"
@@ -73,5 +76,7 @@ if [ -f tests/e2e/run.sh ]; then
     suite bash tests/e2e/run.sh
 fi
 
+# Once more at the end, where whoever sees only that finds them.
+sort -u "$faults"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
