@@ -194,11 +194,12 @@ fn late_connack() -> Run {
     run(&held(""), &format!("mqtt://{}", broker.address()), around)
 }
 
-/// Answers that were not kept back took a millisecond, on whatever machine.
+/// Answers that were not kept back took a millisecond, on whatever machine. (What was kept back may
+/// have taken a little less than that: the laboratory reads its clock before it reads what came.)
 fn late_ones(_: u64, counts: &mut Counts) {
     let binds = std::mem::take(&mut counts.timings);
     for (us, count) in binds.of(Timing::Bind).raw.iter() {
-        let us = if us >= LATE.as_micros() as u64 { us } else { 1_000 };
+        let us = if us >= LATE.as_micros() as u64 / 2 { us } else { 1_000 };
         (0..count).for_each(|_| counts.timings.at(Timing::Bind).note(us));
     }
 }
