@@ -5,7 +5,8 @@
 //! ```
 //! Each part is asked for by errands, a page at a time, when the reader has taken the one before:
 //! nothing of it waits here. Invariant: an export whose last line is `end` has all that was there
-//! when it began, and nothing twice; one that could not be read ends with `fault`.
+//! when it began, and nothing twice; one that could not be read ends with `fault`, also because a
+//! page did not go on where the one before ended.
 
 use super::{Part, errand, run};
 use crate::answers::chat::Account;
@@ -191,6 +192,7 @@ impl Export {
         let told = self.ask(ErrandWhat::Contacts(range)).await?;
         let ChatDelivery::ContactsPage(page) = &told else { return unexpected(&told) };
         self.step = match page.more {
+            true if page.upto <= after => return unexpected(&told),
             true => Step::Contacts { after: page.upto, since: page.since },
             false => Step::Conversations { before: Seq::MAX, groups: false },
         };
@@ -203,6 +205,9 @@ impl Export {
         let told = self.ask(ErrandWhat::Conversations { before, count: PAGE, groups }).await?;
         let ChatDelivery::Conversations(page) = &told else { return unexpected(&told) };
         let next = page.conversations.last().filter(|_| page.more).map(|last| last.place);
+        if next.is_some_and(|next| next >= before) {
+            return unexpected(&told);
+        }
         if groups {
             let all = page.conversations.iter().map(|it| it.with.clone()).collect();
             self.step = Step::Members(all, next);

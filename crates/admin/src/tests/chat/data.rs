@@ -4,7 +4,8 @@ use super::answer;
 use crate::tests::description::check_answer;
 use crate::tests::*;
 use ::model::chat::ChatDelivery;
-use ::model::ports::chat::{ChatAnswer, ChatCommand};
+use ::model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
+use ::model::timeline::Seq;
 use serde_json::json;
 
 /// As the service answers, with one page of each list.
@@ -63,7 +64,7 @@ fn an_export_has_a_line_for_everything_and_says_that_it_is_whole() {
 fn an_export_that_cannot_be_read_further_says_so_in_its_last_line() {
     let test_api = TestApi::new(|command| match command {
         Command::Chat(ChatCommand::Errand(errand)) => match errand.what {
-            ::model::ports::chat::ErrandWhat::Inbox { .. } => Answer::Chat(ChatAnswer::StoreFailed),
+            ErrandWhat::Inbox { .. } => Answer::Chat(ChatAnswer::StoreFailed),
             _ => one_page(command),
         },
         _ => one_page(command),
@@ -74,6 +75,23 @@ fn an_export_that_cannot_be_read_further_says_so_in_its_last_line() {
     let nobody = TestApi::new(|_| Answer::Chat(ChatAnswer::Account(None)));
     let (status, told) = nobody.json("GET", "/v1/chat/accounts/ann/export", "");
     assert_eq!((status, &told["error"]["code"]), (404, &json!("unknown_account")));
+}
+
+#[test]
+fn an_export_whose_pages_do_not_go_on_ends() {
+    let stuck = TestApi::new(|command| match command {
+        Command::Chat(ChatCommand::Errand(errand)) => {
+            let mut errand = errand.clone();
+            if let ErrandWhat::Conversations { before, .. } = &mut errand.what {
+                *before = Seq::MAX;
+            }
+            answer(&Command::Chat(ChatCommand::Errand(errand)))
+        }
+        _ => answer(command),
+    });
+    let (status, text, _) = stuck.send("GET", "/v1/chat/accounts/ann/export", "");
+    let last = lines(&text).pop().expect("a line");
+    assert_eq!((status, &last["type"]), (200, &json!("fault")), "{text}");
 }
 
 #[test]

@@ -72,8 +72,8 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             let messages = vec![said(1, "one"), said(2, "two")];
             ChatDelivery::History(Box::new(HistoryPage { number, messages, more: true }))
         }
-        ErrandWhat::Conversations { .. } => {
-            let conversations = vec![Conversation {
+        ErrandWhat::Conversations { before, .. } => {
+            let mut conversations = vec![Conversation {
                 with: person("bob"),
                 place: 17,
                 last_seq: 2,
@@ -89,14 +89,16 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
                 said_seq: 2,
                 mentions: 1,
             }];
-            let page = ConversationsPage { number, upto: 20, conversations, more: true };
+            conversations.retain(|it| it.place < *before);
+            let more = !conversations.is_empty();
+            let page = ConversationsPage { number, upto: 20, conversations, more };
             ChatDelivery::Conversations(Box::new(page))
         }
         ErrandWhat::Chatroom(_) => ChatDelivery::Done { number },
-        ErrandWhat::Contacts(_) => {
+        ErrandWhat::Contacts(ContactsRange { after, .. }) => {
             let contacts =
                 vec![Arc::new(Contact { is_listed: true, ..Contact::nobody(person("b")) })];
-            let (is_anew, since, upto, more) = (true, 9, 7, true);
+            let (is_anew, since, upto, more) = (true, 9, 7, *after < 7);
             let page = ContactsPage { number, is_anew, since, contacts, upto, more };
             ChatDelivery::ContactsPage(Box::new(page))
         }
