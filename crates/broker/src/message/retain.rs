@@ -75,11 +75,15 @@ impl Broker {
             Qos::AtMostOnce => None,
             _ => self.retained.all().get(topic).cloned(),
         };
+        // What is not there may be gone since a moment only, and its row not yet: an answer that it
+        // is cleared waits for the row all the same.
+        let mut is_changed = true;
         if message.payload().is_empty() {
-            if !self.retained.clear(topic) {
+            is_changed = self.retained.clear(topic);
+            if !is_changed && message.qos == Qos::AtMostOnce {
                 return false;
             }
-            fx.counters.count(TopicCounter::RetainedCleared);
+            fx.counters.count_by(TopicCounter::RetainedCleared, u64::from(is_changed));
         } else {
             let max_s = self.settings.limits.topics.retained_expiry_s_max;
             let kept = match max_s {
@@ -106,7 +110,7 @@ impl Broker {
             }
             fx.counters.count(TopicCounter::RetainedSet);
         }
-        let is_late = self.tell_askers(now, message, pending_answer.pages, fx);
+        let is_late = is_changed && self.tell_askers(now, message, pending_answer.pages, fx);
         match message.qos {
             // What the server says of itself is not true any more after a restart.
             _ if is_own(topic) => {}

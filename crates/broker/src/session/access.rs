@@ -87,7 +87,8 @@ impl Broker {
         match asking.asker {
             Asker::Connect(connect) => {
                 let version = self.settings.access.version();
-                let proven = Proven { connect: *connect, method, grant, version };
+                let connect = *connect;
+                let proven = Proven { connect, method, grant, version, ends_durable: false };
                 self.attach(now, asking.conn, proven, fx);
             }
             Asker::Session(key) => {

@@ -55,6 +55,8 @@ pub(crate) struct Proven {
     pub grant: Grant,
     /// Of the rules by which it was let in.
     pub version: u64,
+    /// A session that was in the log was ended for it.
+    pub ends_durable: bool,
 }
 
 impl Proven {

@@ -125,11 +125,14 @@ impl Broker {
         }
     }
 
-    fn attach_now(&mut self, now: Now, from: ConnRef, proven: Proven, fx: &mut Effects) {
+    fn attach_now(&mut self, now: Now, from: ConnRef, mut proven: Proven, fx: &mut Effects) {
         let assigned = self.admissions.take_assigned(&proven.connect.client_id);
         let id = &proven.connect.client_id;
         if let Some(key) = self.sessions.find(id) {
-            self.take_over(now, key, from, proven.connect.clean_start, fx);
+            let is_clean = proven.connect.clean_start;
+            let was_durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
+            proven.ends_durable |= is_clean && was_durable;
+            self.take_over(now, key, from, is_clean, fx);
         }
         if self.endings.has(id) {
             return self.come_later(now, from, Box::new(proven), fx);
@@ -139,29 +142,33 @@ impl Broker {
         let Some(key) = known.or_else(|| self.sessions.insert(id)) else {
             return self.turn_away(now, from, id, Denial::Full, fx);
         };
-        let is_new_row = self.bind(now, Binding { key, from, present }, &proven, fx);
+        let row = match self.bind(now, Binding { key, from, present }, &proven, fx) {
+            true => FirstRow::Written,
+            false if proven.ends_durable => FirstRow::Gone,
+            false => FirstRow::Known,
+        };
         let Proven { mut connect, method, .. } = proven;
         let will = connect.will.take().and_then(|will| self.set_will(now, key, will));
         let mut connected = self.connected(key, &connect, method);
         connected.present = present;
         connected.assigned = assigned.then_some(connect.client_id);
         let welcome = Welcome { key, conn: from, connected };
-        self.write_rows(now, welcome, is_new_row, will, fx);
+        self.write_rows(now, welcome, row, will, fx);
     }
 
-    /// Writes the rows of a session and of its will. A new session and a will are promised by the
-    /// welcome, so it waits for the last of them.
+    /// Writes the rows of a session and of its will. A new session, a will, and that what was there
+    /// before is gone, are promised by the welcome, so it waits for the last of them.
     fn write_rows(
         &mut self,
         now: Now,
         welcome: Welcome,
-        is_new_row: bool,
+        row: FirstRow,
         will: Option<Write>,
         fx: &mut Effects,
     ) {
         let key = welcome.key;
         let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
-        if !is_new_row && will.is_none() {
+        if row == FirstRow::Known && will.is_none() {
             if durable {
                 self.put_session_row(key, None, fx);
             }
@@ -172,6 +179,12 @@ impl Broker {
         match will {
             Some(row) if !durable => {
                 self.log.ask(PendingCall::Welcome(welcome), Call::Write(row), fx)
+            }
+            None if !durable => {
+                let Some(session) = self.sessions.at(key) else { return };
+                let row = rows::session_key(self.settings.home, session.id());
+                let write = Write::Delete { table: Table::Sessions, key: row };
+                self.log.ask(PendingCall::Welcome(welcome), Call::Write(write), fx);
             }
             will => {
                 will.into_iter().for_each(|row| self.log.write(row, fx));
@@ -269,14 +282,15 @@ impl Broker {
             self.reach_again(now, key, fx);
         }
         let durable = expiry_s > 0;
+        let session = self.sessions.at_mut(key);
         if !durable || was_durable {
-            return false;
+            return session.is_some_and(|it| it.is_unwritten());
         }
         // One that does not outlive its connections has ended with the last of them.
-        let session = self.sessions.at_mut(key);
         base::never!(session.as_ref().is_some_and(|it| it.subscriptions() > 0), "it is new");
         if let Some(session) = session {
             session.set_durable(true);
+            session.set_unwritten(true);
         }
         true
     }
@@ -307,7 +321,10 @@ impl Broker {
         fx: &mut Effects,
     ) {
         self.admissions.end_welcome(welcome.conn);
-        let Some(session) = self.sessions.at(welcome.key) else { return };
+        let Some(session) = self.sessions.at_mut(welcome.key) else { return };
+        if is_written {
+            session.set_unwritten(false);
+        }
         if session.conn() != Some(welcome.conn) {
             return;
         }
@@ -368,6 +385,17 @@ impl Broker {
             None => self.log.write(write, fx),
         }
     }
+}
+
+/// What a welcome says of the session's row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FirstRow {
+    /// It is on stable storage, or there is none.
+    Known,
+    /// It is written now.
+    Written,
+    /// It was another's, who is gone by now.
+    Gone,
 }
 
 /// How response topics begin that clients are told.

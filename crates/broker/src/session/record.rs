@@ -34,6 +34,8 @@ mod flag {
     pub const GRAVE: u16 = 1 << 4;
     /// How far its subscriptions reach is being found out: each message is looked at.
     pub const REACHING: u16 = 1 << 5;
+    /// Its first row is on the way to the log.
+    pub const UNWRITTEN: u16 = 1 << 6;
 }
 
 const NO_CONN: u64 = u64::MAX;
@@ -299,6 +301,15 @@ impl Session {
 
     pub fn set_durable(&mut self, durable: bool) {
         self.set(flag::DURABLE, durable);
+    }
+
+    /// Whether it is durable and its first row is not known to be on stable storage.
+    pub fn is_unwritten(&self) -> bool {
+        self.flags & flag::UNWRITTEN != 0
+    }
+
+    pub fn set_unwritten(&mut self, unwritten: bool) {
+        self.set(flag::UNWRITTEN, unwritten);
     }
 
     /// Whether each message has to be looked at, whether it may be read.

@@ -77,8 +77,72 @@ fn what_is_unsubscribed_twice_is_answered_when_the_first_is_on_stable_storage() 
         .into();
     assert_eq!(world.heard(kept.conn), answers);
     world.crash();
+    world.keeps = true;
     let back = world.client(durable("kept"));
     assert_eq!(world.unsubscribe(&back, "t"), Ok(false));
+}
+
+#[test]
+fn what_is_cleared_twice_is_answered_when_the_first_is_on_stable_storage() {
+    for shards in [1, 2] {
+        let mut world = BrokerHarness::new(shards);
+        let source = world.client(connect("source"));
+        let other = world.client(connect("other"));
+        let retained = |payload| {
+            let mut message = message("t", Qos::AtLeastOnce, payload);
+            message.retain = true;
+            message
+        };
+        assert!(matches!(world.publish_at(&source, 1, retained("x")), Some(Ok(_))));
+        world.keeps = false;
+        assert_eq!(world.publish_at(&source, 2, retained("")), None);
+        assert_eq!(
+            world.publish_at(&other, 1, retained("")),
+            None,
+            "it would be back after a kill"
+        );
+        world.complete(usize::MAX, |_| Ok(()));
+        assert!(matches!(world.taken(&source), Some((2, Ok(_)))));
+        assert!(matches!(world.taken(&other), Some((1, Ok(_)))));
+    }
+}
+
+#[test]
+fn nobody_is_welcomed_to_a_session_whose_first_row_is_on_its_way() {
+    let mut world = BrokerHarness::new(1);
+    world.keeps = false;
+    let first = world.conn("kept");
+    world.ask(first, SessionRequest::Connect(Box::new(durable("kept"))));
+    let (second, told) = world.try_connect(durable("kept"));
+    assert_eq!(told, [], "a kill here would lose what it is told is there");
+    world.complete(usize::MAX, |_| Ok(()));
+    let told = world.heard(second);
+    let is_present =
+        |word: &SessionDelivery| matches!(word, SessionDelivery::Connected(it) if it.present);
+    assert!(told.iter().any(is_present), "{told:?}");
+    world.crash();
+    world.keeps = true;
+    assert!(world.client(durable("kept")).connected.present);
+}
+
+#[test]
+fn a_clean_start_is_welcomed_when_the_session_before_it_is_gone_for_good() {
+    let mut world = BrokerHarness::new(1);
+    let kept = world.client(durable("kept"));
+    world.subscribe(&kept, "t", Qos::AtLeastOnce);
+    world.cut(&kept);
+    world.keeps = false;
+    let clean = ConnectRequest { clean_start: true, ..connect("kept") };
+    let (conn, told) = world.try_connect(clean);
+    assert_eq!(told, [], "a kill here would bring the session back");
+    for _ in 0..4 {
+        world.complete(usize::MAX, |_| Ok(()));
+    }
+    let told = world.heard(conn);
+    assert!(matches!(told[..], [SessionDelivery::Connected(_), ..]), "{told:?}");
+    world.crash();
+    world.keeps = true;
+    assert!(!world.client(durable("kept")).connected.present);
 }
 
 #[test]
