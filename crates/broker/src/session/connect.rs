@@ -394,7 +394,7 @@ enum FirstRow {
     Known,
     /// It is written now.
     Written,
-    /// It was another's, who is gone by now.
+    /// There is none any more: the session that had it was ended by this connection.
     Gone,
 }
 

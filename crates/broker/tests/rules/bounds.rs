@@ -1,6 +1,6 @@
 //! What others can make grow is counted as it is allocated, and stays below its limit.
 
-use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, retained, wish};
 use model::session::*;
 use model::topic::{Qos, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;
@@ -14,12 +14,6 @@ fn with(change: impl Fn(&mut model::limits::TopicLimits) + 'static) -> BrokerHar
         change(&mut limits.topics);
         settings.limits = Arc::new(limits);
     })
-}
-
-fn retained(topic: &str, payload: &str) -> model::topic::Publication {
-    let mut message = message(topic, Qos::AtMostOnce, payload);
-    message.retain = true;
-    message
 }
 
 #[test]
@@ -95,12 +89,13 @@ fn a_session_replays_once_at_a_time_and_notes_within_a_limit() {
     let mut world = with(|limits| limits.retained_walks_bytes_max = MOST);
     let source = world.client(connect("source"));
     for n in 0..FILTERS {
-        world.send(&source, 0, retained(&format!("t/{n}"), "kept"));
+        world.send(&source, 0, retained(&format!("t/{n}"), Qos::AtMostOnce, "kept"));
     }
-    (0..200).for_each(|n| world.send(&source, 0, retained(&format!("p/{n}"), "kept")));
+    (0..200)
+        .for_each(|n| world.send(&source, 0, retained(&format!("p/{n}"), Qos::AtMostOnce, "kept")));
     let walkers: Vec<_> = (0..4).map(|n| walker(&mut world, &n.to_string(), FILTERS)).collect();
     for n in 0..2_000 {
-        world.send(&source, 0, retained(&format!("l/{n}"), "live"));
+        world.send(&source, 0, retained(&format!("l/{n}"), Qos::AtMostOnce, "live"));
         let bytes = world.nodes[0].broker.replays_bytes();
         assert!(bytes > 0 && bytes <= MOST, "{bytes} after {n}");
     }

@@ -1,6 +1,6 @@
 //! What the API asks.
 
-use crate::harness::{BrokerHarness, connect, durable, message, wish};
+use crate::harness::{BrokerHarness, connect, durable, message, retained, wish};
 use model::ports::topics::{ClientFilter, TopicAnswer, TopicCommand};
 use model::session::{Denial, SessionDelivery};
 use model::topic::{Publication, Qos};
@@ -93,9 +93,7 @@ fn retained_messages_are_listed_and_cleared() {
     let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     for n in 0..5 {
-        let mut message = message(&format!("t/{n}"), Qos::AtMostOnce, "x");
-        message.retain = true;
-        world.send(&a, 0, message);
+        world.send(&a, 0, retained(&format!("t/{n}"), Qos::AtMostOnce, "x"));
     }
     let page = |after: Option<&str>| TopicCommand::Retained {
         filter: "t/+".into(),

@@ -1,6 +1,6 @@
 //! Much of one thing.
 
-use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, retained, wish};
 use base::prng::Prng;
 use model::close::CloseReason;
 use model::counters::TopicCounter;
@@ -43,10 +43,8 @@ fn a_subscriber_of_everything_gets_all_retained_messages_page_by_page() {
         let mut world = BrokerHarness::new(shards);
         let source = world.client(connect("source"));
         for n in 0..COUNT {
-            let mut message = message(&format!("t/{n}"), qos, "x");
-            message.retain = true;
+            let message = Arc::new(retained(&format!("t/{n}"), qos, "x"));
             let (session, id) = (source.session, if qos == Qos::AtMostOnce { 0 } else { 1 });
-            let message = Arc::new(message);
             world.tell(source.conn, SessionRequest::Publish { session, id, again: false, message });
             if n % 1_000 == 0 {
                 world.run();

@@ -1,6 +1,6 @@
 //! What outlives the process, and what is promised about it.
 
-use crate::harness::{BrokerHarness, connect, durable, message, payload, wish};
+use crate::harness::{BrokerHarness, connect, durable, message, payload, retained, wish};
 use model::counters::ProcessCounter;
 use model::ports::log::{Restored, RowHome, StoreError};
 use model::session::*;
@@ -88,11 +88,7 @@ fn what_is_cleared_twice_is_answered_when_the_first_is_on_stable_storage() {
         let mut world = BrokerHarness::new(shards);
         let source = world.client(connect("source"));
         let other = world.client(connect("other"));
-        let retained = |payload| {
-            let mut message = message("t", Qos::AtLeastOnce, payload);
-            message.retain = true;
-            message
-        };
+        let retained = |payload| retained("t", Qos::AtLeastOnce, payload);
         assert!(matches!(world.publish_at(&source, 1, retained("x")), Some(Ok(_))));
         world.keeps = false;
         assert_eq!(world.publish_at(&source, 2, retained("")), None);
@@ -263,9 +259,7 @@ fn everything_of_a_client_has_one_home() {
     let a = world.client(wish);
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     let source = world.client(connect("source"));
-    let mut kept = message("t", Qos::AtLeastOnce, "x");
-    kept.retain = true;
-    world.send(&source, 1, kept);
+    world.send(&source, 1, retained("t", Qos::AtLeastOnce, "x"));
     let mut seen = 0;
     for (at, node) in world.nodes.iter().enumerate() {
         node.log.restoration().each(|restored: Restored<'_>| {

@@ -103,6 +103,13 @@ pub fn message(topic: &str, qos: Qos, payload: &str) -> Publication {
     message
 }
 
+/// The same, to be retained.
+pub fn retained(topic: &str, qos: Qos, payload: &str) -> Publication {
+    let mut message = message(topic, qos, payload);
+    message.retain = true;
+    message
+}
+
 pub fn wish(filter: &str, qos: Qos) -> SubscriptionOptions {
     SubscriptionOptions {
         filter: filter.into(),

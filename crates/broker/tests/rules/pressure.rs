@@ -1,6 +1,6 @@
 //! What is given up when memory is short, a level after the other, and what never is.
 
-use crate::harness::{BrokerHarness, connect, durable, message};
+use crate::harness::{BrokerHarness, connect, durable, message, retained};
 use model::counters::{ProcessCounter, TopicCounter};
 use model::pressure::Pressure;
 use model::session::*;
@@ -28,9 +28,7 @@ fn each_level_gives_up_more_and_what_is_answered_holds() {
         world.send(&publisher, 7, message("t", Qos::AtLeastOnce, "heavy"));
         assert!(world.taken(&publisher).is_some(), "{level:?}: it is answered");
         assert_eq!(world.payloads(&there), ["heavy"], "{level:?}: who is there gets it");
-        let mut kept = message("kept", Qos::AtLeastOnce, "kept");
-        kept.retain = true;
-        world.send(&publisher, 8, kept);
+        world.send(&publisher, 8, retained("kept", Qos::AtLeastOnce, "kept"));
         let (_, result) = world.taken(&publisher).expect("an answer");
         let expected = if stored { None } else { Some(Denial::Quota) };
         assert_eq!(result.err(), expected, "{level:?}");

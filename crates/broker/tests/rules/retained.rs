@@ -4,7 +4,7 @@
 //! which their peer messages come and their logs answer, the message that was answered last is the
 //! one that is kept, and a subscriber ends with it, once.
 
-use crate::harness::{BrokerHarness, Client, connect, durable, message, payload, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, payload, retained, wish};
 use base::prng::Prng;
 use base::time::Now;
 use model::ports::log::{Call, StoreError, Table, Write};
@@ -13,12 +13,6 @@ use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;
 
 const QOS: [Qos; 3] = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce];
-
-fn retained(topic: &str, qos: Qos, payload: &str) -> Publication {
-    let mut message = message(topic, qos, payload);
-    message.retain = true;
-    message
-}
 
 /// What somebody who comes now is given.
 fn kept(world: &mut BrokerHarness, topic: &str) -> Vec<String> {

@@ -1,7 +1,9 @@
 //! What a stranger may try: leaks from outside, answers that come too early or never, and ways
 //! around the rules.
 
-use crate::harness::{BrokerHarness, HOME, access, connect, durable, limits, message, will, wish};
+use crate::harness::{
+    BrokerHarness, HOME, access, connect, durable, limits, message, retained, will, wish,
+};
 use base::hash::home;
 use base::time::Now;
 use broker::rewrite::{RewriteRule, Rewrites};
@@ -9,14 +11,8 @@ use model::close::CloseReason;
 use model::ports::access::*;
 use model::ports::log::StoreError;
 use model::session::*;
-use model::topic::{Publication, Qos, SubscriptionOptions};
+use model::topic::{Qos, SubscriptionOptions};
 use std::sync::Arc;
-
-fn retained(topic: &str, payload: &str) -> Publication {
-    let mut message = message(topic, Qos::AtLeastOnce, payload);
-    message.retain = true;
-    message
-}
 
 /// Refuses everybody without a method, and challenges those with one.
 struct Closed;
@@ -71,8 +67,8 @@ fn a_page_of_another_replay_is_not_taken_for_this_ones() {
     let b = world.client(connect("b"));
     // A topic that is at home on the other shard.
     for n in 0..8 {
-        world.send(&b, 1, retained(&format!("old/{n}"), "old"));
-        world.send(&b, 1, retained(&format!("new/{n}"), "new"));
+        world.send(&b, 1, retained(&format!("old/{n}"), Qos::AtLeastOnce, "old"));
+        world.send(&b, 1, retained(&format!("new/{n}"), Qos::AtLeastOnce, "new"));
     }
     world.taken(&b);
     world.carries = false;
@@ -100,7 +96,7 @@ fn a_page_of_another_replay_is_not_taken_for_this_ones() {
 fn retained_messages_come_only_for_a_subscription_that_is_there() {
     let mut world = BrokerHarness::new(1);
     let b = world.client(connect("b"));
-    world.send(&b, 1, retained("t", "kept"));
+    world.send(&b, 1, retained("t", Qos::AtLeastOnce, "kept"));
     let a = world.client(durable("a"));
     world.keeps = false;
     let (session, wishes) = (a.session, vec![wish("t", Qos::AtMostOnce)]);
@@ -117,9 +113,9 @@ fn retained_messages_come_only_for_a_subscription_that_is_there() {
 fn ones_own_retained_message_is_local_too() {
     let mut world = BrokerHarness::new(1);
     let (a, b) = (world.client(connect("a")), world.client(connect("b")));
-    world.send(&a, 1, retained("t/mine", "mine"));
+    world.send(&a, 1, retained("t/mine", Qos::AtLeastOnce, "mine"));
     world.taken(&a);
-    world.send(&b, 1, retained("t/yours", "yours"));
+    world.send(&b, 1, retained("t/yours", Qos::AtLeastOnce, "yours"));
     let own = SubscriptionOptions { no_local: true, ..wish("t/+", Qos::AtMostOnce) };
     world.subscribe_with(&a, vec![own], None);
     assert_eq!(world.payloads(&a), ["yours"]);
@@ -258,13 +254,13 @@ fn a_retained_message_is_replaced_though_the_clock_went_back() {
     let topics = (0..20).map(|n| format!("t/{n}"));
     let topics: Vec<String> = topics.filter(|topic| owner(topic) != world.home("b")).collect();
     for topic in &topics {
-        world.send(&b, 1, retained(topic, "old"));
+        world.send(&b, 1, retained(topic, Qos::AtLeastOnce, "old"));
     }
     world.now = Now::new(world.now.mono, world.now.wall_ms - 86_400_000);
     world.crash();
     let b = world.client(connect("b"));
     for topic in &topics {
-        world.send(&b, 1, retained(topic, "new"));
+        world.send(&b, 1, retained(topic, Qos::AtLeastOnce, "new"));
     }
     let a = world.client(connect("a"));
     world.subscribe(&a, "t/+", Qos::AtMostOnce);
