@@ -31,7 +31,7 @@ install_missing() {
 }
 
 install_missing
-if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q --workspace --bin holdline; then
+if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q --workspace --bin holdline --bin bench --bin sim; then
     echo "the binary could not be built" >&2
     echo "0 passed, 1 failed"
     exit 1

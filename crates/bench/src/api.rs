@@ -24,9 +24,26 @@ impl Api {
         Api { agent: config.build().new_agent(), base, authorization }
     }
 
+    /// Where it is.
+    pub fn url(&self) -> String {
+        self.base.clone()
+    }
+
     /// Counters and gauges of the server.
     pub fn status(&self) -> io::Result<Value> {
-        let request = self.agent.get(format!("{}/v1/status", self.base));
+        self.ask("status")
+    }
+
+    /// A counter or gauge of the server, which is there.
+    pub fn count(&self, name: &str) -> io::Result<u64> {
+        let status = self.status()?;
+        let counter = status["counters"][name].as_u64().or_else(|| status[name].as_u64());
+        counter.ok_or_else(|| io::Error::other(format!("a status without {name}")))
+    }
+
+    /// What `GET /v1/PATH` answers.
+    pub fn ask(&self, path: &str) -> io::Result<Value> {
+        let request = self.agent.get(format!("{}/v1/{path}", self.base));
         let answer = request.header("Authorization", &self.authorization).call();
         answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
     }
@@ -44,8 +61,13 @@ impl Api {
 
     /// Orders a push: `order` is the body of `POST /v1/pushes`.
     pub fn push(&self, order: &Value) -> io::Result<Value> {
-        let request = self.agent.post(format!("{}/v1/pushes", self.base));
-        let answer = request.header("Authorization", &self.authorization).send_json(order);
+        self.post("/v1/pushes", order)
+    }
+
+    /// What `POST PATH` answers to a body of JSON.
+    pub fn post(&self, path: &str, body: &Value) -> io::Result<Value> {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        let answer = request.header("Authorization", &self.authorization).send_json(body);
         answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
     }
 }

@@ -39,7 +39,16 @@ impl Child {
 
     /// Starts `command`; what it prints is not looked at.
     pub fn start_quiet(command: &mut Command) -> io::Result<Child> {
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        Child::start_quiet_on(command, None)
+    }
+
+    /// The same, on core `core` alone if there is one.
+    pub fn start_quiet_on(command: &mut Command, core: Option<usize>) -> io::Result<Child> {
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut process = match core {
+            None => command.spawn()?,
+            Some(core) => pinned(core, || command.spawn())?,
+        };
         let input = process.stdin.take();
         Ok(Child { process, input, output: None })
     }
@@ -117,8 +126,8 @@ impl Drop for Child {
     }
 }
 
-/// Runs `start` on `core`: a process started there stays there.
-fn pinned<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Runs `start` on `core`, with the thread that calls: a process started there stays there.
+pub fn pinned<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = rustix::thread::sched_getaffinity(None)?;
     let mut only = rustix::thread::CpuSet::new();
     only.set(core);

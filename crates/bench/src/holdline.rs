@@ -40,6 +40,10 @@ pub struct Setup {
     pub heartbeat_s: (u16, u16),
     /// Members that a group of its chat may have.
     pub group_members: u32,
+    /// Further lines of its section `[chat]`.
+    pub chat: String,
+    /// Further sections.
+    pub more: String,
 }
 
 impl Default for Setup {
@@ -55,6 +59,8 @@ impl Default for Setup {
             small_pages,
             heartbeat_s,
             group_members: 500,
+            chat: String::new(),
+            more: String::new(),
         }
     }
 }
@@ -68,8 +74,9 @@ pub struct Holdline {
     pub mqtt: SocketAddr,
     /// Its API.
     pub api: Api,
+    setup: Setup,
     config: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Setup {
@@ -80,37 +87,39 @@ impl Setup {
         let config = self.config([devices, mqtt, api], folder.path())?;
         let file = folder.path().join("holdline.toml");
         std::fs::write(&file, &config)?;
-        let mut command = Command::new(binary()?);
-        command.arg("serve").arg("--config").arg(&file);
-        command.arg("--data").arg(folder.path().join("data"));
-        command.stderr(std::fs::File::create(folder.path().join("log"))?);
+        let (child, api) = (self.run(folder.path())?, Api::new(api, TOKEN));
+        let setup = self.clone();
+        let mut server = Holdline { child, address: devices, mqtt, api, setup, config, folder };
+        server.wait()?;
+        Ok(server)
+    }
+
+    /// Its process, over what is in `folder`.
+    fn run(&self, folder: &Path) -> io::Result<Child> {
         // The server reads its environment as configuration: what is measured is the file alone.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("HOLDLINE_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = clean(binary()?);
+        command.arg("serve").arg("--config").arg(folder.join("holdline.toml"));
+        command.arg("--data").arg(folder.join("data"));
+        command.stderr(std::fs::File::create(folder.join("log"))?);
         if self.small_pages {
             command.env("MIMALLOC_ALLOW_THP", "0"); // the allocator's own switch
         }
-        let mut child = Child::start(&mut command, self.core)?;
-        let api = Api::new(api, TOKEN);
-        let began = clock::now();
-        while api.status().is_err() {
-            if !child.runs() || clock::since(began) > PATIENCE {
-                let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-                return Err(io::Error::other(format!("holdline did not start:\n{log}\n{config}")));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(Holdline { child, address: devices, mqtt, api, config, _folder: folder })
+        Child::start(&mut command, self.core)
+    }
+
+    /// The configuration it would run with, without ports and certificates: for plans of several
+    /// servers.
+    pub fn plan(&self) -> io::Result<Value> {
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let setup = Setup { tls: false, ..self.clone() };
+        Ok(shown(&setup.config([nowhere; 3], Path::new("."))?))
     }
 
     fn config(&self, ports: [SocketAddr; 3], folder: &Path) -> io::Result<String> {
         let [devices, mqtt, api] = ports;
         let tls = if self.tls { certificate(folder)? } else { String::new() };
         let Setup { shards, connections, bind_ms, heartbeat_s: (shortest, longest), .. } = self;
-        let members = self.group_members;
+        let (members, chat, more) = (self.group_members, &self.chat, &self.more);
         let pin = self.core.is_none();
         let product = |key: &str, app_id: u32| {
             format!(
@@ -126,10 +135,10 @@ impl Setup {
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
              [chat]\ngroup_members_max = {members}\nsends_an_account_per_s = 0\n\
              sends_a_group_per_s = 0\nchatroom_messages_per_s = 1000000\n\
-             chatroom_messages_burst = 1000000\n\n\
+             chatroom_messages_burst = 1000000\n{chat}\n\
              [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\
              binds_per_s = 10000000\n\
-             devices_max = {}\naccepts_per_turn = 256\n\n{}{}",
+             devices_max = {}\naccepts_per_turn = 256\n\n{}{}{more}",
             connections.max(&100_000) * 2,
             product("demo", 1),
             product("probe", 2),
@@ -143,11 +152,66 @@ impl Holdline {
         self.child.pid()
     }
 
+    /// Where its data is.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Ends it, does something, and starts it again over its data, at the same addresses.
+    pub fn restart(&mut self, between: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+        self.child.end(PATIENCE);
+        between(&self.data())?;
+        self.child = self.setup.run(self.folder.path())?;
+        self.wait()
+    }
+
+    /// A command of `holdline` that speaks to its API.
+    pub fn command(&self, words: &[&str]) -> io::Result<Command> {
+        let mut command = clean(binary()?);
+        command.args(words).args(["--url", &self.api.url(), "--token", TOKEN]);
+        Ok(command)
+    }
+
+    /// Waits until its API answers.
+    fn wait(&mut self) -> io::Result<()> {
+        let began = clock::now();
+        while self.api.status().is_err() {
+            if !self.child.runs() || clock::since(began) > PATIENCE {
+                let log = std::fs::read_to_string(self.folder.path().join("log"));
+                let (log, config) = (log.unwrap_or_default(), &self.config);
+                return Err(io::Error::other(format!("holdline did not start:\n{log}\n{config}")));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
     /// The configuration it runs with, without its ports: a part of a result's plan.
     pub fn plan(&self) -> Value {
-        let ports = |line: &&str| !line.starts_with("address") && !line.starts_with("token");
-        json!(self.config.lines().filter(ports).filter(|line| !line.is_empty()).collect::<Vec<_>>())
+        shown(&self.config)
     }
+}
+
+/// What a line begins with that is another one in each run, or nobody's business.
+const UNTOLD: [&str; 7] =
+    ["address", "token", "store = \"mysql", "archive", "gateway", "secret", "s3_secret"];
+
+/// A configuration without its ports and its secrets.
+fn shown(config: &str) -> Value {
+    let told = |line: &&str| !line.is_empty() && !UNTOLD.iter().any(|it| line.starts_with(it));
+    json!(config.lines().filter(told).collect::<Vec<_>>())
+}
+
+/// A command without our own settings: a server reads its environment as configuration, also when
+/// somebody else starts it again.
+pub fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOLDLINE_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// The server's binary.
@@ -162,7 +226,7 @@ pub fn binary() -> io::Result<PathBuf> {
 }
 
 /// Ports of loopback that were free a moment ago.
-fn free_ports<const N: usize>() -> io::Result<[SocketAddr; N]> {
+pub fn free_ports<const N: usize>() -> io::Result<[SocketAddr; N]> {
     let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners: Vec<TcpListener> = (0..N).map(listen).collect::<Result<_, _>>()?;
     let addresses: Vec<SocketAddr> =

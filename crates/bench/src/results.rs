@@ -4,6 +4,7 @@
 //! the latest of each. A figure without a target is shown and not judged; a target without a
 //! figure stands in the table as missing.
 
+mod capacity;
 pub mod table;
 
 use crate::measure::machine;

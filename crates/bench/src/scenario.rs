@@ -7,6 +7,7 @@ mod echo;
 mod fanout;
 mod front_door;
 mod idle;
+mod im;
 mod lab;
 pub mod log;
 mod login;
@@ -68,6 +69,20 @@ pub const ALL: &[Scenario] = &[
     ("im-w6", lab::im::w6),
     ("im-w7", lab::im::w7),
     ("im-w8", lab::im::w8),
+    ("im-latency", lab::latency),
+    ("im-sizes", lab::sizes),
+    ("im-accounts", im::accounts),
+    ("im-accounts-mariadb", im::accounts_mariadb),
+    ("im-archive", im::w1_mariadb),
+    ("im-memory", im::memory),
+    ("im-pull", im::pull),
+    ("im-login-sync", im::login_sync),
+    ("im-wukongim-100", lab::w11),
+    ("im-wukongim-10000", lab::w12),
+    ("im-goim", lab::w13),
+    ("im-wukongim-api", im::wukongim_api),
+    ("im-push", im::push),
+    ("im-media", im::media),
     ("mqtt-memory", mqtt::memory),
     ("mqtt-connect", mqtt::connect),
     ("mqtt-shapes", mqtt::shapes),
@@ -85,6 +100,7 @@ pub const ALL: &[Scenario] = &[
     ("sim-1m", sim::million),
     ("sim-10m", sim::ten_million),
     ("sim-mqtt-10m", sim::ten_million_mqtt),
+    ("sim-im-1m", sim::million_im),
     ("sim-mqtt-storm", sim::storm),
 ];
 

@@ -2,8 +2,8 @@
 //!
 //! `sim --seed N --steps M` runs one world, `sim --seeds N [--from S] [--steps M]` many; a failure
 //! prints the command that repeats it and ends with another status than 0. `sim hold --clients N`
-//! holds devices, or clients of MQTT with a subscription each, and prints JSON; with `--cut M` so
-//! many of them lose their connections at once and come back.
+//! holds devices, or clients of MQTT with a subscription each, or devices of accounts of IM, and
+//! prints JSON; with `--cut M` so many of MQTT lose their connections at once and come back.
 
 use model::limits::Limits;
 use sim::hold::{HoldMeasurement, HoldPlan, HoldProtocol, HoldStage, StormTally, hold, storm};
@@ -24,9 +24,13 @@ static SEED: AtomicU64 = AtomicU64::new(0);
 /// Worlds of topics, and not of pushes.
 static TOPICS: AtomicBool = AtomicBool::new(false);
 
+/// Who is held, by its option; without one, devices of MIOP.
+const PROTOCOLS: [(&str, HoldProtocol); 2] =
+    [("--mqtt", HoldProtocol::Mqtt), ("--im", HoldProtocol::Im)];
+
 const USAGE: &str = "usage: sim --seed N [--steps M] [--topics]
        sim --seeds N [--from S] [--steps M] [--topics]
-       sim hold --clients N [--mqtt] [--shards K] [--cut M]";
+       sim hold --clients N [--mqtt|--im] [--shards K] [--cut M]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -35,9 +39,9 @@ fn main() -> ExitCode {
         args.get(at + 1)?.parse::<u64>().ok()
     };
     if args.first().is_some_and(|arg| arg == "hold") {
-        let mqtt = args.iter().any(|arg| arg == "--mqtt");
+        let named = PROTOCOLS.iter().find(|(name, _)| args.iter().any(|arg| arg == name));
         let plan = HoldPlan {
-            protocol: if mqtt { HoldProtocol::Mqtt } else { HoldProtocol::Miop },
+            protocol: named.map_or(HoldProtocol::Miop, |(_, protocol)| *protocol),
             clients: number("--clients").unwrap_or(1_000_000) as u32,
             shards: number("--shards").unwrap_or(1) as u16,
         };
@@ -146,6 +150,7 @@ fn report(plan: HoldPlan) -> ExitCode {
     let (shards, protocol) = match plan.protocol {
         HoldProtocol::Miop => (plan.shards, "miop7"),
         HoldProtocol::Mqtt => (plan.shards, "mqtt3.1.1, a subscription each"),
+        HoldProtocol::Im => (plan.shards, "im, an account each"),
     };
     println!(
         "{{\"clients\": {}, \"shards\": {shards}, \"id_bytes\": 16, \
@@ -169,8 +174,8 @@ fn figures(stage: &str, plan: HoldPlan) -> Option<Vec<u64>> {
     let this = std::env::current_exe().ok()?;
     let (clients, shards) = (plan.clients.to_string(), plan.shards.to_string());
     let args = ["hold", "--stage", stage, "--clients", &clients, "--shards", &shards];
-    let mqtt = (plan.protocol == HoldProtocol::Mqtt).then_some("--mqtt");
-    let args = args.into_iter().chain(mqtt);
+    let named = PROTOCOLS.iter().find(|(_, protocol)| *protocol == plan.protocol);
+    let args = args.into_iter().chain(named.map(|(name, _)| *name));
     let output = Command::new(this).args(args).output().ok()?;
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).ok()?;

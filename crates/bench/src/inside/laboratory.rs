@@ -16,7 +16,7 @@ pub fn run(clients: u32) -> io::Result<()> {
     let server = setup.start()?;
     let folder = tempfile::tempdir()?;
     let runs = folder.path().join("runs");
-    let mut command = stages::clean(holdline::binary()?);
+    let mut command = holdline::clean(holdline::binary()?);
     command.args(["load", "run", "million", &format!("miop://lab:demo@{}/", server.address)]);
     command.args(["--pid", &server.pid().to_string(), "--out"]).arg(&runs);
     command.args(["--scale", &(f64::from(clients) / f64::from(PLANNED)).to_string()]);

@@ -2,9 +2,9 @@
 //!
 //! Made from the JSON files alone, so that it can be made again at any time.
 
+use super::capacity::{self, Latest};
 use crate::targets;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
@@ -13,22 +13,27 @@ const HEAD: &str = "# Results\n\n\
     scenario. *Floor* is what is owed, *stretch* the aim. What is measured and how stands in \
     [../README.md](../README.md); each file holds plan, commit, machine and details.\n";
 
-/// Writes the table.
+/// Writes the table, and that of the documentation.
 pub fn write() -> io::Result<()> {
-    let folder = super::folder();
+    let latest = latest()?;
+    std::fs::write(super::folder().join("README.md"), render(&latest))?;
+    capacity::write(&latest)
+}
+
+/// The latest stored result of each scenario.
+pub fn latest() -> io::Result<Latest> {
     let mut results = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
+    for entry in std::fs::read_dir(super::folder())? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
             results.push(serde_json::from_str(&std::fs::read_to_string(&path)?)?);
         }
     }
-    std::fs::write(folder.join("README.md"), render(results))
+    Ok(latest_of(results))
 }
 
-/// The table of these results.
-fn render(results: Vec<Value>) -> String {
-    let mut latest: BTreeMap<String, Value> = BTreeMap::new();
+fn latest_of(results: Vec<Value>) -> Latest {
+    let mut latest = Latest::new();
     for result in results {
         let scenario = text(&result["scenario"]).to_owned();
         let newer = |old: &Value| text(&old["date"]) < text(&result["date"]);
@@ -36,11 +41,16 @@ fn render(results: Vec<Value>) -> String {
             latest.insert(scenario, result);
         }
     }
+    latest
+}
+
+/// The table of these results.
+fn render(latest: &Latest) -> String {
     let mut out = HEAD.to_owned();
-    for (scenario, result) in &latest {
+    for (scenario, result) in latest {
         section(scenario, result, &mut out);
     }
-    missing(&latest, &mut out);
+    missing(latest, &mut out);
     out
 }
 
@@ -76,7 +86,7 @@ fn section(scenario: &str, result: &Value, out: &mut String) {
 }
 
 /// Targets for which there is no figure.
-fn missing(latest: &BTreeMap<String, Value>, out: &mut String) {
+fn missing(latest: &Latest, out: &mut String) {
     let measured = |target: &&targets::Target| {
         let figures = latest.get(target.scenario).map(|result| &result["figures"]);
         figures.and_then(Value::as_array).is_some_and(|figures| {
@@ -90,11 +100,13 @@ fn missing(latest: &BTreeMap<String, Value>, out: &mut String) {
     }
 }
 
-fn text(value: &Value) -> &str {
+/// A text; empty if it is none.
+pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("")
 }
 
-fn number(value: &Value) -> String {
+/// A number as people read it; empty if it is none.
+pub fn number(value: &Value) -> String {
     let Some(number) = value.as_f64() else { return String::new() };
     if number.fract() != 0.0 && number.abs() < 1000.0 {
         return number.to_string();
@@ -129,14 +141,14 @@ mod tests {
 
     #[test]
     fn the_latest_of_each_scenario_is_shown() {
-        let text = render(vec![result("2026-11-20", 1.25), result("2026-11-19", 9.75)]);
+        let text = render(&latest_of(vec![result("2026-11-20", 1.25), result("2026-11-19", 9.75)]));
         assert!(text.contains("| ping ratio | 1.25 times | 1.5 | 1.1 | floor |"), "{text}");
         assert!(!text.contains("9.75"));
     }
 
     #[test]
     fn targets_without_a_figure_are_named() {
-        let text = render(vec![result("2026-11-20", 1.25)]);
+        let text = render(&latest_of(vec![result("2026-11-20", 1.25)]));
         assert!(!text.contains("- echo: ping ratio\n"));
         assert!(text.contains("## Missing\n\n- memory-plain: user bytes a connection\n"), "{text}");
     }

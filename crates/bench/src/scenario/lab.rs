@@ -5,8 +5,13 @@
 //! The count is what the broker's process says (its open sockets), not what a tool claims.
 
 pub mod im;
+mod others;
+mod pairs;
 mod rate;
+pub mod talk;
 
+pub use others::{w11, w12, w13};
+pub use pairs::{latency, sizes};
 pub use rate::highest;
 
 use crate::child::Child;

@@ -8,7 +8,7 @@
 mod append;
 mod audit;
 mod chat_send;
-mod disk;
+pub mod disk;
 mod drive;
 mod lane;
 mod memory;

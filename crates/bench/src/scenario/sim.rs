@@ -12,17 +12,22 @@ use std::process::Command;
 
 /// A million devices.
 pub fn million(scale: Scale) -> io::Result<Outcome> {
-    hold(scale.of(1_000_000), false)
+    hold(scale.of(1_000_000), None)
 }
 
 /// Ten million devices.
 pub fn ten_million(scale: Scale) -> io::Result<Outcome> {
-    hold(scale.of(10_000_000), false)
+    hold(scale.of(10_000_000), None)
 }
 
 /// Ten million clients of MQTT with a subscription each.
 pub fn ten_million_mqtt(scale: Scale) -> io::Result<Outcome> {
-    hold(scale.of(10_000_000), true)
+    hold(scale.of(10_000_000), Some("--mqtt"))
+}
+
+/// A million devices of IM, of an account each.
+pub fn million_im(scale: Scale) -> io::Result<Outcome> {
+    hold(scale.of(1_000_000), Some("--im"))
 }
 
 /// Two million clients of MQTT, one of which are cut at once and call again.
@@ -48,11 +53,11 @@ pub fn storm(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-fn hold(clients: u32, mqtt: bool) -> io::Result<Outcome> {
+fn hold(clients: u32, protocol: Option<&str>) -> io::Result<Outcome> {
     let clients_text = clients.to_string();
-    let args = ["--clients", clients_text.as_str()].into_iter().chain(mqtt.then_some("--mqtt"));
-    let told = ask(&args.collect::<Vec<_>>())?;
-    let mut outcome = Outcome::new(json!({ "clients": clients, "mqtt": mqtt }));
+    let args: Vec<&str> = ["--clients", &clients_text].into_iter().chain(protocol).collect();
+    let told = ask(&args)?;
+    let mut outcome = Outcome::new(json!({ "clients": clients, "protocol": told["protocol"] }));
     let each = &told["a_client"];
     outcome.figure("bytes of the process", number(&told["pss_bytes"]), "bytes (PSS)");
     for (figure, name) in [

@@ -12,7 +12,7 @@
 mod redis;
 
 use crate::clock;
-use crate::holdline;
+use crate::holdline::{self, clean};
 use crate::results;
 use crate::swarm::peers::Kind;
 use redis::Redis;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// The servers.
@@ -143,18 +143,6 @@ fn server(wanted: Wanted, under_test: &ServerUnderTest, folder: &Path) -> io::Re
     let data = path(&folder.join("data"));
     let words = ["serve", "--config", &path(&file), "--data", &data].map(str::to_owned);
     Ok([vec![path(&holdline::binary()?)], words.into()].concat())
-}
-
-/// A command without our own settings: a server reads its environment as configuration, also when
-/// a stage starts it again.
-pub fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("HOLDLINE_") {
-            command.env_remove(name);
-        }
-    }
-    command
 }
 
 /// A port of loopback that nobody listens on.

@@ -31,6 +31,15 @@ pub enum Kind {
     Nats,
 }
 
+/// A program of somebody else's: in HOLDLINE_PEERS, a folder, the PATH, or /usr/sbin.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("HOLDLINE_PEERS").into_iter();
+    let folders = folders.chain(std::env::var_os("PATH")).chain(["/usr/sbin".into()]);
+    let mut all = folders.flat_map(|it| std::env::split_paths(&it).collect::<Vec<_>>());
+    let folder = all.find(|folder| folder.join(name).is_file())?;
+    Some(folder.join(name))
+}
+
 /// A running broker.
 pub struct Peer {
     /// Where clients come in.
@@ -65,13 +74,7 @@ impl Kind {
         if self == Kind::Holdline {
             return crate::holdline::binary().ok();
         }
-        let folders = std::env::var_os("HOLDLINE_PEERS").into_iter();
-        let folders = folders.chain(std::env::var_os("PATH"));
-        let mut all = folders.flat_map(|it| std::env::split_paths(&it).collect::<Vec<_>>());
-        let sbin = PathBuf::from("/usr/sbin");
-        let found = all.find(|folder| folder.join(self.name()).is_file());
-        let found = found.or_else(|| sbin.join(self.name()).is_file().then_some(sbin));
-        found.map(|folder| folder.join(self.name()))
+        installed(self.name())
     }
 
     /// Its version, as it says itself.

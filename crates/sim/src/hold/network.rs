@@ -6,6 +6,7 @@ use model::close::CloseReason;
 use model::id::ShardId;
 use net::DialAddress;
 use net::transport::{Accepted, Got, Net, ReadyEvent};
+use proto_im::codec::client_frame::{ClientFrame, LoginFields};
 use proto_miop::codec::frame::{Frame, Opcode};
 use proto_miop::codec::property::Props;
 use std::cell::RefCell;
@@ -21,6 +22,9 @@ const WALL_MS: u64 = 1_800_000_000_000;
 /// there before the first heartbeat is due.
 const TURN_NS: u64 = 1_600_000;
 
+/// What a client of IM says first (IM 1.1).
+const PREFACE: [u8; 4] = [0xc4, b'I', b'M', 1];
+
 /// Simulated time after which a client that was refused calls again.
 const AGAIN_NS: u64 = 1_000_000_000;
 
@@ -34,6 +38,8 @@ pub enum HoldProtocol {
     Miop,
     /// Clients of MQTT 3.1.1 with a subscription of their own each.
     Mqtt,
+    /// Devices of IM, each of an account of its own that has just begun.
+    Im,
 }
 
 impl HoldProtocol {
@@ -60,6 +66,11 @@ impl HoldProtocol {
                 bytes.extend([0x82, 5 + filter.len() as u8, 0, 1, 0, filter.len() as u8]);
                 bytes.extend(filter.as_bytes());
                 bytes.push(0);
+            }
+            HoldProtocol::Im => {
+                let login = LoginFields { name: &name, device: "phone", ..LoginFields::default() };
+                bytes.extend(PREFACE);
+                ClientFrame::Login(login).write(&mut bytes);
             }
         }
         bytes

@@ -10,16 +10,12 @@
 //! figure beside it. What Wildfire reports is
 //! divided by all cores of its server and its database.
 
-use crate::child::Child;
-use crate::holdline::{self, Setup};
+use super::talk::{self, Talked};
+use crate::holdline::Setup;
 use crate::results::Outcome;
-use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
-use lab::run::{Run, StageRun};
-use lab::timing::Timing;
+use crate::scenario::{SERVER_CORE, Scale};
 use serde_json::json;
 use std::io;
-use std::path::Path;
-use std::process::Command;
 
 /// Rounds of each sender over all receivers, pipelined: as many as Wildfire went.
 const LOOPS: u32 = 50;
@@ -126,49 +122,20 @@ enum Of {
 fn run((plan, wildfire): (&str, f64), sets: Vec<String>, of: Of) -> io::Result<Outcome> {
     let (core, group_members) = (Some(SERVER_CORE), 1_000);
     let server = Setup { shards: 1, core, group_members, ..Setup::default() }.start()?;
-    let folder = tempfile::tempdir()?;
-    let url = format!("im://{}", server.address);
-    let mut command = Command::new(holdline::binary()?);
-    command.args(["load", "run", plan, &url, "--quiet", "--out"]).arg(folder.path());
-    command.args(sets.iter().flat_map(|set| ["--set", set]));
-    let code = Child::start(&mut command, Some(CALLER_CORE))?.finished()?;
-    let made = made(folder.path())
-        .map_err(|why| io::Error::other(format!("holdline load ended with {code}: {why}")))?;
+    let talked = talk::known(&server, plan, &sets)?;
     let mut outcome = Outcome::new(json!({
         "plan": plan, "parameters": sets, "server": server.plan(),
         "cpu": "the server's process, its log included, from the first send until it is at rest",
         "cores": "the server on one, holdline load on the other",
     }));
-    tell(&made, wildfire, of, &mut outcome)?;
+    tell(&talked, wildfire, of, &mut outcome)?;
     Ok(outcome)
 }
 
-/// The run that was made.
-fn made(folder: &Path) -> io::Result<Run> {
-    let mut folders = std::fs::read_dir(folder)?;
-    let run = folders.next().ok_or_else(|| io::Error::other("it left no run"))??;
-    let text = std::fs::read(run.path().join("run.json"))?;
-    serde_json::from_slice(&text).map_err(io::Error::other)
-}
-
-fn stage<'a>(made: &'a Run, name: &str) -> io::Result<&'a StageRun> {
-    let found = made.stages.iter().find(|stage| stage.name == name);
-    found.ok_or_else(|| io::Error::other(format!("no stage `{name}`: {:?}", made.notes)))
-}
-
-fn tell(made: &Run, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::Result<()> {
-    let (send, quiet) = (stage(made, "send")?, stage(made, "quiet")?);
-    let rules = made.stages.iter().flat_map(|stage| &stage.checks).chain(&made.checks);
-    let mut of_the_machine = Vec::new();
-    for rule in rules {
-        match OF_THE_MACHINE.contains(&rule.rule.as_str()) {
-            true => of_the_machine.push(json!({ "rule": rule.rule, "held": rule.held })),
-            false if rule.held == Some(true) => {}
-            false => return Err(io::Error::other(format!("{rule:?}; {:?}", made.notes))),
-        }
-    }
-    let cpu_s = cpu_s(made, send.from_ms, quiet.to_ms);
-    let cpu_s = cpu_s.ok_or_else(|| io::Error::other("the server's CPU was not observed"))?;
+fn tell(talked: &Talked, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::Result<()> {
+    let of_the_machine = talked.held_but(&OF_THE_MACHINE)?;
+    let send = talked.stage("send")?;
+    let cpu_s = talked.cpu_s("send", "quiet")?;
     let of = |name: &str| send.counts.figure(name);
     let (taken, received) = (of("messages.taken"), of("messages.received"));
     let a_core = taken / cpu_s;
@@ -176,7 +143,7 @@ fn tell(made: &Run, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::Resul
         // Of what two say the audit looks at one's inbox; it stands in both.
         Of::Two => 2.0 * taken,
         Of::Room => 0.0,
-        Of::Groups => stage(made, "audit")?.counts.figure("audit.entries"),
+        Of::Groups => talked.stage("audit")?.counts.figure("audit.entries"),
     };
     let distributed = entries / cpu_s;
     let compared = match kind {
@@ -194,40 +161,14 @@ fn tell(made: &Run, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::Resul
     }
     outcome.figure("deliveries a second a core", received / cpu_s, "a second");
     outcome.figure("CPU", 1e6 * cpu_s / taken, "µs a send");
-    let sent = sending_s(made, send).unwrap_or(f64::NAN);
-    outcome.figure("sends", taken / sent, "a second");
-    for (timing, what) in [(Timing::Publish, "acknowledged"), (Timing::Delivery, "delivered")] {
-        let times = &send.counts.timings.of(timing).corrected;
-        for (name, point) in [("p50", 50.0), ("p99", 99.0)] {
-            outcome.figure(&format!("{what}, {name}"), times.at(point) as f64, "µs");
-        }
+    outcome.figure("sends", taken / talked.sending_s(send), "a second");
+    for (name, us) in Talked::latencies(send) {
+        outcome.figure(&name, us, "µs");
     }
+    let run = &talked.run;
     outcome.detail("rules of the machine", of_the_machine);
-    outcome.detail("the tester of itself", made.saturation.clone());
-    outcome.detail("audit", made.notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>());
+    outcome.detail("the tester of itself", run.saturation.clone());
+    outcome.detail("audit", run.notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>());
     outcome.detail("messages", json!({ "taken": taken, "received": received, "cpu_s": cpu_s }));
     Ok(())
-}
-
-/// Processor seconds of the server between two moments, at each of which a stage made a row.
-fn cpu_s(made: &Run, from_ms: u64, to_ms: u64) -> Option<f64> {
-    let spent = made.series.values("target.process.cpu_s");
-    let rows = made.series.times_ms().iter().zip(spent);
-    let rows: Vec<(u64, f64)> = rows.filter_map(|(&at, spent)| Some((at, (*spent)?))).collect();
-    let at = |ms| rows.iter().rev().find(|(at, _)| *at <= ms).map(|(_, spent)| *spent);
-    Some(at(to_ms)? - at(from_ms)?).filter(|spent| *spent > 0.0)
-}
-
-/// Seconds from the first row with a message that was taken in a stage to the last one with more.
-fn sending_s(made: &Run, send: &StageRun) -> Option<f64> {
-    let times = made.series.times_ms().iter();
-    let taken = made.series.values("clients.messages.taken");
-    let rows: Vec<(u64, f64)> = times
-        .zip(taken)
-        .filter(|(at, _)| (send.arrived_ms..=send.to_ms).contains(*at))
-        .filter_map(|(at, taken)| Some((*at, (*taken)?)))
-        .collect();
-    let last = rows.last()?.1;
-    let end = rows.iter().find(|(_, taken)| *taken >= last)?.0;
-    (end > send.arrived_ms).then(|| (end - send.arrived_ms) as f64 / 1e3)
 }

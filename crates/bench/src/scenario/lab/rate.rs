@@ -81,7 +81,7 @@ fn run(qos: u8, per_s: u32, hold_s: u32) -> io::Result<Tried> {
     let folder = tempfile::tempdir()?;
     let (file, runs) = (folder.path().join("plan.toml"), folder.path().join("runs"));
     std::fs::write(&file, plan(qos, per_s, hold_s))?;
-    let mut command = stages::clean(holdline::binary()?);
+    let mut command = holdline::clean(holdline::binary()?);
     command.args(["load", "run"]).arg(&file).arg(url(server.mqtt)).arg("--quiet");
     command.args(["--pid", &server.pid().to_string(), "--out"]).arg(&runs);
     let mut child = Child::start(&mut command, Some(CALLER_CORE))?;

@@ -1,0 +1,57 @@
+//! Instant messaging beside Wildfire's and others' own tests: accounts, archive, pulls, logins,
+//! memory, pushes and media.
+//!
+//! The server is the shipped one, on a core of its own where CPU is told; what speaks to it is on
+//! the other. What people say to each other by a plan of `holdline load` is measured in `lab`.
+//! Invariant: what was acknowledged is looked for and found, or there is no figure.
+
+mod accounts;
+mod archive;
+mod mariadb;
+mod media;
+mod people;
+mod pull;
+mod push;
+mod sync;
+mod wukongim;
+
+use crate::clock;
+use crate::holdline::Holdline;
+use crate::measure::cpu;
+use std::io;
+use std::time::Duration;
+
+pub use accounts::{embedded as accounts, in_mariadb as accounts_mariadb};
+pub use archive::w1_mariadb;
+pub use media::run as media;
+pub use people::memory;
+pub use pull::run as pull;
+pub use push::run as push;
+pub use sync::run as login_sync;
+pub use wukongim::api as wukongim_api;
+
+/// A server is at rest when it uses less of a core than this in [`LOOK`], twice in a row.
+const REST: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(200);
+/// It is waited for no longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until a server is at rest; an error if it never is.
+fn rest(server: &Holdline) -> io::Result<()> {
+    rest_of(server.pid())
+}
+
+/// The same of any process.
+fn rest_of(pid: u32) -> io::Result<()> {
+    let began = clock::now();
+    let mut quiet = 0;
+    while quiet < 2 {
+        if clock::since(began) > PATIENCE {
+            return Err(io::Error::other("the server does not come to rest"));
+        }
+        let before = cpu::used(pid)?;
+        std::thread::sleep(LOOK);
+        quiet = if cpu::used(pid)? - before < REST { quiet + 1 } else { 0 };
+    }
+    Ok(())
+}
