@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
-# tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, and the checkers of the API's
-# description, of its page of metrics and of the console, each by its own package manager.
+# tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, s3rver and botocore for tests/e2e/media,
+# and the checkers of the API's description, of its page of metrics, of the console and of the chart,
+# each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -120,6 +121,15 @@ install_promtool() {
         dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb)
 }
 
+# From source, by Go's own checksums; what it was built from is not kept.
+install_helm() {
+    local from="$target/helm/from" done=0
+    GOBIN="$target/helm" GOMODCACHE="$from/modules" GOCACHE="$from/cache" GOFLAGS=-modcacherw \
+        go install helm.sh/helm/v3/cmd/helm@v3.22.0 || done=1
+    rm -rf "$from"
+    return "$done"
+}
+
 install_missing
 client python requirements.txt
 client node package.json
@@ -134,4 +144,5 @@ client xmpp-js ../../xmpp/package.json
 client s3 ../../media/package.json
 client botocore ../../media/requirements.txt
 client promtool ../../test_metrics.py
+client helm ../../test_helm.py
 exit 0

@@ -15,6 +15,8 @@ import * as overview from './overview.js';
 import * as push from './push.js';
 import * as reasons from './reasons.js';
 import * as reference from './reference.js';
+import * as rooms from './rooms.js';
+import * as services from './services.js';
 import * as slow from './slow.js';
 import * as topics from './topics.js';
 import * as trace from './trace.js';
@@ -45,9 +47,9 @@ import * as trace from './trace.js';
 const GROUPS = [
   ['Now', { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
   ['Who is here', { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
-  ['Messages', { topics: topics.page, push: push.page }],
+  ['Messages', { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
   ['Why', { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
-  ['Server', { users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
+  ['Server', { services: services.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];
 
 /** @type {Record<string, Page>} */

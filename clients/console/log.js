@@ -4,6 +4,7 @@ import { ask } from './api.js';
 import { h, put } from './dom.js';
 import { badge, button, card, loaded, moment, name, table } from './show.js';
 import { choice, search, text } from './clients.js';
+import { meanings } from './reasons.js';
 
 /** Time between two looks, milliseconds. */
 const LOOK_MS = 5_000;
@@ -15,16 +16,17 @@ function show(place) {
   const list = h('div');
   let seen = -1;
   const look = (/** @type {boolean} */ again) => loaded(list, async () => {
-    const { lines } = await ask('GET', 'v1/log', undefined, place.gone);
+    const [{ lines }, { events }] = await Promise.all([ask('GET', 'v1/log', undefined, place.gone), meanings()]);
     const newest = lines[lines.length - 1]?.number ?? 0;
     if (again && newest === seen) throw new DOMException('nothing new', 'AbortError');
     seen = newest;
     const wanted = lines.filter((/** @type {any} */ it) =>
-      (!level || it.level === level) && (!sought || it.text.toLowerCase().includes(sought)));
+      (!level || it.level === level) && (!sought || `${it.event ?? ''} ${it.text}`.toLowerCase().includes(sought)));
     return table('Lines of the log, newest first', [
       { title: 'At', head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
       { title: 'Level', cell: it => badge(it.level, it.level === 'error' ? 'bad' : 'warn') },
-      { title: 'Line', cell: it => name(it.text) },
+      { title: 'Event', cell: it => h('span', { class: 'mono' }, it.event ?? '') },
+      { title: 'Line', cell: it => [name(it.text), it.event && h('p', { class: 'quiet' }, events[it.event])] },
     ], wanted.reverse().slice(0, 500), sought || level ? 'None is like that.' : 'None: the server has complained of nothing since it started.');
   });
   put(place.root, search(place, [

@@ -8,7 +8,16 @@ import { search, text } from './clients.js';
 /** @typedef {import('./console.js').Place} Place */
 
 /** What names mean; it does not change while the server runs. @type {Promise<any> | null} */
-let meanings = null;
+let known = null;
+
+/** What names of reasons, counters and events mean. */
+export function meanings() {
+  known ??= ask('GET', 'v1/meanings').catch(error => {
+    known = null;
+    throw error;
+  });
+  return known;
+}
 
 /**
  * A table of counts, drawn anew when a figure changes.
@@ -23,11 +32,7 @@ function counts(place, of, title, isSorted) {
   const all = place.query.get('all') === 'yes' || of === 'counters';
   const first = new Map();
   put(place.root, search(place, [['With the text', text('with')]]), card(title, list));
-  meanings ??= ask('GET', 'v1/meanings').catch(error => {
-    meanings = null;
-    throw error;
-  });
-  meanings.then(({ [of]: meaning }) => {
+  meanings().then(({ [of]: meaning }) => {
     let shown = '';
     place.live(({ status }) => {
       const now = JSON.stringify(status[of]);

@@ -1,8 +1,9 @@
 """Some thousands of clients on one thread, who come back whenever they are let go.
 
 Each says who it is, waits to be let in, and waits. What a protocol says first, how it says that one
-is in, and how it takes leave stands in a `Speech`. A connect that is refused, or reset before it
-was let in, is counted: nobody is to be.
+is in, and how it takes leave stands in a `Speech`; what lies below it, TLS or a WebSocket, in
+`crowd_layers`. A connect that is refused, or reset before it was let in, is counted: nobody is to
+be.
 """
 
 import errno
@@ -10,7 +11,9 @@ import selectors
 import socket
 import struct
 import threading
+import time
 
+import crowd_layers
 import miop
 from fixture import poll
 from im import wire
@@ -20,8 +23,21 @@ from xmpp.people import HEADER
 class Speech:
     """What a client of a protocol says first, and what it hears."""
 
-    def __init__(self, protocol, hello, is_in, leave):
+    def __init__(self, protocol, hello, is_in, leave, layer=crowd_layers.Plain):
         self.protocol, self.hello, self.is_in, self.leave = protocol, hello, is_in, leave
+        self.layer = layer
+
+    def over(self, layer):
+        """The same over such a layer."""
+        return Speech(self.protocol, self.hello, self.is_in, self.leave, layer)
+
+
+def websocket(path, subprotocol, opcode=0x2):
+    return lambda: crowd_layers.WebSocket(path, subprotocol, opcode)
+
+
+def within_tls(layer):
+    return lambda: crowd_layers.Both(layer(), crowd_layers.Tls())
 
 
 def _connect(number):
@@ -72,6 +88,18 @@ MIOP = Speech("miop", _bind, _miop_says(miop.BIND_ACK), _miop_says(miop.GO_AWAY)
 IM = Speech("im", _login, _im_says("logged_in"), _im_says("end"))
 XMPP = Speech("xmpp", lambda _: HEADER.encode(), lambda data: b"</stream:features>" in data,
               lambda data: b"<system-shutdown " in data)
+# RFC 7395: a stream in a WebSocket opens by an element of its own.
+XMPP_WEB = Speech("xmpp",
+                  lambda _: b'<open xmlns="urn:ietf:params:xml:ns:xmpp-framing" to="localhost" '
+                            b'version="1.0"/>',
+                  lambda data: b"features>" in data, lambda data: b"system-shutdown" in data,
+                  websocket("/xmpp-websocket", "xmpp", 0x1))
+MQTT_WEB = MQTT.over(websocket("/mqtt", "mqtt"))
+MIOP_WEB = MIOP.over(websocket("/miop", "miop"))
+IM_WEB = IM.over(websocket("/im", "holdline-im.1"))
+
+# A source of loopback has as many ports as one of any other address: a large crowd has several.
+SOURCES, BIND_ADDRESS_NO_PORT = 8, 24
 
 
 class Client:
@@ -80,12 +108,15 @@ class Client:
     def __init__(self, speech, place, number):
         self.speech, self.place, self.number = speech, place, number
         self.times_in, self.leaves, self.is_in, self.data = 0, 0, False, b""
-        self.socket = None
+        self.socket, self.lost_s, self.away_s = None, None, 0.0
 
     def call(self):
         self.socket = socket.socket()
         self.socket.setblocking(False)
+        self.socket.setsockopt(socket.IPPROTO_IP, BIND_ADDRESS_NO_PORT, 1)
+        self.socket.bind((f"127.0.0.{1 + self.number % SOURCES}", 0))
         self.is_in, self.data, self.has_said = False, b"", False
+        self.layer, self.is_there = self.speech.layer(), False
         return self.socket.connect_ex(self.place)
 
 
@@ -123,6 +154,10 @@ class Crowd:
         """How many clients of a protocol were told that the server goes."""
         return sum(client.leaves for client in self.clients if client.speech.protocol == protocol)
 
+    def absences(self):
+        """How long each was away the longest time, seconds, in order."""
+        return sorted(client.away_s for client in self.clients)
+
     def close(self):
         self.over.set()
         if self.thread.ident:
@@ -144,16 +179,13 @@ class Crowd:
                     self._step(key.data)
 
     def _step(self, client):
-        if not client.has_said:
+        if not client.is_there:
             code = client.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 return self._again(client, code)
-            client.has_said = True
+            client.is_there = True
             self.selector.modify(client.socket, selectors.EVENT_READ, client)
-            try:
-                client.socket.send(client.speech.hello(client.number))
-            except OSError as error:
-                self._again(client, error.errno)
+            self._say(client, client.layer.begin())
             return
         try:
             data = client.socket.recv(65536)
@@ -163,6 +195,9 @@ class Crowd:
             return self._again(client, error.errno)
         if not data:
             return self._again(client, 0)
+        data, goes = client.layer.heard(data)
+        if not self._say(client, goes):
+            return
         if client.is_in:
             client.leaves += client.speech.leave(data)
             return
@@ -170,9 +205,27 @@ class Crowd:
         if client.speech.is_in(client.data):
             client.is_in = True
             client.times_in += 1
+            if client.lost_s is not None:
+                client.away_s = max(client.away_s, time.monotonic() - client.lost_s)
+                client.lost_s = None
+
+    def _say(self, client, goes):
+        """What its layer wants to say, and its first word once it may. Whether it is still there."""
+        if client.layer.is_open and not client.has_said:
+            client.has_said = True
+            goes += client.layer.say(client.speech.hello(client.number))
+        try:
+            if goes:
+                client.socket.send(goes)
+        except OSError as error:
+            self._again(client, error.errno)
+            return False
+        return True
 
     def _ended(self, client, code):
         """A connection ended. Whoever was not in was refused."""
+        if client.lost_s is None:
+            client.lost_s = time.monotonic()
         if not client.is_in:
             self.refused.append((client.speech.protocol, client.number,
                                  errno.errorcode.get(code, "an end"), client.data))

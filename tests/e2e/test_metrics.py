@@ -1,10 +1,16 @@
-"""Pages of metrics are what Prometheus takes: `promtool check metrics` has no word to say of them."""
+"""Pages of metrics are what Prometheus takes: `promtool check metrics` has no word to say of them;
+and docs/metrics.md has each, with its kind, unit and meaning.
+
+`HOLDLINE_METRICS_WRITE=1` writes that page anew after a change.
+"""
 
 import os
+import re
 import shutil
 import subprocess
 import unittest
 
+import fixture
 from fixture import Case
 from mqtt.drivers import BUILT
 
@@ -30,3 +36,71 @@ class Metrics(Case):
         told = subprocess.run([TOOL, "check", "metrics"], input=page, text=True,
                               capture_output=True, check=False)
         self.assertEqual((told.returncode, told.stdout + told.stderr), (0, ""))
+
+
+PAGE = os.path.join(fixture.ROOT, "docs", "metrics.md")
+EVENTS = os.path.join(fixture.ROOT, "docs", "events.md")
+
+HEAD = """# Metrics
+
+Every metric of `GET /metrics`, as it says itself (`HELP` and `TYPE`), printed from servers with all services that need nothing outside; a test holds the two together. Those of `[accounts] store` and `[chat] archive` in MySQL, which begin with `holdline_accounts_database_` and `holdline_archive_`, are there where these are configured, and are told in [their chapter](database.md). A total counts from the start of the process. What the reasons of `reason` mean `GET /v1/meanings` says, and the console; the values of `event` are [the events of the log](events.md).
+
+| metric | kind | unit | labels | meaning |
+| --- | --- | --- | --- | --- |
+"""
+
+ALL = {
+    "presence": {"directory": "redis://127.0.0.1:1", "events_stream": "events"},
+    "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"},
+    "api": {"address": "127.0.0.1:0", "otlp_url": "http://127.0.0.1:1/v1/metrics"},
+}
+TAIL = """
+[[webhook]]
+url = "http://127.0.0.1:1/"
+
+[bridge.north]
+addresses = ["127.0.0.1:1"]
+topics = ["# out 0 a/ b/"]
+"""
+UNITS = (("_seconds", "s"), ("_bytes", "bytes"), ("_ms", "ms"))
+
+
+def unit(name):
+    whole = re.sub(r"(_total|_max)$", "", name)
+    return next((unit for end, unit in UNITS if whole.endswith(end)), "count")
+
+
+def rows(page):
+    """What a page of metrics says of each: a row by its name."""
+    told = {}
+    for name, text in re.findall(r"^# HELP (\S+) (.*)$", page, re.M):
+        kind = re.search(rf"^# TYPE {name} (\S+)$", page, re.M).group(1)
+        samples = re.findall(rf"^{name}(?:_bucket)?{{(.*)}} \S+$", page, re.M)
+        labels = sorted({label for sample in samples for label in re.findall(r'(\w+)="', sample)})
+        shown = " ".join(f"`{label}`" for label in labels)
+        told[name] = f"| `{name}` | {kind} | {unit(name)} | {shown} | {text} |\n"
+    return told
+
+
+class Page(Case):
+    SHARED = False
+    maxDiff = None
+
+    def test_it_has_every_metric_and_no_other(self):
+        server = self.start(ALL, TAIL)
+        with server.device() as device:
+            device.bind("till-1")
+            written = HEAD + "".join(row for _, row in sorted(rows(server.metrics()).items()))
+        if os.environ.get("HOLDLINE_METRICS_WRITE"):
+            with open(PAGE, "w", encoding="utf-8") as file:
+                file.write(written)
+        with open(PAGE, encoding="utf-8") as file:
+            self.assertEqual(file.read(), written, "docs/metrics.md is old: HOLDLINE_METRICS_WRITE=1")
+
+    def test_a_metric_that_an_event_names_is_one(self):
+        with open(EVENTS, encoding="utf-8") as file:
+            named = set(re.findall(r"\| `(holdline_\w+)` \|$", file.read(), re.M))
+        with open(PAGE, encoding="utf-8") as file:
+            there = set(re.findall(r"^\| `(\w+)`", file.read(), re.M))
+        self.assertGreater(len(named), 20)
+        self.assertLessEqual({name for name in named if "archive_" not in name}, there)

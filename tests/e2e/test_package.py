@@ -10,8 +10,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from fixture import BINARY, ROOT, end_with_parent, environment, poll
@@ -254,7 +256,9 @@ class Image(unittest.TestCase):
         self.assertEqual(server.wait(2 * DEADLINE_S), 0, server.stderr.read())
 
 
-class Installed(unittest.TestCase):
+class Rooted(unittest.TestCase):
+    """A root of its own, with what an operator does in it."""
+
     setUpClass = Package.__dict__["setUpClass"]
 
     def setUp(self):
@@ -267,7 +271,7 @@ class Installed(unittest.TestCase):
         keys = re.findall(r"^(\w+)=(.*)$", self.root.run("cat", UNIT), re.M)
         return dict(reversed(keys))
 
-    def serve(self):
+    def serve(self, *more):
         """Starts the server as its manager would: its user, its folders, no more rights, and its
         command line."""
         unit = self.unit()
@@ -277,7 +281,7 @@ class Installed(unittest.TestCase):
                       unit["StateDirectoryMode"], folder)
         words = ["setpriv", "--reuid", unit["User"], "--regid", unit["Group"], "--clear-groups",
                  "--bounding-set=-all", "--no-new-privs", "--pdeathsig", "KILL",
-                 "env", "-i", "-C", folder, *unit["ExecStart"].split()]
+                 "env", "-i", "-C", folder, *unit["ExecStart"].split(), *more]
         server = subprocess.Popen([*self.root.enter, *words], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
         self.addCleanup(server.stderr.close)
@@ -296,6 +300,8 @@ class Installed(unittest.TestCase):
         server.terminate()
         self.assertEqual(server.wait(2 * DEADLINE_S), 0, server.stderr.read())
 
+
+class Installed(Rooted):
     def test_it_is_installed_started_upgraded_and_purged(self):
         root = self.root
         root.install(self.first)
@@ -338,6 +344,136 @@ class Installed(unittest.TestCase):
         self.assertIn("Overall exposure level", told)
         self.assertEqual(self.root.run("systemd-sysusers", "--cat-config", "holdline.conf")
                          .count("u holdline"), 1)
+
+
+TLS = """
+[tls]
+certificate = "/etc/holdline/chain.pem"
+key = "/etc/holdline/key.pem"
+
+[listen.mqtts]
+address = "0.0.0.0:8883"
+protocol = "mqtt"
+tls = true
+anonymous = "no"
+"""
+BY_TLS = ["--cafile", "/etc/holdline/chain.pem", "-p", "8883", "-V", "5"]
+
+
+class Operator(Rooted):
+    """What somebody does who has the package and the book and nothing else: TLS, users, metrics and
+    a dashboard, who is slow and why, and an upgrade that no client notices."""
+
+    def serve(self, *more):
+        server = super().serve(*more)
+        # Its log is read as it comes, so that it is never held up.
+        server.told = []
+        threading.Thread(target=lambda: server.told.extend(server.stderr), daemon=True).start()
+        return server
+
+    def secure(self):
+        """TLS as docs/security.md has it, in the configuration that the package brought."""
+        self.root.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                      "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30", "-subj",
+                      "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                      "-keyout", "/etc/holdline/key.pem", "-out", "/etc/holdline/chain.pem")
+        self.root.run("chgrp", "holdline", "/etc/holdline/key.pem")
+        self.root.run("chmod", "640", "/etc/holdline/key.pem")
+        self.root.run("sh", "-c", f"cat >> {CONFIGURATION}", content=TLS.encode())
+        self.root.documented("holdline check --quiet --config /etc/holdline/holdline.toml")
+
+    def by(self, *words):
+        """A command of somebody who has the API's first token."""
+        return self.root.run("holdline", *words, "--data", "/var/lib/holdline")
+
+    def client(self, *words):
+        """A client that stays, its lines as they come."""
+        process = subprocess.Popen([*self.root.enter, "holdline", *words], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True,
+                                   preexec_fn=end_with_parent)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.told = []
+        threading.Thread(target=lambda: process.told.extend(process.stdout), daemon=True).start()
+        return process
+
+    def metrics(self, token):
+        return self.root.run("curl", "-fsS", "-H", f"Authorization: Bearer {token}",
+                             "http://127.0.0.1:7080/metrics")
+
+    def test_from_the_package_to_a_server_that_is_watched_and_upgraded(self):
+        root = self.root
+        root.install(self.first)
+        self.secure()
+        server = self.serve()
+        self.ready(server)
+
+        # Users: ann by TLS with her password, nobody without one.
+        root.run("sh", "-c", "printf 'correct horse\\n' | holdline user put ann --password"
+                 " --allow 'home/#' --data /var/lib/holdline")
+        ann = [*BY_TLS, "-u", "ann", "-P", "correct horse", "-i", "ann"]
+        root.run("holdline", "pub", *ann, "-q", "1", "-t", "home/lamp", "-m", "on")
+        root.run("holdline", "pub", *BY_TLS, "-t", "home/lamp", "-m", "on", expect=0x87)
+        root.run("holdline", "pub", *BY_TLS, "-u", "ann", "-P", "wrong", "-i", "ann", "-t",
+                 "home/lamp", "-m", "on", expect=0x86)
+
+        # Metrics by a token that may do nothing else; the dashboard and the alerts that the package
+        # brings ask for what is there.
+        token = self.by("token", "make", "prometheus", "--scope", "metrics").strip()
+        page = self.metrics(token)
+        there = set(re.findall(r"^# TYPE (\S+)", page, re.M))
+        brought = "/usr/share/doc/holdline"
+        dashboard = json.loads(root.run("cat", f"{brought}/grafana/holdline.json"))
+        asked = {name for panel in dashboard["panels"] for target in panel.get("targets", ())
+                 for name in re.findall(r"holdline_\w+", target["expr"])}
+        asked |= set(re.findall(r"holdline_\w+", root.run("cat", f"{brought}/alerts.yml")))
+        bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
+        optional = {name for name in bare if name.startswith((
+            "holdline_presence_", "holdline_webhook_", "holdline_archive_", "holdline_accounts_",
+            "holdline_events_stream_", "holdline_bridge", "holdline_otlp_"))}
+        self.assertGreater(len(bare), 20)
+        self.assertEqual(bare - optional - there, set())
+
+        # Who is slow, and why: a subscriber that stands still while much comes.
+        slow = self.client("sub", "-i", "slow", "-q", "0", "-t", "flood")
+        poll(lambda: "slow" in self.by("clients", "list", "--online"), "it is there")
+        os.kill(slow.pid, signal.SIGSTOP)  # nsenter and chroot became it
+        root.run("sh", "-c", "dd if=/dev/zero of=/flood bs=100000 count=1 2>/dev/null")
+
+        def lost():
+            for _ in range(20):
+                root.run("holdline", "pub", "-t", "flood", "-f", "/flood")
+            found = re.search(r'holdline_messages_dropped_total{reason="slow_reader"} (\d+)',
+                              self.metrics(token))
+            return int(found.group(1)) > 0
+        poll(lost, "messages are lost to a slow reader")
+        self.assertRegex(self.by("clients", "slow", "--lost"), r"(?m)^slow +")
+        self.assertRegex(self.by("clients", "show", "slow"), r"dropped +[1-9]")
+        os.kill(slow.pid, signal.SIGCONT)
+        slow.kill()
+
+        # An upgrade: who is connected comes back by itself, its session goes on, and every message
+        # that was acknowledged arrives.
+        keeper = self.client("sub", "-i", "keeper", "-c", "-q", "1", "-t", "news")
+        poll(lambda: "keeper" in self.by("clients", "list", "--online"), "it is there")
+        root.run("holdline", "pub", "-q", "1", "-t", "news", "-m", "before")
+        root.install(newer(self.first, "0.1.0-3", self.folder))
+        self.assertIsNone(server.poll(), "the old one serves on until the new one can")
+        following = self.serve("--take-over")
+        self.assertEqual(server.wait(2 * DEADLINE_S), 0, server.told)
+        self.ready(following)
+        root.run("holdline", "pub", "-q", "1", "-t", "news", "-m", "after")
+        poll(lambda: [line.strip() for line in keeper.told] == ["before", "after"],
+             f"both arrive, once each: {keeper.told}")
+        self.assertIsNone(keeper.poll(), "the client noticed nothing that it told")
+        self.assertIn("the new server serves: stopped", "".join(server.told))
+        root.run("holdline", "pub", *ann, "-q", "1", "-t", "home/lamp", "-m", "off")
+        self.stop(following)
+
+    def stop(self, server):
+        server.terminate()
+        self.assertEqual(server.wait(2 * DEADLINE_S), 0, server.told)
 
 
 if __name__ == "__main__":

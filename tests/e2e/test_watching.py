@@ -55,6 +55,8 @@ FIRES = {
     "HoldlineBridgeDown": ({"holdline_bridges": "2x20", "holdline_bridges_online": "1x20"}, 11),
     "HoldlineRecordsLost": ({"holdline_log_lines_lost_total": "0+1x20",
                              "holdline_api_audit_log_lost_total": "0x20"}, 5),
+    "HoldlineErrorLogged": (
+        {'holdline_log_events_total{event="message_damaged",level="error"}': "0+1x20"}, 5),
     "HoldlineDefect": ({"holdline_impossible_total": "0+1x20"}, 5),
 }
 # The same of a server that is well, with a little of everything: nobody is called.
@@ -62,6 +64,8 @@ WELL = {
     "up": "1x30", "holdline_store_failed": "0x30", "holdline_store_full": "0x30",
     "holdline_accept_failures_total": "0x30", "holdline_connections": "2000x10 1500x20",
     "holdline_memory_pressure": "0x30",
+    'holdline_log_events_total{event="client_turned_away",level="warn"}': "0+1x30",
+    'holdline_log_events_total{event="message_damaged",level="error"}': "0x30",
     'holdline_connections_closed_total{reason="busy"}': "0+30x30",
     'holdline_connections_closed_total{reason="slow_consumer"}': "0+0.5x30",
     'holdline_messages_dropped_total{reason="queue_bytes"}': "0+1x30",

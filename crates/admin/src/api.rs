@@ -28,6 +28,7 @@ use crate::orders::chat;
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::orders::users::IMPORT_BYTES_MAX;
 use crate::otlp::OtlpTally;
+use crate::roles::{ConsoleRole, Roles};
 use crate::routes::broadcasts::job::Broadcasts;
 use crate::routes::overview::Live;
 use crate::routes::session::LOG_IN_BYTES_MAX;
@@ -43,7 +44,7 @@ use axum::response::Response;
 use model::limits::ApiLimits;
 use model::ports::control::{Answer, Command, Control};
 use model::ports::pushes::PushAnswer;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::Builder;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     /// To log in to it.
     pub(crate) attempts: Attempts,
+    /// Who is what there, now.
+    roles: RwLock<Roles>,
     /// What became of exports of metrics.
     pub(crate) otlp: OtlpTally,
     /// Passwords that are looked at, at once.
@@ -132,6 +135,7 @@ impl Shared {
             seats: Seats::new(door(limits)),
             tokens,
             sessions: Sessions::new(limits),
+            roles: RwLock::new(settings.roles.clone()),
             attempts: Attempts::new(limits.console_failures_a_source_max),
             otlp: OtlpTally::default(),
             hashing: Semaphore::new(PASSWORDS_AT_ONCE),
@@ -142,6 +146,28 @@ impl Shared {
             phases,
             settings,
         })
+    }
+
+    /// The role that a user has now.
+    pub(crate) fn role(&self, user: &str) -> Option<ConsoleRole> {
+        self.roles.read().unwrap_or_else(PoisonError::into_inner).role(user)
+    }
+
+    /// Other roles from now on. May block.
+    pub(crate) fn set_roles(&self, roles: Roles) {
+        *self.roles.write().unwrap_or_else(PoisonError::into_inner) = roles;
+        self.end_outdated(self.sessions.users());
+    }
+
+    /// Ends the sessions at the console of these users for which nothing stands any more: the
+    /// account is gone or disabled, has another password or another role, or was kicked. May
+    /// block.
+    pub(crate) fn end_outdated(&self, users: Vec<String>) {
+        for user in users {
+            // Who cannot be looked up has no session.
+            let standing = self.settings.people.standing(&user).ok().flatten();
+            self.sessions.end_of_user(&user, self.role(&user).zip(standing));
+        }
     }
 
     /// Asks the shards; the answer comes by what is returned.

@@ -62,6 +62,8 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "push.js" SCRIPT
         "reasons.js" SCRIPT
         "reference.js" SCRIPT
+        "rooms.js" SCRIPT
+        "services.js" SCRIPT
         "show.js" SCRIPT
         "slow.js" SCRIPT
         "topics.js" SCRIPT

@@ -6,51 +6,33 @@
 
 use crate::answers::events::{self as bodies, AnyEvent};
 use crate::feed::{Happening, Wish, topic};
+use model::event::{self, EventGroup, Told};
 use model::id::ProductKey;
 use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent};
 use serde_json::{Value, json};
 
-/// The words for types of events: of devices, then of clients, then of messages, then of chat.
-pub const TYPES: [&str; 17] = [
-    "online",
-    "offline",
-    "report",
-    "pushed",
-    "client_connected",
-    "client_disconnected",
-    "client_refused",
-    "session_ended",
-    "client_subscribed",
-    "client_unsubscribed",
-    MESSAGE,
-    "messages_dropped",
-    "chat_message",
-    "chat_recalled",
-    "chat_group_changed",
-    "chat_account_made",
-    "chat_flagged",
-];
+/// The words for types of events, from the vocabulary: of devices, of clients, of chat.
+pub const TYPES: [&str; event::STREAMED_NAMES.len()] = event::STREAMED_NAMES;
 
-/// Those of [`TYPES`] that are about devices come first.
-const DEVICE_TYPES: usize = 4;
-
-/// Those about chat come last. They are only told to those who name them.
-const CHAT_TYPES: usize = 5;
+/// Whether a type is about this.
+fn is_about(name: &str, group: EventGroup) -> bool {
+    event::streamed(name).is_some_and(|kind| kind.of == group)
+}
 
 /// Whether a type is about chat.
 fn is_chat(name: &str) -> bool {
-    TYPES[TYPES.len() - CHAT_TYPES..].contains(&name)
+    is_about(name, EventGroup::Chat)
 }
 
-/// The type of a published message. It is only told to those who name it.
-pub(crate) const MESSAGE: &str = "message_published";
+/// The type of a published message.
+pub(crate) const MESSAGE: &str = event::MESSAGE_PUBLISHED.name;
 
 /// Filter of the entries that a reader wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Filter {
     /// Of devices of this product alone, and none of clients, which have no product.
     pub(crate) product: Option<ProductKey>,
-    /// All but [`MESSAGE`] and those of chat when empty.
+    /// All that need not be named when empty.
     types: Vec<&'static str>,
     /// Messages on topics that match one of these; all when empty.
     topics: Vec<String>,
@@ -88,8 +70,8 @@ impl Filter {
     }
 
     pub(crate) fn wants_type(&self, name: &str) -> bool {
-        let is_usual = name != MESSAGE && !is_chat(name);
-        self.types.contains(&name) || self.types.is_empty() && is_usual
+        let is_usual = || event::streamed(name).is_some_and(|kind| kind.told == Told::Streamed);
+        self.types.contains(&name) || self.types.is_empty() && is_usual()
     }
 
     /// The same without one type; nothing if no other is left.
@@ -105,12 +87,12 @@ impl Filter {
 
     /// What has to be kept of events.
     pub(crate) fn wish(&self) -> Wish {
-        let (of_devices, others) = TYPES.split_at(DEVICE_TYPES);
-        let of_clients: Vec<&str> =
-            others.iter().filter(|name| **name != MESSAGE && !is_chat(name)).copied().collect();
-        let any = |types: &[&str]| types.iter().any(|name| self.wants_type(name));
-        let clients = self.product.is_none() && any(&of_clients);
-        Wish { devices: any(of_devices), clients, ..Wish::default() }
+        let any = |group| {
+            let of_group = TYPES.iter().filter(|name| is_about(name, group) && **name != MESSAGE);
+            of_group.into_iter().any(|name| self.wants_type(name))
+        };
+        let clients = self.product.is_none() && any(EventGroup::Clients);
+        Wish { devices: any(EventGroup::Devices), clients, ..Wish::default() }
     }
 
     /// Whether it wants events of chat, which have no product.

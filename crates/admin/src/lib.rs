@@ -51,10 +51,12 @@ use model::ports::control::Control;
 use model::ports::presence::queries::PresenceQueries;
 use model::ports::tokens::TokenRows;
 use model::ports::trace::Traces;
-use model::ports::users::{UserFault, UserState, Users};
+use model::ports::users::{UserFault, Users};
+use model::{event, tell};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::watch;
 use webhook::Address;
@@ -78,10 +80,17 @@ pub struct MetricReading {
     pub value: u64,
 }
 
-/// The user with this name, if it has this password. May block, and costs the same for a name that
-/// nobody has.
-pub type PasswordCheck =
-    Arc<dyn Fn(&str, &str) -> Result<Option<UserState>, UserFault> + Send + Sync>;
+/// People who log in to the console by name and password, wherever their passwords are. Both may
+/// block.
+pub trait ConsolePeople: Send + Sync {
+    /// What stands for the user with this name, if it has this password and is not disabled:
+    /// another number once it has another password, or its sessions were ended. Costs the same for
+    /// a name that nobody has.
+    fn check(&self, name: &str, password: &str) -> Result<Option<u64>, UserFault>;
+
+    /// The same, whatever its password is.
+    fn standing(&self, name: &str) -> Result<Option<u64>, UserFault>;
+}
 
 /// Fills a buffer with random bytes from the operating system.
 pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
@@ -139,6 +148,9 @@ pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 /// The newest lines of the log that were kept, oldest first. Must not block.
 pub type RecentLog = Arc<dyn Fn() -> Vec<LogLine> + Send + Sync>;
 
+/// How often each kind of trouble was told in the log, by its name. Must not block.
+pub type LogEvents = Arc<dyn Fn() -> BTreeMap<&'static str, u64> + Send + Sync>;
+
 /// The configuration in force, and what a reload would change. Blocks: it reads a file.
 pub type Configurations = Arc<dyn Fn() -> Configuration + Send + Sync>;
 
@@ -164,10 +176,10 @@ pub struct Settings {
     pub console: bool,
     /// The domain of accounts of chat that are named without one.
     pub chat_domain: String,
-    /// Who may log in to it by name and password.
+    /// Who may log in to it by name and password, at first.
     pub roles: Roles,
-    /// Whose password that is.
-    pub passwords: PasswordCheck,
+    /// Whose passwords are right.
+    pub people: Arc<dyn ConsolePeople>,
     /// The book of users.
     pub users: Arc<dyn Users>,
     /// The directory of presence.
@@ -193,6 +205,8 @@ pub struct Settings {
     pub bridges: BridgeStatuses,
     /// For `/v1/log`.
     pub log: RecentLog,
+    /// For `/metrics`.
+    pub log_events: LogEvents,
     /// For `/v1/configuration`.
     pub configuration: Configurations,
     /// For `/v1/backup`.
@@ -213,9 +227,19 @@ pub struct RunningApi {
     /// Ends when all that was asked is answered, once it finishes.
     finished: Mutex<mpsc::Receiver<()>>,
     threads: Vec<JoinHandle<()>>,
+    /// As long as it works.
+    shared: Weak<Shared>,
 }
 
 impl RunningApi {
+    /// People have these roles from now on. Whoever is at the console with another one, or with a
+    /// password that is not theirs any more, is there no longer. May block.
+    pub fn set_roles(&self, roles: Roles) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.set_roles(roles);
+        }
+    }
+
     /// Where it listens, in the order of its listeners.
     pub fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
@@ -298,7 +322,7 @@ impl RunningApi {
         self.phase.send_replace(Phase::Ended);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a thread of the API panicked");
+                tell!(event::THREAD_PANICKED, thread = "API");
             }
         }
     }
@@ -344,12 +368,14 @@ pub fn start(
     let (over, finished) = mpsc::sync_channel(0);
     let boot = (settings.wall_ms)();
     let (kept, finished) = (Arc::clone(&feed), Mutex::new(finished));
-    let mut running = RunningApi { addrs, feed: kept, phase, finished, threads: Vec::new() };
+    let (threads, shared) = (Vec::new(), Weak::new());
+    let mut running = RunningApi { addrs, feed: kept, phase, finished, threads, shared };
     for (hook, filter) in filters.into_iter().enumerate() {
         running.hook(&settings, (hook, filter), boot, &webhooks[hook])?;
     }
     let parts = Parts { control, feed, boot, webhooks, audit_log, phases: phases.clone() };
     let shared = Shared::new(settings, parts);
+    running.shared = Arc::downgrade(&shared);
     let serve = move || life::serve(listeners, shared, phases, over);
     running.threads.push(thread("holdline-api", serve)?);
     Ok(running)

@@ -28,6 +28,7 @@ use model::ports::control::{Answer, Command, Reply};
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -173,7 +174,7 @@ fn settings() -> Settings {
         console: true,
         chat_domain: "a.example".into(),
         roles: Roles::default(),
-        passwords: users::backwards(&book),
+        people: users::backwards(&book),
         users: book,
         presence: Arc::new(presence_api::ScriptedQueries::none()),
         webhooks: Vec::new(),
@@ -186,6 +187,7 @@ fn settings() -> Settings {
         readiness: Arc::new(Readiness::default),
         bridges: Arc::new(Vec::new),
         log: Arc::new(Vec::new),
+        log_events: Arc::new(BTreeMap::new),
         configuration: Arc::new(Configuration::default),
         backup: Arc::new(|_| Err("not in this test".into())),
         traces: Arc::new(trace::FakeTraces::none()),

@@ -4,16 +4,37 @@
 //! that a request costs the server no accept.
 
 use serde_json::{Value, json};
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+
+/// How long a reader of a stream waits before it looks whether it is to end.
+const STREAM_WAIT: Duration = Duration::from_millis(200);
 
 /// The API of one server.
 #[derive(Clone)]
 pub struct Api {
     agent: ureq::Agent,
+    address: SocketAddr,
     base: String,
     authorization: String,
+}
+
+/// A stream of the API, read by a thread of its own.
+pub struct Followed {
+    over: Arc<AtomicBool>,
+    reader: JoinHandle<u64>,
+}
+
+impl Followed {
+    /// Ends it. Gives how many of its events came.
+    pub fn end(self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.reader.join().expect("a reader ends by itself")
+    }
 }
 
 impl Api {
@@ -21,7 +42,7 @@ impl Api {
     pub fn new(address: SocketAddr, token: &str) -> Api {
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60)));
         let (base, authorization) = (format!("http://{address}"), format!("Bearer {token}"));
-        Api { agent: config.build().new_agent(), base, authorization }
+        Api { agent: config.build().new_agent(), address, base, authorization }
     }
 
     /// Where it is.
@@ -48,6 +69,22 @@ impl Api {
         answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
     }
 
+    /// Reads a stream and counts its events of this type.
+    pub fn follow(&self, path: &str, event: &'static str) -> io::Result<Followed> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(STREAM_WAIT))?;
+        let (authorization, address) = (&self.authorization, self.address);
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: {authorization}\r\n\r\n"
+        )?;
+        let over = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&over);
+        let named = Builder::new().name("bench-follow".into());
+        let reader = named.spawn(move || count(stream, event, &asked))?;
+        Ok(Followed { over, reader })
+    }
+
     /// Devices that are online.
     pub fn online(&self) -> io::Result<u64> {
         self.status()?["online"].as_u64().ok_or_else(|| io::Error::other("a status without online"))
@@ -70,6 +107,29 @@ impl Api {
         let answer = request.header("Authorization", &self.authorization).send_json(body);
         answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
     }
+}
+
+/// Events of a type in what comes, till the end or until it is over.
+fn count(mut stream: TcpStream, event: &str, over: &AtomicBool) -> u64 {
+    let (mut line, mut some, mut count) = (Vec::new(), [0; 16 * 1024], 0);
+    let wanted = format!("event: {event}").into_bytes();
+    while !over.load(Ordering::Relaxed) {
+        let came = match stream.read(&mut some) {
+            Ok(0) => break,
+            Ok(came) => came,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => break,
+        };
+        for &byte in &some[..came] {
+            if byte != b'\n' {
+                line.push(byte);
+                continue;
+            }
+            count += u64::from(line == wanted);
+            line.clear();
+        }
+    }
+    count
 }
 
 /// A push of 64 bytes to all devices of a product, now or never.

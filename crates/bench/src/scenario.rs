@@ -50,6 +50,8 @@ pub const ALL: &[Scenario] = &[
     ("front-door", front_door::run),
     ("fan-out", fanout::run),
     ("idle", idle::run),
+    ("console", idle::console),
+    ("trace", idle::traced),
     ("push-ack", push::run),
     ("log-append", log::append),
     ("log-fanout", log::fanout),

@@ -32,6 +32,7 @@ pub const ALL: &[Target] = &[
     target("login", "ratio", 1.5, 1.2),
     target("fan-out", "p99 ratio", 10.0, 3.0),
     target("idle", "percent of a core", 2.0, 1.0),
+    target("console", "a page is open: percent of a core on top", 2.0, 0.5),
     target("push-ack", "pushes a second a core", 100_000.0, 250_000.0),
     target("push-ack", "pushes a second a core, streams", 100_000.0, 250_000.0),
     target("sim-1m", "server bytes a device", 256.0, 112.0),

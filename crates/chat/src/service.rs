@@ -267,6 +267,9 @@ impl Service for Chat {
         status.chat_sessions += self.sessions.len() as u64;
         status.chat_undistributed += self.outbox.len() as u64;
         status.chat_pushes_owing += self.pushes.owing() as u64;
+        let (rooms, sessions) = self.chatrooms.count();
+        status.chatrooms += rooms as u64;
+        status.chatroom_sessions += sessions as u64;
     }
 
     fn find(&self, _: Now, _: &Principal) -> Option<PresenceStatus> {

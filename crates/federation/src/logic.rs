@@ -18,6 +18,7 @@ use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::{Link, WireProfile};
 use model::ports::names::NameResolver;
+use model::{event, tell};
 use net::Dialler;
 use net::logic::{ConnectionOrigin, ShardHandle, ShardLogic};
 use proto_xmpp::fault::StanzaFault;
@@ -295,7 +296,7 @@ impl ShardLogic for FederationLogic {
                     handle.deliver(before, PeerOrder::End);
                 }
                 route.becomes(RouteState::Ready((from, number)));
-                tracing::info!(peer = &*domain, "a component is there");
+                tell!(event::COMPONENT_CAME, peer = &*domain);
                 self.goes_on(now, &domain, handle);
             }
             PeerWord::Stanza { xml, .. } => self.comes(now, xml, handle),
@@ -305,7 +306,7 @@ impl ShardLogic for FederationLogic {
                 let Some(route) = self.routes.get_mut(&domain) else { return };
                 if let RouteState::Opening(stream) = route.state {
                     route.becomes(RouteState::Ready(stream));
-                    tracing::debug!(peer = &*domain, "a stream to another server");
+                    tell!(event::FOREIGN_STREAM_OPEN, peer = &*domain);
                 }
                 self.goes_on(now, &domain, handle);
             }

@@ -1,6 +1,7 @@
 //! `holdline serve` and `holdline check`.
 
 use model::product::AnonymousFrom;
+use model::{event, tell};
 use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
@@ -56,7 +57,7 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
     };
     server::log::start(&config);
     let inherited = Inherited::take(environment());
-    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    config.warnings.iter().for_each(|warning| tell!(event::CONFIGURATION_WARNING, what = %warning));
     // While one waits for the running server a signal ends this one, and that one serves on.
     let taken = if takes_over { take_over(&config, inherited) } else { Ok((None, inherited)) };
     let (predecessor, inherited) = match taken {

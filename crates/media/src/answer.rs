@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, 
 use base::hex;
 use futures_util::{StreamExt, stream};
 use model::media::UNKNOWN_TYPE;
+use model::{event, tell};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -289,7 +290,7 @@ fn lost(error: tokio::task::JoinError) -> Answer {
 }
 
 fn failed(error: &io::Error) -> Answer {
-    tracing::warn!(%error, "a file of the media folder");
+    tell!(event::MEDIA_FILE_FAILED, %error);
     (TransferOutcome::Failed, StatusCode::INTERNAL_SERVER_ERROR, "the storage failed")
 }
 

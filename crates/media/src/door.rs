@@ -12,6 +12,7 @@ use crate::uploads::Uploads;
 use axum::Router;
 use axum::extract::{Request, State};
 use model::limits::MediaLimits;
+use model::{event, tell};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::thread;
@@ -94,7 +95,7 @@ async fn serve(listener: Listener, desk: Arc<Desk>) {
     tokio::spawn(sweep(desk.clone()));
     let router = Router::new().fallback(answer).with_state(desk);
     if let Err(error) = axum::serve(listener, router).await {
-        tracing::error!(%error, "media is served no longer");
+        tell!(event::MEDIA_DOOR_SHUT, %error);
     }
 }
 
@@ -112,11 +113,11 @@ async fn sweep(desk: Arc<Desk>) {
             Ok(0) => failing = false,
             Ok(files) => {
                 failing = false;
-                tracing::info!(files, "files of the media folder are over, and removed");
+                tell!(event::MEDIA_FILES_OVER, files);
             }
             Err(error) if !failing => {
                 failing = true;
-                tracing::warn!(%error, "files of the media folder cannot be removed");
+                tell!(event::MEDIA_FILES_KEPT, %error);
             }
             Err(_) => {}
         }
@@ -139,7 +140,7 @@ impl axum::serve::Listener for Listener {
             match self.from.recv().await {
                 Some(incoming) => match Handed::new(incoming, self.times.0, self.times.1) {
                     Ok(handed) => return (handed, ()),
-                    Err(error) => tracing::debug!(%error, "a connection for media is none"),
+                    Err(error) => tell!(event::MEDIA_CONNECTION_LOST, %error),
                 },
                 // Nobody can hand anything over any more: the process ends.
                 None => std::future::pending().await,

@@ -26,5 +26,5 @@ pub mod session;
 pub mod timeline;
 pub mod topic;
 
-pub use counters::latency;
+pub use counters::{event, latency};
 pub use limits::pressure;

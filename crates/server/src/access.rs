@@ -6,6 +6,7 @@
 //! asks others, so that a service that is slow keeps nobody waiting who has a password. No rule of
 //! access lives here. Invariant: every question that was taken is answered once, whatever happens.
 
+mod console;
 mod database;
 mod import;
 mod lane;
@@ -21,6 +22,7 @@ pub use settings::{Settings, database_settings};
 
 use crate::clock;
 use ::database::MySqlAccounts;
+use console::ConsoleDoor;
 use database::{BookDatabase, Follower};
 use guard::book::UserEntry;
 use guard::http::{NoVerdict, ServiceVerdict};
@@ -35,6 +37,7 @@ use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use model::service::ServiceKind;
 use model::session::Denial;
+use model::{event, tell};
 use service::Service;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
@@ -209,10 +212,10 @@ impl Entrance {
         self.shared.book.clone()
     }
 
-    /// Whose password that is, for the console.
-    pub fn passwords(&self) -> admin::PasswordCheck {
-        let book = self.shared.book.clone();
-        Arc::new(move |name, password| book.check(name, password))
+    /// Who may log in to the console by name and password.
+    pub fn console_people(&self) -> Arc<dyn admin::ConsolePeople> {
+        let (book, access_control) = (&self.shared.book, &self.shared.access_control);
+        Arc::new(ConsoleDoor { book: book.clone(), access_control: access_control.clone() })
     }
 
     /// Where the API's tokens are kept.
@@ -270,7 +273,7 @@ impl Entrance {
         for (thread, what) in threads {
             let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
             if thread.is_some_and(|thread| thread.join().is_err()) {
-                tracing::error!("the thread that {what} panicked");
+                tell!(event::THREAD_PANICKED, thread = what);
             }
         }
     }

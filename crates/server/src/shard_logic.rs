@@ -38,6 +38,7 @@ use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
 use model::topic::Publication;
+use model::{event, tell};
 use net::{ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
 use running::{Carrier, Surroundings};
 use std::sync::Arc;
@@ -424,7 +425,7 @@ fn tell_login(from: ConnRef, request: &Request) {
     }
     if let Some((product, name)) = request.login() {
         let (shard, conn, device) = (from.shard().0, from.key().pack(), escaped(name));
-        tracing::debug!(shard, conn, product, %device, "it asks to be let in");
+        tell!(event::DEVICE_ASKS, shard, conn, product, %device);
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::config::{Config, ConfigError};
 use crate::start::{Inherited, RunningServer, Started};
 use crate::takeover::{Successor, TakeOverEvent};
+use model::{event, tell};
 use net::listen::KeptSocket;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -67,13 +68,10 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
         let Some(successor) = until_the_end(caught, &mut running, again) else {
             caught.ends_at_once.store(true, Ordering::Relaxed);
             let ms = running.config().limits.drain_ms;
-            tracing::info!(
-                ms,
-                "draining: no new connections, the others are let go over this time"
-            );
+            tell!(event::DRAINING, ms);
             running.drain();
             running.join();
-            tracing::info!("stopped");
+            tell!(event::STOPPED);
             return Ok(());
         };
         let config = running.config().clone();
@@ -82,13 +80,10 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
         if until_it_serves(caught).is_break() {
             return Ok(());
         }
-        tracing::error!(
-            pid = successor.pid(),
-            "the new server ended before it served: this one serves again"
-        );
+        tell!(event::SUCCESSION_FAILED, pid = successor.pid());
         let inherited = Inherited { sockets, taken_over: true, ..Inherited::default() };
         running = (again.start)(config, inherited).map_err(io::Error::other)?;
-        tracing::info!("serving again");
+        tell!(event::SERVING_AGAIN);
     }
 }
 
@@ -104,9 +99,9 @@ fn until_the_end(
                 running.tell_reloading();
                 match (again.load)() {
                     Ok(new) => running.reload(new),
-                    Err(error) => tracing::error!(
-                        "the new configuration is refused, the old one stays:\n{error}"
-                    ),
+                    Err(error) => {
+                        tell!(event::CONFIGURATION_REFUSED, error = %format_args!("\n{error}"))
+                    }
                 }
                 running.tell_ready();
             }
@@ -123,7 +118,7 @@ fn until_the_end(
 fn give_place(mut running: RunningServer, successor: &Successor) -> Vec<KeptSocket> {
     let ms = running.config().limits.take_over_ms;
     let pid = successor.pid();
-    tracing::info!(pid, ms, "a new server takes over: the connections are let go over this time");
+    tell!(event::SUCCESSION_BEGINS, pid, ms);
     let sockets = running.move_off();
     running.join();
     sockets
@@ -135,11 +130,11 @@ fn until_it_serves(caught: &Caught) -> ControlFlow<()> {
     for event in &caught.events {
         match event {
             TakeOverEvent::Served => {
-                tracing::info!("the new server serves: stopped");
+                tell!(event::SUCCESSION_DONE);
                 return ControlFlow::Break(());
             }
             TakeOverEvent::Signal(SIGTERM | SIGINT) => {
-                tracing::info!("stopped");
+                tell!(event::STOPPED);
                 return ControlFlow::Break(());
             }
             TakeOverEvent::Lost => return ControlFlow::Continue(()),

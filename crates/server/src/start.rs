@@ -57,6 +57,7 @@ use model::ports::media::MediaStorage;
 use model::ports::presence::queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
+use model::{event, tell};
 use net::executor::exchange::AwakeThreads;
 use net::layer::ListenEndpoint;
 use net::layer::tls::TlsServer;
@@ -349,7 +350,7 @@ impl RunningServer {
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
         drop(self.federation.lock().unwrap_or_else(PoisonError::into_inner).take());
         if !self.switchboard.drain(over_ms) {
-            tracing::error!("a shard's mailbox is full: it was not told to drain");
+            tell!(event::DRAIN_UNHEARD);
         }
     }
 
@@ -358,48 +359,49 @@ impl RunningServer {
     pub fn reload(&mut self, new: Config) {
         for (name, tls) in &self.tls {
             match tls.reload() {
-                Ok(()) => tracing::info!(listener = name, "certificates were read again"),
-                Err(error) => tracing::error!(listener = name, %error, "the old ones stay in use"),
+                Ok(()) => tell!(event::CERTIFICATES_READ, listener = name),
+                Err(error) => tell!(event::CERTIFICATES_REFUSED, listener = name, %error),
             }
         }
         let changes = self.config.diff(&new);
         for change in &changes.restart {
             let config::SettingChange { key, old, new } = change;
-            tracing::warn!(key, old, new, "this change needs a restart");
+            tell!(event::KEY_NEEDS_RESTART, key, old, new);
         }
         for change in &changes.live {
             let config::SettingChange { key, old, new } = change;
-            tracing::info!(key, old, new, "changed");
+            tell!(event::KEY_CHANGED, key, old, new);
         }
         for product in &self.config.products {
             if !new.products.iter().any(|other| other.key == product.key) {
                 // A typo must not cost what waits for its devices.
                 let product = product.key.as_str();
-                tracing::warn!(
-                    product,
-                    "it is not configured any more: it is served until the \
-                    server is started again, and what is stored for it stays; DELETE \
-                    /v1/products/{{key}} drops it with all it has"
-                );
+                tell!(event::PRODUCT_UNCONFIGURED, product);
             }
         }
         let products: Vec<Arc<Product>> = new.products.iter().cloned().map(Arc::new).collect();
         if !self.switchboard.tell_all(|| Mail::Install(products.clone())) {
-            tracing::error!("a shard's mailbox is full: reload again");
+            tell!(event::RELOAD_UNHEARD);
         }
         let asked = Config { listen: self.config.listen.clone(), ..new.clone() };
         let asked = self.inside.iter().fold(asked, |asked, inside| inside.in_front_of(asked));
         match self.entrance.reload(topics::access_settings(&asked)) {
-            Ok(()) => tracing::info!("users and rules were read again"),
-            Err(error) => tracing::error!(error, "the old users and rules stay in use"),
+            Ok(()) => tell!(event::ACCESS_READ),
+            Err(error) => tell!(event::ACCESS_REFUSED, error),
+        }
+        if let Some(api) = &self.api {
+            // Behind the users: passwords of a file count as they are now.
+            api.set_roles(services::roles(&new));
         }
         match self.moderation.reload(&new.chat) {
-            Ok(words) => tracing::info!(words, "words that may not be said were read again"),
-            Err(error) => tracing::error!(error, "the old words stay in use"),
+            Ok(words) => tell!(event::WORDS_READ, words),
+            Err(error) => tell!(event::WORDS_REFUSED, error),
         }
         crate::log::change(&new.server.log);
         self.config.products = new.products;
         self.config.access = new.access;
+        let (api, asked) = (&mut self.config.api, new.api);
+        (api.viewers, api.operators, api.admins) = (asked.viewers, asked.operators, asked.admins);
         self.config.chat.words_file = new.chat.words_file;
         self.config.server.log = new.server.log;
         self.shown.set(self.config.clone());
@@ -409,7 +411,7 @@ impl RunningServer {
     pub fn join(mut self) {
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a thread of the shards panicked");
+                tell!(event::THREAD_PANICKED, thread = "shards");
             }
         }
         self.periodic.stop();
@@ -479,7 +481,7 @@ fn fit_descriptors(config: &mut Config) -> Result<(), StartError> {
     };
     descriptors::check(wanted, crowd, spare, limit).map_err(failed)?;
     if config.limits.connections_max == 0 {
-        tracing::info!(connections_max = wanted, descriptors = limit, "as many as there can be");
+        tell!(event::CONNECTIONS_BY_DESCRIPTORS, connections_max = wanted, descriptors = limit);
     }
     config.limits.connections_max = wanted as u32;
     Ok(())
@@ -538,11 +540,7 @@ fn restored(
     }
     folder.restore(now(), &mut services, &topics.entrance)?;
     for product in hubs(&services).take(1).flat_map(Hub::changed_since_configured) {
-        tracing::warn!(
-            %product,
-            "the API changed it after the configuration was written: that holds until its section \
-             in the configuration is changed"
-        );
+        tell!(event::PRODUCT_OF_API, %product);
     }
     Ok(services)
 }

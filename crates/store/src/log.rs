@@ -32,6 +32,7 @@ use batch::{BATCH_HEAD_BYTES, BatchHead, Link};
 use durable_mark::DurableMark;
 use model::ports::files::{File, FileSystem};
 use model::ports::log::StoreError;
+use model::{event, tell};
 use reserve::{ENDING_BYTES, ROLLING_BYTES, Reserve};
 use segment::Last;
 use std::collections::BTreeMap;
@@ -484,8 +485,7 @@ impl Log {
             return StoreError::Full;
         }
         if self.state != State::Failed {
-            tracing::error!(%error, folder = %self.folder.display(), "the log failed: nothing more \
-                is stored in it until the disk is mended and the server restarted");
+            tell!(event::LOG_FAILED, %error, folder = %self.folder.display());
         }
         self.state = State::Failed;
         StoreError::Failed
@@ -496,9 +496,9 @@ impl Log {
         match (self.state, state) {
             (State::Good, State::Full) => {
                 let limit = self.settings.log_bytes_max;
-                tracing::warn!(bytes = self.bytes, limit, %folder, "the log or its disk is full");
+                tell!(event::LOG_FULL, bytes = self.bytes, limit, %folder);
             }
-            (State::Full, State::Good) => tracing::info!(%folder, "the log has room again"),
+            (State::Full, State::Good) => tell!(event::LOG_HAS_ROOM, %folder),
             _ => {}
         }
         if self.state != State::Failed {

@@ -15,7 +15,9 @@ ROUTES = {
     "clients?client_id=till-1": "Clients", "sessions": "Sessions and queues",
     "devices": "Devices", "devices?product=demo&device=lamp": "Devices",
     "slow": "Slow consumers", "slow?by=lost": "Slow consumers", "topics": "Topics",
-    "topics?topic=tills%2F1%2Fstate": "Topics", "push": "Push", "closes": "Why connections end",
+    "topics?topic=tills%2F1%2Fstate": "Topics", "groups": "Rooms and groups",
+    "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "services": "Services",
+    "push": "Push", "closes": "Why connections end",
     "drops": "Why messages are lost", "counters": "Counters", "users": "Users and rules",
     "users?user=ann": "Users and rules", "tokens": "Tokens of the API", "audit": "Audit log",
     "configuration": "Configuration", "configuration?only=changed": "Configuration",
@@ -43,12 +45,19 @@ class Pages(Consoles):
         self.server.ask("PUT", "/v1/users/ann", {"password": "pencil", "rules": [
             {"allow": True, "action": "publish", "filter": "tills/%c/#"}, {"filter": "#"}]})
         self.token("viewer", "read")
+        self.server.ask("PUT", "/v1/users/bob", {"password": "eraser"})
+        self.group = self.server.ask("POST", "/v1/chat/groups", {
+            "owner": "ann", "title": "Lunch", "members": ["bob"]})["group"]
+        self.server.ask("POST", "/v1/chat/chatrooms/lobby/changes",
+                        {"verb": "create", "text": "Lobby"})
+        self.routes = {route.replace("GROUP", self.group.replace("@", "%40")): title
+                       for route, title in ROUTES.items()}
 
     def test_every_page_stands_in_light_and_dark_and_on_a_phone(self):
         self.furnish()
         wide, narrow = self.operator(), self.operator(width=375)
         narrow.scheme("dark")
-        for route, title in ROUTES.items():
+        for route, title in self.routes.items():
             for operator in (wide, narrow):
                 operator.go(route, title)
                 self.assertFalse(operator.page.run("!!document.querySelector('#page .fault:not(:empty)')"),
@@ -73,7 +82,7 @@ class Pages(Consoles):
         operator = self.operator()
         for scheme in ("light", "dark"):
             operator.scheme(scheme)
-            for route, title in ROUTES.items():
+            for route, title in self.routes.items():
                 operator.go(route, title)
                 self.assertEqual(operator.findings(), [], f"{route} in {scheme}")
         operator.page.run("document.getElementById('logout').click()")
@@ -361,9 +370,65 @@ class Acts(Consoles):
         self.server.logged("this change needs a restart")
         operator.go("log", "Log")
         operator.says("this change needs a restart key=\"[limits] drain_ms\"")
+        operator.says("key_needs_restart")
+        operator.says("A key has another value in the file, which counts after a restart.")
+        event = 'holdline_log_events_total{event="key_needs_restart",level="warn"}'
+        self.assertRegex(self.server.metrics(), re.escape(event) + " [1-9]")
         self.server.configure({**self.CHANGES, "limits": {"nonsense": 1}})
         operator.go("configuration", "Configuration").says("The file is refused as it is now:")
         secret = re.search(r"[0-9a-f]{64}", operator.page.run("document.body.textContent"))
         self.assertIsNone(secret, "secrets are hidden")
         self.calm(operator)
 
+
+    def test_groups_and_chatrooms_are_found_and_governed(self):
+        self.furnish()
+        operator = self.operator()
+        operator.go("groups", "Rooms and groups").says("Lunch")
+        operator.click(self.group)
+        operator.says("bob@localhost")
+        self.assertEqual(operator.pair("Members"), "2")
+        operator.click("Close it")
+        operator.says("owner and admins")
+        told = self.server.ask("GET", f"/v1/chat/groups/{self.group}")
+        self.assertTrue(told["closed"])
+        operator.go("chatrooms", "Chatrooms").says("lobby@live.localhost")
+        self.assertEqual(operator.pair("Changes"), str(
+            self.server.status()["counters"]["chat_chatroom_changes_total"]))
+        operator.click("Quiet")
+        operator.says("Only owner and moderators may speak in lobby@live.localhost.")
+        operator.fill("input[name=room]", "lobby")
+        operator.fill("input[name=text]", "closing time")
+        operator.submit("input[name=text]")
+        operator.says("It is announced")
+        room, = self.server.ask("GET", "/v1/chat/chatrooms")["chatrooms"]
+        self.assertEqual((room["quiet"], room["announcement"]), (True, "closing time"))
+        operator.click("End")
+        operator.click("End it")
+        operator.says("lobby@live.localhost is over.")
+        operator.says("None. holdline im chatrooms make makes one.")
+        # Whoever may only look is shown no orders.
+        viewer = self.operator(self.token("looks", "read"))
+        viewer.go("groups?group=" + self.group.replace("@", "%40"), "Rooms and groups")
+        self.assertFalse(viewer.page.run("!!document.querySelector('#close')"))
+        self.calm(operator, viewer)
+
+    def test_services_say_how_far_behind_they_are(self):
+        self.server = self.start({**self.CHANGES}, '''
+[[webhook]]
+url = "http://127.0.0.1:1/hook"
+
+[bridge.north]
+addresses = ["127.0.0.1:1"]
+topics = ["# both 0 local/ remote/"]
+''')
+        operator = self.operator()
+        operator.go("services", "Services").says("http://127.0.0.1:1/")
+        operator.says("north")
+        operator.says("Push gateway")
+        hook, = self.server.ask("GET", "/v1/webhooks")["webhooks"]
+        self.assertEqual(hook["dead_letters"]["count"], 0)
+        gateway = self.server.ask("GET", "/v1/overview")["readings"]["push_gateway_waiting"]
+        self.assertEqual(operator.pair("Notifications that wait"), str(gateway))
+        self.assertEqual(operator.pair("Messages to them"), "0")
+        self.calm(operator)

@@ -1,7 +1,10 @@
 """People at the console by name and password, each with a role; and the page of the API."""
 
 import json
+import os
+import signal
 
+import fixture
 from console.desk import Consoles, Operator
 from fixture import poll
 
@@ -154,3 +157,50 @@ class Reference(Consoles):
         self.assertEqual(operator.page.run("document.querySelector('#page b')"), None)
         self.narrow(self.operator(width=375).go("api", "API"), "the API")
         self.calm(operator)
+
+
+class Files(Consoles):
+    """Roles of users of the password file, and their change while the server runs."""
+
+    def roles(self, **roles):
+        return {"access": {"password_file": self.passwords},
+                "api": {"address": "127.0.0.1:0", **roles}}
+
+    def setUp(self):
+        folder = self.enterContext(fixture.tempfile.TemporaryDirectory())
+        self.passwords = os.path.join(folder, "users")
+        self.write(fay="pear", gus="plum")
+        self.CHANGES = self.roles(viewers=["fay"])
+        super().setUp()
+
+    def write(self, **users):
+        with open(self.passwords, "w", encoding="utf-8") as file:
+            file.writelines(f"{user}:$plain${password}\n" for user, password in users.items())
+
+    def person(self, user, password):
+        operator = Operator(self.chromium, self.server).open()
+        operator.page.type("#user", user)
+        operator.page.type("#token", password)
+        operator.page.key("Enter", "#token")
+        return operator
+
+    def reload(self, changes):
+        self.server.configure(changes)
+        self.server.signal(signal.SIGHUP)
+
+    def test_a_user_of_the_file_has_a_role_which_changes_without_a_restart(self):
+        fay = self.person("fay", "pear")
+        fay.says("viewer: sees everything and changes nothing")
+        self.person("gus", "plum").says("No user with a role has this name and this password.")
+        self.reload(self.roles(operators=["fay", "gus"]))
+        # She is let out, for she is another one now, and so he comes in.
+        fay.says("The session is over: log in again.")
+        self.person("gus", "plum").page.until("document.getElementById('frame')", "he is in")
+        again = self.person("fay", "pear")
+        again.page.until("document.getElementById('frame')", "she is in again")
+        self.assertTrue(again.page.run("!!document.querySelector('a[href=\"#/push\"]')"))
+        self.write(fay="apple", gus="plum")
+        self.reload(self.roles(operators=["fay", "gus"]))
+        again.says("The session is over: log in again.")
+        self.assertNotIn("[restart]", self.server.log)
+        self.assertNotIn("this change needs a restart", self.server.log)

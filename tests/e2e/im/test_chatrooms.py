@@ -126,6 +126,9 @@ class Chatrooms(Case):
         self.assertEqual([it["room"] for it in page["chatrooms"]], ["lobby@live.localhost"])
         self.assertEqual((page["chatrooms"][0]["owner"], page["chatrooms"][0]["title"]),
                          ("ann@localhost", "Lobby"))
+        status = self.server.status()
+        self.assertEqual((status["chatrooms"], status["chatroom_sessions"]), (2, 1))
+        self.assertIn("\nholdline_chatroom_sessions 1\n", self.server.metrics())
         say = {"to": "lobby@live.localhost", "message": {"text": "closing time"}}
         status, answer = self.server.api("POST", "/v1/chat/accounts/system/messages", say)
         self.assertEqual(status, 200, answer)

@@ -16,6 +16,7 @@ mod reasons;
 mod sizes;
 mod source;
 mod table;
+mod told;
 mod tree;
 mod words;
 
@@ -58,6 +59,7 @@ const RULES: &[(&str, Rule)] = &[
     ("clock", clocks::check),
     ("host", hosts::check),
     ("print", prints::check),
+    ("told", told::check),
     ("enum", enums::check),
 ];
 

@@ -391,3 +391,36 @@ pub(crate) struct Gap {
     /// At least so many events are missing here; null when nobody knows.
     pub(crate) lost: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::event;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    /// What every event says beside the fields of its kind.
+    const OF_EACH: [&str; 3] = ["id", "type", "at_ms"];
+
+    fn variants(schema: schemars::Schema) -> Vec<Value> {
+        schema.get("oneOf").and_then(Value::as_array).expect("a variant each").clone()
+    }
+
+    #[test]
+    fn each_event_has_the_fields_that_the_vocabulary_says_and_no_others() {
+        let devices = variants(schemars::schema_for!(DeviceEvent));
+        let clients = variants(schemars::schema_for!(ClientEvent));
+        let chat = variants(schemars::schema_for!(ChatEvent));
+        let mut names = Vec::new();
+        for variant in devices.into_iter().chain(clients).chain(chat) {
+            let has = variant["properties"].as_object().expect("an object");
+            let name = has["type"]["const"].as_str().expect("its name");
+            let kind = event::streamed(name).expect("it is in the vocabulary");
+            let has: BTreeSet<_> = has.keys().map(String::as_str).collect();
+            let says: BTreeSet<_> = kind.fields.iter().chain(&OF_EACH).copied().collect();
+            assert_eq!(has, says, "{name}");
+            names.push(kind.name);
+        }
+        assert_eq!(names, event::STREAMED_NAMES);
+    }
+}

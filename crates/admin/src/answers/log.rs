@@ -12,6 +12,9 @@ pub struct LogLine {
     pub at_ms: u64,
     /// `warn` or `error`.
     pub level: &'static str,
+    /// Which kind of event it tells, a key of `events` in `/v1/meanings`; null for lines of
+    /// libraries.
+    pub event: Option<&'static str>,
     /// What is said, with its fields behind.
     pub text: String,
 }

@@ -2,6 +2,7 @@
 
 use model::close::CloseReason;
 use model::counters::Counter;
+use model::event;
 use model::latency::LatencyPhase;
 use model::session::Drop;
 use schemars::JsonSchema;
@@ -19,6 +20,8 @@ pub(crate) struct Meanings {
     counters: BTreeMap<&'static str, &'static str>,
     /// Of phases that are timed, as whose and which.
     phases: BTreeMap<String, &'static str>,
+    /// Of events: those that streams and webhooks tell, and those of the log.
+    events: BTreeMap<&'static str, String>,
 }
 
 /// All of them.
@@ -31,5 +34,6 @@ pub(crate) fn all() -> Meanings {
             .iter()
             .map(|it| (format!("{} {}", it.of(), it.name()), it.help()))
             .collect(),
+        events: event::all().map(|kind| (kind.name, kind.means())).collect(),
     }
 }

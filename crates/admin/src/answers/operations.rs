@@ -81,6 +81,10 @@ pub(crate) struct Status {
     chat_undistributed: u64,
     /// Accounts of chat with something to tell devices that are away.
     chat_pushes_owing: u64,
+    /// Chatrooms.
+    chatrooms: u64,
+    /// Devices that are in a chatroom.
+    chatroom_sessions: u64,
     /// Counted since the start, by name.
     counters: BTreeMap<&'static str, u64>,
     /// Connections ended since the start, by reason.
@@ -114,6 +118,8 @@ impl Status {
             chat_sessions: status.chat_sessions,
             chat_undistributed: status.chat_undistributed,
             chat_pushes_owing: status.chat_pushes_owing,
+            chatrooms: status.chatrooms,
+            chatroom_sessions: status.chatroom_sessions,
             counters: Counter::ALL.iter().map(|&of| (of.name(), counters.of(of))).collect(),
             closed: CloseReason::ALL
                 .iter()

@@ -11,6 +11,7 @@ mod pace;
 
 use file::AuditFile;
 pub(crate) use file::Page;
+use model::{event, tell};
 use pace::Pace;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -145,10 +146,7 @@ impl AuditLog {
             Err(error) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 if !self.fails.swap(true, Ordering::Relaxed) {
-                    tracing::error!(
-                        %error,
-                        "the audit log cannot be written: calls are answered and not kept in it"
-                    );
+                    tell!(event::AUDIT_LOG_UNWRITTEN, %error);
                 }
             }
         }

@@ -61,7 +61,8 @@ impl Fault {
             Wrong::NoSuchUser => (
                 "wrong_user",
                 "no user with a role has this name and this password: roles stand in [api] \
-                 viewers, operators and admins, passwords in the book of users",
+                 viewers, operators and admins, passwords in the book of users or the \
+                 password file",
             ),
             Wrong::Expired => {
                 ("expired_token", "the token's time is over: have a new one made (POST /v1/tokens)")

@@ -14,6 +14,7 @@ use axum::http::header::CONNECTION;
 use axum::middleware::Next;
 use axum::response::Response;
 use model::limits::ApiLimits;
+use model::{event, tell};
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -71,7 +72,7 @@ pub(crate) fn serve(
     let runtime = runtime.enable_all().max_blocking_threads(WAITING_THREADS_MAX).build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return tracing::error!(%error, "the API's runtime does not start"),
+        Err(error) => return tell!(event::API_DOES_NOT_START, %error),
     };
     let seats = shared.seats.clone();
     let limits = shared.settings.api.clone();
@@ -85,7 +86,7 @@ pub(crate) fn serve(
         for listener in listeners {
             let listener = match tokio::net::TcpListener::from_std(listener) {
                 Ok(listener) => seats.listener(listener),
-                Err(error) => return tracing::error!(%error, "the API cannot listen"),
+                Err(error) => return tell!(event::API_DOES_NOT_LISTEN, %error),
             };
             let signal = reached(phases.clone(), Phase::Finishing);
             let server = axum::serve(listener, app.clone()).with_graceful_shutdown(signal);
@@ -95,7 +96,7 @@ pub(crate) fn serve(
         let within = longest(&limits);
         if tokio::time::timeout(within, seats.finished()).await.is_err() {
             let within_ms = within.as_millis() as u64;
-            tracing::warn!(within_ms, "requests to the API took longer than their limits allow");
+            tell!(event::API_CUT_OFF, within_ms);
         }
         drop(finished);
         reached(phases, Phase::Ended).await;
@@ -103,7 +104,7 @@ pub(crate) fn serve(
         let ended = async { while serving.join_next().await.is_some() {} };
         let within = Duration::from_millis(limits.write_ms_max.into());
         if tokio::time::timeout(within, ended).await.is_err() {
-            tracing::warn!("connections of the API were cut off: nobody read what they were sent");
+            tell!(event::API_UNREAD);
         }
     });
 }

@@ -8,6 +8,7 @@
 pub(crate) mod attempts;
 pub(crate) mod origin;
 
+use crate::roles::ConsoleRole;
 use crate::tokens::{Token, Wrong};
 use base::hex;
 use model::limits::ApiLimits;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 /// A browser that is logged in.
 pub(crate) struct Session {
     pub(crate) token: Arc<Token>,
-    /// Epoch of the user that it is of: with a higher one it is over. Of a token: 0.
+    /// What stood for the user that it is of: with another number it is over. Of a token: 0.
     epoch: u64,
     /// From then on it opens nothing.
     pub(crate) ends_ms: u64,
@@ -127,11 +128,13 @@ impl Sessions {
         names
     }
 
-    /// Ends the sessions of a user that were begun in another epoch than this; without one all.
-    pub(crate) fn end_of_user(&self, name: &str, epoch: Option<u64>) {
+    /// Ends the sessions of a user that were begun in another role than this, or when something
+    /// else stood for it; without either all.
+    pub(crate) fn end_of_user(&self, name: &str, stands: Option<(ConsoleRole, u64)>) {
         self.open().retain(|_, session| {
             let is_its = session.token.role.is_some() && session.token.name == name;
-            let is_over = is_its && epoch != Some(session.epoch);
+            let begun = session.token.role.map(|role| (role, session.epoch));
+            let is_over = is_its && stands != begun;
             if is_over {
                 session.over.send_replace(true);
             }

@@ -12,6 +12,7 @@ use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
 use model::ports::tokens::TokenRows;
+use model::{event, tell};
 use scope::{Scope, Scopes};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -233,7 +234,7 @@ impl Tokens {
         for (name, row) in rows.all() {
             match Token::of_row(name.clone(), &row) {
                 Some(token) => known.put(token),
-                None => tracing::warn!(name, "a token of the API cannot be read: it opens nothing"),
+                None => tell!(event::API_TOKEN_UNREADABLE, name),
             }
         }
         let order = TokenOrder {

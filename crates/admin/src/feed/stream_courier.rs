@@ -12,6 +12,7 @@ use crate::webhook::{Backoff, WallClock};
 use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::ports::presence::directory::{DirectoryError, EventStream};
 use model::presence::NodeName;
+use model::{event, tell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -149,7 +150,7 @@ impl StreamCourier {
         self.tally.failures.fetch_add(1, Ordering::Relaxed);
         self.tally.is_away.store(true, Ordering::Relaxed);
         if self.told.as_ref() != Some(&fault) {
-            tracing::warn!(%fault, "the stream of events takes nothing: they wait");
+            tell!(event::STREAM_AWAY, %fault);
             self.told = Some(fault);
         }
     }
@@ -157,14 +158,14 @@ impl StreamCourier {
     fn is_back(&mut self) {
         self.tally.is_away.store(false, Ordering::Relaxed);
         if self.told.take().is_some() {
-            tracing::info!("the stream of events takes them again");
+            tell!(event::STREAM_BACK);
         }
     }
 
     fn lose(&self, count: u64) {
         if count > 0 {
             self.tally.lost.fetch_add(count, Ordering::Relaxed);
-            tracing::warn!(events = count, "events never came to the stream");
+            tell!(event::STREAM_LOST, events = count);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::api::Shared;
 use crate::api::life::{Phase, reached};
 use crate::outward;
 use crate::routes::operations;
+use model::{event, tell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -69,8 +70,8 @@ pub(crate) async fn export(
         tally.fetch_add(1, Ordering::Relaxed);
         let url = crate::shown_url(&settings.url);
         match (&sent, is_away) {
-            (Err(why), false) => tracing::warn!(%url, why, "the collector does not take metrics"),
-            (Ok(()), true) => tracing::info!(%url, "the collector takes metrics again"),
+            (Err(why), false) => tell!(event::COLLECTOR_AWAY, %url, why),
+            (Ok(()), true) => tell!(event::COLLECTOR_BACK, %url),
             _ => {}
         }
         is_away = sent.is_err();

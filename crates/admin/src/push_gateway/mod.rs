@@ -25,6 +25,7 @@ use model::ports::notifications::{
 };
 use model::ports::pushes::{PushCommand, PushOrder, PushTarget};
 use model::push::Priority;
+use model::{event, tell};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -150,7 +151,7 @@ impl PushGateway {
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(|it| it.into_inner()));
         for thread in threads {
             if thread.join().is_err() {
-                tracing::error!("a thread of the push gateway panicked");
+                tell!(event::THREAD_PANICKED, thread = "push gateway");
             }
         }
         self.put_all_off();
@@ -272,7 +273,7 @@ impl PushGateway {
                 let rest_ms = after_ms.unwrap_or(0).max(wait_ms).min(most_ms);
                 health.rests_until_ms = (self.settings.wall_ms)() + rest_ms;
                 if !std::mem::replace(&mut health.fails, true) {
-                    tracing::warn!(url, words, "the push gateway does not take anything");
+                    tell!(event::GATEWAY_AWAY, url, words);
                 }
                 drop(health);
                 self.tally.failed.fetch_add(1, Ordering::Relaxed);
@@ -280,7 +281,7 @@ impl PushGateway {
                 return Notified::Later { rest_ms: rest_ms as u32 };
             }
             Posted::Refused(status) => {
-                tracing::debug!(url, status, "the push gateway refused a notification");
+                tell!(event::GATEWAY_REFUSED, url, status);
                 (&self.tally.refused, Notified::Refused)
             }
             Posted::Taken(gone) => {
@@ -292,7 +293,7 @@ impl PushGateway {
         health.backoff.reset();
         health.rests_until_ms = 0;
         if std::mem::take(&mut health.fails) {
-            tracing::info!(url, "the push gateway answers again");
+            tell!(event::GATEWAY_BACK, url);
         }
         what
     }

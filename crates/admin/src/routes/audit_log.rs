@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::orders::tokens::AuditLogQuery;
 use axum::Json;
 use axum::extract::State;
+use model::{event, tell};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(crate) async fn list(
     };
     let looked = tokio::task::spawn_blocking(look).await.map_err(|_| Fault::internal())?;
     let page = looked.map_err(|error| {
-        tracing::error!(%error, "the audit log cannot be read");
+        tell!(event::AUDIT_LOG_UNREADABLE, %error);
         Fault::audit_log()
     })?;
     let last = page.entries.last().filter(|_| page.more);

@@ -14,6 +14,7 @@ use crate::webhook::Address;
 use crate::webhook::dead;
 use axum::Json;
 use axum::extract::State;
+use model::{event, tell};
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
@@ -88,7 +89,7 @@ async fn ask<T: Send + 'static>(
         let asked = question(&hook, dead);
         if let Err(error) = &asked {
             let url = crate::shown_url(&hook.hook.url);
-            tracing::error!(%error, url, "the file of dead letters failed");
+            tell!(event::LETTERS_FAILED, %error, url);
         }
         // Nobody is there to hear it when the request was given up.
         drop(tell.send(asked));

@@ -91,8 +91,15 @@ pub(crate) async fn page(api: &Shared) -> Result<String, Fault> {
         standing: api.settings.presence.standing(),
     };
     let readings = readings(api);
-    let version = api.settings.version;
-    Ok(prometheus::text(version, &status, &presence, &api.webhooks, &readings))
+    let figures = prometheus::Figures {
+        version: api.settings.version,
+        status: &status,
+        presence: &presence,
+        webhooks: &api.webhooks,
+        readings: &readings,
+        log_events: &(api.settings.log_events)(),
+    };
+    Ok(prometheus::text(&figures))
 }
 
 /// Figures beside those of the shards.

@@ -1,7 +1,7 @@
 //! Sessions of the console: a browser shows a token once, and has a cookie from then on.
 //!
-//! Users of the book do not log in here: it knows no roles of operators, and who may publish
-//! everything need not be one. Invariant: a log-in is made by a script of this origin, and neither
+//! Users of the book and of the password file log in by name and password if they have a role.
+//! Invariant: a log-in is made by a script of this origin, and neither
 //! an answer nor the audit log has the token or the cookie.
 
 use crate::answers::session::{Session, SessionEnded, WhoAsks};
@@ -29,7 +29,7 @@ const TOKEN_BYTES_MAX: usize = 1_024;
 /// however its characters are escaped (RFC 8259 7), and is told so.
 pub(crate) const LOG_IN_BYTES_MAX: usize = 16 * TOKEN_BYTES_MAX;
 
-/// A log-in: either a token, or a user of the book who has a role, with its password.
+/// A log-in: either a token, or a user who has a role, with its password.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogIn {
@@ -136,21 +136,18 @@ pub(crate) async fn begin(
     Ok(WithCookie { line, by, told })
 }
 
-/// What stands for a user who has a role and this password, with its epoch. Whoever has none costs
-/// the same.
+/// What stands for a user who has a role and this password. Whoever has none costs the same.
 async fn user_of(
     api: &Shared,
     user: String,
     password: String,
 ) -> Result<Result<(Arc<Token>, u64), Wrong>, Fault> {
     let _one = api.hashing.acquire().await.map_err(|_| Fault::internal())?;
-    let (name, check) = (user.clone(), Arc::clone(&api.settings.passwords));
-    let found = tokio::task::spawn_blocking(move || check(&name, &password)).await;
-    let found = found.map_err(|_| Fault::internal())?;
-    let state = found.map_err(users::fault)?.filter(|state| !state.is_disabled);
-    let role = api.settings.roles.role(&user);
-    Ok(match (state, role) {
-        (Some(state), Some(role)) => Ok((Arc::new(Token::of_user(user, role)), state.epoch)),
+    let (name, people) = (user.clone(), Arc::clone(&api.settings.people));
+    let found = tokio::task::spawn_blocking(move || people.check(&name, &password)).await;
+    let standing = found.map_err(|_| Fault::internal())?.map_err(users::fault)?;
+    Ok(match (standing, api.role(&user)) {
+        (Some(standing), Some(role)) => Ok((Arc::new(Token::of_user(user, role)), standing)),
         _ => Err(Wrong::NoSuchUser),
     })
 }

@@ -78,18 +78,12 @@ pub(crate) async fn kick(State(api): Api, path: Part) -> Told<User> {
     kicked.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
 }
 
-/// Ends the sessions at the console of these users that their account does not stand for any more:
-/// it is gone or disabled, has another password, or was kicked.
-pub(super) async fn end_outdated(api: &Shared, users: Vec<String>) {
-    for user in users {
-        let name = user.clone();
-        let epoch = match ask(api, move |book| book.user(&name)).await {
-            Ok(Ok(state)) => state.filter(|state| !state.is_disabled).map(|state| state.epoch),
-            // Who cannot be looked up has no session.
-            _ => None,
-        };
-        api.sessions.end_of_user(&user, epoch);
-    }
+/// Ends the sessions at the console of these users for which nothing stands any more, on a thread
+/// that may wait.
+pub(super) async fn end_outdated(api: &Arc<Shared>, users: Vec<String>) {
+    let api = Arc::clone(api);
+    // It ends as it is, or with the process.
+    _ = tokio::task::spawn_blocking(move || api.end_outdated(users)).await;
 }
 
 pub(super) async fn ask<T: Send + 'static>(

@@ -332,7 +332,13 @@ fn the_overview_is_told_every_second_and_its_stream_ends_with_the_session() {
 #[test]
 fn names_have_meanings_and_the_log_and_the_configuration_are_shown() {
     let api = whole_test_api(|settings| {
-        let line = LogLine { number: 7, at_ms: NOW_MS, level: "warn", text: "a <b>".into() };
+        let line = LogLine {
+            number: 7,
+            at_ms: NOW_MS,
+            level: "warn",
+            event: Some("log_full"),
+            text: "a <b>".into(),
+        };
         settings.log = Arc::new(move || vec![line.clone()]);
         settings.configuration = Arc::new(|| Configuration {
             sections: Vec::new(),

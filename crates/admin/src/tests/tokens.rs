@@ -71,7 +71,7 @@ pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
     let url = "http://me:s3cret@127.0.0.1:1/hook?key=s3cret".into();
     let hook = Webhook { url, secret: vec![1], product: None, types: vec![], topics: vec![] };
     let mut settings = Settings {
-        passwords: super::users::backwards(&users),
+        people: super::users::backwards(&users),
         users,
         presence: Arc::new(presence_api::ScriptedQueries::empty()),
         webhooks: vec![hook],

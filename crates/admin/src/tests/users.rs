@@ -71,12 +71,22 @@ impl Users for Book {
 }
 
 /// A password is right here when it is the name of a user of the book backwards.
-pub(super) fn backwards(book: &Arc<Book>) -> crate::PasswordCheck {
-    let book = Arc::clone(book);
-    Arc::new(move |name, password| {
+pub(super) fn backwards(book: &Arc<Book>) -> Arc<dyn crate::ConsolePeople> {
+    Arc::new(Backwards(Arc::clone(book)))
+}
+
+struct Backwards(Arc<Book>);
+
+impl crate::ConsolePeople for Backwards {
+    fn check(&self, name: &str, password: &str) -> Result<Option<u64>, UserFault> {
         let is_right = name.chars().rev().collect::<String>() == password;
-        Ok(book.user(name)?.filter(|state| state.has_password && is_right))
-    })
+        Ok(self.standing(name)?.filter(|_| is_right))
+    }
+
+    fn standing(&self, name: &str) -> Result<Option<u64>, UserFault> {
+        let state = self.0.user(name)?.filter(|state| state.has_password && !state.is_disabled);
+        Ok(state.map(|state| state.epoch))
+    }
 }
 
 impl Book {

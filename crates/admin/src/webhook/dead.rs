@@ -12,6 +12,7 @@ use super::Webhook;
 use base::hex;
 use file::DeadFile;
 use model::id::ProductKey;
+use model::{event, tell};
 use sha2::{Digest, Sha256};
 use shelf::{Bounds, DeadLetter, Shelf, Why};
 use std::io;
@@ -100,12 +101,12 @@ impl DeadLetters {
         let (shelf, damaged) = Shelf::read(Bounds { count_max, bytes_max }, &found);
         if damaged > 0 {
             let path = path.display();
-            tracing::warn!(%path, damaged, "dead letters are damaged and were passed over");
+            tell!(event::LETTERS_DAMAGED, %path, damaged);
         }
         let letters = shelf.count();
         if letters > 0 {
             let url = crate::shown_url(&hook.url);
-            tracing::info!(url, letters, "dead letters wait for a redelivery");
+            tell!(event::LETTERS_WAIT, url, letters);
         }
         let (tally, is_lent) = (DeadTally::default(), AtomicBool::new(false));
         tally.show(&shelf);
@@ -165,7 +166,7 @@ impl DeadLetters {
         let (line, end) = (state.shelf.gone(through), state.shelf.end());
         let written = state.file.write(end, &line);
         if let Err(error) = &written {
-            tracing::warn!(%error, "the dead letters' file refuses");
+            tell!(event::LETTERS_FILE_REFUSES, %error);
         }
         written?;
         let ended = state.shelf.end_through(through, &line);
@@ -200,8 +201,8 @@ impl DeadLetterState {
     fn seen<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let refused = std::mem::replace(&mut self.refuses, result.is_err());
         match &result {
-            Err(error) if !refused => tracing::error!(%error, "dead letters are not kept"),
-            Ok(_) if refused => tracing::info!("dead letters are kept again"),
+            Err(error) if !refused => tell!(event::LETTERS_UNKEPT, %error),
+            Ok(_) if refused => tell!(event::LETTERS_KEPT),
             _ => {}
         }
         result.ok()
@@ -213,7 +214,7 @@ impl DeadLetterState {
         let Some(rewriting) = self.shelf.rewriting() else { return };
         match self.file.replace(&rewriting.head, rewriting.from..self.shelf.end()) {
             Ok(()) => self.shelf.rewritten(&rewriting),
-            Err(error) => tracing::debug!(%error, "the dead letters' file stays as long as it is"),
+            Err(error) => tell!(event::LETTERS_UNCUT, %error),
         }
     }
 }

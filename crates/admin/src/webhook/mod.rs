@@ -19,6 +19,7 @@ use crate::outward::{self, redact};
 use base::prng::Prng;
 use dead::DeadLetters;
 use dead::shelf::Why;
+use model::{event, tell};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,7 +132,7 @@ impl Address {
         if let Err(error) = &posted {
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
             let (error, url) = (outward::failure(error), redact::url(&self.hook.url));
-            tracing::debug!(error, url, "a webhook did not take a batch");
+            tell!(event::WEBHOOK_REFUSED, error, url);
         }
         posted
     }
@@ -146,7 +147,7 @@ impl Address {
         if events > 0 {
             self.tally.dropped.fetch_add(events, Ordering::Relaxed);
             let url = redact::url(&self.hook.url);
-            tracing::warn!(url, events, why, "events for a webhook were dropped");
+            tell!(event::WEBHOOK_DROPPED, url, events, why);
         }
     }
 

@@ -17,6 +17,7 @@ use model::ports::backlog::Backlog;
 use model::ports::events::DeviceEvent;
 use model::ports::log::StoreError;
 use model::timeline::{Placed, Seq};
+use model::{event, tell};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -266,7 +267,7 @@ impl ReportCourier {
     fn refused(&mut self, shard: usize, error: StoreError) {
         if !std::mem::replace(&mut self.shards[shard].refuses, true) {
             let url = crate::shown_url(&self.address.hook.url);
-            tracing::warn!(shard, url, ?error, "Reports for a webhook wait: the store refuses");
+            tell!(event::WEBHOOK_REPORTS_WAIT, shard, url, ?error);
         }
     }
 }

@@ -10,6 +10,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::ports::names::NameFault;
+use model::{event, tell};
 use net::{CallFault, NamedCall};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::peer::{DialbackProof, Peer, PeerOrder};
@@ -73,7 +74,7 @@ impl FederationLogic {
         let next = self.parts.dialler.turn(now, &mut *self.parts.names, handle);
         for (tag, fault) in self.parts.dialler.take_failed() {
             let Some(domain) = self.calls.remove(&tag) else { continue };
-            tracing::debug!(peer = &*domain, reason = %fault, "another server was not reached");
+            tell!(event::FOREIGN_UNREACHED, peer = &*domain, reason = %fault);
             self.not_reached(now, &domain, why(fault));
         }
         for route in self.routes.values_mut() {
@@ -116,7 +117,7 @@ impl FederationLogic {
         }
         let was = route.state;
         route.becomes(RouteState::Idle);
-        tracing::debug!(peer = &*domain, reason = reason.name(), "a stream is over");
+        tell!(event::FOREIGN_STREAM_OVER, peer = &*domain, reason = reason.name());
         if self.parts.domains.is_component(&domain) {
             let lost = route.give_up();
             lost.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));

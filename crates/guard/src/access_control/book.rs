@@ -100,6 +100,11 @@ impl AccessControl {
         self.is_whole.store(is_whole, Ordering::Release);
     }
 
+    /// A user of the password file, as that has it.
+    pub fn filed(&self, name: &str) -> Option<Account> {
+        self.people().files.accounts.user(name).cloned()
+    }
+
     /// Who somebody is by the book, and otherwise by the file. Whatever either forbids holds. `Err`
     /// is the answer for now.
     pub(super) fn person(

@@ -6,6 +6,9 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::process::ExitCode;
 
+/// Clients that are looked at to find those for whom most waits.
+const SLOW_READ_MAX: u32 = 5_000;
+
 /// What to do with clients.
 #[derive(Args)]
 pub struct Arguments {
@@ -34,6 +37,15 @@ enum Action {
         /// Only those whose identifier begins so
         #[arg(long)]
         prefix: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
+    /// List those who do not keep up, worst first: by bytes that wait for them
+    Slow {
+        /// By messages that they lost
+        #[arg(long)]
+        lost: bool,
         /// At most so many
         #[arg(long, default_value_t = 20)]
         limit: u32,
@@ -67,6 +79,17 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let found = server.pages(&query("/v1/clients", &filters), "clients", *limit)?;
             Ok(if json { lines(&found) } else { table(&found) })
         }
+        Action::Slow { lost, limit } => {
+            let (least, by) =
+                if *lost { ("dropped_min", "dropped") } else { ("queued_min", "queued_bytes") };
+            let asked = query("/v1/clients", &[(least, Some("1".to_owned()))]);
+            let found = worst(server.pages(&asked, "clients", SLOW_READ_MAX)?, by, *limit);
+            Ok(match (json, found.is_empty()) {
+                (true, _) => lines(&found),
+                (false, true) => "nobody: everybody keeps up\n".to_owned(),
+                (false, false) => table(&found),
+            })
+        }
         Action::Show { client } => {
             let asked = format!("?client_id={}", encoded(client));
             let mut found = server.call("GET", &format!("/v1/client{asked}"), None)?;
@@ -95,6 +118,13 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             })
         }
     }
+}
+
+/// So many with most of something, in order.
+fn worst(mut clients: Vec<Value>, by: &str, limit: u32) -> Vec<Value> {
+    clients.sort_by_key(|client| std::cmp::Reverse(client[by].as_u64()));
+    clients.truncate(limit as usize);
+    clients
 }
 
 /// JSON, an entry a line.
@@ -168,6 +198,13 @@ fn card(client: &Value, subscriptions: &[Value]) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn those_for_whom_most_waits_come_first() {
+        let all = [3, 7, 5].map(|bytes| json!({ "queued_bytes": bytes })).to_vec();
+        let found = worst(all, "queued_bytes", 2);
+        assert_eq!(found, [json!({ "queued_bytes": 7 }), json!({ "queued_bytes": 5 })]);
+    }
 
     #[test]
     fn a_client_is_shown_with_what_it_has() {

@@ -3,6 +3,8 @@
 //! Each shard owns its [`Counters`]; they are added up when somebody asks. The metric, its help and
 //! its place on the status page follow from the line that declares a counter.
 
+#[macro_use]
+pub mod event;
 pub mod latency;
 
 use crate::close::CloseReason;

@@ -105,6 +105,10 @@ pub struct Status {
     pub chat_undistributed: u64,
     /// Accounts of chat with something to tell devices that are away.
     pub chat_pushes_owing: u64,
+    /// Chatrooms.
+    pub chatrooms: u64,
+    /// Sessions of chat that are in a chatroom, or have asked to be.
+    pub chatroom_sessions: u64,
     /// How short memory is.
     pub pressure: Pressure,
 }
@@ -133,6 +137,8 @@ impl Status {
         self.chat_sessions += other.chat_sessions;
         self.chat_undistributed += other.chat_undistributed;
         self.chat_pushes_owing += other.chat_pushes_owing;
+        self.chatrooms += other.chatrooms;
+        self.chatroom_sessions += other.chatroom_sessions;
     }
 }
 
@@ -179,6 +185,8 @@ mod tests {
                 chat_sessions: 15 * n,
                 chat_undistributed: 16 * n,
                 chat_pushes_owing: 17 * n,
+                chatrooms: 18 * n,
+                chatroom_sessions: 19 * n,
                 pressure,
             }
         };

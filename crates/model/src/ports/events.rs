@@ -5,6 +5,7 @@
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{ChatMessage, ClientMessageId, Content};
 use crate::close::CloseReason;
+use crate::event::{self, EventKind};
 use crate::id::{DeviceId, MessageId, ProductKey};
 use crate::presence::PresenceVersion;
 use crate::push::Outcome;
@@ -64,14 +65,19 @@ pub enum DeviceWhat {
 }
 
 impl DeviceWhat {
+    /// What kind of event it is.
+    pub const fn kind(&self) -> EventKind {
+        match self {
+            DeviceWhat::Online { .. } => event::ONLINE,
+            DeviceWhat::Offline { .. } => event::OFFLINE,
+            DeviceWhat::Report { .. } => event::REPORT,
+            DeviceWhat::Pushed { .. } => event::PUSHED,
+        }
+    }
+
     /// The word in streams and webhooks.
     pub const fn name(&self) -> &'static str {
-        match self {
-            DeviceWhat::Online { .. } => "online",
-            DeviceWhat::Offline { .. } => "offline",
-            DeviceWhat::Report { .. } => "report",
-            DeviceWhat::Pushed { .. } => "pushed",
-        }
+        self.kind().name
     }
 }
 
@@ -139,18 +145,23 @@ pub enum ClientWhat {
 }
 
 impl ClientWhat {
+    /// What kind of event it is.
+    pub const fn kind(&self) -> EventKind {
+        match self {
+            ClientWhat::Connected { .. } => event::CLIENT_CONNECTED,
+            ClientWhat::Disconnected { .. } => event::CLIENT_DISCONNECTED,
+            ClientWhat::Refused { .. } => event::CLIENT_REFUSED,
+            ClientWhat::SessionEnded => event::SESSION_ENDED,
+            ClientWhat::Subscribed { .. } => event::CLIENT_SUBSCRIBED,
+            ClientWhat::Unsubscribed { .. } => event::CLIENT_UNSUBSCRIBED,
+            ClientWhat::Published(_) => event::MESSAGE_PUBLISHED,
+            ClientWhat::Dropped { .. } => event::MESSAGES_DROPPED,
+        }
+    }
+
     /// The word in streams and webhooks.
     pub const fn name(&self) -> &'static str {
-        match self {
-            ClientWhat::Connected { .. } => "client_connected",
-            ClientWhat::Disconnected { .. } => "client_disconnected",
-            ClientWhat::Refused { .. } => "client_refused",
-            ClientWhat::SessionEnded => "session_ended",
-            ClientWhat::Subscribed { .. } => "client_subscribed",
-            ClientWhat::Unsubscribed { .. } => "client_unsubscribed",
-            ClientWhat::Published(_) => "message_published",
-            ClientWhat::Dropped { .. } => "messages_dropped",
-        }
+        self.kind().name
     }
 }
 
@@ -214,15 +225,20 @@ impl ChatEvent {
 }
 
 impl ChatWhat {
+    /// What kind of event it is.
+    pub const fn kind(&self) -> EventKind {
+        match self {
+            ChatWhat::Stored(_) => event::CHAT_MESSAGE,
+            ChatWhat::Recalled(_) => event::CHAT_RECALLED,
+            ChatWhat::GroupChanged(_) => event::CHAT_GROUP_CHANGED,
+            ChatWhat::AccountMade { .. } => event::CHAT_ACCOUNT_MADE,
+            ChatWhat::Flagged { .. } => event::CHAT_FLAGGED,
+        }
+    }
+
     /// The word in streams and webhooks.
     pub const fn name(&self) -> &'static str {
-        match self {
-            ChatWhat::Stored(_) => "chat_message",
-            ChatWhat::Recalled(_) => "chat_recalled",
-            ChatWhat::GroupChanged(_) => "chat_group_changed",
-            ChatWhat::AccountMade { .. } => "chat_account_made",
-            ChatWhat::Flagged { .. } => "chat_flagged",
-        }
+        self.kind().name
     }
 }
 

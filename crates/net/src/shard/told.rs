@@ -11,6 +11,7 @@ use base::slab::Key;
 use base::text::escaped;
 use model::close::CloseReason;
 use model::link::Link;
+use model::{event, tell};
 use std::net::SocketAddr;
 use tracing::Level;
 
@@ -33,13 +34,13 @@ where
     /// A connection came.
     pub(super) fn tell_came(&self, key: Key, peer: SocketAddr) {
         let (shard, conn) = (self.settings.shard.0, key.pack());
-        tracing::debug!(shard, conn, %peer, "a connection came");
+        tell!(event::CONNECTION_CAME, shard, conn, %peer);
     }
 
     /// Its layers are open.
     pub(super) fn tell_begun(&self, key: Key, link: &Link) {
         let (shard, conn, proto) = (self.settings.shard.0, key.pack(), link.protocol.name());
-        tracing::debug!(shard, conn, proto, peer = %link.peer, "its protocol begins");
+        tell!(event::PROTOCOL_BEGAN, shard, conn, proto, peer = %link.peer);
     }
 
     /// It has ended, and its socket is still there.
@@ -56,7 +57,7 @@ where
         if is_debug {
             let (shard, conn, reason) = (self.settings.shard.0, key.pack(), reason.name());
             let proto = ended.machine.as_ref().map(|_| ended.protocol.name());
-            tracing::debug!(shard, conn, proto, ?peer, reason, "the connection ended");
+            tell!(event::CONNECTION_ENDED, shard, conn, proto, ?peer, reason);
         }
     }
 
@@ -69,12 +70,12 @@ where
     ) {
         if self.notices.see(self.now.mono, reason) {
             let (shard, who) = (self.settings.shard.0, who.map(escaped));
-            tracing::warn!(
+            tell!(
+                event::CLIENT_TURNED_AWAY,
                 shard,
                 reason,
                 client = who.as_deref(),
-                peer = peer.map(tracing::field::display),
-                "a client was turned away"
+                peer = peer.map(tracing::field::display)
             );
         }
     }
@@ -86,7 +87,7 @@ where
         }
         for (reason, more) in self.notices.due(self.now.mono) {
             let shard = self.settings.shard.0;
-            tracing::warn!(shard, reason, "... and {more} more in 10 s");
+            tell!(event::MORE_TURNED_AWAY, shard, reason, count = more);
         }
     }
 

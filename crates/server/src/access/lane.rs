@@ -13,6 +13,7 @@ use model::link::Source;
 use model::ports::access::Question;
 use model::service::ServiceKind;
 use model::session::Denial;
+use model::{event, tell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -232,7 +233,7 @@ impl Lane {
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads.running {
             if thread.join().is_err() {
-                tracing::error!("a thread that resolves questions of access panicked");
+                tell!(event::THREAD_PANICKED, thread = "access");
             }
         }
     }
@@ -254,7 +255,7 @@ impl Lane {
             if let Err(error) = self.start_one(&mut threads) {
                 // Those that there are answer it, and nobody tries again.
                 threads.most = threads.running.len();
-                tracing::warn!("{error}");
+                tell!(event::ACCESS_FAULT, %error);
             }
         }
         next

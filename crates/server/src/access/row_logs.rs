@@ -10,6 +10,7 @@ use base::hash::HashKey;
 use model::id::NodeId;
 use model::ports::log::{Call, Completion, Done, Read, Row, RowHome, StoreError, Table, Ticket};
 use model::ports::log::{ROWS_MAX, Write};
+use model::{event, tell};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -199,7 +200,7 @@ impl RowLogs {
         match answer {
             Some(Ok(done)) => Ok(done),
             Some(Err(error)) => {
-                tracing::warn!(?error, "a log did not take a call");
+                tell!(event::ROW_REFUSED, ?error);
                 Err(LogFailed)
             }
             None => Err(LogFailed),

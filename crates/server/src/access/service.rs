@@ -9,6 +9,7 @@ use crate::config::Http;
 use admin::outward;
 use guard::http::{self, NoVerdict, ServiceVerdict};
 use guard::token::Keys;
+use model::{event, tell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -81,7 +82,7 @@ impl Service {
         *fetched = (now_s.max(1), keys.is_ok());
         if let Ok(keys) = keys {
             let url = admin::shown_url(url);
-            tracing::debug!(url, keys = keys.len(), "keys of tokens were fetched");
+            tell!(event::TOKEN_KEYS_FETCHED, url, keys = keys.len());
             learn(keys);
         }
         fetched.1
@@ -93,8 +94,8 @@ fn tell(fails: &AtomicBool, what: &str, url: &str, words: Option<&str>) {
     let before = fails.swap(words.is_some(), Ordering::Relaxed);
     let url = admin::shown_url(url);
     match words {
-        Some(words) if !before => tracing::warn!(url, words, "{what} does not answer"),
-        None if before => tracing::info!(url, "{what} answers again"),
+        Some(words) if !before => tell!(event::ACCESS_SERVICE_AWAY, what, url, words),
+        None if before => tell!(event::ACCESS_SERVICE_BACK, what, url),
         _ => {}
     }
 }

@@ -224,6 +224,39 @@ fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
 }
 
 #[test]
+fn who_is_in_the_password_file_logs_in_to_the_console_and_another_password_is_another_number() {
+    let folder = TempDir::new().expect("a folder");
+    let text = format!("{USERS}eve:$plain$apple\nbob:$plain$pear disabled\n");
+    let path = file(&folder, "users", &text);
+    let settings = settings(AccessSection {
+        password_file: Some(path),
+        hash_cost: guard::passwords::Cost::Light,
+        ..AccessSection::default()
+    });
+    let place = Place::new(settings.clone());
+    let people = place.entrance.console_people();
+    let ann = people.check("ann", "secret").expect("asked").expect("it is hers");
+    assert_eq!(people.standing("ann"), Ok(Some(ann)));
+    assert_eq!(people.check("ann", "guess"), Ok(None));
+    assert_eq!(people.check("bob", "pear"), Ok(None), "he is disabled");
+    assert_eq!(people.check("nobody", "pear"), Ok(None));
+    let eve = people.standing("eve").expect("asked").expect("she is there");
+    file(&folder, "users", &text.replace("apple", "plum"));
+    place.entrance.reload(settings.clone()).expect("it is right");
+    assert_ne!(people.standing("eve"), Ok(Some(eve)), "she has another password");
+    assert_eq!(people.standing("ann"), Ok(Some(ann)), "she has the same");
+    assert_eq!(people.check("eve", "apple"), Ok(None));
+    file(&folder, "users", USERS);
+    place.entrance.reload(settings).expect("it is right");
+    assert_eq!(people.standing("eve"), Ok(None), "she is gone");
+    // A name that is in both is the book's, with the password that it has there.
+    let order = UserOrder { password: Some("other".into()), ..order("ann") };
+    place.entrance.users().put(order).expect("it is put");
+    assert_eq!(people.check("ann", "secret"), Ok(None));
+    assert!(people.check("ann", "other").expect("asked").is_some_and(|held| held != ann));
+}
+
+#[test]
 fn passwords_and_rules_come_from_files() {
     let folder = TempDir::new().expect("a folder");
     let settings = settings(AccessSection {

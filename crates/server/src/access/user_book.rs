@@ -16,6 +16,7 @@ use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseF
 use model::ports::log::{RowHome, Table, Write};
 use model::ports::users::{DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users};
 use model::ports::users::{account_key, account_of_key};
+use model::{event, tell};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -138,7 +139,7 @@ impl UserBook {
             let Some(row) = row else { return Ok(None) };
             let entry = UserEntry::read(&row);
             if entry.is_none() {
-                tracing::error!(user = name, "the row of a user cannot be read");
+                tell!(event::USER_UNREADABLE, user = name);
             }
             entry.map(Some).ok_or(LogFailed)
         };

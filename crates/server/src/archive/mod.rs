@@ -15,6 +15,7 @@ use model::ports::databases::accounts::DatabaseFault;
 use model::ports::databases::archive::{ARCHIVED_A_CALL_MAX, ArchivedMessage, MessageArchive};
 use model::ports::log::{Call, Completion, Done, Page, Pull, Read, TimelineStatus, Write};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
+use model::{event, tell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -135,7 +136,7 @@ impl Archive {
         self.logs.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that writes to the archive panicked");
+            tell!(event::THREAD_PANICKED, thread = "archive");
         }
     }
 
@@ -249,7 +250,7 @@ impl Archive {
         let lost = dropped + unread as u64;
         if lost > 0 {
             self.tally.lost.fetch_add(lost, Ordering::Relaxed);
-            tracing::error!(dropped, unread, "messages do not get to the archive");
+            tell!(event::ARCHIVE_LOST, dropped, unread);
         }
         (seqs, messages)
     }
@@ -262,12 +263,12 @@ impl Archive {
     fn say(&self, done: Result<(), DatabaseFault>) -> Result<(), Stopped> {
         let was_up = self.tally.up.swap(done.is_ok(), Ordering::Relaxed);
         match done {
-            Ok(()) if !was_up => tracing::info!("the archive takes messages"),
+            Ok(()) if !was_up => tell!(event::ARCHIVE_BACK),
             Ok(()) => {}
             Err(why) => {
                 let faults = self.tally.faults.fetch_add(1, Ordering::Relaxed);
                 if was_up || faults == 0 {
-                    tracing::warn!(%why, "the archive takes no messages: they wait in the log");
+                    tell!(event::ARCHIVE_AWAY, %why);
                 }
                 return Err(Stopped::Database);
             }

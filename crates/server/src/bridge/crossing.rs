@@ -14,6 +14,7 @@ use client::{
 };
 use model::close::CloseReason;
 use model::id::ConnRef;
+use model::{event, tell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The user property by which a message is known that has been through this process.
@@ -102,7 +103,7 @@ impl Bridge {
                 self.leg(side).subscribed();
                 if reasons.iter().any(|reason| reason.is_failure()) {
                     let name = &self.settings.name;
-                    tracing::warn!(bridge = name, ?side, "a subscription was refused");
+                    tell!(event::BRIDGE_REFUSED, bridge = name, ?side);
                 }
             }
             _ => {}
@@ -112,7 +113,7 @@ impl Bridge {
     fn connected(&mut self, side: BridgeSide) {
         if side == BridgeSide::Remote {
             let (name, address) = (&self.settings.name, self.remote.address().to_string());
-            tracing::info!(bridge = name, address, "the bridge is up");
+            tell!(event::BRIDGE_UP, bridge = name, address);
             let mut status = self.status();
             (status.is_online, status.last_fault) = (true, None);
             status.connects += 1;
@@ -139,7 +140,7 @@ impl Bridge {
         self.lost(side, fault.text, was_online);
         if side == BridgeSide::Remote && fault.what == too_old && self.remote.is_marked() {
             let name = &self.settings.name;
-            tracing::warn!(bridge = name, "the remote broker takes no marked bridge: unmarked");
+            tell!(event::BRIDGE_UNMARKED, bridge = name);
             self.remote.unmark();
         }
         conn
@@ -153,14 +154,14 @@ impl Bridge {
         let name = &self.settings.name;
         if side == BridgeSide::Local {
             if was_online {
-                tracing::warn!(bridge = name, "our own broker: {fault}");
+                tell!(event::BRIDGE_UNWELCOME, bridge = name, fault);
             }
             return;
         }
         let mut status = self.status();
         let is_news = was_online || status.last_fault.is_none();
         if is_news {
-            tracing::warn!(bridge = name, "{fault}");
+            tell!(event::BRIDGE_AWAY, bridge = name, fault);
         }
         (status.is_online, status.last_fault) = (false, Some(fault));
         drop(status);

@@ -105,13 +105,13 @@ section! {
         /// Whether the console, a page for operators in a browser, is given at / of the API's
         /// address. Who logs in there shows a token.
         console: bool = true;
-        /// Users of the book who may log in to the console by name and password, look at everything
-        /// there and change nothing.
-        viewers: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
+        /// Users, of the book or of the password file, who may log in to the console by name and
+        /// password, look at everything there and change nothing.
+        @live viewers: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
         /// Those who may end, push, publish and trace there, too.
-        operators: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
+        @live operators: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
         /// Those who may do everything there. Who stands in several lists may most.
-        admins: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
+        @live admins: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
         /// Whether webhooks and the metrics of otlp_url are posted through the proxy that
         /// HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names. It sees what is posted to http:// addresses.
         proxy_from_environment: bool = false;

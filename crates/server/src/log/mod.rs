@@ -7,6 +7,7 @@
 pub(crate) mod recent;
 
 use crate::config::{Config, LogFormat};
+use model::{event, tell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -108,6 +109,6 @@ fn filter(log: &str) -> EnvFilter {
 
 fn told(changed: Result<(), tracing_subscriber::reload::Error>) {
     if let Err(error) = changed {
-        tracing::error!(%error, "the log's filter is what it was");
+        tell!(event::LOG_FILTER_REFUSED, %error);
     }
 }

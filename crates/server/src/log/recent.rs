@@ -1,11 +1,13 @@
 //! The newest warnings and errors of the log, kept in memory for who looks later.
 //!
-//! It hears what the log's filter lets pass and keeps it whether or not anybody could print it. It
-//! knows no printer. Invariant: so many lines of so many bytes at most; the oldest make room.
+//! It hears what the log's filter lets pass, keeps it whether or not anybody could print it, and
+//! counts it by its kind. It knows no printer. Invariant: so many lines of so many bytes at most,
+//! the oldest make room; a count a kind of the vocabulary, and none for anything else.
 
 use crate::clock;
 use admin::LogLine;
-use std::collections::VecDeque;
+use model::event;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::field::{Field, Visit};
@@ -16,19 +18,30 @@ use tracing_subscriber::layer::Context;
 /// Bytes of one line. What is longer is cut.
 const LINE_BYTES_MAX: usize = 2_048;
 
-static RECENT: Mutex<Recent> = Mutex::new(Recent { lines: VecDeque::new(), next: 1, max: 0 });
+static RECENT: Mutex<Recent> = Mutex::new(Recent::new(0));
 
 struct Recent {
     lines: VecDeque<LogLine>,
     next: u64,
     max: usize,
+    /// How often each kind was told, by its name.
+    told: BTreeMap<&'static str, u64>,
 }
 
 impl Recent {
-    fn keep(&mut self, at_ms: u64, level: &'static str, text: String) {
-        let number = self.next;
+    const fn new(max: usize) -> Recent {
+        Recent { lines: VecDeque::new(), next: 1, max, told: BTreeMap::new() }
+    }
+
+    fn keep(&mut self, at_ms: u64, level: &'static str, line: Line) {
+        let kind = event::all().find(|kind| kind.is_trouble() && kind.name == line.event);
+        let event = kind.map(|kind| kind.name);
+        if let Some(name) = event {
+            *self.told.entry(name).or_default() += 1;
+        }
+        let (number, text) = (self.next, line.text());
         self.next += 1;
-        self.lines.push_back(LogLine { number, at_ms, level, text });
+        self.lines.push_back(LogLine { number, at_ms, level, event, text });
         while self.lines.len() > self.max {
             self.lines.pop_front();
         }
@@ -42,6 +55,11 @@ fn ring() -> MutexGuard<'static, Recent> {
 /// The lines that are kept, oldest first.
 pub(crate) fn lines() -> Vec<LogLine> {
     ring().lines.iter().cloned().collect()
+}
+
+/// How often each kind of trouble was told since the start, by its name; the others never were.
+pub(crate) fn told() -> BTreeMap<&'static str, u64> {
+    ring().told.clone()
 }
 
 /// Keeps so many lines from now on.
@@ -62,7 +80,7 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
         };
         let mut line = Line::default();
         event.record(&mut line);
-        ring().keep(clock::wall_ms(), level, line.text());
+        ring().keep(clock::wall_ms(), level, line);
     }
 }
 
@@ -71,6 +89,7 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
 struct Line {
     message: String,
     fields: String,
+    event: String,
 }
 
 impl Line {
@@ -87,6 +106,13 @@ impl Line {
 }
 
 impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "event" => self.event.push_str(value),
+            _ => self.record_debug(field, &value),
+        }
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         // Text takes what is written.
         _ = match field.name() {
@@ -99,23 +125,25 @@ impl Visit for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::tell;
 
     #[test]
     fn the_oldest_lines_make_room_and_numbers_go_on() {
-        let mut recent = Recent { lines: VecDeque::new(), next: 1, max: 2 };
+        let mut recent = Recent::new(2);
+        let line = |message: &str| Line { message: message.into(), ..Line::default() };
         for text in ["a", "b", "c"] {
-            recent.keep(7, "warn", text.into());
+            recent.keep(7, "warn", line(text));
         }
         let kept: Vec<_> = recent.lines.iter().map(|line| (line.number, &*line.text)).collect();
         assert_eq!(kept, [(2, "b"), (3, "c")]);
         recent.max = 0;
-        recent.keep(7, "error", "d".into());
+        recent.keep(7, "error", line("d"));
         assert!(recent.lines.is_empty());
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters() {
-        let line = |message: String| Line { message, fields: String::new() }.text();
+        let line = |message: String| Line { message, ..Line::default() }.text();
         assert_eq!(line("é".repeat(1_024)), "é".repeat(1_024));
         let cut = line("é".repeat(1_025));
         assert_eq!(cut, "é".repeat(1_022) + "…");
@@ -128,12 +156,22 @@ mod tests {
         let before = ring().next;
         let heard = tracing_subscriber::registry().with(keep(10));
         tracing::subscriber::with_default(heard, || {
-            tracing::info!("not this");
-            tracing::warn!(shard = 3, why = "x", "this");
+            tell!(event::STOPPED);
+            tell!(event::SEGMENT_DAMAGED, file = "7.log", offset = 3, why = %"x");
+            tracing::warn!(event = "made_up", "of a library");
             tracing::error!("and this");
         });
         let kept = lines().into_iter().filter(|line| line.number >= before);
-        let kept: Vec<_> = kept.map(|line| (line.level, line.text)).collect();
-        assert_eq!(kept, [("warn", "this shard=3 why=\"x\"".into()), ("error", "and this".into())]);
+        let kept: Vec<_> = kept.map(|line| (line.level, line.event, line.text)).collect();
+        let text = "a segment cannot be compacted file=\"7.log\" offset=3 why=x".to_owned();
+        let expected = [
+            ("error", Some("segment_damaged"), text),
+            ("warn", None, "of a library".into()),
+            ("error", None, "and this".into()),
+        ];
+        assert_eq!(kept, expected);
+        let told = told();
+        assert_eq!(told.get("segment_damaged"), Some(&1), "{told:?}");
+        assert!(!told.contains_key("made_up") && !told.contains_key("stopped"), "{told:?}");
     }
 }

@@ -3,6 +3,7 @@
 use super::{StartError, failed, random};
 use crate::config::Config;
 use base::hex;
+use model::{event, tell};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -17,12 +18,7 @@ pub(super) fn tell_readers(data: &Path) {
     for name in [CLUSTER_SECRET, NODE_SECRET] {
         let path = data.join(name);
         if let Some(mode) = read_by_others(&path) {
-            tracing::warn!(
-                path = %path.display(),
-                mode = format!("{mode:03o}"),
-                "others on this machine can read this secret, under which tokens and challenges \
-                 of devices are made: chmod 600 it"
-            );
+            tell!(event::SECRET_READABLE, path = %path.display(), mode = format!("{mode:03o}"));
         }
     }
 }
@@ -42,13 +38,7 @@ fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), 
         Ok(token) if !token.trim().is_empty() => {
             if let Some(mode) = read_by_others(&path) {
                 let path = path.display();
-                tracing::warn!(
-                    %path,
-                    mode = format!("{mode:03o}"),
-                    "others on this machine can read the API's token, which may do everything: \
-                     chmod 600 it, and have a new one made if they may have (remove the file and \
-                     restart)"
-                );
+                tell!(event::TOKEN_READABLE, %path, mode = format!("{mode:03o}"));
             }
             return Ok((token.trim().into(), Some(path)));
         }

@@ -6,6 +6,7 @@
 use super::supervisor::{Inherited, LifeSign};
 use super::{StartError, failed};
 use crate::config::Config;
+use model::{event, tell};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::listen::{self, KeptSocket, OpenListeners, SocketFiles};
 use std::net::{SocketAddr, TcpListener};
@@ -36,7 +37,7 @@ pub(super) fn open(
     let user_timeout_ms = config.limits.tcp_user_timeout_ms;
     let mut open = listen::open(doors, count, user_timeout_ms, sockets).map_err(failed)?;
     for KeptSocket { name, .. } in open.unclaimed.drain(..) {
-        tracing::warn!(name, "a socket that was kept is no listener's any more: it is closed");
+        tell!(event::SOCKET_UNCLAIMED, name);
         supervisor.tell(LifeSign::Forget(&name));
     }
     if taken_over {

@@ -15,6 +15,7 @@ use base::hash::HashKey;
 use media::{MediaDoor, TransferOutcome};
 use model::ports::presence::queries::PresenceQueries;
 use model::timeline::TimelineId;
+use model::{event, tell};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -72,8 +73,8 @@ pub(super) fn start_api(
         backlog: Some(storage.backlog.clone()),
         console: config.api.console,
         chat_domain: config.chat.domain.clone(),
-        roles: admin::Roles::of(&config.api.viewers, &config.api.operators, &config.api.admins),
-        passwords: entrance.passwords(),
+        roles: roles(config),
+        people: entrance.console_people(),
         users: entrance.users(),
         presence: queries,
         dead_letters: Some(admin::DeadLetterSettings::in_folder(
@@ -106,6 +107,7 @@ pub(super) fn start_api(
         }),
         bridges,
         log: Arc::new(crate::log::recent::lines),
+        log_events: Arc::new(crate::log::recent::told),
         configuration: Arc::new(move || shown.show()),
         backup: Arc::new(move |to| copied.backup(to)),
         traces: Arc::new(desk),
@@ -114,6 +116,11 @@ pub(super) fn start_api(
     };
     let started = admin::start(settings, vec![listener], Arc::new(switchboard), feed);
     started.map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// Who is what at the console.
+pub(super) fn roles(config: &Config) -> admin::Roles {
+    admin::Roles::of(&config.api.viewers, &config.api.operators, &config.api.admins)
 }
 
 /// The collector that metrics are pushed to, if there is one.
@@ -271,6 +278,6 @@ pub(super) fn pin(shard: u16) {
     let mut one = CpuSet::new();
     one.set(core);
     if let Err(error) = sched_setaffinity(None, &one) {
-        tracing::warn!(shard, core, %error, "the shard's thread is not pinned");
+        tell!(event::THREAD_UNPINNED, shard, core, %error);
     }
 }

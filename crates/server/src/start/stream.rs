@@ -8,6 +8,7 @@ use crate::clock;
 use admin::{Feed, MetricReading, StreamCourier, StreamSettings, StreamTally};
 use model::ports::presence::directory::EventStream;
 use model::presence::NodeName;
+use model::{event, tell};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
@@ -41,7 +42,7 @@ impl Running {
         self.feed.close();
         let thread = self.thread.lock().map(|mut thread| thread.take()).unwrap_or_default();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the stream of events panicked");
+            tell!(event::THREAD_PANICKED, thread = "stream of events");
         }
     }
 

@@ -10,6 +10,7 @@ use super::{RunningServer, StartError, doors, failed, fit_descriptors, listeners
 use super::{shard_count, unusable};
 use crate::config::Config;
 use crate::takeover::{Offer, Predecessor, TakeOverEvent};
+use model::{event, tell};
 use net::listen::{KeptSocket, SocketFiles};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ pub fn take_over(
     }
     let Some((predecessor, mut sockets)) = Predecessor::ask(&config.server.data).map_err(failed)?
     else {
-        tracing::info!("no server runs on this data folder: there is no place to take over");
+        tell!(event::NOBODY_TO_SUCCEED);
         return Ok((None, inherited));
     };
     let mut files = ready(config, &mut sockets)?;
@@ -66,7 +67,7 @@ impl RunningServer {
         let data = &self.config.server.data;
         match Offer::make(data, self.copies.clone(), events.clone()) {
             Ok(offer) => *lock(&self.offer) = Some(offer),
-            Err(error) => tracing::warn!(%error, "no other server can take over from this one"),
+            Err(error) => tell!(event::SUCCESSION_OFF, %error),
         }
     }
 

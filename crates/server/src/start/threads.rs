@@ -10,6 +10,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::shard_logic::ServerLogic;
 use crate::switchboard::{Mailboxes, ServerMessage};
+use model::{event, tell};
 use net::Shard;
 use net::epoll::Epoll;
 use net::executor::exchange::{AwakeThreads, ShardExchange};
@@ -76,13 +77,8 @@ fn wind_up(
         std::thread::sleep(LOOK);
     }
     if shards.iter().all(|shard| shard.logic().is_logged()) {
-        tracing::warn!(
-            "the directory of presence was not told of every end in time: the lease ends"
-        );
+        tell!(event::STOP_UNTOLD);
         return;
     }
-    tracing::warn!(
-        "the log did not answer in time: what some devices did last may not be in it, and a push \
-         may come again"
-    );
+    tell!(event::STOP_UNLOGGED);
 }

@@ -19,6 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use model::id::ShardId;
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::ServiceKind;
+use model::{event, tell};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -171,7 +172,7 @@ impl ReviewDesk {
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
-                tracing::error!("a thread that asks the hook before sending panicked");
+                tell!(event::THREAD_PANICKED, thread = "hook before sending");
             }
         }
     }
@@ -200,13 +201,9 @@ impl ReviewDesk {
         let url = admin::shown_url(&self.hook.url);
         match error {
             Some(error) if changed => {
-                tracing::warn!(
-                    url,
-                    error,
-                    "the hook before sending fails: it is asked no more for a while"
-                );
+                tell!(event::REVIEWS_AWAY, url, error);
             }
-            None if changed => tracing::info!(url, "the hook before sending answers again"),
+            None if changed => tell!(event::REVIEWS_BACK, url),
             _ => {}
         }
     }

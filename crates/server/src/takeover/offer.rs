@@ -5,6 +5,7 @@
 //! time; a further one waits. Invariant: after a commitment nobody else is heard.
 
 use super::{FILE, HELLO, Link, PATIENCE, at_file};
+use model::{event, tell};
 use net::listen::KeptSocket;
 use rustix::fs::{self, Mode};
 use rustix::io::{Errno, Result};
@@ -93,8 +94,8 @@ fn hear_all(listener: &OwnedFd, listeners: &Given, events: &SyncSender<TakeOverE
                 let _ = events.send(TakeOverEvent::TakeOver(successor));
                 return;
             }
-            Ok(None) => tracing::info!("nothing came of a take-over: this server serves on"),
-            Err(error) => tracing::warn!(%error, "a take-over broke off: this server serves on"),
+            Ok(None) => tell!(event::SUCCESSION_DROPPED),
+            Err(error) => tell!(event::SUCCESSION_BROKEN, %error),
         }
     }
 }
@@ -103,7 +104,7 @@ fn hear_all(listener: &OwnedFd, listeners: &Given, events: &SyncSender<TakeOverE
 fn heard(link: &Link, listeners: &Given) -> Result<Option<i32>> {
     let (is_ours, pid) = link.peer()?;
     if !is_ours {
-        tracing::warn!(pid, "a process of another user asked for the listeners: refused");
+        tell!(event::SUCCESSOR_FOREIGN, pid);
         link.say("REFUSED it is not of the server's user")?;
         return Ok(None);
     }
@@ -115,7 +116,7 @@ fn heard(link: &Link, listeners: &Given) -> Result<Option<i32>> {
         }
         None => return Ok(None),
     }
-    tracing::info!(pid, "a new server asks for the listeners");
+    tell!(event::SUCCESSOR_ASKS, pid);
     let copies = super::copies(&listeners.lock().unwrap_or_else(PoisonError::into_inner));
     let copies = copies.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
     if copies.is_empty() {

@@ -6,6 +6,7 @@
 //! for the old one.
 
 use super::{FILE, HELLO, LISTENERS_MAX, Link, PATIENCE, at_file};
+use model::{event, tell};
 use net::listen::KeptSocket;
 use rustix::io::Errno;
 use std::fmt;
@@ -107,22 +108,18 @@ impl Predecessor {
     /// Commits this process to serve, and waits until the old one has closed its logs or is gone.
     pub fn commit(&self) {
         if self.link.say("COMMIT").is_err() {
-            return tracing::warn!(pid = self.pid, "the old server is gone already");
+            return tell!(event::PREDECESSOR_GONE, pid = self.pid);
         }
-        tracing::info!(pid = self.pid, "the old server lets its clients go");
+        tell!(event::PREDECESSOR_DRAINS, pid = self.pid);
         loop {
             match self.link.hear(Some(TOLD_EVERY)) {
                 Ok(Some((word, _))) if word == "CLOSED" => {
-                    return tracing::info!(pid = self.pid, "the old server has closed its logs");
+                    return tell!(event::PREDECESSOR_CLOSED, pid = self.pid);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => tracing::warn!(
-                    pid = self.pid,
-                    "the old server is not done yet: who calls waits. SIGKILL ends it and loses \
-                     nothing that was acknowledged"
-                ),
+                Err(Errno::AGAIN) => tell!(event::PREDECESSOR_SLOW, pid = self.pid),
                 Ok(None) | Err(_) => {
-                    return tracing::warn!(pid = self.pid, "the old server is gone");
+                    return tell!(event::PREDECESSOR_GONE, pid = self.pid);
                 }
             }
         }

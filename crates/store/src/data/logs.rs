@@ -13,6 +13,7 @@ use crate::engine::{Engine, Sizes, State};
 use crate::tools::backup::{Copied, Rest, Still, Target};
 use crate::{Fsync, OpenError, data};
 use model::ports::log::{Call, Completion, Party, Ticket};
+use model::{event, tell};
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
@@ -141,7 +142,7 @@ impl Logs {
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
-                tracing::error!("a thread of the store panicked");
+                tell!(event::THREAD_PANICKED, thread = "store");
             }
         }
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = None;

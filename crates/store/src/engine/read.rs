@@ -14,6 +14,7 @@ pub(crate) mod standing;
 use super::Engine;
 use super::state::StateError;
 use model::ports::log::{Done, ROWS_MAX, Read, StoreError};
+use model::{event, tell};
 use page::PagePlan;
 use rows::{RowPlan, RowsPlan};
 use standing::StandingPlan;
@@ -86,6 +87,6 @@ pub(crate) fn state_failed(error: &StateError) -> StoreError {
     if error.full {
         return StoreError::Full; // whoever writes to state says so
     }
-    tracing::error!(%error, "state cannot be read");
+    tell!(event::STATE_UNREADABLE, %error);
     StoreError::Failed
 }

@@ -12,6 +12,7 @@
 
 use super::{Place, Position};
 use model::ports::files::{File, FileSystem};
+use model::{event, tell};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -61,8 +62,7 @@ impl DurableMark {
 }
 
 fn unknown(path: &Path, error: &io::Error) {
-    tracing::warn!(%error, file = %path.display(), "should the log's end be lost, it will not be \
-        known how much of it had been promised");
+    tell!(event::MARK_UNWRITTEN, %error, file = %path.display());
 }
 
 fn path(folder: &Path) -> PathBuf {

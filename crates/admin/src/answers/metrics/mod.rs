@@ -13,6 +13,7 @@ use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
 use model::counters::{Counter, Counters, TopicCounter};
+use model::event;
 use model::ports::control::Status;
 use model::ports::presence::queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
 use model::session::Drop;
@@ -37,14 +38,21 @@ pub(crate) struct PresenceFigures {
     pub(crate) standing: ReplicationStatus,
 }
 
-/// All metrics of this version as text.
-pub(crate) fn text(
-    version: &str,
-    status: &Status,
-    presence: &PresenceFigures,
-    webhooks: &[Arc<Address>],
-    readings: &[MetricReading],
-) -> String {
+/// All figures that there are.
+pub(crate) struct Figures<'a> {
+    pub(crate) version: &'a str,
+    pub(crate) status: &'a Status,
+    pub(crate) presence: &'a PresenceFigures,
+    pub(crate) webhooks: &'a [Arc<Address>],
+    /// Those of the roof.
+    pub(crate) readings: &'a [MetricReading],
+    /// How often each kind of trouble was told in the log.
+    pub(crate) log_events: &'a BTreeMap<&'static str, u64>,
+}
+
+/// All metrics as text.
+pub(crate) fn text(figures: &Figures<'_>) -> String {
+    let &Figures { version, status, presence, webhooks, readings, log_events } = figures;
     let mut out = String::new();
     head(&mut out, "build_info", "gauge", "Always 1, with the version that runs.");
     sample(&mut out, "build_info", &format!("{{version=\"{version}\"}}"), 1);
@@ -61,6 +69,7 @@ pub(crate) fn text(
         let labels = format!("{{reason=\"{}\"}}", why.name());
         sample(&mut out, dropped, &labels, status.counters.dropped_of(why));
     }
+    log(&mut out, log_events);
     latencies::metric(&mut out, &status.counters);
     for &MetricReading { name, help, value } in gauges(status).iter().chain(readings) {
         head(&mut out, name, kind(name), help);
@@ -84,6 +93,16 @@ pub(crate) fn text(
     }
     hooks(&mut out, webhooks);
     out
+}
+
+/// What the log told, by kind: those that it never told are there as zero.
+fn log(out: &mut String, told: &BTreeMap<&'static str, u64>) {
+    let name = "log_events_total";
+    head(out, name, "counter", "Warnings and errors of the log, by kind of event.");
+    for kind in event::all().filter(|kind| kind.is_trouble()) {
+        let labels = format!("{{event=\"{}\",level=\"{}\"}}", kind.name, kind.severity().name());
+        sample(out, name, &labels, told.get(kind.name).copied().unwrap_or_default());
+    }
 }
 
 /// Each counter; those of one kind are one metric, with a label.
@@ -150,6 +169,8 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
             "Accounts with something to tell devices that are away.",
             status.chat_pushes_owing,
         ),
+        ("chatrooms", "Chatrooms.", status.chatrooms),
+        ("chatroom_sessions", "Devices that are in a chatroom.", status.chatroom_sessions),
     ];
     gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
 }

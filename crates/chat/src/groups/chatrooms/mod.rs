@@ -38,6 +38,13 @@ pub(crate) struct Chatrooms {
     pub(crate) orders: Orders,
 }
 
+impl Chatrooms {
+    /// Rooms at home here, and sessions of this shard that are in any.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        (self.homes.known.len(), self.seats.sessions())
+    }
+}
+
 impl Chat {
     /// The conversation of a chatroom, and the shard where that is at home.
     pub(crate) fn chatroom_at(&self, room: &AccountAddress) -> (TimelineId, ShardId) {

@@ -86,6 +86,13 @@ struct Joining {
     is_new: bool,
 }
 
+impl Seats {
+    /// Sessions that are in a room, or have asked to be.
+    pub(super) fn sessions(&self) -> usize {
+        self.of.len()
+    }
+}
+
 impl Hall {
     fn new(room: AccountAddress) -> Hall {
         Hall {

@@ -11,6 +11,7 @@ use guard::book::{EVERYBODY, UserEntry};
 use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{Table, Write};
 use model::ports::users::{DOMAIN, UserFault, account_key};
+use model::{event, tell};
 use std::sync::atomic::Ordering;
 
 /// A row that differs from what is here.
@@ -59,7 +60,7 @@ impl UserBook {
     fn left_out(&self, database: &BookDatabase, name: &str, why: &str) {
         database.tally.wrong.fetch_add(1, Ordering::Relaxed);
         let name = base::text::quoted(name);
-        tracing::warn!(%name, why, "a row of the database is no account: nobody logs in by it");
+        tell!(event::ACCOUNT_ROW_IS_NONE, %name, why);
     }
 
     /// Those that differ from what is here.

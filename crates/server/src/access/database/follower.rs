@@ -17,6 +17,7 @@ use super::{BookDatabase, CopyMark, CopyStage};
 use crate::clock;
 use model::ports::databases::accounts::{AccountChange, DatabaseFault};
 use model::ports::users::UserFault;
+use model::{event, tell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,7 +81,7 @@ impl Follower {
                     let why = "it has more accounts than [access] users_max lets in".to_owned();
                     self.database.failed(&DatabaseFault::Refused(why));
                 }
-                Err(fault) => tracing::warn!(?fault, "the copy of the accounts was not written"),
+                Err(fault) => tell!(event::ACCOUNTS_UNCOPIED, ?fault),
             }
             self.database.wait(LOOK_MS);
         }
@@ -162,7 +163,7 @@ impl Follower {
             }
             filled += new.len();
         }
-        tracing::info!(accounts = filled, "the database was filled from the data folder");
+        tell!(event::ACCOUNTS_FILLED, accounts = filled);
         Ok(())
     }
 
@@ -177,7 +178,7 @@ impl Follower {
             let now_s = clock::unix_s();
             if now_s.saturating_sub(told_s) >= PROGRESS_S {
                 let loaded = loaded.load(Ordering::Relaxed);
-                tracing::info!(loaded, total, "accounts are being read from the database");
+                tell!(event::ACCOUNTS_READING, loaded, total);
                 told_s = now_s;
             }
         }
@@ -190,7 +191,7 @@ impl Follower {
             self.book.mark_copy(Some(mark))?;
         }
         self.book.set_whole(true);
-        tracing::info!(loaded, "accounts were read from the database");
+        tell!(event::ACCOUNTS_READ, loaded);
         Ok(())
     }
 

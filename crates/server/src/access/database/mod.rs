@@ -19,6 +19,7 @@ use model::ports::databases::accounts::{
 };
 use model::ports::log::RowHome;
 use model::ports::users::UserFault;
+use model::{event, tell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -204,7 +205,7 @@ impl BookDatabase {
         if !was_so {
             let whole = self.tally.whole.load(Ordering::Relaxed) == 1;
             let logins = if whole { "go on by the copy" } else { "of others are put off" };
-            tracing::warn!(why = %fault, "accounts: nothing can be changed, logins {logins}");
+            tell!(event::ACCOUNTS_AWAY, why = %fault, logins);
         }
     }
 
@@ -212,7 +213,7 @@ impl BookDatabase {
     pub(super) fn is_there(&self) {
         let before = std::mem::replace(&mut *self.lock(), DatabaseStanding::There);
         if before != DatabaseStanding::There {
-            tracing::info!("the database of accounts is there");
+            tell!(event::ACCOUNTS_BACK);
         }
     }
 

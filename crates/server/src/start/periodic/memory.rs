@@ -6,6 +6,7 @@
 
 use super::PeriodicTask;
 use model::pressure::{Gauge, Pressure};
+use model::{event, tell};
 use net::shard::Census;
 use std::fs;
 use std::sync::Arc;
@@ -27,10 +28,10 @@ pub(in crate::start) fn task(
 ) -> Option<PeriodicTask> {
     let most = if bytes_max == 0 { given().map(|all| all / 4 * 3) } else { Some(bytes_max) };
     let Some(most) = most else {
-        tracing::warn!("how much memory there is cannot be read: it is not watched");
+        tell!(event::MEMORY_UNKNOWN);
         return None;
     };
-    tracing::info!(memory_max = most, "memory is watched");
+    tell!(event::MEMORY_WATCHED, memory_max = most);
     let watch = Watch { most, gauge, census };
     Some(Box::new(move || {
         if let Some(bytes) = used() {
@@ -55,9 +56,9 @@ impl Watch {
         self.census.press(level >= Pressure::Connections);
         let (name, means) = (level.name(), level.meaning());
         if level > before {
-            tracing::warn!(bytes, memory_max, level = name, "memory is short: {means}");
+            tell!(event::MEMORY_SHORT, bytes, memory_max, level = name, means);
         } else if level < before {
-            tracing::info!(bytes, memory_max, level = name, "there is more memory: {means}");
+            tell!(event::MEMORY_EASED, bytes, memory_max, level = name, means);
         }
     }
 }

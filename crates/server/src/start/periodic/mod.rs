@@ -10,6 +10,7 @@ pub(super) mod sys;
 pub(super) mod watchdog;
 
 use crate::clock;
+use model::{event, tell};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -68,7 +69,7 @@ impl Periodic {
         self.over.1.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of periodic work panicked");
+            tell!(event::THREAD_PANICKED, thread = "periodic");
         }
     }
 }

@@ -26,6 +26,7 @@ use connector::DirectoryConnector;
 use model::id::ShardId;
 use model::ports::presence::directory::Lease;
 use model::presence::Principal;
+use model::{event, tell};
 use queries::{Copy, DirectoryQueries, Shards};
 use replication::{
     ReplicatorInbox, ReplicatorParts, ReplicatorThread, ShardMailboxes, ShardNotice,
@@ -107,7 +108,7 @@ impl PresenceSetup {
         };
         self.copying = Some(ReplicatorThread::start(shards.into(), work).map_err(failed)?);
         let (boot, kind) = (format!("{boot:x}"), connector.kind());
-        tracing::info!(%node, boot, kind, "a directory is told who is online");
+        tell!(event::DIRECTORY_TOLD, %node, boot, kind);
         Ok(())
     }
 

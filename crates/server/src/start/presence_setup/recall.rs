@@ -9,6 +9,7 @@ use crate::shard_logic::EventTopic;
 use model::ports::control::{Answer, Command, Control};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::presence::{PresenceVersion, Principal};
+use model::{event, tell};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub fn begin(topic: EventTopic, control: Arc<dyn Control>, ask: AskOwner) -> std
     let run = move || {
         let count = recall(&topic, control.as_ref(), &ask);
         if count > 0 {
-            tracing::info!(count, "retained events that say online were looked at");
+            tell!(event::EVENTS_RECALLED, count);
         }
     };
     std::thread::Builder::new().name("presence-recall".into()).spawn(run).map(drop)

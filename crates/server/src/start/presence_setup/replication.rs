@@ -11,6 +11,7 @@ use base::time::{Instant, Now};
 use model::id::ShardId;
 use model::ports::presence::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Put};
 use model::ports::presence::queries::{Circuit, ReplicationStatus};
+use model::{event, tell};
 use presence::{Digests, ReplicationSink, Replicator};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,7 +112,7 @@ impl ReplicatorThread {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the directory's thread panicked");
+            tell!(event::THREAD_PANICKED, thread = "directory");
         }
     }
 }
@@ -179,20 +180,16 @@ impl News {
             None if !self.away => {
                 self.away = true;
                 let fault = standing.fault.as_ref().map_or("", |(why, _)| why.as_str());
-                tracing::warn!(
-                    fault,
-                    unwritten,
-                    "the directory of presence is away: changes wait, nothing else does"
-                );
+                tell!(event::DIRECTORY_AWAY, fault, unwritten);
             }
             Some(since) if self.away && (unwritten == 0 || now.mono - since >= BACK_AFTER) => {
                 self.away = false;
-                tracing::info!(unwritten, "the directory of presence is back");
+                tell!(event::DIRECTORY_BACK, unwritten);
             }
             _ => {}
         }
         if self.comparing && resync_left == 0 {
-            tracing::info!("the directory of presence was compared with memory");
+            tell!(event::DIRECTORY_COMPARED);
         }
         self.comparing = resync_left > 0;
     }

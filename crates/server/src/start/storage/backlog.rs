@@ -12,6 +12,7 @@ use model::ports::events::DeviceEvent;
 use model::ports::log::{Call, Completion, Done, Page, Pull, Read, StoreError, TimelineStatus};
 use model::ports::log::{Ticket, Write};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};
+use model::{event, tell};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -169,7 +170,7 @@ impl Backlog for HookBacklog {
             }
             // They would be in the way of all behind them. The courier sees the gap.
             let seqs = page.damaged.clone();
-            tracing::error!(shard, ?seqs, "Reports cannot be read from the log: they are dropped");
+            tell!(event::REPORTS_UNREADABLE, shard, ?seqs);
             self.call(shard, Call::Write(Write::Remove { timeline, seqs }))?;
             if !page.messages.is_empty() {
                 return Ok(page);

@@ -21,6 +21,7 @@ use base::time::Now;
 use model::id::{NodeId, ShardId};
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
 use model::timeline::{Seq, Space, TimelineId};
+use model::{event, tell};
 use net::shard::ShardMessage;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,10 +72,10 @@ pub(super) fn open(
     folder::tell_readers(&config.server.data);
     let home = opened.secrets.cluster.home();
     let (node, boot, cluster) = (opened.node.number(), opened.boot, opened.secrets.cluster);
-    tracing::info!(node, boot, cluster = format!("{:016x}", cluster.fingerprint()), "whose it is");
+    tell!(event::FOLDER_IDENTITY, node, boot, cluster = format!("{:016x}", cluster.fingerprint()));
     let on_disk = opened.logs_on_disk();
     if usize::from(on_disk) != shards {
-        tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
+        tell!(event::SHARDS_CHANGED, logs = on_disk, shards);
         opened = opened.rehome(clock::unix_s()).map_err(failed)?;
     }
     Ok(Folder { opened, home, reports: BTreeMap::new(), archived: BTreeMap::new() })
@@ -179,9 +180,9 @@ impl Folder {
         }
         entrance.restored().map_err(StartError)?;
         let ms = clock::since(began).as_millis() as u64;
-        tracing::info!(taken, ms, "what the logs kept is in memory");
+        tell!(event::KEPT_IN_MEMORY, taken, ms);
         if left > 0 {
-            tracing::warn!(left, "what could not be read, or has no room, stays in the logs");
+            tell!(event::KEPT_LEFT_OUT, left);
         }
         Ok(())
     }
@@ -197,10 +198,7 @@ impl Folder {
             if timelines.contains(&Some(timeline)) {
                 continue;
             }
-            tracing::warn!(
-                count,
-                "Reports waited for a webhook that is configured no more: dropped"
-            );
+            tell!(event::REPORTS_ORPHANED, count);
             for (log, upto) in logs {
                 let known = Write::Acknowledge { timeline, reader: READER, upto };
                 enter(&mut self.opened, log, vec![Write::Forget(timeline), known])?;
@@ -220,7 +218,7 @@ impl Folder {
             return Ok(found.into_keys().collect());
         }
         for ((log, timeline), (count, upto)) in found {
-            tracing::warn!(count, "messages waited for an archive that is configured no more");
+            tell!(event::ARCHIVE_ORPHANED, count);
             let reader = crate::archive::READER;
             let known = Write::Acknowledge { timeline, reader, upto };
             enter(&mut self.opened, log, vec![Write::Forget(timeline), known])?;
@@ -267,7 +265,7 @@ impl Storage {
     pub(super) fn backup(&self, to: &Path) -> Result<u64, String> {
         let copied = self.logs.backup(to).map_err(|error| error.to_string())?;
         let (bytes, linked) = (copied.bytes, copied.linked);
-        tracing::info!(to = %to.display(), bytes, linked, "a backup was made");
+        tell!(event::BACKUP_MADE, to = %to.display(), bytes, linked);
         Ok(bytes)
     }
 
@@ -389,42 +387,24 @@ fn tell_recovery(opened: &OpenFolder, took: Duration) {
     for (log, found) in opened.found.iter().enumerate() {
         let store::log::OpenedLog { segments, bytes, bytes_read, records, .. } = &found.log;
         let rebuilt = found.rebuilt && *records > 0;
-        tracing::info!(log, segments, bytes, bytes_read, records, rebuilt, "a log was read");
+        tell!(event::LOG_READ, log, segments, bytes, bytes_read, records, rebuilt);
         tell_end(log, &found.log);
     }
     let ms = took.as_millis() as u64;
-    tracing::info!(logs = opened.found.len(), ms, "the data folder was read");
+    tell!(event::FOLDER_READ, logs = opened.found.len(), ms);
 }
 
 /// Says what is known of an end that is not as it was written, and no more.
 fn tell_end(log: usize, found: &store::log::OpenedLog) {
     if let Some(missing) = found.missing() {
         let store::log::Missing { promised, end } = missing;
-        tracing::error!(
-            log,
-            ?promised,
-            ?end,
-            records = missing.records(),
-            "what had been promised is missing: the log ends before the place up to which answers \
-             had been given. The disk lost it, or the file was cut; with `fsync` other than \
-             \"always\" a power cut does that. The server goes on with what is there; a backup may \
-             have more"
-        );
+        tell!(event::PROMISED_MISSING, log, ?promised, ?end, records = missing.records());
     }
     let Some(torn) = &found.torn else { return };
     match (found.promised, found.missing()) {
-        (None, _) => tracing::warn!(
-            log,
-            ?torn,
-            "a torn end was cut off; whether anything of it had been promised is not known"
-        ),
-        (Some(promised), None) => tracing::warn!(
-            log,
-            ?torn,
-            ?promised,
-            "a torn end was cut off: it lies behind everything that is known to have been promised"
-        ),
-        (Some(_), Some(_)) => tracing::warn!(log, ?torn, "a torn end was cut off"),
+        (None, _) => tell!(event::TORN_END_CUT, log, ?torn, promised = "unknown"),
+        (Some(promised), None) => tell!(event::TORN_END_CUT, log, ?torn, ?promised),
+        (Some(_), Some(_)) => tell!(event::TORN_END_CUT, log, ?torn),
     }
 }
 

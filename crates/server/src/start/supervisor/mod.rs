@@ -10,6 +10,7 @@ mod life_sign;
 
 pub(super) use self::life_sign::LifeSign;
 
+use model::{event, tell};
 use net::listen::KeptSocket;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -53,7 +54,7 @@ impl Inherited {
         let sockets = match life_sign::handed(&words, pid) {
             0 => Vec::new(),
             count if count > SOCKETS_MAX => {
-                tracing::warn!(count, most = SOCKETS_MAX, "too many sockets: none is taken over");
+                tell!(event::SOCKETS_TOO_MANY, count, most = SOCKETS_MAX);
                 Vec::new()
             }
             count => sockets(&life_sign::names(words.get(NAMES).map(String::as_str), count)),
@@ -76,7 +77,7 @@ fn sockets(names: &[String]) -> Vec<KeptSocket> {
         };
         match either {
             Some(socket) => sockets.push(KeptSocket { name: name.clone(), socket }),
-            None => tracing::warn!(name, "what was handed over is no socket of a stream"),
+            None => tell!(event::SOCKET_IS_NONE, name),
         }
     }
     sockets
@@ -107,7 +108,7 @@ impl Supervisor {
         match Way::to(address) {
             Ok(way) => Supervisor { way: Some(Arc::new(way)), watchdog },
             Err(error) => {
-                tracing::warn!(address, %error, "the supervisor cannot be told anything");
+                tell!(event::SUPERVISOR_UNREACHED, address, %error);
                 Supervisor::default()
             }
         }
@@ -138,7 +139,7 @@ impl Supervisor {
         let sent = way.send(sign.to_string().as_bytes(), sockets);
         let was_lost = way.is_lost.swap(sent.is_err(), Ordering::Relaxed);
         if let (Err(error), false) = (sent, was_lost) {
-            tracing::warn!(%error, "the supervisor does not listen");
+            tell!(event::SUPERVISOR_DEAF, %error);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::state::State;
 use crate::log::{Place, ReadError, Reader, RecordKind};
 use model::ports::log::StoreError;
 use model::timeline::{Message, Seq, TimelineId};
+use model::{event, tell};
 use std::sync::Arc;
 
 /// The message of an entry; `None` if it left the timeline meanwhile.
@@ -62,12 +63,12 @@ fn unreadable(error: &ReadError, at: Place) -> StoreError {
     let file = format!("{:010}.log", at.segment);
     let offset = at.offset;
     match error {
-        ReadError::Gone => tracing::error!(file, offset, "the segment of a message is not there"),
+        ReadError::Gone => tell!(event::SEGMENT_MISSING, file, offset),
         ReadError::Damaged { why, .. } => {
-            tracing::error!(file, offset, why, "a message is damaged")
+            tell!(event::MESSAGE_DAMAGED, file, offset, why)
         }
         ReadError::Io(error) => {
-            tracing::error!(file, offset, %error, "a message cannot be read");
+            tell!(event::MESSAGE_UNREADABLE, file, offset, %error);
             return StoreError::Failed;
         }
     }

@@ -10,6 +10,7 @@
 
 use super::{Keep, Sorted, State, StateChange, StateError};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use model::{event, tell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -78,7 +79,7 @@ impl FjallState {
         }
         *open = Some(Arc::clone(&opened));
         writer.broken = false;
-        tracing::info!(folder = %self.folder.display(), "state was opened again");
+        tell!(event::STATE_OPENED_AGAIN, folder = %self.folder.display());
         Ok(opened)
     }
 

@@ -22,6 +22,7 @@ use crate::engine::recovery::write_checkpoint;
 use crate::engine::state::{Keep, State, StateChange, StateError};
 use crate::log::Position;
 use model::timeline::TimelineId;
+use model::{event, tell};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -259,7 +260,7 @@ impl Engine {
             }
         }
         if let Err(error) = done {
-            tracing::warn!(%error, "a checkpoint failed; it is tried again");
+            tell!(event::CHECKPOINT_FAILED, %error);
             self.give_checkpoint_up(now_s);
         }
     }
@@ -301,7 +302,7 @@ impl Engine {
         if let Some(segment) = self.upkeep.dead.pop()
             && let Err(error) = self.log.remove(segment)
         {
-            tracing::warn!(%error, segment, "a segment cannot be removed; it is tried again later");
+            tell!(event::SEGMENT_KEPT, %error, segment);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::engine::undo::Undo;
 use crate::log::{Place, ReadError, Reader, RecordKind};
 use model::ports::log::{APPEND_TIMELINES_MAX, StoreError};
 use model::timeline::{Message, Seq, TimelineId};
+use model::{event, tell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -222,7 +223,7 @@ impl Engine {
         self.upkeep.compaction = None;
         let left = self.index.counts.of(segment).live;
         if left > 0 {
-            tracing::error!(segment, left, "a segment has entries that its records do not name");
+            tell!(event::SEGMENT_UNNAMED, segment, left);
             self.upkeep.refused.insert(segment);
         }
         None
@@ -238,7 +239,7 @@ impl Engine {
         match next {
             Err(why) => {
                 let file = format!("{:010}.log", from.segment);
-                tracing::error!(file, offset = from.offset, why, "a segment cannot be compacted");
+                tell!(event::SEGMENT_DAMAGED, file, offset = from.offset, why);
                 self.upkeep.refused.insert(compaction.segment);
                 return;
             }

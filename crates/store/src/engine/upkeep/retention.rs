@@ -17,6 +17,7 @@ use crate::engine::state::{Keep, State, StateError};
 use crate::engine::{Engine, EngineSettings, Retention};
 use model::ports::log::{Pull, REMOVE_SEQS_MAX, StoreError};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};
+use model::{event, tell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Rows of state that one slice of a sweep looks at, at most.
@@ -304,7 +305,7 @@ impl Engine {
 
     pub(super) fn trimmed(&mut self, now_s: u32, trimmed: Trimmed) {
         match trimmed.0 {
-            Err(error) => tracing::error!(%error, "state cannot be read to drop what is over"),
+            Err(error) => tell!(event::RETENTION_FAILED, %error),
             Ok((going, more)) => {
                 let timeline = going.timeline;
                 if self.drop_entries(now_s, &[going]).is_ok() && more {
@@ -316,7 +317,7 @@ impl Engine {
 
     pub(super) fn swept(&mut self, now_s: u32, swept: Swept) {
         if let Some(error) = swept.error {
-            tracing::error!(%error, "state cannot be read to drop what is over");
+            tell!(event::RETENTION_FAILED, %error);
         }
         swept.over.into_iter().for_each(|timeline| self.excess.push(timeline));
         // What finds no room now is found again by the next sweep.
