@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
-# tests/e2e/im, slixmpp and @xmpp/client for tests/e2e/xmpp, s3rver and botocore for tests/e2e/media,
-# and the checkers of the API's description, of its page of metrics, of the console and of the chart,
-# each by its own package manager.
+# tests/e2e/im, slixmpp, @xmpp/client, stanza.js, converse.js and Smack for tests/e2e/xmpp, s3rver
+# and botocore for tests/e2e/media, and the checkers of the API's description, of its page of
+# metrics, of the console and of the chart, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -104,6 +104,12 @@ install_xmpp-js() {
         npm install --prefix "$target/xmpp-js" --no-package-lock --no-audit --no-fund --silent
 }
 
+install_smack() {
+    mvn -B -q -f "$sources/../../xmpp/java/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$target/smack/jars" &&
+        javac -cp "$target/smack/jars/*" -d "$target/smack/classes" "$sources"/../../xmpp/java/*.java
+}
+
 install_s3() {
     cp "$sources/../../media/package.json" "$target/s3/" &&
         npm install --prefix "$target/s3" --no-package-lock --no-audit --no-fund --silent
@@ -141,6 +147,7 @@ client schemathesis ../../requirements.txt
 client protobuf ../../im/requirements.txt
 client slixmpp ../../xmpp/requirements.txt
 client xmpp-js ../../xmpp/package.json
+client smack ../../xmpp/java
 client s3 ../../media/package.json
 client botocore ../../media/requirements.txt
 client promtool ../../test_metrics.py

@@ -7,6 +7,7 @@ pub(crate) mod chat;
 pub(crate) mod chatrooms;
 pub(crate) mod hooks;
 pub(crate) mod messages;
+pub(crate) mod moves;
 pub(crate) mod presence_questions;
 pub(crate) mod properties;
 pub(crate) mod tokens;

@@ -107,6 +107,13 @@ impl Api {
         let answer = request.header("Authorization", &self.authorization).send_json(body);
         answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
     }
+
+    /// Puts something that needs no words at a path.
+    pub fn put(&self, path: &str) -> io::Result<Value> {
+        let request = self.agent.put(format!("{}{path}", self.base));
+        let answer = request.header("Authorization", &self.authorization).send_json(json!({}));
+        answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
+    }
 }
 
 /// Events of a type in what comes, till the end or until it is over.

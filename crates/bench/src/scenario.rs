@@ -91,6 +91,7 @@ pub const ALL: &[Scenario] = &[
     ("mqtt-latency", mqtt::latency),
     ("mqtt-kept", mqtt::kept),
     ("mqtt-retained", mqtt::retained),
+    ("xmpp", crate::swarm::xmpp::run),
     ("stalls", stalls::run),
     ("presence-note", presence_copy::note),
     ("presence-memory", presence_copy::memory),

@@ -7,6 +7,7 @@
 pub mod orders;
 pub mod peers;
 mod wire;
+pub mod xmpp;
 
 use crate::caller::sockets::{self, EventFlags, Poller, patient};
 use crate::clock;

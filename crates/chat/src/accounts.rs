@@ -53,6 +53,8 @@ pub(crate) enum Waiter {
     Push(u64),
     /// Whoever tells it something that is kept nowhere.
     Transient(Box<crate::sessions::transients::Telling>),
+    /// Whoever brings what was said with it elsewhere.
+    MovedIn(Box<crate::operators::moving::MovingIn>),
     /// Another shard, with its question's number.
     Peer(ShardId, u64),
     /// A command, by its number.
@@ -194,6 +196,7 @@ impl Waiter {
     fn weight(&self) -> u64 {
         let beside = match self {
             Waiter::Send(sending) => sending.weight(),
+            Waiter::MovedIn(moving) => moving.weight(),
             Waiter::Contact(wanting) => wanting.weight(),
             Waiter::Nodes(wanted) => wanted.weight(),
             Waiter::Transient(telling) => telling.weight(),
@@ -423,6 +426,9 @@ impl Chat {
             }
             Waiter::Transient(telling) => {
                 self.transient_receiver_found(now, telling, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::MovedIn(moving) => {
+                self.moves_in_with(now, *moving, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));

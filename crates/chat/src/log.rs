@@ -11,6 +11,7 @@ use crate::operators::mutes::Muting;
 use crate::outbox::Storing;
 use crate::outbox::left::Sought;
 use crate::sessions::login::LetIn;
+use crate::word::StoreOrder;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountId;
@@ -40,6 +41,10 @@ pub(crate) enum PendingCall {
     MuteOver,
     /// A message stands in its conversation, and in the outbox.
     Stored(Box<Storing>),
+    /// The last message of the conversation of one that moves in.
+    LastBefore(Box<(ShardId, StoreOrder, u64)>),
+    /// An inbox is to be taken as read up to a place by devices that are elsewhere, for an errand.
+    MovedUpTo(SessionRef),
     /// A message stands in an inbox.
     Placed(Box<Placing>),
     /// A page of an inbox, for a reading.
@@ -193,6 +198,8 @@ impl Chat {
             PendingCall::Muted(muting) => self.muted(*muting, result, fx),
             PendingCall::MuteOver => self.mute_over(result, fx),
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
+            PendingCall::LastBefore(of) => self.last_is_read(now, *of, result, fx),
+            PendingCall::MovedUpTo(session) => self.moved_up_to(session, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
             PendingCall::State(inbox) => self.state_read(now, inbox, result, fx),

@@ -260,7 +260,8 @@ impl Chat {
         let began = Began::at(now);
         let number = self.sends.put_since(began, StoreWait { wait, group: None });
         let (is_operator, change, live) = (asker.is_operator, None, None);
-        let order = StoreOrder { number, route, once, is_operator, body, change, live };
+        let moved = None;
+        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.hand_to_conversation(now, order, fx);
     }
 
@@ -278,6 +279,9 @@ impl Chat {
         let number = order.number;
         if self.outbox.bytes() >= self.settings.undistributed_max() || !self.log.may_ask() {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        }
+        if let Some(id) = order.moved {
+            return self.looks_at_last(from, (order, id), fx);
         }
         let kind = envelope::kind_of(&order.body);
         if matches!(kind, Content::EDIT | Content::REACTION) && order.live.is_none() {
@@ -304,8 +308,8 @@ impl Chat {
         (change, receivers): (Option<GroupChange>, Arc<[TimelineId]>),
         fx: &mut Effects,
     ) {
-        let StoreOrder { number, route, once, body, live, .. } = order;
-        let id = self.next_id(now);
+        let StoreOrder { number, route, once, body, live, moved, .. } = order;
+        let id = moved.unwrap_or_else(|| self.next_id(now));
         let (at_s, label) = (now.unix_s(), route.encode());
         let message = Arc::new(Message { id, at_s, label, body });
         let once = OnceKey::at_home(route.conversation.home_hash(), once);
@@ -320,7 +324,8 @@ impl Chat {
         let append = Append { message: message.clone(), to, once: Some(once) };
         self.outbox.takes(message.weight());
         let change = change.map(Box::new);
-        let storing = Storing { from, number, route, message, live, change, receivers };
+        let is_moved = moved.is_some();
+        let storing = Storing { from, number, route, message, live, change, receivers, is_moved };
         let storing = Box::new(storing);
         self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
     }
@@ -333,7 +338,8 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Storing { from, number, route, message, live, change, mut receivers } = storing;
+        let Storing { from, number, route, message, live, change, mut receivers, is_moved } =
+            storing;
         self.outbox.gives(message.weight());
         let answer = match result {
             Ok(Done::Appended(done)) if done.seqs.len() == 1 && change.is_some() => {
@@ -355,7 +361,7 @@ impl Chat {
                         message.content = *live;
                     }
                     let (place, message) = ((self.outbox.timeline(), place), Arc::new(message));
-                    if fx.events_wanted {
+                    if fx.events_wanted && !is_moved {
                         fx.tell(ChatEvent::of_message(&message));
                     }
                     let cargo = Cargo::Message(message);

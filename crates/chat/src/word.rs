@@ -161,6 +161,8 @@ pub struct StoreOrder {
     pub(crate) change: Option<Box<ChangeAsked>>,
     /// It tells of an amendment that is done, and this is told of it now: more than is stored.
     pub(crate) live: Option<Box<Content>>,
+    /// The number that it has from before it came here.
+    pub(crate) moved: Option<u64>,
 }
 
 /// A message is stored.

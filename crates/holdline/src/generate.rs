@@ -1,5 +1,5 @@
 //! `holdline generate`: completions for a shell and man pages, from the command line as it is
-//! declared, for whoever makes a package.
+//! declared, for whoever makes a package; and what of XMPP the server does, from its list.
 
 use clap::{Args, Command, Subcommand};
 use clap_complete::Shell;
@@ -21,6 +21,8 @@ enum What {
         /// The shell
         shell: Shell,
     },
+    /// Print what of XMPP the server does, as a DOAP file
+    Doap,
     /// Write a man page of each command into a folder
     Man {
         /// The folder; it is made if it is not there
@@ -37,6 +39,10 @@ pub fn generate(arguments: &Arguments, mut command: Command) -> ExitCode {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut command, name, &mut text);
             crate::out::print(&String::from_utf8_lossy(&text));
+            ExitCode::SUCCESS
+        }
+        What::Doap => {
+            crate::out::print(&proto_xmpp::claims::doap());
             ExitCode::SUCCESS
         }
         What::Man { folder } => crate::client::tell(pages(command, folder)),

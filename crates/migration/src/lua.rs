@@ -40,9 +40,20 @@ impl fmt::Debug for Literal {
     }
 }
 
-/// A table: what is named in it by strings. What is named otherwise was read and is not kept.
+/// A table: what is named in it by strings, and what stands in it one behind the other or under
+/// its place. What is named otherwise was read and is not kept.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub(crate) struct Table(Vec<(Vec<u8>, Literal)>);
+pub(crate) struct Table {
+    named: Vec<(Vec<u8>, Literal)>,
+    placed: Vec<Literal>,
+}
+
+/// An entry of a table.
+enum Field {
+    Named(Vec<u8>, Literal),
+    Placed(Literal),
+    Other,
+}
 
 /// Place where something else stands than a literal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +91,65 @@ impl Table {
 
     /// What has this name; the last, if several have.
     pub(crate) fn find(&self, name: &str) -> Option<&Literal> {
-        let found = self.0.iter().rev().find(|(key, _)| key == name.as_bytes());
+        let found = self.named.iter().rev().find(|(key, _)| key == name.as_bytes());
         found.map(|(_, literal)| literal).filter(|literal| **literal != Literal::Nil)
+    }
+
+    /// What has a name that is text, in the order in which it stands there.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Literal)> {
+        let named = self.named.iter();
+        named.filter_map(|(name, literal)| Some((std::str::from_utf8(name).ok()?, literal)))
+    }
+
+    /// What stands in it one behind the other.
+    pub(crate) fn placed(&self) -> &[Literal] {
+        &self.placed
+    }
+
+    /// The text of this name.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.find(name).and_then(Literal::text)
+    }
+
+    /// The table of this name.
+    pub(crate) fn table(&self, name: &str) -> Option<&Table> {
+        match self.find(name)? {
+            Literal::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The number of this name.
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        match self.find(name)? {
+            Literal::Number(number) => number.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The table of an item of a list: `item({ … });`, as it stands behind the first bracket and
+    /// before the last.
+    pub(crate) fn item(text: &[u8]) -> Result<Table, LuaFault> {
+        let mut reader = Reader { text, at: 0 };
+        reader.space();
+        let Literal::Table(table) = reader.literal(0)? else {
+            return Err(reader.fault("a table is expected"));
+        };
+        reader.space();
+        match reader.at == text.len() {
+            true => Ok(table),
+            false => Err(reader.fault("something stands behind the table")),
+        }
+    }
+}
+
+impl Literal {
+    /// What it says, if it is text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Literal::Text(text) => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
     }
 }
 
@@ -155,8 +223,10 @@ impl Reader<'_> {
             if self.skip(b"}") {
                 return Ok(table);
             }
-            if let Some(named) = self.field(depth + 1)? {
-                table.0.push(named);
+            match self.field(depth + 1)? {
+                Field::Named(name, literal) => table.named.push((name, literal)),
+                Field::Placed(literal) => table.placed.push(literal),
+                Field::Other => {}
             }
             self.space();
             match self.peek() {
@@ -167,8 +237,8 @@ impl Reader<'_> {
         }
     }
 
-    /// An entry of a table, if a string names it.
-    fn field(&mut self, depth: u32) -> Result<Option<(Vec<u8>, Literal)>, LuaFault> {
+    /// An entry of a table. Those under their places come in their order, as they are written.
+    fn field(&mut self, depth: u32) -> Result<Field, LuaFault> {
         let key = match self.peek() {
             Some(b'[') => {
                 self.at += 1;
@@ -184,11 +254,11 @@ impl Reader<'_> {
                 let name = self.word(is_of_name).to_owned();
                 if matches!(&*name, "true" | "false" | "nil") {
                     self.at = begin;
-                    return self.literal(depth).map(|_| None);
+                    return self.literal(depth).map(Field::Placed);
                 }
                 Literal::Text(name.into_bytes())
             }
-            _ => return self.literal(depth).map(|_| None),
+            _ => return self.literal(depth).map(Field::Placed),
         };
         self.space();
         if !self.skip(b"=") {
@@ -196,8 +266,9 @@ impl Reader<'_> {
         }
         let value = self.literal(depth)?;
         Ok(match key {
-            Literal::Text(key) => Some((key, value)),
-            _ => None,
+            Literal::Text(key) => Field::Named(key, value),
+            Literal::Number(_) => Field::Placed(value),
+            _ => Field::Other,
         })
     }
 

@@ -6,8 +6,16 @@
 //!     salt, iteration_count, stored_key, server_key     with internal_hashed; keys in hexadecimal
 //!     disabled                                          since 13.0
 //! ```
-//! Names of files are escaped as `%xx`. Of which hash keys are is told by their length. It reads no
-//! other file of the folder. Invariant: a file that is not understood is named and changes nothing.
+//! Names of files are escaped as `%xx`. Of which hash keys are is told by their length. What
+//! people have beside accounts is [`walk`]'s. Invariant: a file that is not understood is named and
+//! changes nothing.
+
+mod element;
+mod list;
+mod stores;
+
+pub use list::ITEM_BYTES_MAX;
+pub use stores::walk;
 
 use crate::account::{Account, Found, Keys};
 use crate::lua::{Literal, Table};
@@ -40,24 +48,30 @@ pub fn read(folder: &Path) -> Result<Moving, String> {
 /// The accounts' files, by their names.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let accounts = folder.join("accounts");
-    let told = |error: std::io::Error| format!("{}: {error}", accounts.display());
-    let entries = match accounts.read_dir() {
+    if !accounts.exists() {
+        return Err(format!(
+            "{}: there is no folder `accounts` in it, as there is in the folder of a host, \
+             such as /var/lib/prosody/example%2ecom",
+            folder.display()
+        ));
+    }
+    files_in(&accounts, ENDING)
+}
+
+/// The files of a store that end so, by their names; none, if it is not there.
+fn files_in(store: &Path, ending: &[u8]) -> Result<Vec<PathBuf>, String> {
+    let told = |error: std::io::Error| format!("{}: {error}", store.display());
+    let entries = match store.read_dir() {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!(
-                "{}: there is no folder `accounts` in it, as there is in the folder of a host, \
-                 such as /var/lib/prosody/example%2ecom",
-                folder.display()
-            ));
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(told(error)),
     };
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(told)?.path();
-        if path.as_os_str().as_bytes().ends_with(ENDING) {
+        if path.as_os_str().as_bytes().ends_with(ending) {
             if files.len() == ACCOUNTS_MAX {
-                return Err(format!("{}: more than {ACCOUNTS_MAX} files", accounts.display()));
+                return Err(format!("{}: more than {ACCOUNTS_MAX} files", store.display()));
             }
             files.push(path);
         }
@@ -66,16 +80,22 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-fn account(file: &Path) -> Result<Account, String> {
-    let name = file.file_name().and_then(unescaped).ok_or("its name is not one of Prosody's")?;
+/// The table of a file of at most so many bytes.
+fn table(file: &Path, bytes_max: u64) -> Result<Table, String> {
     let mut bytes = Vec::new();
     let read = File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
         .map_err(|error| error.to_string())?;
-    if read as u64 > FILE_BYTES_MAX {
-        return Err(format!("more than {FILE_BYTES_MAX} bytes"));
+    if read as u64 > bytes_max {
+        return Err(format!("more than {bytes_max} bytes"));
     }
-    let table = Table::read(&bytes).map_err(|fault| fault.to_string())?;
+    Table::read(&bytes).map_err(|fault| fault.to_string())
+}
+
+fn account(file: &Path) -> Result<Account, String> {
+    let name = file.file_name().and_then(|name| unescaped(name, ENDING));
+    let name = name.ok_or("its name is not one of Prosody's")?;
+    let table = table(file, FILE_BYTES_MAX)?;
     let is_disabled = match table.find("disabled") {
         None | Some(Literal::Bool(false)) => false,
         Some(_) => true,
@@ -124,8 +144,8 @@ fn keys(table: &Table) -> Result<Option<Keys>, String> {
 }
 
 /// The name of a file without its ending, with `%xx` as the byte that it is.
-fn unescaped(file: &OsStr) -> Option<String> {
-    let mut rest = file.as_bytes().strip_suffix(ENDING)?;
+fn unescaped(file: &OsStr, ending: &[u8]) -> Option<String> {
+    let mut rest = file.as_bytes().strip_suffix(ending)?;
     let mut name = Vec::new();
     while let Some((first, behind)) = rest.split_first() {
         rest = behind;

@@ -22,8 +22,10 @@ use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::reader::NsReader;
 use std::io::BufRead;
 
+mod contents;
 mod pace;
 
+pub use contents::walk;
 use pace::Pace;
 
 /// Bytes of one tag or text: a picture of somebody, or a message.
@@ -45,26 +47,14 @@ const PARTS: [&str; 4] = ["iter-count", "salt", "server-key", "stored-key"];
 /// Reads the accounts of files, each with its name in messages; of this host, or of the only one
 /// that is found. In words, why nothing can be taken over.
 pub fn read<R: BufRead>(files: Vec<(String, R)>, host: Option<&str>) -> Result<Moving, String> {
-    let mut reading = Reading {
-        found: Found::default(),
-        wanted: host.map(str::to_lowercase),
-        host: None,
-        others: Vec::new(),
-    };
+    let mut reading = Reading::of(host);
     for (name, file) in files {
         Walk::new(&name, file).run(&mut reading).map_err(|(line, why)| {
             let place = if line > 0 { format!("{name}:{line}") } else { name.clone() };
             format!("{place}: {why}")
         })?;
     }
-    if reading.host.is_none() {
-        let wanted = reading.wanted.map_or_else(|| "a host".into(), |host| format!("`{host}`"));
-        let there = match reading.others.is_empty() {
-            true => String::new(),
-            false => format!("; there are {}", reading.others.join(", ")),
-        };
-        return Err(format!("{wanted} is not in it{there}"));
-    }
+    reading.has_host()?;
     Ok(reading.found.into_moving())
 }
 
@@ -80,6 +70,25 @@ struct Reading {
 }
 
 impl Reading {
+    fn of(host: Option<&str>) -> Reading {
+        let wanted = host.map(str::to_lowercase);
+        Reading { found: Found::default(), wanted, host: None, others: Vec::new() }
+    }
+
+    /// The host was there; in words, that it was not.
+    fn has_host(&self) -> Result<(), String> {
+        if self.host.is_some() {
+            return Ok(());
+        }
+        let wanted = self.wanted.as_ref();
+        let wanted = wanted.map_or_else(|| "a host".into(), |host| format!("`{host}`"));
+        let there = match self.others.is_empty() {
+            true => String::new(),
+            false => format!("; there are {}", self.others.join(", ")),
+        };
+        Err(format!("{wanted} is not in it{there}"))
+    }
+
     /// Whether a host's users are taken; in words, why that cannot be told.
     fn takes(&mut self, jid: &str) -> Result<bool, String> {
         let jid = jid.to_lowercase();

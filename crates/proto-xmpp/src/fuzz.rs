@@ -233,7 +233,7 @@ fn whim_of_nodes(rng: &mut Prng, asked: &NodesRequest) -> ChatDelivery {
             let of = |_| if is_there == 1 { Err(fault) } else { Ok(part()) };
             Ok(NodesFound::Items(wanted.iter().map(of).collect()))
         }
-        (NodesAsk::Names | NodesAsk::Subscriptions, _) => {
+        (NodesAsk::Names | NodesAsk::KeptNames | NodesAsk::Subscriptions, _) => {
             Ok(NodesFound::Names(["<n>".into()].into()))
         }
         (NodesAsk::Node(_), _) => {

@@ -3,7 +3,7 @@
 //! [`xml`] finds the pieces of a stream and reads them, [`stream`], [`stanza`] and
 //! [`sasl`] are what is said of streams, stanzas and logins, [`archive`] what is asked of archives,
 //! `forms` what forms are made of, [`jid`] holds addresses to the rules of accounts, [`moment`]
-//! reads times, [`render`] turns messages of the model into stanzas and back, [`message`] is what
+//! reads times, [`moving`] what other servers have kept, [`render`] turns messages of the model into stanzas and back, [`message`] is what
 //! they can be besides texts, and [`server::Server`] is the machine. Nothing here knows a socket, a
 //! clock, an account's contents or another connection; whatever bytes come, they are answered, more
 //! is waited for, or the stream ends with an error.
@@ -15,11 +15,13 @@ use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 
 pub mod archive;
+pub mod claims;
 pub mod fault;
 mod forms;
 pub mod jid;
 pub mod message;
 pub mod moment;
+pub mod moving;
 pub mod peer;
 pub mod render;
 pub mod sasl;

@@ -317,6 +317,11 @@ pub fn write_out(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
     says
 }
 
+/// Likewise, as it stands in an archive.
+pub(crate) fn put_kept(message: &ChatMessage, kept: &KeptStanza<'_>, out: &mut Vec<u8>) -> bool {
+    put_said(message, kept, out)
+}
+
 /// Appends the attributes of a message, the end of its start tag, and what it says. False: there is
 /// nothing to show, and what was appended is in vain.
 fn put_said(message: &ChatMessage, kept: &KeptStanza<'_>, out: &mut Vec<u8>) -> bool {

@@ -33,6 +33,7 @@ mod web_socket;
 
 pub(crate) use features::{put_presence, read_availability};
 pub use iq::answer_for_domain;
+pub(crate) use nodes::moved;
 
 use crate::fault::StreamFault;
 use crate::stream;

@@ -1,4 +1,4 @@
-//! Users of the book, without anything of their passwords.
+//! Users of the book, without anything of their passwords but keys that are asked for by name.
 
 use crate::orders::users::ACTIONS;
 use model::ports::users::{self, UserState};
@@ -24,6 +24,13 @@ pub(crate) struct User {
     disabled: bool,
     /// What it may do; the first that matches holds.
     rules: Vec<UserRule>,
+}
+
+/// What checks a password that nobody here knows.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UserKeys {
+    /// Each `$scram-sha-256$ROUNDS$SALT$STORED$SERVER`, or of SHA-1; in base64.
+    pub(crate) keys: Vec<String>,
 }
 
 /// One line of what a user may do.

@@ -288,6 +288,11 @@ impl Fault {
         self.code
     }
 
+    /// What people are told.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn folder_taken(folder: &Path) -> Fault {
         let folder = folder.display();
         let message = format!("{folder} is there already and not empty: name a new folder");

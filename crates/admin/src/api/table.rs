@@ -525,6 +525,11 @@ fn access() -> Vec<Route> {
                    again from its beginning. A user's rules stay."),
         get("/v1/users/{user}", users::one).wants(&[Users, View], Other).refuses(FINDS)
             .told("getUser", "One user", "Without anything of its password."),
+        get("/v1/users/{user}/keys", users::keys).wants(&[Admin], Other).watched().refuses(FINDS)
+            .told("getUserKeys", "A user's keys for SCRAM",
+                "As lines of a password file have them. With them another server lets the user in \
+                 by the password that it has; they are secrets. The call is kept in the audit \
+                 log."),
         put("/v1/users/{user}", users::put)
             .wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
             .told("putUser", "Make or change a user",

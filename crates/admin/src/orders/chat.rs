@@ -480,7 +480,7 @@ fn title(text: &str) -> Result<Box<str>, Fault> {
     }
 }
 
-fn client_id(text: Option<&str>) -> Result<Option<ClientMessageId>, Fault> {
+pub(super) fn client_id(text: Option<&str>) -> Result<Option<ClientMessageId>, Fault> {
     let Some(text) = text else { return Ok(None) };
     let bytes = hex::decode_array(&text.replace('-', ""));
     let id = bytes.map(|bytes| Some(ClientMessageId(bytes)));

@@ -1,7 +1,8 @@
 //! Users of the book: who they are and what they may do, changed at run time.
 //!
 //! The book may block (a slow hash of a password, stable storage, a row that is read), so it is
-//! asked on threads of its own. Invariant: no answer has anything of a password.
+//! asked on threads of its own. Invariant: no answer has anything of a password,
+//! but the keys for SCRAM that are asked for by name.
 
 use super::{Asked, Part, asked, page, part};
 use crate::answers::Removed;
@@ -36,6 +37,14 @@ pub(crate) async fn one(State(api): Api, path: Part) -> Told<User> {
     let name = users::name(part(path)?)?;
     let found = ask(&api, move |book| book.user(&name)).await?.map_err(fault)?;
     found.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
+}
+
+/// `GET /v1/users/{user}/keys`: by which somebody may log in who does not know the password, where
+/// the server that checks it is another.
+pub(crate) async fn keys(State(api): Api, path: Part) -> Told<answers::UserKeys> {
+    let name = users::name(part(path)?)?;
+    let found = ask(&api, move |book| book.keys(&name)).await?.map_err(fault)?;
+    found.map(|keys| Json(answers::UserKeys { keys })).ok_or(Fault::unknown("user"))
 }
 
 /// `PUT /v1/users/{user}`

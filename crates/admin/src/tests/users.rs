@@ -27,6 +27,12 @@ impl Users for Book {
         self.or_says(self.users.lock().expect("no panic").get(name).cloned())
     }
 
+    fn keys(&self, name: &str) -> Result<Option<Vec<String>>, UserFault> {
+        let users = self.users.lock().expect("no panic");
+        let keys = |_: &UserState| vec!["$scram-sha-256$4096$c2FsdA==$AAAA$BBBB".to_owned()];
+        self.or_says(users.get(name).map(keys))
+    }
+
     fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
         self.or_says(())?;
         let mut users = self.users.lock().expect("no panic");

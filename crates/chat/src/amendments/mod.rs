@@ -367,7 +367,8 @@ impl Chat {
         let said = NewMessage { to: to.clone().into(), client_id, content };
         let body = envelope::encode(sender, to, &said);
         let live = Some(Box::new(live));
-        let order = StoreOrder { number, route, once, is_operator, body, change: None, live };
+        let (change, moved) = (None, None);
+        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.store(now, from, order, fx);
     }
 

@@ -157,8 +157,8 @@ impl Chat {
         let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
         let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
-        let (body, live) = (Box::default(), None);
-        let order = StoreOrder { number, route, once, is_operator, body, change, live };
+        let (body, live, moved) = (Box::default(), None, None);
+        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.hand_to_conversation(now, order, fx);
     }
 

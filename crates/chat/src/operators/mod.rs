@@ -7,6 +7,7 @@
 
 pub(crate) mod erasures;
 pub(crate) mod errands;
+pub(crate) mod moving;
 pub(crate) mod mutes;
 pub(crate) mod rates;
 pub(crate) mod reviews;
@@ -17,11 +18,11 @@ use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::ChatFault;
 use model::chat::foreign::ForeignArrival;
+use model::chat::{ChatFault, MovedMessage};
 use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand};
 use model::ports::log::{Call, Done, Read};
-use model::timeline::TimelineId;
+use model::timeline::{Seq, TimelineId};
 use std::collections::HashMap;
 
 /// An account that is looked at, whose inbox is being asked.
@@ -45,6 +46,8 @@ enum What {
     Erase,
     Errand(Box<Errand>),
     Foreign(Box<ForeignArrival>),
+    MoveIn(Box<MovedMessage>),
+    MovedUpTo(Seq),
 }
 
 impl Chat {
@@ -68,6 +71,8 @@ impl Chat {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }
             ChatCommand::Foreign(arrival) => (arrival.home.clone(), None, What::Foreign(arrival)),
+            ChatCommand::MoveIn(address, moved) => (address, None, What::MoveIn(moved)),
+            ChatCommand::MovedUpTo(address, upto) => (address, None, What::MovedUpTo(upto)),
         };
         self.commands.0.insert(ask, what);
         self.find_account(now, &address, make, Waiter::Command(ask), fx);
@@ -100,13 +105,22 @@ impl Chat {
             (Ok(AccountRow { id, .. }), What::Foreign(arrival)) => {
                 return self.foreign_arrives(now, ask, (*arrival, id), fx);
             }
+            (Ok(AccountRow { id, .. }), What::MoveIn(moved)) => {
+                return self.moves_in(now, ask, (address, id), *moved, fx);
+            }
+            (Ok(AccountRow { id, .. }), What::MovedUpTo(upto)) => {
+                return self.has_moved(ask, (address, id), upto, fx);
+            }
             (Err(ChatFault::UnknownAccount), What::Foreign(_)) => ChatAnswer::Reached(false),
             (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => {
                 ChatAnswer::Account(None)
             }
             (Err(ChatFault::UnknownAccount), What::Erase) => ChatAnswer::Erasing(None),
             (Err(ChatFault::UnknownAccount), What::Kick) => ChatAnswer::Ended(0),
-            (Err(ChatFault::UnknownAccount), What::Errand(_)) => ChatAnswer::Told(None),
+            (
+                Err(ChatFault::UnknownAccount),
+                What::Errand(_) | What::MoveIn(_) | What::MovedUpTo(_),
+            ) => ChatAnswer::Told(None),
             (Err(ChatFault::StoreFailed | ChatFault::StoreFull), _) => ChatAnswer::StoreFailed,
             (Err(_), _) => ChatAnswer::Busy,
         };

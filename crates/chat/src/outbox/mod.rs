@@ -48,6 +48,8 @@ pub(crate) struct Storing {
     pub change: Option<Box<GroupChange>>,
     /// The inboxes that it concerns, unless it changes that.
     pub receivers: Arc<[TimelineId]>,
+    /// It was said elsewhere, before it came here: nobody is told that it happens.
+    pub is_moved: bool,
 }
 
 /// Place of a message in an outbox: one's own, or that of a shard of an earlier start.

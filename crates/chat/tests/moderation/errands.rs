@@ -26,7 +26,7 @@ fn texts(told: ChatDelivery) -> Vec<String> {
     }
 }
 
-fn fault(told: ChatDelivery) -> ChatFault {
+pub fn fault(told: ChatDelivery) -> ChatFault {
     match told {
         ChatDelivery::Failed { why, .. } => why,
         other => panic!("{other:?}"),

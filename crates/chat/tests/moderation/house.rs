@@ -178,17 +178,22 @@ impl House {
 
     /// A device of an account; or why it is not let in.
     pub fn try_login(&mut self, name: &str) -> Result<Device, model::session::Denial> {
-        self.conns += 1;
-        let key = Key { slot: self.conns, generation: 0 };
-        let conn = ConnRef::new(ShardId(self.home_of(&person(name))), key);
-        let login = plain::login(person(name), "desk");
-        let session = SessionRef::from_bits(0);
-        self.ask(Device { conn, session }, ChatRequest::Login(Box::new(login)));
-        match self.told.pop().expect("an answer") {
-            (_, ChatDelivery::LoggedIn(told)) => Ok(Device { conn, session: told.session }),
+        match self.logs_in(name, "desk") {
+            (conn, ChatDelivery::LoggedIn(told)) => Ok(Device { conn, session: told.session }),
             (_, ChatDelivery::Refused(refused)) => Err(refused.why),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A device of an account comes, one without a name to be given it: what it is told.
+    pub fn logs_in(&mut self, name: &str, device: &str) -> (ConnRef, ChatDelivery) {
+        self.conns += 1;
+        let key = Key { slot: self.conns, generation: 0 };
+        let conn = ConnRef::new(ShardId(self.home_of(&person(name))), key);
+        let login = plain::login(person(name), device);
+        let session = SessionRef::from_bits(0);
+        self.ask(Device { conn, session }, ChatRequest::Login(Box::new(login)));
+        self.told.pop().expect("an answer")
     }
 
     pub fn login(&mut self, name: &str) -> Device {

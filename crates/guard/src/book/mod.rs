@@ -185,6 +185,12 @@ impl UserEntry {
         Some(RowMark { uid, standing, rules: read_rules(standing, rules)?, kinds })
     }
 
+    /// Its keys for SCRAM, as lines of a password file have them.
+    pub fn key_texts(&self) -> Vec<String> {
+        let keys = self.account.kept.scram.iter();
+        keys.map(|keys| format!("${}${}", keys.hash.mark(), keys.text())).collect()
+    }
+
     /// The same for whoever asks.
     pub fn state(&self, name: &str) -> UserState {
         UserState {

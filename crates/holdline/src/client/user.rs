@@ -11,8 +11,14 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod contents;
+mod copies;
+mod export;
 mod import;
+mod moved;
+mod rooms;
 
+use export::Export;
 use import::Import;
 
 /// What to do with users.
@@ -50,6 +56,9 @@ enum Action {
     },
     /// Make or change the users of a file; what is so already stays
     Import(Import),
+    /// Write accounts with their keys, contacts, vCards, what they publish and keep, and archives,
+    /// as a file of XEP-0227
+    Export(Export),
     /// End all sessions of users, of every protocol; they may come again
     Kick {
         /// Their names
@@ -122,6 +131,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         }
         Action::Remove { names } => server.delete_each(names, path, (json, "removed")),
         Action::Import(order) => import::import(server, order, json),
+        Action::Export(order) => export::export(server, order),
         Action::Kick { names } => {
             let kick = |name: &String| {
                 let user = server.call("POST", &format!("{}/kick", path(name)), None)?;

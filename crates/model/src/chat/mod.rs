@@ -20,6 +20,7 @@ mod fault;
 pub mod foreign;
 mod group;
 mod members;
+mod moved;
 mod nodes;
 mod numbers;
 mod over_topics;
@@ -55,6 +56,7 @@ pub use group::{
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
 };
+pub use moved::MovedMessage;
 pub use nodes::{
     BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
     NODE_GROUPS_MAX, NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX, NODES_ASKED_MAX,

@@ -292,6 +292,8 @@ pub enum NodesAsk {
     Purge(Box<str>),
     /// Which nodes there are that whoever asks may read. Answered by [`NodesFound::Names`].
     Names,
+    /// Which nodes are kept that are not published. Answered by [`NodesFound::Names`].
+    KeptNames,
     /// How a node is. Answered by [`NodesFound::Node`].
     Node(Box<str>),
     /// Whoever asks wants to be told of a node.

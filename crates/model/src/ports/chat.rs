@@ -10,7 +10,7 @@ use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
     ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange, GroupOrder,
-    HistoryRange, MembersRange, NewMessage, NodesAsk,
+    HistoryRange, MembersRange, MovedMessage, NewMessage, NodesAsk,
 };
 use crate::timeline::Seq;
 
@@ -60,6 +60,13 @@ pub enum ChatCommand {
     },
     /// Something came from elsewhere. Answer: `Told`, or `Reached`.
     Foreign(Box<ForeignArrival>),
+    /// Another server had kept a message of it: it takes its place, at its time. One that is not
+    /// newer than the last of its conversation is there already, or does not come in. Answer:
+    /// `Told`, as of a message that is sent.
+    MoveIn(AccountAddress, Box<MovedMessage>),
+    /// What stands in its inbox up to a place was given to its devices elsewhere. Answer: `Told`,
+    /// of `Done`.
+    MovedUpTo(AccountAddress, Seq),
 }
 
 impl ChatCommand {
@@ -71,6 +78,8 @@ impl ChatCommand {
             | ChatCommand::Open(account)
             | ChatCommand::Kick(account)
             | ChatCommand::Erase(account)
+            | ChatCommand::MoveIn(account, _)
+            | ChatCommand::MovedUpTo(account, _)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
             ChatCommand::Foreign(arrival) => &arrival.home,

@@ -44,6 +44,9 @@ pub trait Users: Send + Sync {
     /// One of them.
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault>;
 
+    /// Its keys for SCRAM, as lines of a password file have them; `None`: there is no such user.
+    fn keys(&self, name: &str) -> Result<Option<Vec<String>>, UserFault>;
+
     /// Makes or changes a user; as it is now.
     fn put(&self, order: UserOrder) -> Result<UserState, UserFault>;
 

@@ -373,6 +373,10 @@ impl Users for UserBook {
         Ok(self.read(name)?.map(|entry| entry.state(name)))
     }
 
+    fn keys(&self, name: &str) -> Result<Option<Vec<String>>, UserFault> {
+        Ok(self.read(name)?.map(|entry| entry.key_texts()))
+    }
+
     fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
         book::check(&order).map_err(UserFault::Wrong)?;
         let kept = order.password.as_deref().map(|password| self.kept(password)).transpose()?;

@@ -6,7 +6,10 @@ use super::{Account, ContactTold, ConversationTold, Message};
 use crate::texts::Base64;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::chat::{InboxChange, InboxEvent, MembersPage, NodeItem, PushRegistration, PushRoute};
+use model::chat::{
+    InboxChange, InboxEvent, MembersPage, NodeAccess, NodeConfig, NodeItem, PushRegistration,
+    PushRoute,
+};
 use model::media::FileNote;
 use model::timeline::Seq;
 use schemars::JsonSchema;
@@ -29,7 +32,7 @@ pub(crate) enum ExportLine {
     Group(GroupTold),
     /// A device of it that is to be woken.
     Push(PushTold),
-    /// A node that it publishes.
+    /// A node that it publishes, or that its clients keep.
     Node(NodeTold),
     /// An item of one.
     Item(ItemTold),
@@ -105,6 +108,24 @@ impl From<&PushRegistration> for PushTold {
 pub(crate) struct NodeTold {
     /// Its name.
     pub(crate) node: String,
+    /// Who may read it; null: it is kept for the account's own clients, and not published.
+    #[schemars(extend("enum" = ["open", "presence", "groups", "members", null]))]
+    pub(crate) access: Option<&'static str>,
+    /// How many items it keeps; null: as many as there may be, or it is not published.
+    pub(crate) items_max: Option<u32>,
+}
+
+impl NodeTold {
+    pub(crate) fn new(node: &str, config: Option<&NodeConfig>) -> NodeTold {
+        let access = config.map(|config| match config.access {
+            NodeAccess::Open => "open",
+            NodeAccess::Presence => "presence",
+            NodeAccess::Groups => "groups",
+            NodeAccess::Members => "members",
+        });
+        let items_max = config.map(|config| config.items_max).filter(|most| *most != u32::MAX);
+        NodeTold { node: node.into(), access, items_max }
+    }
 }
 
 /// An item of a node.
@@ -113,6 +134,8 @@ pub(crate) struct NodeTold {
 pub(crate) struct ItemTold {
     /// The node.
     node: String,
+    /// The node is kept for the account's own clients, and not published.
+    kept: bool,
     /// The item's id.
     id: String,
     /// Its bytes.
@@ -121,9 +144,9 @@ pub(crate) struct ItemTold {
 }
 
 impl ItemTold {
-    pub(crate) fn new(node: &str, item: &NodeItem) -> ItemTold {
+    pub(crate) fn new((node, kept): (&str, bool), item: &NodeItem) -> ItemTold {
         let payload_base64 = STANDARD.encode(&item.payload);
-        ItemTold { node: node.into(), id: item.id.to_string(), payload_base64 }
+        ItemTold { node: node.into(), kept, id: item.id.to_string(), payload_base64 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Of, Route, delete, get, post, put};
 use crate::fault::Refusal::{self, Busy, ChatRefused, NoAnswer, NotFound, TooFast};
-use crate::routes::chat::export;
+use crate::routes::chat::{export, moves};
 use crate::routes::{broadcasts, chat};
 use crate::tokens::scope::Scope::{Admin, Chat, Manage, Read};
 
@@ -67,6 +67,14 @@ pub(super) fn accounts() -> Vec<Route> {
                  then all of its inbox, with what it was about files. The last line is `end`; with \
                  another one the export is not whole.")
             .more("The call is kept in the audit log. It counts among `[api] streams_max`."),
+        post("/v1/chat/moves", moves::moves).wants(&[Admin], Other).refuses(&[Busy, NoAnswer])
+            .told("moveChat", "Take in what accounts have on another server",
+                "What became of each. Given again, nothing is there twice: a message that is not \
+                 newer than the last of its conversation is passed over.")
+            .more("Contacts are asked and granted as they would ask themselves, so both may come \
+                   over in any order. Messages stand at their own times; bring those of all \
+                   accounts in the order of their times, before people talk here. Nothing of it \
+                   is told to webhooks, phones or other domains."),
         post("/v1/chat/accounts/{account}/messages", chat::send)
             .wants(&[Chat], Other).refuses(SENDS)
             .told("sendMessage", "Say something in its name",

@@ -25,7 +25,7 @@ use futures_util::stream;
 use model::account::AccountAddress;
 use model::chat::{
     ChatDelivery, ContactsRange, Content, ItemsChosen, ItemsWanted, MembersRange, NodeSpace,
-    NodesAsk, NodesFound,
+    NodesAsk, NodesFault, NodesFound,
 };
 use model::media::FileNote;
 use model::ports::chat::ErrandWhat;
@@ -74,8 +74,14 @@ enum Step {
     Members(VecDeque<AccountAddress>, Option<Seq>),
     Pushes,
     Nodes,
+    /// How each of these is that is published.
+    Published {
+        left: VecDeque<Box<str>>,
+        nodes: Vec<(NodeSpace, Box<str>)>,
+    },
+    Kept(Vec<(NodeSpace, Box<str>)>),
     Items {
-        nodes: VecDeque<Box<str>>,
+        nodes: VecDeque<(NodeSpace, Box<str>)>,
         after: Option<Box<str>>,
     },
     Inbox {
@@ -168,6 +174,8 @@ impl Export {
             Step::Members(groups, next) => self.members(groups, next).await,
             Step::Pushes => self.pushes().await,
             Step::Nodes => self.nodes().await,
+            Step::Published { left, nodes } => self.published(left, nodes).await,
+            Step::Kept(nodes) => self.kept(nodes).await,
             Step::Items { nodes, after } => self.items(nodes, after).await,
             Step::Inbox { after } => self.inbox(after).await,
             Step::End { upto } => Ok(vec![ExportLine::End(EndTold { lines: self.lines, upto })]),
@@ -252,32 +260,72 @@ impl Export {
         Ok(status.registrations.iter().map(|it| ExportLine::Push(it.into())).collect())
     }
 
+    /// Asks for nodes, which is answered by what was found, or why not.
+    async fn ask_nodes(&self, ask: NodesAsk) -> Result<Result<NodesFound, NodesFault>, Fault> {
+        match self.ask(ErrandWhat::Nodes(Box::new(ask))).await? {
+            ChatDelivery::Nodes(answer) => Ok(answer.result),
+            told => unexpected(&told),
+        }
+    }
+
+    async fn names(&self, ask: NodesAsk) -> Result<Box<[Box<str>]>, Fault> {
+        match self.ask_nodes(ask).await? {
+            Ok(NodesFound::Names(names)) => Ok(names),
+            _ => Err(Fault::busy()),
+        }
+    }
+
     async fn nodes(&mut self) -> Result<Vec<ExportLine>, Fault> {
-        let told = self.ask(ErrandWhat::Nodes(Box::new(NodesAsk::Names))).await?;
-        let ChatDelivery::Nodes(answer) = told else { return unexpected(&told) };
-        let names = match answer.result {
-            Ok(NodesFound::Names(names)) => names,
-            _ => return Err(Fault::busy()),
+        let left = self.names(NodesAsk::Names).await?.into_vec().into();
+        self.step = Step::Published { left, nodes: Vec::new() };
+        Ok(Vec::new())
+    }
+
+    async fn published(
+        &mut self,
+        mut left: VecDeque<Box<str>>,
+        mut nodes: Vec<(NodeSpace, Box<str>)>,
+    ) -> Result<Vec<ExportLine>, Fault> {
+        let Some(name) = left.pop_front() else {
+            self.step = Step::Kept(nodes);
+            return Ok(Vec::new());
         };
-        self.step = Step::Items { nodes: names.iter().cloned().collect(), after: None };
-        let node = |name: &str| ExportLine::Node(NodeTold { node: name.to_string() });
-        Ok(names.iter().map(|name| node(name)).collect())
+        let found = self.ask_nodes(NodesAsk::Node(name.clone())).await?;
+        let mut lines = Vec::new();
+        // One that has gone meanwhile is none.
+        if let Ok(NodesFound::Node(found)) = found {
+            lines.push(ExportLine::Node(NodeTold::new(&name, Some(&found.config))));
+            nodes.push((NodeSpace::Published, name));
+        }
+        self.step = Step::Published { left, nodes };
+        Ok(lines)
+    }
+
+    async fn kept(
+        &mut self,
+        mut nodes: Vec<(NodeSpace, Box<str>)>,
+    ) -> Result<Vec<ExportLine>, Fault> {
+        let names = self.names(NodesAsk::KeptNames).await?;
+        let lines = names.iter().map(|name| ExportLine::Node(NodeTold::new(name, None)));
+        let lines = lines.collect();
+        nodes.extend(names.into_iter().map(|name| (NodeSpace::Kept, name)));
+        self.step = Step::Items { nodes: nodes.into(), after: None };
+        Ok(lines)
     }
 
     async fn items(
         &mut self,
-        mut nodes: VecDeque<Box<str>>,
+        mut nodes: VecDeque<(NodeSpace, Box<str>)>,
         after: Option<Box<str>>,
     ) -> Result<Vec<ExportLine>, Fault> {
-        let Some(node) = nodes.front().cloned() else {
+        let Some((space, node)) = nodes.front().cloned() else {
             self.step = Step::Inbox { after: 0 };
             return Ok(Vec::new());
         };
         let which = ItemsChosen::After(after, PAGE.into());
-        let wanted = ItemsWanted { space: NodeSpace::Published, node: node.clone(), which };
-        let told = self.ask(ErrandWhat::Nodes(Box::new(NodesAsk::Items([wanted].into())))).await?;
-        let ChatDelivery::Nodes(answer) = told else { return unexpected(&told) };
-        let Ok(NodesFound::Items(parts)) = answer.result else { return Err(Fault::busy()) };
+        let wanted = ItemsWanted { space, node: node.clone(), which };
+        let found = self.ask_nodes(NodesAsk::Items([wanted].into())).await?;
+        let Ok(NodesFound::Items(parts)) = found else { return Err(Fault::busy()) };
         // A node that has gone meanwhile has no items.
         let items = parts.into_iter().flatten().next().map(|part| part.items).unwrap_or_default();
         let last = items.last().map(|item| item.id.clone());
@@ -285,7 +333,8 @@ impl Export {
             nodes.pop_front();
         }
         self.step = Step::Items { nodes, after: last };
-        Ok(items.iter().map(|item| ExportLine::Item(ItemTold::new(&node, item))).collect())
+        let of = (&*node, space == NodeSpace::Kept);
+        Ok(items.iter().map(|item| ExportLine::Item(ItemTold::new(of, item))).collect())
     }
 
     async fn inbox(&mut self, after: Seq) -> Result<Vec<ExportLine>, Fault> {

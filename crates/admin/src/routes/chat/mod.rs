@@ -5,6 +5,7 @@
 //! Invariant: every answer of the chat service has a body here, or is a fault.
 
 pub(crate) mod export;
+pub(crate) mod moves;
 
 use super::{Asked, Part, asked, part, users};
 use crate::answers::chat::{self as answers, Account, Ended, Erasure, Sent};

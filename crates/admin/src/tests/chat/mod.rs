@@ -1,6 +1,7 @@
 //! Chat over the API: what each call asks of the service, and what becomes of its answers.
 
 mod data;
+mod moves;
 
 use super::description::{check_answer, check_named};
 use super::*;
@@ -133,6 +134,12 @@ fn told_of_data(what: &ErrandWhat) -> ChatDelivery {
         ErrandWhat::Nodes(ask) => {
             let result = match &**ask {
                 NodesAsk::Names => Ok(NodesFound::Names(["nick".into()].into())),
+                NodesAsk::KeptNames => Ok(NodesFound::Names([].into())),
+                NodesAsk::Node(_) => {
+                    let found = NodeFound { config: NodeConfig::default(), items: 1 };
+                    Ok(NodesFound::Node(Box::new(found)))
+                }
+                NodesAsk::Change(_) => Ok(NodesFound::Done([].into())),
                 NodesAsk::Items(wanted) => {
                     let is_first = matches!(&wanted[0].which, ItemsChosen::After(None, _));
                     let item = NodeItem { id: "1".into(), payload: b"<nick/>"[..].into() };

@@ -5,6 +5,7 @@
 
 use super::access::{Standing, readable};
 use super::items::Whose;
+use super::node::Node;
 use super::{NodeName, Task, fault_for};
 use crate::accounts::Waiter;
 use crate::sessions::Requester;
@@ -220,7 +221,8 @@ impl Chat {
                 self.change_subscriber(now, inbox, (node, (from, by, false), reply), fx);
             }
             NodesAsk::Names => {
-                let names = self.names(inbox, |_, node| standing.may_read(node.readers()).is_ok());
+                let may_read = |node: &Node| standing.may_read(node.readers()).is_ok();
+                let names = self.names((inbox, NodeSpace::Published), may_read);
                 let sees = !matches!(standing, Standing::Other { sees: false, .. });
                 // Who may not see the account is told of nothing that it might have.
                 let names = (sees || !names.is_empty()).then_some(NodesFound::Names(names));
@@ -229,7 +231,13 @@ impl Chat {
             NodesAsk::Subscriptions => {
                 let is_it =
                     |(other, inbox): &(AccountAddress, TimelineId)| *other == from && *inbox == by;
-                let names = self.names(inbox, |_, node| node.subscribers.iter().any(is_it));
+                let names = self.names((inbox, NodeSpace::Published), |node| {
+                    node.subscribers.iter().any(is_it)
+                });
+                self.reply_nodes(reply, Ok(NodesFound::Names(names)), fx);
+            }
+            NodesAsk::KeptNames => {
+                let names = self.names((inbox, NodeSpace::Kept), |_| true);
                 self.reply_nodes(reply, Ok(NodesFound::Names(names)), fx);
             }
             NodesAsk::Node(node) => {
@@ -247,14 +255,13 @@ impl Chat {
 
     fn names(
         &self,
-        inbox: TimelineId,
-        is_so: impl Fn(&NodeName, &super::node::Node) -> bool,
+        (inbox, space): (TimelineId, NodeSpace),
+        is_so: impl Fn(&Node) -> bool,
     ) -> Box<[Box<str>]> {
         let of = self.nodes.known.get(&inbox);
         let nodes = of.iter().flat_map(|of| &of.nodes);
-        let is_listed = |(name, node): &(&NodeName, &super::node::Node)| {
-            name.0 == NodeSpace::Published && !node.is_gone && is_so(name, node)
-        };
+        let is_listed =
+            |(name, node): &(&NodeName, &Node)| name.0 == space && !node.is_gone && is_so(node);
         nodes.filter(is_listed).map(|(name, _)| name.1.clone()).collect()
     }
 

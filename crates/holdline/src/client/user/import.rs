@@ -5,12 +5,15 @@
 //! started again from the beginning, and goes over what is so already. It prints what there is to
 //! wait for on standard error.
 
+use super::contents::{Contents, ContentsSum};
 use crate::client::Server;
 use clap::{ArgGroup, Args};
-use migration::Moving;
+use migration::{Moving, MovingLine};
 use model::ports::users::ImportForm;
 use serde_json::{Value, json};
 use server::clock::{began as now, since};
+use std::collections::HashSet;
+use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -26,10 +29,10 @@ const BYTES_MAX: usize = 1 << 20;
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// How long a slice is tried again that the server has no room for.
-const BUSY: Duration = Duration::from_secs(60);
+pub(super) const BUSY: Duration = Duration::from_secs(60);
 
 /// How long one slice may take: the dearest hashing of its plain passwords.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Between two lines about the progress.
 const TOLD: Duration = Duration::from_secs(1);
@@ -45,16 +48,21 @@ pub struct Import {
     /// Lines are NAME,PASSWORD
     #[arg(long, requires = "file")]
     csv: bool,
-    /// The accounts of a host of Prosody: the folder that has its `accounts`
+    /// The accounts of a host of Prosody, and what people have beside: the folder that has its
+    /// `accounts`
     #[arg(long, value_name = "DIR", group = "source")]
     prosody: Option<PathBuf>,
-    /// The accounts of files of XEP-0227, as ejabberd and Prosody export them
+    /// The accounts of files of XEP-0227, as ejabberd and Prosody export them, and what people
+    /// have beside
     #[arg(long = "xep-0227", value_name = "FILE", num_args = 1.., group = "source")]
     xep_0227: Vec<PathBuf>,
     /// Of these, those of this host
     #[arg(long, value_name = "DOMAIN", requires = "xep_0227")]
     host: Option<String>,
-    /// Do not begin when some account cannot be taken over
+    /// Leave contacts, vCards, messages, rooms and all else beside the accounts
+    #[arg(long, conflicts_with = "file")]
+    accounts_only: bool,
+    /// Do not begin when some account cannot be taken over, or something beside it cannot be read
     #[arg(long, conflicts_with = "file")]
     strict: bool,
     /// Say what can be taken over, and ask no server
@@ -106,21 +114,32 @@ fn import_file(server: &Server, file: &Path, csv: bool, json: bool) -> Result<St
 fn import_accounts(server: &Server, order: &Import, json: bool) -> Result<String, String> {
     let Moving { lines, left } = match &order.prosody {
         Some(folder) => migration::prosody::read(folder)?,
-        None => xep_0227(&order.xep_0227, order.host.as_deref())?,
+        None => migration::xep_0227::read(opened(&order.xep_0227)?, order.host.as_deref())?,
     };
     left.iter().for_each(|left| note!("{left}"));
-    if order.strict && !left.is_empty() {
-        let count = left.len();
+    let accounts = names(&lines);
+    let looked_at = match order.strict || order.dry_run {
+        true => contents(None, order, &accounts)?,
+        false => ContentsSum::default(),
+    };
+    let count = left.len() as u64 + looked_at.left_out();
+    if order.strict && count > 0 {
         return Err(format!(
             "nothing is imported, for {count} of these would be left out (--strict)"
         ));
     }
     let mut sum = Sum::of(lines.len());
     if order.dry_run {
-        let told = json!({ "accounts": lines.len(), "left_out": left.len() });
+        let mut told = json!({ "accounts": lines.len(), "left_out": left.len() });
+        told["beside"] = looked_at.json();
         return Ok(match json {
             true => format!("{told}\n"),
-            false => format!("{} can be taken over, {} not\n", lines.len(), left.len()),
+            false => format!(
+                "{} can be taken over, {} not\n{}",
+                lines.len(),
+                left.len(),
+                looked_at.told()
+            ),
         });
     }
     for run in lines.chunk_by(|one, next| one.form == next.form) {
@@ -128,18 +147,53 @@ fn import_accounts(server: &Server, order: &Import, json: bool) -> Result<String
         let place = |at: usize| run[at].place.clone();
         sum.import(server, &Batch { form: run[0].form, lines: texts, place: &place })?;
     }
-    Ok(sum.told(Some(left.len()), json))
+    let beside = contents(Some(server), order, &accounts)?;
+    let told = sum.told(Some(left.len()), json);
+    Ok(match json {
+        true => {
+            let mut told: Value = serde_json::from_str(&told).unwrap_or(Value::Null);
+            told["beside"] = beside.json();
+            format!("{told}\n")
+        }
+        false => told + &beside.told(),
+    })
 }
 
-fn xep_0227(files: &[PathBuf], host: Option<&str>) -> Result<Moving, String> {
+/// Names of the accounts that come over.
+fn names(lines: &[MovingLine]) -> HashSet<String> {
+    let name = |line: &MovingLine| line.text.split([':', ',']).next().unwrap_or_default().into();
+    lines.iter().map(name).collect()
+}
+
+/// What people have beside their accounts; without a server it is looked at.
+fn contents(
+    server: Option<&Server>,
+    order: &Import,
+    accounts: &HashSet<String>,
+) -> Result<ContentsSum, String> {
+    let mut contents = Contents::new(server, accounts);
+    if order.accounts_only {
+        return Ok(ContentsSum::default());
+    }
+    match &order.prosody {
+        Some(folder) => migration::prosody::walk(folder, &mut contents)?,
+        None => {
+            let (files, host) = (opened(&order.xep_0227)?, order.host.as_deref());
+            migration::xep_0227::walk(files, host, &mut contents)?;
+        }
+    }
+    contents.end()
+}
+
+fn opened(files: &[PathBuf]) -> Result<Vec<(String, BufReader<File>)>, String> {
     let open = |path: &PathBuf| {
         let name = path.display().to_string();
-        match std::fs::File::open(path) {
+        match File::open(path) {
             Ok(file) => Ok((name, BufReader::new(file))),
             Err(error) => Err(format!("{name}: {error}")),
         }
     };
-    migration::xep_0227::read(files.iter().map(open).collect::<Result<_, _>>()?, host)
+    files.iter().map(open).collect()
 }
 
 impl Sum {

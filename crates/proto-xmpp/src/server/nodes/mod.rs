@@ -11,6 +11,7 @@ mod avatar;
 mod bookmarks;
 mod forms;
 mod interests;
+pub(crate) mod moved;
 mod owner;
 mod private;
 mod pubsub;

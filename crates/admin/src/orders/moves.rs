@@ -1,0 +1,305 @@
+//! What comes over with accounts from another server: whose, and what of it.
+//!
+//! Invariant: what leaves this file is what a device of the account could have said itself.
+
+use super::chat::{SayingBody, account, addressee, client_id};
+use crate::fault::Fault;
+use crate::texts::{AccountName, Base64, MessageId16};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::account::AccountAddress;
+use model::chat::foreign::{ArrivalWhat, ForeignArrival};
+use model::chat::{
+    CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX, ContactOrder, ContactWish,
+    ITEM_ID_BYTES_MAX, MovedMessage, NODE_CHANGE_MAX, NODE_NAME_BYTES_MAX, NodeAccess, NodeChange,
+    NodeItem, NodeOptions, NodeSpace, NodesAsk, SendLast, SubscriptionVerb,
+};
+use model::limits::ChatLimits;
+use model::ports::chat::{ChatCommand, Errand, ErrandWhat};
+use model::timeline::Seq;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Things in one call.
+pub(crate) const MOVES_MAX: usize = 256;
+
+/// Several things.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatMoves")]
+pub(crate) struct MovesBody {
+    /// They, at most 256. What is about one account is done in its order.
+    #[schemars(length(min = 1, max = MOVES_MAX))]
+    pub(crate) items: Vec<MoveBody>,
+}
+
+/// One thing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatMove")]
+pub(crate) struct MoveBody {
+    /// Whose it is.
+    #[schemars(with = "AccountName")]
+    account: String,
+    /// What it is.
+    what: MoveWhat,
+}
+
+/// What comes over.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "ChatMoveWhat")]
+pub(crate) enum MoveWhat {
+    /// Somebody whom it knows.
+    Contact(ContactMove),
+    /// Somebody whom it has blocked.
+    Blocked(BlockedMove),
+    /// What it publishes, or keeps.
+    Node(NodeMove),
+    /// A message between it and another one.
+    Message(Box<MessageMove>),
+    /// What stands in its inbox was given to its devices before it came here.
+    Seen(SeenMove),
+}
+
+/// Somebody whom an account knows.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatContactMove")]
+pub(crate) struct ContactMove {
+    /// Who.
+    #[schemars(with = "AccountName")]
+    with: String,
+    /// What it is called; at most 256 bytes.
+    #[serde(default)]
+    name: String,
+    /// Groups that it is in; at most 16, of 128 bytes each.
+    #[serde(default)]
+    groups: Vec<String>,
+    /// The account sees it, or has asked to: it is asked again, if need be.
+    #[serde(default)]
+    sees: bool,
+    /// It sees the account, or may when it asks.
+    #[serde(default)]
+    is_seen: bool,
+    /// Its own server has it so already that it sees the account: nothing more is said by it.
+    #[serde(default)]
+    saw: bool,
+}
+
+/// Somebody who is blocked.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatBlockedMove")]
+pub(crate) struct BlockedMove {
+    /// Who.
+    #[schemars(with = "AccountName")]
+    with: String,
+}
+
+/// A node with items.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatNodeMove")]
+pub(crate) struct NodeMove {
+    /// Its name; at most 256 bytes.
+    node: String,
+    /// It is kept for the account's own clients, and not published.
+    #[serde(default)]
+    kept: bool,
+    /// Who may read it.
+    #[schemars(extend("enum" = ["open", "presence", "members", null]))]
+    access: Option<String>,
+    /// How many items it keeps.
+    items_max: Option<u32>,
+    /// Its items, the oldest first.
+    items: Vec<ItemMove>,
+    /// What the account shows of itself with its presence from now on; empty: nothing.
+    badge: Option<String>,
+}
+
+/// An item of a node.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatItemMove")]
+pub(crate) struct ItemMove {
+    /// Its id; at most 256 bytes.
+    id: String,
+    /// Its bytes.
+    #[schemars(with = "Base64")]
+    payload_base64: String,
+}
+
+/// A message.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatMessageMove")]
+pub(crate) struct MessageMove {
+    /// The other of the two.
+    #[schemars(with = "AccountName")]
+    with: String,
+    /// The account said it; else the other did.
+    own: bool,
+    /// On which device it was said.
+    #[serde(default)]
+    device: String,
+    /// When, Unix milliseconds; from 2020 on.
+    at_ms: u64,
+    /// The id that tells it from others of whoever said it.
+    #[schemars(with = "MessageId16")]
+    client_id: String,
+    /// What was said.
+    message: SayingBody,
+}
+
+/// How far devices had come.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatSeenMove")]
+pub(crate) struct SeenMove {
+    /// Up to this place of the inbox.
+    pub(crate) upto: Seq,
+}
+
+/// What is to be done for one thing, one after the other.
+pub(crate) struct Move {
+    /// Whose inboxes and rows it is about: what is about one of them is done in its order.
+    pub(crate) about: Vec<String>,
+    /// The account.
+    pub(crate) account: AccountAddress,
+    pub(crate) commands: Vec<ChatCommand>,
+    /// It waits until so much stands in the account's inbox.
+    pub(crate) upto: Option<Seq>,
+}
+
+impl MoveBody {
+    pub(crate) fn order(&self, domain: &str, limits: &ChatLimits) -> Result<Move, Fault> {
+        let by = account(&self.account, domain)?;
+        let (mut about, mut upto) = (vec![by.to_string()], None);
+        let errand = |what| {
+            let by = by.clone();
+            ChatCommand::Errand(Box::new(Errand { by, is_operators: true, what }))
+        };
+        let commands = match &self.what {
+            MoveWhat::Contact(contact) => contact.commands(&by)?,
+            MoveWhat::Blocked(blocked) => {
+                let (contact, order) = (addressee("with", &blocked.with)?, ContactOrder::Block);
+                vec![errand(ErrandWhat::Contact(Box::new(ContactWish { contact, order })))]
+            }
+            MoveWhat::Node(node) => {
+                let ask = NodesAsk::Change(vec![node.change()?]);
+                vec![errand(ErrandWhat::Nodes(Box::new(ask)))]
+            }
+            MoveWhat::Message(message) => {
+                let moved = message.moved(limits)?;
+                about.push(moved.with.within(by.domain()).to_string());
+                vec![ChatCommand::MoveIn(by.clone(), Box::new(moved))]
+            }
+            MoveWhat::Seen(seen) => {
+                upto = Some(seen.upto);
+                vec![ChatCommand::MovedUpTo(by.clone(), seen.upto)]
+            }
+        };
+        Ok(Move { about, account: by, commands, upto })
+    }
+}
+
+impl ContactMove {
+    fn commands(&self, by: &AccountAddress) -> Result<Vec<ChatCommand>, Fault> {
+        let with = addressee("with", &self.with)?;
+        let is_long = |text: &String| text.is_empty() || text.len() > CONTACT_GROUP_BYTES_MAX;
+        let is_wrong = self.name.len() > CONTACT_NAME_BYTES_MAX
+            || self.groups.len() > CONTACT_GROUPS_MAX
+            || self.groups.iter().any(is_long);
+        if is_wrong {
+            return Err(Fault::bad(format!(
+                "a name has at most {CONTACT_NAME_BYTES_MAX} bytes, and there are at most \
+                 {CONTACT_GROUPS_MAX} groups of 1 to {CONTACT_GROUP_BYTES_MAX}"
+            )));
+        }
+        let wish =
+            |order| ErrandWhat::Contact(Box::new(ContactWish { contact: with.clone(), order }));
+        let errand = |order| {
+            let (by, what) = (by.clone(), wish(order));
+            ChatCommand::Errand(Box::new(Errand { by, is_operators: true, what }))
+        };
+        let groups = self.groups.iter().map(|group| group.as_str().into()).collect();
+        let mut commands =
+            vec![errand(ContactOrder::Set { name: self.name.as_str().into(), groups })];
+        if self.is_seen {
+            commands.push(errand(ContactOrder::Say(SubscriptionVerb::Subscribed, "".into())));
+        }
+        if self.is_seen && self.saw {
+            // Its server says it no more: it asks here, and is granted what is granted already.
+            let home = with.within(by.domain());
+            let order = ContactOrder::Say(SubscriptionVerb::Subscribe, "".into());
+            let wish = Box::new(ContactWish { contact: by.clone().into(), order });
+            let arrival = ForeignArrival { home, what: ArrivalWhat::Wish(wish) };
+            commands.push(ChatCommand::Foreign(Box::new(arrival)));
+        }
+        if self.sees {
+            commands.push(errand(ContactOrder::Say(SubscriptionVerb::Subscribe, "".into())));
+        }
+        Ok(commands)
+    }
+}
+
+impl NodeMove {
+    fn change(&self) -> Result<NodeChange, Fault> {
+        let is_named = (1..=NODE_NAME_BYTES_MAX).contains(&self.node.len());
+        if !is_named || self.items.len() > NODE_CHANGE_MAX {
+            return Err(Fault::bad(format!(
+                "a node has a name of 1 to {NODE_NAME_BYTES_MAX} bytes, and at most \
+                 {NODE_CHANGE_MAX} items at once"
+            )));
+        }
+        let access = match self.access.as_deref() {
+            None => None,
+            Some("open") => Some(NodeAccess::Open),
+            Some("presence") => Some(NodeAccess::Presence),
+            Some("members") => Some(NodeAccess::Members),
+            Some(_) => return Err(Fault::bad("`access` is open, presence or members")),
+        };
+        // What is only for the account itself is told to nobody who comes.
+        let send_last = (access == Some(NodeAccess::Members)).then_some(SendLast::Never);
+        let options = NodeOptions {
+            access,
+            items_max: self.items_max.map(|count| count.max(1)),
+            send_last,
+            ..NodeOptions::default()
+        };
+        let publish = self.items.iter().map(ItemMove::item).collect::<Result<_, _>>()?;
+        let space = if self.kept { NodeSpace::Kept } else { NodeSpace::Published };
+        Ok(NodeChange {
+            publish,
+            options: Some(Box::new(options)).filter(|it| **it != NodeOptions::default()),
+            badge: self.badge.as_deref().map(Into::into),
+            ..NodeChange::of(space, self.node.as_str())
+        })
+    }
+}
+
+impl ItemMove {
+    fn item(&self) -> Result<NodeItem, Fault> {
+        let payload = STANDARD.decode(&self.payload_base64);
+        let payload = payload.map_err(|_| Fault::bad("`payload_base64` is not base64"))?;
+        match (1..=ITEM_ID_BYTES_MAX).contains(&self.id.len()) {
+            true => Ok(NodeItem { id: self.id.as_str().into(), payload: payload.into() }),
+            false => Err(Fault::bad(format!("an id has 1 to {ITEM_ID_BYTES_MAX} bytes"))),
+        }
+    }
+}
+
+impl MessageMove {
+    fn moved(&self, limits: &ChatLimits) -> Result<MovedMessage, Fault> {
+        let client_id = client_id(Some(&self.client_id))?;
+        Ok(MovedMessage {
+            with: addressee("with", &self.with)?,
+            is_own: self.own,
+            device: self.device.as_str().into(),
+            at_ms: self.at_ms,
+            client_id: client_id.ok_or_else(|| Fault::bad("`client_id` is a UUID"))?,
+            content: self.message.content(limits)?,
+        })
+    }
+}

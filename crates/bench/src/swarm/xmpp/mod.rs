@@ -1,0 +1,211 @@
+//! XMPP beside Prosody and ejabberd, in one run: what an idle session keeps in memory, and what a
+//! login, a message, a message in a room and a page of an archive cost in CPU.
+//!
+//! Each server in turn has the same people and the same orders. Clients are blocking streams that do
+//! not parse, so that what is measured is the server's own CPU by the scheduler's accounting. TLS is
+//! left out: it is the same library's work in all of them. A server that is not installed is told
+//! and left out.
+
+mod servers;
+mod session;
+
+use crate::measure::memory::Memory;
+use crate::measure::{cpu, slope};
+use crate::results::Outcome;
+use crate::scenario::Scale;
+use serde_json::json;
+use servers::{Kind, People, Server};
+use session::{DOMAIN, Session};
+use std::io;
+use std::time::Duration;
+
+/// Sessions of the largest step; there are four.
+const SESSIONS: u32 = 2_000;
+const STEPS: u32 = 4;
+/// Contacts of each, in the second run.
+const CONTACTS: u32 = 20;
+/// Messages between two.
+const MESSAGES: u32 = 20_000;
+/// Messages under way at once.
+const WINDOW: u32 = 50;
+/// Occupants of a room, and messages there.
+const OCCUPANTS: u32 = 1_000;
+const ROOM_MESSAGES: u32 = 100;
+/// Pages of an archive, of so many messages each.
+const PAGES: u32 = 1_000;
+const PAGE: u32 = 50;
+/// What a message says.
+const TEXT: &str = "a text of about a hundred bytes, as people write them: are you coming to lunch \
+                    today, or later on?";
+/// How long memory has to come to rest.
+const REST: Duration = Duration::from_millis(500);
+
+/// Runs the scenario.
+pub fn run(scale: Scale) -> io::Result<Outcome> {
+    let plan = json!({
+        "sessions": scale.of(SESSIONS), "steps": STEPS, "contacts": CONTACTS,
+        "messages": scale.of(MESSAGES), "window": WINDOW, "text_bytes": TEXT.len(),
+        "occupants": scale.of(OCCUPANTS), "room_messages": scale.of(ROOM_MESSAGES),
+        "pages": scale.of(PAGES), "page": PAGE, "scram": "SHA-256, 4096 rounds", "tls": false,
+    });
+    let mut outcome = Outcome::new(plan);
+    for kind in Kind::ALL {
+        let Some(version) = kind.version() else {
+            eprintln!("  {} is not installed: it is left out", kind.name());
+            continue;
+        };
+        outcome.detail(&format!("{} version", kind.name()), version);
+        for contacts in [0, CONTACTS] {
+            sessions(scale, kind, contacts, &mut outcome)?;
+        }
+        let count = scale.of(OCCUPANTS).max(2);
+        let server = kind.start(People { count, contacts: 0 })?;
+        messages(scale, (kind, &server), &mut outcome)?;
+        room(scale, (kind, &server), &mut outcome)?;
+    }
+    Ok(outcome)
+}
+
+/// Bytes of an idle session, and the CPU of a login.
+fn sessions(scale: Scale, kind: Kind, contacts: u32, outcome: &mut Outcome) -> io::Result<()> {
+    let count = scale.of(SESSIONS);
+    let server = kind.start(People { count, contacts })?;
+    let pid = server.pid();
+    let mut all = Vec::new();
+    let mut points = Vec::new();
+    let mut used = Duration::ZERO;
+    for step in 1..=STEPS {
+        let before = cpu::used(pid)?;
+        let upto = count * step / STEPS;
+        for at in all.len() as u32..upto {
+            all.push(Session::start(server.address, &People::name(at), true)?);
+        }
+        used += cpu::used(pid)? - before;
+        all.iter_mut().try_for_each(Session::settle)?;
+        std::thread::sleep(REST);
+        points.push((f64::from(upto), Memory::of(pid)?.private_dirty as f64));
+    }
+    let line = slope::through(&points);
+    let (name, with) = (kind.name(), format!("with {contacts} contacts"));
+    outcome.figure(&format!("{name}: user bytes a session, {with}"), line.each, "bytes");
+    let each = used.as_nanos() as f64 / 1e3 / f64::from(count);
+    outcome.figure(&format!("{name}: a login, {with}"), each, "µs of CPU");
+    outcome.detail(&format!("{name}: bytes by sessions, {with}"), json!(points));
+    outcome.detail(&format!("{name}: R² of that, {with}"), line.r2);
+    Ok(())
+}
+
+/// CPU that the server uses for something, microseconds each.
+fn each(server: &Server, count: u32, what: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+    let before = cpu::used(server.pid())?;
+    what()?;
+    let used = cpu::used(server.pid())? - before;
+    Ok(used.as_nanos() as f64 / 1e3 / f64::from(count))
+}
+
+/// Messages between two who are there, archived and not, and pages of what was.
+fn messages(
+    scale: Scale,
+    (kind, server): (Kind, &Server),
+    outcome: &mut Outcome,
+) -> io::Result<()> {
+    let mut ann = Session::start(server.address, &People::name(0), true)?;
+    let mut bob = Session::start(server.address, &People::name(1), true)?;
+    let (count, name) = (scale.of(MESSAGES), kind.name());
+    let hint = "<no-store xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/>";
+    for (what, hints) in [("archived", ""), ("not archived", hint)] {
+        // The first are not counted: buffers grow, an archive's file is made.
+        talk((&mut ann, &mut bob), WINDOW, hints)?;
+        let used = each(server, count, || talk((&mut ann, &mut bob), count, hints))?;
+        outcome.figure(&format!("{name}: a message, {what}"), used, "µs of CPU");
+    }
+    let pages = scale.of(PAGES);
+    let used = each(server, pages, || {
+        for _ in 0..pages {
+            ann.say(&format!(
+                "<iq type='set' id='page'><query xmlns='urn:xmpp:mam:2'><x \
+                 xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE' type='hidden'><value>\
+                 urn:xmpp:mam:2</value></field><field var='with'><value>{}@{DOMAIN}</value>\
+                 </field></x><set xmlns='http://jabber.org/protocol/rsm'><max>{PAGE}</max>\
+                 <before/></set></query></iq>",
+                bob.name
+            ))?;
+            let told = ann.until("</fin>")?;
+            let count = told.matches("<result ").count() as u32;
+            if count != PAGE.min(scale.of(MESSAGES)) {
+                return Err(io::Error::other(format!("{name}: a page of {count} messages")));
+            }
+            ann.until("</iq>")?;
+        }
+        Ok(())
+    })?;
+    outcome.figure(&format!("{name}: a page of {PAGE} from an archive"), used, "µs of CPU");
+    Ok(())
+}
+
+/// One says so many to the other, a few at a time.
+fn talk((ann, bob): (&mut Session, &mut Session), count: u32, hints: &str) -> io::Result<()> {
+    let to = format!("{}@{DOMAIN}/bench", bob.name);
+    let mut said = 0;
+    while said < count {
+        let some = WINDOW.min(count - said);
+        let mut text = String::new();
+        for number in said..said + some {
+            text += &format!(
+                "<message to='{to}' type='chat' id='m{number}'><body>{TEXT}</body>{hints}</message>"
+            );
+        }
+        ann.say(&text)?;
+        for _ in 0..some {
+            bob.until("</message>")?;
+        }
+        said += some;
+    }
+    ann.settle()
+}
+
+/// What is said in a room reaches so many.
+fn room(scale: Scale, (kind, server): (Kind, &Server), outcome: &mut Outcome) -> io::Result<()> {
+    let (count, said) = (scale.of(OCCUPANTS).max(2), scale.of(ROOM_MESSAGES));
+    let names: Vec<String> = (0..count).map(People::name).collect();
+    server.make_room("crowd", &names)?;
+    let room = format!("crowd@conference.{DOMAIN}");
+    let mut all = Vec::new();
+    for name in &names {
+        let mut one = Session::start(server.address, name, true)?;
+        one.say(&format!(
+            "<presence to='{room}/{name}'><x xmlns='http://jabber.org/protocol/muc'>\
+             <history maxstanzas='0'/></x></presence>"
+        ))?;
+        one.until("110")?;
+        one.settle()?;
+        if all.is_empty() && kind != Kind::Holdline {
+            // Whoever makes the room of another server takes it as it is offered.
+            one.say(&format!(
+                "<iq type='set' id='form' to='{room}'><query \
+                 xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' \
+                 type='submit'/></query></iq>"
+            ))?;
+            one.settle()?;
+        }
+        all.push(one);
+    }
+    all.iter_mut().try_for_each(Session::settle)?;
+    let used = each(server, said * count, || {
+        for number in 0..said {
+            let text = format!("<body>{number} {TEXT}</body>");
+            all[0].say(&format!(
+                "<message to='{room}' type='groupchat' id='r{number}'>{text}</message>"
+            ))?;
+            let wanted = format!("<body>{number} ");
+            for one in &mut all {
+                one.until(&wanted)?;
+                one.until("</message>")?;
+            }
+        }
+        Ok(())
+    })?;
+    let name = format!("{}: a message in a room of {count}, each occupant", kind.name());
+    outcome.figure(&name, used, "µs of CPU");
+    Ok(())
+}

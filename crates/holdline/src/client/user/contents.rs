@@ -1,0 +1,402 @@
+//! What people have beside their accounts on another server comes over: contacts, what they
+//! publish and keep, blocks and rooms as they are read, messages of all in the order of their times.
+//!
+//! ```text
+//! items ─► contacts, nodes, blocks ─► batches ─► POST /v1/chat/moves
+//!       └► messages ─► sorted by time ─► copies of one told apart ─► batches ─► the same; then `seen`
+//! ```
+//! Invariant: memory is that of the accounts, rooms, one batch and ten minutes of messages; what
+//! could not be taken is counted by its reason, and the first places of each are told.
+
+use super::copies::{Copies, Times, Waiting};
+use super::import::{BUSY, PATIENCE};
+use super::moved::{Addresses, message_of, node_json, record};
+use super::rooms;
+use crate::client::{Server, encoded};
+use migration::sorted::Sorting;
+use migration::{MovedItem, MovedStanza, MovedWhat, Taking};
+use serde_json::{Value, json};
+use server::clock::{began as now, since};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Things in one call, and their bytes.
+const BATCH_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Places that are told of one reason.
+const TOLD_MAX: u64 = 10;
+
+/// Reasons that are told apart.
+const REASONS_MAX: usize = 64;
+
+/// Rooms of one import.
+const ROOMS_MAX: usize = 100_000;
+
+/// Between two lines about the progress.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct ContentsSum {
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    /// How often for which reason something was not taken.
+    pub(super) left: BTreeMap<String, u64>,
+}
+
+/// How far somebody's inbox is.
+#[derive(Default)]
+struct Person {
+    /// Its last place before anything came over.
+    base: u64,
+    /// Messages that came over and were given to its devices elsewhere.
+    history: u64,
+    /// One has come that was not.
+    waits: bool,
+}
+
+/// Something in a batch.
+pub(super) struct Batched {
+    pub(super) place: String,
+    pub(super) what: &'static str,
+    pub(super) order: Value,
+    /// Of a message: those whose inboxes it comes into, and whether it waits for the last of them.
+    pub(super) inboxes: Vec<String>,
+    pub(super) is_waiting: bool,
+}
+
+/// Contents that come over.
+pub(super) struct Contents<'a> {
+    /// Absent: it is only counted.
+    server: Option<&'a Server>,
+    pub(super) addresses: Addresses,
+    accounts: &'a HashSet<String>,
+    people: HashMap<String, Person>,
+    batch: Vec<Batched>,
+    batch_bytes: usize,
+    messages: Sorting,
+    waiting: Waiting,
+    rooms: Vec<MovedItem>,
+    pub(super) sum: ContentsSum,
+    told: Instant,
+}
+
+impl<'a> Contents<'a> {
+    /// For these accounts; without a server they are looked at alone.
+    pub(super) fn new(server: Option<&'a Server>, accounts: &'a HashSet<String>) -> Contents<'a> {
+        Contents {
+            server,
+            addresses: Addresses::default(),
+            accounts,
+            people: HashMap::new(),
+            batch: Vec::new(),
+            batch_bytes: 0,
+            messages: Sorting::new(std::env::temp_dir()),
+            waiting: Waiting::default(),
+            rooms: Vec::new(),
+            sum: ContentsSum::default(),
+            told: now(),
+        }
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.sum.counts.entry(what).or_default() += 1;
+    }
+
+    /// Somebody's chat is there, and its domain known. False: its account does not come over.
+    pub(super) fn opened(&mut self, name: &str) -> Result<bool, String> {
+        if !self.accounts.contains(name) {
+            return Ok(false);
+        }
+        if let (Some(server), false) = (self.server, self.people.contains_key(name)) {
+            let path = format!("/v1/chat/accounts/{}", encoded(name));
+            let account = server.call("PUT", &path, None)?;
+            let address = account["account"].as_str().unwrap_or_default();
+            self.addresses.here = address.rsplit('@').next().unwrap_or_default().to_owned();
+            let base = account["head"].as_u64().unwrap_or(0);
+            self.people.insert(name.to_owned(), Person { base, ..Person::default() });
+        }
+        Ok(true)
+    }
+
+    /// One more for the batch.
+    fn put(&mut self, one: Batched) -> Result<(), String> {
+        let bytes = one.order.to_string().len();
+        if self.batch.len() == BATCH_MAX || self.batch_bytes + bytes > BATCH_BYTES_MAX {
+            self.flush()?;
+        }
+        self.batch_bytes += bytes;
+        self.batch.push(one);
+        Ok(())
+    }
+
+    /// What is in the batch is taken in.
+    fn flush(&mut self) -> Result<(), String> {
+        let batch = std::mem::take(&mut self.batch);
+        self.batch_bytes = 0;
+        let Some(server) = self.server.filter(|_| !batch.is_empty()) else {
+            batch.iter().for_each(|one| self.count(one.what));
+            return Ok(());
+        };
+        let items: Vec<&Value> = batch.iter().map(|one| &one.order).collect();
+        let answer = sent(server, &json!({ "items": items }))?;
+        let results = answer["results"].as_array().map_or(&[][..], Vec::as_slice);
+        if results.len() != batch.len() {
+            return Err("the server does not say what became of everything".into());
+        }
+        for (one, result) in batch.iter().zip(results) {
+            match result["state"].as_str() {
+                Some("refused") => {
+                    let why = result["told"].as_str().unwrap_or("it was refused").to_owned();
+                    self.leave(one.place.clone(), why);
+                }
+                Some("again") => {
+                    self.count("messages as before, or older than what was said here");
+                    self.arrived(one, false);
+                }
+                _ => {
+                    self.count(one.what);
+                    self.arrived(one, true);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A message stands in inboxes; whether it is new there.
+    fn arrived(&mut self, one: &Batched, is_new: bool) {
+        let last = one.inboxes.last();
+        for name in &one.inboxes {
+            let Some(person) = self.people.get_mut(name) else { continue };
+            person.waits |= one.is_waiting && Some(name) == last;
+            person.history += u64::from(is_new && !person.waits);
+        }
+    }
+
+    /// All was read: messages take their places.
+    pub(super) fn end(mut self) -> Result<ContentsSum, String> {
+        self.flush()?;
+        let nothing = Sorting::new(std::env::temp_dir());
+        let sorting = std::mem::replace(&mut self.messages, nothing);
+        let all = sorting.count();
+        let told = |error: std::io::Error| format!("{}: {error}", std::env::temp_dir().display());
+        let mut sorted = sorting.sorted().map_err(told)?;
+        let (mut copies, mut times) = (Copies::default(), Times::default());
+        let mut done = 0_u64;
+        while let Some((at_ms, bytes)) = sorted.next_record().map_err(told)? {
+            done += 1;
+            let mut message: Value = serde_json::from_slice(&bytes).map_err(|it| it.to_string())?;
+            if copies.is_new(at_ms, &message) {
+                message["waiting"] = self.waiting.has(at_ms, &message).into();
+                let at_ms = times.of(at_ms, &message);
+                self.put(message_of(at_ms, message))?;
+            }
+            if since(self.told) >= TOLD && crate::out::is_told() {
+                self.told = now();
+                note!("{done} of {all} messages are looked at");
+            }
+        }
+        self.flush()?;
+        self.seen()?;
+        self.make_rooms()?;
+        Ok(self.sum)
+    }
+
+    /// Rooms come last: who is made a member of one is told so in its inbox.
+    fn make_rooms(&mut self) -> Result<(), String> {
+        for item in std::mem::take(&mut self.rooms) {
+            match (&item.what, self.server) {
+                (MovedWhat::Room(room), Some(server)) => rooms::room(server, self, &item, room)?,
+                _ => self.count("rooms"),
+            }
+        }
+        Ok(())
+    }
+
+    /// What was given to devices elsewhere is not given to them again.
+    fn seen(&mut self) -> Result<(), String> {
+        let people = self.people.iter().filter(|(_, person)| person.history > 0);
+        let orders: Vec<Value> = people
+            .map(|(name, person)| {
+                let upto = person.base + person.history;
+                json!({ "account": name, "what": { "seen": { "upto": upto } } })
+            })
+            .collect();
+        let Some(server) = self.server else { return Ok(()) };
+        for orders in orders.chunks(BATCH_MAX) {
+            sent(server, &json!({ "items": orders }))?;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, item: &MovedItem, stanza: &MovedStanza) -> Result<(), String> {
+        let (at_ms, record) = match record(&self.addresses, item, stanza) {
+            Ok(found) => found,
+            Err(why) => {
+                self.leave(item.place.clone(), why.into());
+                return Ok(());
+            }
+        };
+        for name in record["inboxes"].as_array().into_iter().flatten() {
+            self.opened(name.as_str().unwrap_or_default())?;
+        }
+        if self.server.is_none() {
+            self.count("messages, some of them twice");
+            return Ok(());
+        }
+        if stanza.is_waiting {
+            self.waiting.put(at_ms, &record);
+        }
+        let bytes = record.to_string().into_bytes().into_boxed_slice();
+        let put = self.messages.put(at_ms, bytes);
+        put.map_err(|error| format!("{}: {error}", std::env::temp_dir().display()))
+    }
+
+    fn nodes(
+        &mut self,
+        item: &MovedItem,
+        what: &'static str,
+        changes: Option<Vec<model::chat::NodeChange>>,
+    ) -> Result<(), String> {
+        let Some(changes) = changes else {
+            self.leave(item.place.clone(), "it is not what it ought to be".into());
+            return Ok(());
+        };
+        for (at, change) in changes.iter().enumerate() {
+            for order in node_json(&item.owner, change) {
+                // What goes along with it is not counted on its own.
+                let what = if at == 0 { what } else { "parts of them" };
+                self.put(Batched::of(&item.place, what, order))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn contact(&mut self, item: &MovedItem, it: &migration::MovedContact) -> Result<(), String> {
+        let Some(with) = self.addresses.account(&it.jid) else {
+            let why = "a contact that is no account, or whose name cannot be one here";
+            self.leave(item.place.clone(), why.into());
+            return Ok(());
+        };
+        let contact = json!({
+            "with": with, "name": it.name, "groups": it.groups,
+            "sees": it.sees || it.asks, "is_seen": it.is_seen,
+            "saw": it.is_seen && !self.addresses.is_here(&with),
+        });
+        let order = json!({ "account": item.owner, "what": { "contact": contact } });
+        self.put(Batched::of(&item.place, "contacts", order))
+    }
+}
+
+impl Batched {
+    fn of(place: &str, what: &'static str, order: Value) -> Batched {
+        let (place, inboxes) = (place.to_owned(), Vec::new());
+        Batched { place, what, order, inboxes, is_waiting: false }
+    }
+}
+
+impl Taking for Contents<'_> {
+    fn host(&mut self, host: &str) {
+        self.addresses.there = host.to_lowercase();
+    }
+
+    fn take(&mut self, mut item: MovedItem) -> Result<(), String> {
+        item.owner.make_ascii_lowercase();
+        if let MovedWhat::Room(_) = &item.what {
+            match self.rooms.len() < ROOMS_MAX {
+                true => self.rooms.push(item),
+                false => self.leave(item.place, format!("more than {ROOMS_MAX} rooms")),
+            }
+            return Ok(());
+        }
+        if !self.opened(&item.owner)? {
+            self.leave(item.place, "its account does not come over".into());
+            return Ok(());
+        }
+        match &item.what {
+            MovedWhat::Contact(contact) => self.contact(&item, contact),
+            MovedWhat::Blocked(jid) => match self.addresses.account(jid) {
+                Some(with) => {
+                    let what = json!({ "blocked": { "with": with } });
+                    let order = json!({ "account": item.owner, "what": what });
+                    self.put(Batched::of(&item.place, "blocks", order))
+                }
+                None => {
+                    self.leave(item.place, "a block of what is no account".into());
+                    Ok(())
+                }
+            },
+            MovedWhat::VCard(vcard) => {
+                let changes = proto_xmpp::moving::vcard(&vcard.write());
+                self.nodes(&item, "vCards", changes)
+            }
+            MovedWhat::Private(kept) => {
+                let changes = proto_xmpp::moving::private(&kept.write());
+                self.nodes(&item, "things that clients keep", changes)
+            }
+            MovedWhat::Node(node) => {
+                let changes = Some(super::moved::published(node));
+                self.nodes(&item, "nodes", changes)
+            }
+            MovedWhat::Message(stanza) => self.message(&item, stanza),
+            MovedWhat::Room(_) => Ok(()),
+        }
+    }
+
+    fn leave(&mut self, place: String, why: String) {
+        let is_full = self.sum.left.len() >= REASONS_MAX && !self.sum.left.contains_key(&why);
+        let reason = if is_full { "something else".to_owned() } else { why.clone() };
+        let count = self.sum.left.entry(reason).or_default();
+        *count += 1;
+        match *count {
+            count if count <= TOLD_MAX => note!("{place}: {why}"),
+            count if count == TOLD_MAX + 1 => note!("{place}: {why}; and more of this kind"),
+            _ => {}
+        }
+    }
+}
+
+impl ContentsSum {
+    /// One more of something.
+    pub(super) fn add(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn left_out(&self) -> u64 {
+        self.left.values().sum()
+    }
+
+    /// In lines; nothing, if there was nothing.
+    pub(super) fn told(&self) -> String {
+        let mut out = String::new();
+        for (what, count) in &self.counts {
+            out += &format!("{count:>9} {what}\n");
+        }
+        if !self.left.is_empty() {
+            out += &format!("{:>9} not taken:\n", self.left_out());
+            for (why, count) in &self.left {
+                out += &format!("{count:>9}   {why}\n");
+            }
+        }
+        out
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({ "taken": self.counts, "not_taken": self.left })
+    }
+}
+
+/// One batch, tried again while the server has no room for it.
+fn sent(server: &Server, body: &Value) -> Result<Value, String> {
+    let began = now();
+    loop {
+        match server.call_or_busy(PATIENCE, "/v1/chat/moves", body)? {
+            Some(answer) => return Ok(answer),
+            None if since(began) > BUSY => {
+                return Err("the server is busy for more than a minute".into());
+            }
+            None => thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}

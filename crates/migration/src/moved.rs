@@ -1,0 +1,112 @@
+//! What people have on another server beside their accounts.
+//!
+//! Everything is named by whose it is and comes one thing at a time, in no order, to whoever takes
+//! it. Stanzas are XML as they were kept. Invariant: nothing here is more than one stanza, one
+//! roster's item or one node with what it keeps.
+
+use crate::element::MovedElement;
+
+/// One thing that somebody has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MovedItem {
+    /// Where it stands there, for messages.
+    pub place: String,
+    /// Whose it is: the name of an account; of a room, its address.
+    pub owner: String,
+    /// What.
+    pub what: MovedWhat,
+}
+
+/// What it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MovedWhat {
+    /// Somebody in the roster.
+    Contact(MovedContact),
+    /// Somebody who is blocked: a bare JID.
+    Blocked(String),
+    /// A vCard (XEP-0054).
+    VCard(MovedElement),
+    /// An element that a client keeps (XEP-0049).
+    Private(MovedElement),
+    /// A node that is published, with its items (XEP-0163).
+    Node(MovedNode),
+    /// A message of the archive, or one that waits.
+    Message(MovedStanza),
+    /// A room.
+    Room(MovedRoom),
+}
+
+/// Somebody in a roster (RFC 6121 2.1.2).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct MovedContact {
+    /// Who.
+    pub jid: String,
+    /// What it is called.
+    pub name: String,
+    /// Groups that it is in.
+    pub groups: Vec<String>,
+    /// The owner sees it.
+    pub sees: bool,
+    /// It sees the owner, or may when it asks.
+    pub is_seen: bool,
+    /// The owner has asked to see it.
+    pub asks: bool,
+}
+
+/// A node.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct MovedNode {
+    /// Its name.
+    pub node: String,
+    /// Its access model, if that is known.
+    pub access: Option<String>,
+    /// How many items it keeps, if that is known: a number, or `max`.
+    pub items_max: Option<String>,
+    /// Ids and payloads, the oldest first.
+    pub items: Vec<(String, MovedElement)>,
+}
+
+/// A message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MovedStanza {
+    /// When.
+    pub at: MovedTime,
+    /// The id that it has in the archive, if that is known.
+    pub id: Option<String>,
+    /// It waits for its owner.
+    pub is_waiting: bool,
+    /// With both addresses.
+    pub stanza: MovedElement,
+}
+
+/// A time, as it stands there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MovedTime {
+    /// Unix milliseconds.
+    UnixMs(u64),
+    /// A text (XEP-0082).
+    Stamp(String),
+}
+
+/// A room.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct MovedRoom {
+    /// What it is called.
+    pub title: String,
+    /// Only moderators may speak to begin with.
+    pub is_moderated: bool,
+    /// Bare JIDs, each with its affiliation.
+    pub affiliations: Vec<(String, String)>,
+}
+
+/// Who takes what is found.
+pub trait Taking {
+    /// What comes is of this host.
+    fn host(&mut self, host: &str);
+
+    /// One thing more. In words, why no more is taken.
+    fn take(&mut self, item: MovedItem) -> Result<(), String>;
+
+    /// Something that cannot be taken over, with the reason.
+    fn leave(&mut self, place: String, why: String);
+}

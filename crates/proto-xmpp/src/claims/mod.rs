@@ -1,0 +1,57 @@
+//! What of XMPP this server does: one list, from which its DOAP file and the tables of
+//! `docs/xmpp.md` are made.
+//!
+//! A claim is an extension or an RFC with the version that was read, how much of it is done, what
+//! is not, and the test that shows it. A new extension is one entry of [`XEPS`]; what a compliance
+//! suite asks for is in [`SUITES`], and whether it is there follows from the entries. Invariant: a
+//! claim without a test does not exist, and what is lacking is said where it is claimed.
+
+mod suites;
+mod written;
+mod xeps;
+
+pub use suites::{SUITES, Suite, SuiteAsk};
+pub use written::{doap, suites_table, xeps_table};
+pub use xeps::{RFCS, XEPS};
+
+/// How much of an extension is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completeness {
+    /// Everything that a server has to do.
+    Complete,
+    /// Some of it.
+    Partial,
+}
+
+/// An extension that is done, or some of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Xep {
+    /// Its number.
+    pub number: u16,
+    /// What it is called.
+    pub name: &'static str,
+    /// The version that was read.
+    pub version: &'static str,
+    /// How much of it is done.
+    pub completeness: Completeness,
+    /// What is not, or how it is meant; may be empty.
+    pub note: &'static str,
+    /// The test that shows it: `FILE::NAME` below `tests/e2e` or `crates/proto-xmpp/src`.
+    pub test: &'static str,
+}
+
+/// An RFC, likewise.
+#[derive(Clone, Copy, Debug)]
+pub struct Rfc {
+    /// Its number.
+    pub number: u16,
+    /// What it is called.
+    pub name: &'static str,
+    /// What of it is not done; may be empty.
+    pub note: &'static str,
+    /// The test that shows it.
+    pub test: &'static str,
+}
+
+#[cfg(test)]
+mod tests;
