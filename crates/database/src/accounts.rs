@@ -102,6 +102,15 @@ impl AccountTables for MySqlAccounts {
         })
     }
 
+    fn settled_news(&self, writer_s_max: u32) -> Result<u64, DatabaseFault> {
+        let text = "SELECT seq FROM changes WHERE at < NOW() - INTERVAL ? SECOND \
+                    ORDER BY at DESC, seq DESC LIMIT 1";
+        self.connection.call(async |conn| {
+            let settled: Option<u64> = conn.exec_first(text, (writer_s_max,)).await?;
+            Ok(settled.unwrap_or(0))
+        })
+    }
+
     fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault> {
         let text =
             "SELECT seq, name FROM changes WHERE seq > ? AND domain = ? ORDER BY seq LIMIT ?";

@@ -8,6 +8,7 @@ use crate::TakenStanza;
 use base::time::{Instant, Now};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival};
 use model::chat::{ChatDelivery, ClientMessageId};
+use model::limits::FederationLimits;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::{Answer, Command, Control};
 use proto_xmpp::fault::StanzaFault;
@@ -31,7 +32,10 @@ pub struct ArrivalDesk {
     tell: TellTaken,
     /// What an error would say of those that are being taken in.
     taking: HashMap<u64, Taking>,
+    /// Their bytes.
+    bytes: u64,
     taking_max: usize,
+    bytes_max: u64,
     last: u64,
     /// What messages without an id are named by.
     seed: u64,
@@ -61,10 +65,12 @@ impl ArrivalDesk {
         own: &str,
         control: Arc<dyn Control + Send + Sync>,
         tell: TellTaken,
-        (taking_max, seed): (u32, u64),
+        (limits, seed): (&FederationLimits, u64),
     ) -> ArrivalDesk {
+        let FederationLimits { taking_max, taking_bytes_max: bytes_max, .. } = *limits;
         let (taking, taking_max) = (HashMap::new(), taking_max as usize);
-        ArrivalDesk { own: own.into(), control, tell, taking, taking_max, last: 0, seed }
+        let (own, bytes, last) = (own.into(), 0, 0);
+        ArrivalDesk { own, control, tell, taking, bytes, taking_max, bytes_max, last, seed }
     }
 
     /// A stanza that is for this domain, of a sender that was shown.
@@ -94,9 +100,11 @@ impl ArrivalDesk {
         arrival: ForeignArrival,
         (xml, is_asking): (Box<[u8]>, bool),
     ) -> Judged {
-        if self.taking.len() >= self.taking_max {
+        let bytes = self.bytes + xml.len() as u64;
+        if self.taking.len() >= self.taking_max || bytes > self.bytes_max {
             return Judged::Refused(xml, StanzaFault::ResourceConstraint);
         }
+        self.bytes = bytes;
         self.last += 1;
         let (number, tell) = (self.last, self.tell.clone());
         let is_asking = is_asking && !matches!(arrival.what, ArrivalWhat::Wish(_));
@@ -112,6 +120,7 @@ impl ArrivalDesk {
         let Some(Taking { xml, is_asking, .. }) = self.taking.remove(&taken.number) else {
             return Judged::Nothing;
         };
+        self.bytes -= xml.len() as u64;
         match fault_of(&taken.answer).filter(|_| is_asking) {
             Some(fault) => Judged::Refused(xml, fault),
             None => Judged::Nothing,
@@ -121,6 +130,7 @@ impl ArrivalDesk {
     /// Forgets those of which nothing was heard for too long.
     pub fn sweep(&mut self, now: Instant) {
         self.taking.retain(|_, taking| now < taking.since + TAKING_TIME);
+        self.bytes = self.taking.values().map(|taking| taking.xml.len() as u64).sum();
     }
 
     /// Whether any is being taken in.
@@ -155,5 +165,64 @@ fn fault_of(answer: &Answer) -> Option<StanzaFault> {
             Some(StanzaFault::ServiceUnavailable)
         }
         _ => Some(StanzaFault::ResourceConstraint),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::MessageId;
+    use model::ports::control::Reply;
+    use std::sync::Mutex;
+
+    /// Keeps what it is asked, and how it would answer.
+    #[derive(Default)]
+    struct Asked(Mutex<Vec<Reply>>);
+
+    impl Control for Asked {
+        fn ask(&self, _: Command, reply: Reply) {
+            self.0.lock().expect("no panic").push(reply);
+        }
+
+        fn next_id(&self) -> MessageId {
+            MessageId(0)
+        }
+    }
+
+    fn message(text: &str) -> Box<[u8]> {
+        let xml = format!(
+            "<message from='bob@b.example' to='ann@a.example' type='chat'>\
+             <body>{text}</body></message>"
+        );
+        xml.into_bytes().into()
+    }
+
+    #[test]
+    fn what_is_being_taken_in_is_bounded_in_bytes_too() {
+        let (control, told) = (Arc::new(Asked::default()), Arc::<Mutex<Vec<_>>>::default());
+        let put = told.clone();
+        let tell: TellTaken = Arc::new(move |taken| put.lock().expect("no panic").push(taken));
+        let large = message(&"x".repeat(40_000));
+        let bytes = 2 * large.len() as u64;
+        let limits = FederationLimits { taking_bytes_max: bytes, ..FederationLimits::default() };
+        let mut desk = ArrivalDesk::new("a.example", control.clone(), tell, (&limits, 1));
+        let now = Now::default();
+        let is_taken = |desk: &mut ArrivalDesk, xml: Box<[u8]>| match desk.take(now, xml) {
+            Judged::Nothing => true,
+            Judged::Refused(_, fault) => {
+                assert_eq!(fault, StanzaFault::ResourceConstraint);
+                false
+            }
+            Judged::Question(_) => panic!("it is none"),
+        };
+        assert!(is_taken(&mut desk, large.clone()) && is_taken(&mut desk, large.clone()));
+        assert!(!is_taken(&mut desk, message("y")), "one byte too many");
+        let reply = control.0.lock().expect("no panic").remove(0);
+        reply(Answer::Chat(ChatAnswer::Reached(true)));
+        let taken = told.lock().expect("no panic").remove(0);
+        desk.taken(taken);
+        assert!(is_taken(&mut desk, message("y")) && !is_taken(&mut desk, large));
+        desk.sweep(now.mono + TAKING_TIME);
+        assert!(desk.is_idle() && desk.bytes == 0);
     }
 }

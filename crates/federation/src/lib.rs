@@ -168,8 +168,10 @@ pub fn start(
     let profile = Arc::new(PeerProfile {
         own: settings.domains.own.clone(),
         components: secrets.map(|(of, it)| (of.clone(), ComponentSecret(it.clone()))).collect(),
+        domains: settings.domains.clone(),
+        peers: section.peers(),
         secret: DialbackSecret::new(&settings.secret),
-        requires_tls: section.require_tls,
+        requires_tls: section.requires_tls(),
         requires_certificates: section.require_certificates,
         has_certificate: settings.certificate.is_some(),
         begin_ms_max: limits.begin_ms_max,
@@ -186,7 +188,7 @@ pub fn start(
         // Without room nobody is told of an error: it is as if the answer were lost on the way.
         let _ = answers.post(FederationMail::Taken(taken));
     });
-    let desk = ArrivalDesk::new(&profile.own, control, tell, (limits.taking_max, other));
+    let desk = ArrivalDesk::new(&profile.own, control, tell, (limits, other));
     let trust = match section.enabled {
         true => Some(PeerTrust::new(section, settings.certificate.clone())?),
         false => None,

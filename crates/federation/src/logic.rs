@@ -6,6 +6,9 @@
 //! refused is said to be so to its sender, once, wherever that is.
 
 mod calls;
+mod room;
+
+pub(crate) use room::Opener;
 
 use crate::desk::{ArrivalDesk, Judged};
 use crate::route::{DomainRoute, RouteState};
@@ -24,10 +27,11 @@ use net::logic::{ConnectionOrigin, ShardHandle, ShardLogic};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::jid;
 use proto_xmpp::peer::stanzas;
-use proto_xmpp::peer::{DialbackProof, PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
+use proto_xmpp::peer::{PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
 use proto_xmpp::server::answer_for_domain;
 use proto_xmpp::stanza::StanzaReply;
 use proto_xmpp::xml::scan::Scan;
+use room::{Openers, Routes, Showing, forget_shown, make_room};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +62,9 @@ pub(crate) struct FederationParts {
 /// The logic of the shard of other domains.
 pub struct FederationLogic {
     parts: FederationParts,
-    routes: HashMap<Box<str>, DomainRoute>,
+    routes: Routes,
+    /// Whose doing it is that domains are called.
+    openers: Openers,
     /// Domains that are being called, by the calls' numbers.
     calls: HashMap<u64, Box<str>>,
     /// Streams on which somebody shows a key, until its domain has answered.
@@ -71,18 +77,11 @@ pub struct FederationLogic {
     ends_at: Option<Instant>,
 }
 
-/// A stream on which somebody shows a key.
-struct Showing {
-    conn: ConnRef,
-    proof: DialbackProof,
-    until: Instant,
-}
-
 impl FederationLogic {
     pub(crate) fn new(parts: FederationParts) -> FederationLogic {
-        let (routes, calls, showing, errors) = Default::default();
-        let sweeps_at = Instant::default();
-        FederationLogic { parts, routes, calls, showing, errors, last: 0, sweeps_at, ends_at: None }
+        let (routes, openers, calls, showing, errors) = Default::default();
+        let (last, sweeps_at, ends_at) = (0, Instant::default(), None);
+        FederationLogic { parts, routes, openers, calls, showing, errors, last, sweeps_at, ends_at }
     }
 
     fn own(&self) -> &str {
@@ -107,30 +106,35 @@ impl FederationLogic {
         if *domain == *self.own() {
             return self.takes(now, xml, handle);
         }
-        match self.queue(now, domain, xml) {
+        match self.queue(now, (domain, true), xml) {
             Ok(()) => self.goes_on(now, domain, handle),
             Err((xml, fault)) => self.refuse(&xml, fault),
         }
     }
 
-    /// A stanza waits for its domain; or it comes back, with why it may not.
+    /// A stanza waits for its domain; or it comes back, with why it may not. `is_own`: it is what
+    /// an account here says, and no answer.
     fn queue(
         &mut self,
         now: Now,
-        domain: &str,
+        (domain, is_own): (&str, bool),
         xml: Box<[u8]>,
     ) -> Result<(), (Box<[u8]>, StanzaFault)> {
         let is_component = self.parts.domains.is_component(domain);
-        if !is_component && !self.parts.section.speaks_with(domain) {
+        if !is_component && !self.parts.profile.may_be(domain) {
             return Err((xml, StanzaFault::RemoteServerNotFound));
         }
-        let limits = &self.parts.section.limits;
-        let is_full = self.routes.len() >= limits.domains_max as usize;
-        if is_full && !self.routes.contains_key(domain) {
-            self.parts.way.refused();
-            return Err((xml, StanzaFault::ResourceConstraint));
+        let mut opener = None;
+        if !self.routes.contains_key(domain) {
+            opener = if is_own { account_of(&xml).map(Opener::Account) } else { None };
+            if !self.may_open(opener.as_ref()) {
+                self.parts.way.refused();
+                return Err((xml, StanzaFault::ResourceConstraint));
+            }
         }
-        let route = self.routes.entry(domain.into()).or_default();
+        let limits = &self.parts.section.limits;
+        let new = || DomainRoute { opener, ..DomainRoute::default() };
+        let route = self.routes.entry(domain.into()).or_insert_with(new);
         match route.state {
             RouteState::Failed(until, fault) if until > now.mono => return Err((xml, fault)),
             RouteState::Idle if is_component => return Err((xml, StanzaFault::ServiceUnavailable)),
@@ -141,6 +145,20 @@ impl FederationLogic {
             self.parts.way.refused();
             (xml, StanzaFault::ResourceConstraint)
         })
+    }
+
+    /// Whether there may be one route more, which is this one's doing. Answers to others, which
+    /// are nobody's here, leave half of all room to accounts.
+    fn may_open(&mut self, opener: Option<&Opener>) -> bool {
+        let limits = &self.parts.section.limits;
+        let all = limits.domains_max as usize;
+        let (share, most) = match opener {
+            Some(Opener::Account(_)) => (limits.domains_an_account_max, all),
+            Some(Opener::Source(_)) => (limits.keys_a_source_max, all),
+            None => (0, all.div_ceil(2)),
+        };
+        let is_its = opener.is_none_or(|who| self.openers.take(who, share));
+        is_its && make_room(&mut self.routes, most)
     }
 
     /// A route goes on, as far as it can: its domain is called, or what waits is written.
@@ -213,7 +231,7 @@ impl FederationLogic {
         while let Some(xml) = self.errors.pop_front() {
             match domain_for(&xml) {
                 Some(domain) if *domain == *self.own() => _ = self.parts.desk.take(now, xml),
-                Some(domain) if self.queue(now, &domain, xml).is_ok() => {
+                Some(domain) if self.queue(now, (&domain, false), xml).is_ok() => {
                     self.goes_on(now, &domain, handle);
                 }
                 _ => {}
@@ -244,6 +262,7 @@ impl FederationLogic {
             over.append(&mut route.overdue(now.mono));
             !route.is_over(now.mono)
         });
+        self.openers.count(&self.routes);
         over.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
         let late = self.showing.extract_if(.., |it| it.until <= now.mono);
         for Showing { conn, proof, .. } in late {
@@ -261,6 +280,13 @@ impl FederationLogic {
             }
         }
     }
+}
+
+/// The account that says a stanza.
+fn account_of(xml: &[u8]) -> Option<Box<str>> {
+    let scan = Scan::of_peer(xml).ok()?;
+    let from = scan.root().attribute("from")?;
+    Some(from.split('/').next().unwrap_or_default().into())
 }
 
 /// The domain that a stanza is for.
@@ -300,7 +326,9 @@ impl ShardLogic for FederationLogic {
                 self.goes_on(now, &domain, handle);
             }
             PeerWord::Stanza { xml, .. } => self.comes(now, xml, handle),
-            PeerWord::Shows(proof) => self.shows(now, from, *proof, handle),
+            PeerWord::Shows { proof, number, source } => {
+                self.shows(now, (from, number, source), *proof, handle);
+            }
             PeerWord::Verified(proof, is_right) => self.verified(&proof, is_right, handle),
             PeerWord::Ready(domain) => {
                 let Some(route) = self.routes.get_mut(&domain) else { return };
@@ -358,7 +386,9 @@ impl ShardLogic for FederationLogic {
     }
 
     fn ended(&mut self, now: Now, peer: &Peer, reason: CloseReason, handle: &mut Handle) {
-        let Some(domain) = peer.domain().map(Box::from) else { return };
+        let Some(domain) = peer.domain().map(Box::from) else {
+            return forget_shown(&mut self.showing, &mut self.routes, peer.number());
+        };
         self.stream_ended(now, (domain, peer.number()), reason, handle);
         self.send_errors(now, handle);
     }

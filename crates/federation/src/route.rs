@@ -8,6 +8,7 @@
 //! It knows no stanza and no socket. Invariant: what waits is within its limits, in the order in
 //! which it came, and each of it is written or given back.
 
+use crate::logic::Opener;
 use base::time::Instant;
 use model::id::ConnRef;
 use model::limits::FederationLimits;
@@ -46,12 +47,15 @@ pub struct DomainRoute {
     is_writing: bool,
     /// Keys that its servers are to be asked about.
     pub proofs: Vec<DialbackProof>,
+    /// Whose doing it is that there is one.
+    pub opener: Option<Opener>,
 }
 
 impl Default for DomainRoute {
     fn default() -> DomainRoute {
-        let (waiting, proofs) = Default::default();
-        DomainRoute { state: RouteState::Idle, waiting, bytes: 0, is_writing: false, proofs }
+        let (waiting, proofs, opener) = Default::default();
+        let (state, bytes, is_writing) = (RouteState::Idle, 0, false);
+        DomainRoute { state, waiting, bytes, is_writing, proofs, opener }
     }
 }
 

@@ -6,6 +6,7 @@ use base::section;
 use base::setting::{Hidden, Kind, list, text};
 use model::account::is_domain;
 use model::limits::FederationLimits;
+use proto_xmpp::peer::PeerDomains;
 use std::path::PathBuf;
 
 section! {
@@ -108,10 +109,15 @@ impl FederationSection {
         hosts.find(|(of, ..)| *of == domain).map(|(_, host, port)| (host, port))
     }
 
-    /// Whether this domain is spoken with.
-    pub(crate) fn speaks_with(&self, domain: &str) -> bool {
-        let is_in = |list: &[String]| list.iter().any(|it| it == domain);
-        self.enabled && !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+    /// Whether nothing is said or heard but within TLS: nobody shows a certificate without.
+    pub(crate) fn requires_tls(&self) -> bool {
+        self.require_tls || self.require_certificates
+    }
+
+    /// Domains whose servers are spoken with, if any are.
+    pub(crate) fn peers(&self) -> PeerDomains {
+        let list = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        PeerDomains { allow: list(&self.allow), deny: list(&self.deny) }
     }
 }
 
@@ -129,6 +135,17 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_certificates_wants_tls() {
+        let of = |require_tls, require_certificates| FederationSection {
+            require_tls,
+            require_certificates,
+            ..FederationSection::default()
+        };
+        assert!(of(false, true).requires_tls() && of(true, false).requires_tls());
+        assert!(of(true, true).requires_tls() && !of(false, false).requires_tls());
+    }
+
+    #[test]
     fn who_is_denied_is_not_spoken_with_whatever_else_is_said() {
         let of = |allow: &[&str], deny: &[&str]| FederationSection {
             enabled: true,
@@ -136,11 +153,9 @@ mod tests {
             deny: deny.iter().map(|it| it.to_string()).collect(),
             ..FederationSection::default()
         };
-        assert!(of(&[], &[]).speaks_with("b.example"));
-        assert!(of(&["b.example"], &[]).speaks_with("b.example"));
-        assert!(!of(&["c.example"], &[]).speaks_with("b.example"));
-        assert!(!of(&["b.example"], &["b.example"]).speaks_with("b.example"));
-        let off = FederationSection { enabled: false, ..of(&[], &[]) };
-        assert!(!off.speaks_with("b.example"));
+        assert!(of(&[], &[]).peers().has("b.example"));
+        assert!(of(&["b.example"], &[]).peers().has("b.example"));
+        assert!(!of(&["c.example"], &[]).peers().has("b.example"));
+        assert!(!of(&["b.example"], &["b.example"]).peers().has("b.example"));
     }
 }

@@ -104,6 +104,8 @@ impl Broker {
                 let (method, data) = method.unwrap_or_default();
                 let word = SessionDelivery::Authenticated { method, data };
                 fx.deliveries.push((asking.conn, word));
+                // Its session of chat has its time by the proof, too.
+                self.tell_device(key, fx);
             }
         }
     }

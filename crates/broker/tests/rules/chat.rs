@@ -101,6 +101,44 @@ fn a_request_is_handed_back_with_whose_device_its_publisher_is() {
     world.audit();
 }
 
+/// The book, whose grants are over at a second that the proof names, if there is one.
+struct Proofs;
+
+impl Access for Proofs {
+    fn admit(&self, _: u32, question: &Question) -> Admission {
+        let grant = Book::grant(question.user.as_deref());
+        let proof = question.method.as_ref().and_then(|(_, data)| data.first());
+        let until_s = proof.map_or(0, |at| 2_000_000_000 + u32::from(*at));
+        Admission::Granted(Grant { until_s, ..grant }, None)
+    }
+
+    fn renew(&self, who: &Who<'_>) -> Option<Grant> {
+        Book.renew(who)
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_device_whose_client_proves_itself_again_hears_until_when() {
+    let mut world = BrokerHarness::with(1, |settings| {
+        settings.access = access(Proofs);
+        settings.chat_domain = Some("a.example".into());
+    });
+    let proof = |at: u8| Some(("TOKEN".into(), Box::from([at])));
+    let ann =
+        world.client(ConnectRequest { method: proof(1), ..of("ann", connect("a")) });
+    let device = call(&mut world, &ann, 1, Qos::AtLeastOnce).device.expect("it is somebody's");
+    assert_eq!(device.until_s, 2_000_000_001);
+    let (session, (method, data)) = (Some(ann.session), proof(2).expect("one"));
+    let again = Proceed { session, method, data };
+    world.ask(ann.conn, SessionRequest::Proceed(Box::new(again)));
+    let told = devices(&mut world, &ann);
+    assert_eq!(told.iter().map(|it| it.until_s).collect::<Vec<_>>(), [2_000_000_002]);
+}
+
 #[test]
 fn without_chat_it_is_nobodys_device() {
     let mut world = BrokerHarness::with(1, |settings| settings.access = access(Book));

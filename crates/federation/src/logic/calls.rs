@@ -4,11 +4,13 @@
 //! Invariant: a domain has one call or one stream of ours at a time; who waits for its word about a
 //! key hears it, or hears that nobody said it.
 
-use super::{FederationLogic, Handle, Showing};
-use crate::route::RouteState;
+use super::room::may_show;
+use super::{FederationLogic, Handle, Opener, Showing};
+use crate::route::{DomainRoute, RouteState};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ConnRef;
+use model::link::Source;
 use model::ports::names::NameFault;
 use model::{event, tell};
 use net::{CallFault, NamedCall};
@@ -20,9 +22,6 @@ use std::time::Duration;
 /// Port of servers, where no record says another (RFC 6120 3.2.2).
 const PORT: u16 = 5269;
 
-/// Keys that are asked about at once. Who shows one more is told that nobody could say.
-const SHOWING_MAX: usize = 1_024;
-
 impl FederationLogic {
     /// A domain is called.
     pub(super) fn call(&mut self, now: Now, domain: &str) {
@@ -32,7 +31,7 @@ impl FederationLogic {
                 Some((trust.layers(domain, false)?, trust.layers(domain, true)?))
             });
         let Some((within, direct)) = layers.filter(|_| domain.is_ascii()) else {
-            return self.not_reached(now, domain, StanzaFault::RemoteServerNotFound);
+            return self.not_reached(now, domain, StanzaFault::RemoteServerNotFound, true);
         };
         let named = match self.parts.section.place_of(domain) {
             Some((host, port)) => NamedCall {
@@ -75,7 +74,8 @@ impl FederationLogic {
         for (tag, fault) in self.parts.dialler.take_failed() {
             let Some(domain) = self.calls.remove(&tag) else { continue };
             tell!(event::FOREIGN_UNREACHED, peer = &*domain, reason = %fault);
-            self.not_reached(now, &domain, why(fault));
+            let (fault, is_its) = why(fault);
+            self.not_reached(now, &domain, fault, is_its);
         }
         for route in self.routes.values_mut() {
             let Some((conn, _)) = route.stream() else { continue };
@@ -91,12 +91,13 @@ impl FederationLogic {
         next
     }
 
-    /// A domain was not reached: what waits for it is refused, and what comes in a while is.
-    fn not_reached(&mut self, now: Now, domain: &str, fault: StanzaFault) {
+    /// A domain was not reached: what waits for it is refused, and what comes in a while is, if
+    /// it is the domain's fault.
+    fn not_reached(&mut self, now: Now, domain: &str, fault: StanzaFault, is_its: bool) {
         let pause = Duration::from_millis(self.parts.section.limits.pause_ms.into());
         let Some(route) = self.routes.get_mut(domain) else { return };
         // That a stranger's domain is not there is not remembered: there are as many as he likes.
-        let pause = if route.has_any() { pause } else { Duration::ZERO };
+        let pause = if route.has_any() && is_its { pause } else { Duration::ZERO };
         route.becomes(RouteState::Failed(now.after(pause), fault));
         for xml in route.give_up() {
             self.refuse(&xml, fault);
@@ -126,7 +127,7 @@ impl FederationLogic {
         match was {
             // It never was one: the server does not take us.
             RouteState::Opening(_) => {
-                self.not_reached(now, &domain, StanzaFault::RemoteServerTimeout);
+                self.not_reached(now, &domain, StanzaFault::RemoteServerTimeout, true);
                 self.unanswered(&domain, handle);
             }
             _ => self.goes_on(now, &domain, handle),
@@ -148,21 +149,21 @@ impl FederationLogic {
     pub(super) fn shows(
         &mut self,
         now: Now,
-        conn: ConnRef,
+        (conn, number, source): (ConnRef, u64, Source),
         proof: DialbackProof,
         handle: &mut Handle,
     ) {
         let domain = proof.domain.clone();
         let limits = &self.parts.section.limits;
-        let is_full =
-            self.showing.len() >= SHOWING_MAX || self.routes.len() >= limits.domains_max as usize;
-        let is_ours = self.parts.domains.is_component(&domain);
-        if is_full || is_ours || !self.parts.section.speaks_with(&domain) {
+        let until = now.after(Duration::from_millis(limits.begin_ms_max.into()));
+        let may_show = may_show(&self.showing, source, limits.keys_a_source_max);
+        let opener = Opener::Source(source);
+        if !may_show || !self.routes.contains_key(&domain) && !self.may_open(Some(&opener)) {
             return handle.deliver(conn, PeerOrder::Shown(domain, None));
         }
-        let until = now.after(Duration::from_millis(limits.begin_ms_max.into()));
-        self.showing.push(Showing { conn, proof: proof.clone(), until });
-        let route = self.routes.entry(domain.clone()).or_default();
+        self.showing.push(Showing { conn, number, source, proof: proof.clone(), until });
+        let new = || DomainRoute { opener: Some(opener), ..DomainRoute::default() };
+        let route = self.routes.entry(domain.clone()).or_insert_with(new);
         // Whoever calls is there: it may be called, whatever became of the last call.
         if let RouteState::Failed(..) = route.state {
             route.becomes(RouteState::Idle);
@@ -192,12 +193,25 @@ impl FederationLogic {
     }
 }
 
-/// What a call that failed is for whoever said something.
-fn why(fault: CallFault) -> StanzaFault {
+/// What a call that failed is for whoever said something, and whether it is the domain's fault.
+fn why(fault: CallFault) -> (StanzaFault, bool) {
     match fault {
+        CallFault::Busy => (StanzaFault::ResourceConstraint, false),
         CallFault::Name(NameFault::Absent | NameFault::Malformed) | CallFault::NotOffered => {
-            StanzaFault::RemoteServerNotFound
+            (StanzaFault::RemoteServerNotFound, true)
         }
-        _ => StanzaFault::RemoteServerTimeout,
+        _ => (StanzaFault::RemoteServerTimeout, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_too_many_calls_are_under_way_is_not_the_domains_fault() {
+        assert_eq!(why(CallFault::Busy), (StanzaFault::ResourceConstraint, false));
+        let absent = CallFault::Name(NameFault::Absent);
+        assert_eq!(why(absent), (StanzaFault::RemoteServerNotFound, true));
     }
 }

@@ -13,6 +13,12 @@ section! {
         /// Domains that something is said to, or waits for. What is for one more is refused
         /// (resource-constraint).
         domains_max: u32 = 4_096, whole(1..=1_000_000, "domains");
+        /// Domains among them that one account has caused to be called and that are not reached, or
+        /// not yet. What it says to one more is refused (resource-constraint).
+        domains_an_account_max: u32 = 256, whole(1..=1_000_000, "domains");
+        /// Keys of dialback that one source address (of IPv6 a /64) shows and that are being asked
+        /// about. Of one more it is told that nobody could say.
+        keys_a_source_max: u32 = 64, whole(1..=1_024, "keys");
         /// Stanzas that may wait for one domain. One more is refused (resource-constraint).
         waiting_max: u32 = 1_000, whole(1..=1_000_000, "stanzas");
         /// Their bytes. Beyond, likewise.
@@ -33,5 +39,7 @@ section! {
         /// Stanzas of other domains that are being taken in. One more is refused
         /// (resource-constraint).
         taking_max: u32 = 16_384, whole(16..=1_000_000, "stanzas");
+        /// Their bytes. Beyond, likewise.
+        taking_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
     }
 }

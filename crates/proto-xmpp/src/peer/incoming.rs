@@ -22,9 +22,14 @@ use crate::xml::scan::{DIALBACK, Element, SERVER};
 /// Domains that one stream may show, and keys that may be asked about at once.
 const DOMAINS_MAX: usize = 16;
 
+/// Longest key of dialback that is asked about, bytes: those of XEP-0185 have 64.
+const KEY_BYTES_MAX: usize = 256;
+
 /// A stream that another server has begun.
 #[derive(Default)]
 pub(super) struct IncomingStream {
+    /// Whoever made it tells it from others by this.
+    number: u64,
     /// The domain that its header names.
     says: Option<Box<str>>,
     id: String,
@@ -36,6 +41,10 @@ pub(super) struct IncomingStream {
 }
 
 impl IncomingStream {
+    pub(super) fn new(number: u64) -> IncomingStream {
+        IncomingStream { number, ..IncomingStream::default() }
+    }
+
     pub(super) fn is_shown(&self) -> bool {
         !self.shown.is_empty()
     }
@@ -91,7 +100,8 @@ impl IncomingStream {
     /// Whether it may show its domain by its certificate.
     fn may_prove(&self, around: &Around<'_>) -> bool {
         let says = self.says.as_ref().filter(|says| !self.shown.contains(*says));
-        says.is_some_and(|says| certificate::is_of(around.link, says))
+        let may_be = |says: &Box<str>| around.profile.may_be(says);
+        says.is_some_and(|says| may_be(says) && certificate::is_of(around.link, says))
     }
 
     fn may_dial_back(&self, around: &Around<'_>) -> bool {
@@ -110,7 +120,7 @@ impl IncomingStream {
                 out.bytes().extend_from_slice(format!("<proceed xmlns='{TLS}'/>").as_bytes());
                 return Ok(Next::Tls);
             }
-            ("auth", SASL) => return Ok(self.proves(element, around, out)),
+            ("auth", SASL) => return self.proves(element, around, out),
             ("result", DIALBACK) => self.shows(element, around, out)?,
             ("verify", DIALBACK) => verifies(element, around.profile, out)?,
             _ => {
@@ -132,11 +142,16 @@ impl IncomingStream {
     }
 
     /// By its certificate (XEP-0178 3).
-    fn proves(&mut self, auth: &Element<'_, '_>, around: &Around<'_>, out: &mut Out) -> Next {
+    fn proves(
+        &mut self,
+        auth: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<Next, PeerEnd> {
         let failed = |failure: SaslFailure, out: &mut Out| {
             let text = format!("<failure xmlns='{SASL}'><{}/></failure>", failure.name());
             out.bytes().extend_from_slice(text.as_bytes());
-            Next::Goes
+            Ok(Next::Goes)
         };
         if auth.attribute("mechanism").as_deref() != Some("EXTERNAL") || !self.may_prove(around) {
             return failed(SaslFailure::InvalidMechanism, out);
@@ -148,9 +163,18 @@ impl IncomingStream {
         if !wanted.is_empty() && jid::domain(&wanted).as_ref() != Some(&says) {
             return failed(SaslFailure::InvalidAuthzid, out);
         }
+        self.has_room()?;
         self.shown.push(says);
         out.bytes().extend_from_slice(format!("<success xmlns='{SASL}'/>").as_bytes());
-        Next::Anew
+        Ok(Next::Anew)
+    }
+
+    /// Whether it may show one domain more.
+    fn has_room(&self) -> Result<(), PeerEnd> {
+        match self.shown.len() + self.asked.len() < DOMAINS_MAX {
+            true => Ok(()),
+            false => Err(PeerEnd::Fault(StreamFault::PolicyViolation)),
+        }
     }
 
     /// By a key (XEP-0220 2.1.1).
@@ -170,12 +194,25 @@ impl IncomingStream {
             refuse(&from, &to, StanzaFault::ItemNotFound, out);
             return Ok(());
         }
-        if self.shown.len() + self.asked.len() >= DOMAINS_MAX || self.asked.contains(&from) {
+        self.has_room()?;
+        if self.asked.contains(&from) {
             return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
         }
+        if !around.profile.may_be(&from) {
+            refuse(&from, &to, StanzaFault::NotAllowed, out);
+            return Ok(());
+        }
+        let key = result.text();
+        let key = key.trim();
+        if key.len() > KEY_BYTES_MAX {
+            refuse(&from, &to, StanzaFault::NotAcceptable, out);
+            return Ok(());
+        }
         self.asked.push(from.clone());
-        let (id, key) = (self.id.as_str().into(), result.text().trim().into());
-        out.say(PeerWord::Shows(Box::new(DialbackProof { domain: from, id, key })));
+        let (id, key) = (self.id.as_str().into(), key.into());
+        let proof = Box::new(DialbackProof { domain: from, id, key });
+        let source = Source::of(around.link.peer.ip());
+        out.say(PeerWord::Shows { proof, number: self.number, source });
         Ok(())
     }
 

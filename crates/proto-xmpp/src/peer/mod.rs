@@ -24,8 +24,9 @@ use base::time::{Instant, Now};
 use component::ComponentStream;
 use dialback::DialbackSecret;
 use incoming::IncomingStream;
+use model::chat::foreign::ForeignDomains;
 use model::close::CloseReason;
-use model::link::{Link, Protocol, StartTlsRefusal, WireProfile};
+use model::link::{Link, Protocol, Source, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use outgoing::OutgoingStream;
 use std::sync::Arc;
@@ -50,6 +51,10 @@ pub struct PeerProfile {
     pub own: Box<str>,
     /// Components by their domains, with their secrets.
     pub components: Vec<(Box<str>, ComponentSecret)>,
+    /// Which domains are whose.
+    pub domains: Arc<ForeignDomains>,
+    /// Servers of which domains are spoken with.
+    pub peers: PeerDomains,
     /// Of the keys of dialback.
     pub secret: DialbackSecret,
     /// Nothing is said to a server, or heard of it, but within TLS.
@@ -62,6 +67,32 @@ pub struct PeerProfile {
     pub begin_ms_max: u32,
     /// Seconds after which a stream ends on which nothing is said.
     pub idle_s_max: u32,
+}
+
+/// Domains whose servers are spoken with.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PeerDomains {
+    /// These; none: all.
+    pub allow: Box<[Box<str>]>,
+    /// But not these.
+    pub deny: Box<[Box<str>]>,
+}
+
+impl PeerDomains {
+    /// Whether a domain is among them.
+    pub fn has(&self, domain: &str) -> bool {
+        let is_in = |list: &[Box<str>]| list.iter().any(|it| **it == *domain);
+        !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+    }
+}
+
+impl PeerProfile {
+    /// Whether a server may be of a domain, however it shows that: one that is spoken with, and
+    /// that is neither ours nor a component's.
+    pub fn may_be(&self, domain: &str) -> bool {
+        let domains = &self.domains;
+        domains.is_foreign(domain) && !domains.is_component(domain) && self.peers.has(domain)
+    }
 }
 
 /// The secret that a component shares with this server. It is never shown.
@@ -87,7 +118,14 @@ pub enum PeerWord {
         xml: Box<[u8]>,
     },
     /// Somebody shows a key that it is of a domain: is it? Answered by [`PeerOrder::Shown`].
-    Shows(Box<DialbackProof>),
+    Shows {
+        /// The key.
+        proof: Box<DialbackProof>,
+        /// The number of the stream.
+        number: u64,
+        /// Where it comes from.
+        source: Source,
+    },
     /// The stream to this domain is ours to say something on.
     Ready(Box<str>),
     /// Whether somebody, who showed a key elsewhere, is of the domain of this stream.
@@ -177,7 +215,7 @@ impl Peer {
 
     /// A stream that another server begins.
     pub fn incoming(profile: Arc<PeerProfile>, number: u64) -> Peer {
-        Peer::of(profile, number, Kind::Incoming(IncomingStream::default()))
+        Peer::of(profile, number, Kind::Incoming(IncomingStream::new(number)))
     }
 
     /// A stream that is begun here, to this domain.
@@ -326,7 +364,7 @@ impl Machine for Peer {
         self.pieces(now, input, out).map_err(|end| self.end(end, out))
     }
 
-    fn command(&mut self, _: Now, order: PeerOrder, out: &mut Out) -> Result<(), CloseReason> {
+    fn command(&mut self, now: Now, order: PeerOrder, out: &mut Out) -> Result<(), CloseReason> {
         match (order, &mut self.kind) {
             (PeerOrder::Write(bytes), kind) => {
                 if let Kind::Outgoing(it) = kind {
@@ -340,7 +378,7 @@ impl Machine for Peer {
                 self.settles(out);
             }
             (PeerOrder::Verify(proof), Kind::Outgoing(it)) => {
-                it.verify(*proof, &self.profile, out);
+                it.verify(*proof, (now, &self.profile), out);
             }
             (PeerOrder::End, _) => {
                 stream::write_end(out.bytes());

@@ -13,7 +13,13 @@ use crate::fault::StreamFault;
 use crate::sasl::{self, SASL};
 use crate::stream::TLS;
 use crate::xml::scan::{DIALBACK, Element, SERVER, STREAMS};
+use base::time::{Instant, Now};
 use model::close::CloseReason;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Keys that are asked about on one stream. Beyond, nobody waits for the answer about the oldest.
+const ASKED_MAX: usize = 1_024;
 
 /// A stream that is begun here.
 pub(super) struct OutgoingStream {
@@ -21,9 +27,10 @@ pub(super) struct OutgoingStream {
     /// The id that the other server has given it.
     id: Box<str>,
     stage: Stage,
-    /// Keys that are asked about; behind them those that were asked.
-    proofs: Vec<DialbackProof>,
-    asked: Vec<DialbackProof>,
+    /// Keys that are asked about; behind them those that were asked, with until when somebody
+    /// waits for the answer.
+    proofs: VecDeque<DialbackProof>,
+    asked: VecDeque<(Instant, DialbackProof)>,
     /// EXTERNAL was refused.
     has_failed: bool,
     /// Something was written since it was looked at last.
@@ -176,29 +183,75 @@ impl OutgoingStream {
         let key = profile.secret.key(&self.domain, &profile.own, &self.id);
         write_dialback("result", (&profile.own, &self.domain, None), None, &key, out.bytes());
         for proof in std::mem::take(&mut self.proofs) {
-            self.verify(proof, profile, out);
+            self.verify(proof, (around.now, profile), out);
         }
         Ok(())
     }
 
     /// Somebody shows a key elsewhere: is it right (XEP-0220 2.1.2)?
-    pub(super) fn verify(&mut self, proof: DialbackProof, profile: &PeerProfile, out: &mut Out) {
+    pub(super) fn verify(
+        &mut self,
+        proof: DialbackProof,
+        (now, profile): (Now, &PeerProfile),
+        out: &mut Out,
+    ) {
         if !matches!(self.stage, Stage::Showing | Stage::Ready) {
-            return self.proofs.push(proof);
+            if self.proofs.len() >= ASKED_MAX {
+                self.proofs.pop_front();
+            }
+            return self.proofs.push_back(proof);
+        }
+        // Whoever showed one has been told by then that nobody could say.
+        while let Some((until, _)) = self.asked.front()
+            && (*until <= now.mono || self.asked.len() >= ASKED_MAX)
+        {
+            self.asked.pop_front();
         }
         let whom = (&*profile.own, &*self.domain, Some(&*proof.id));
         let key = crate::xml::text::escaped(&proof.key);
         write_dialback("verify", whom, None, &key, out.bytes());
-        self.asked.push(proof);
+        let until = now.after(Duration::from_millis(profile.begin_ms_max.into()));
+        self.asked.push_back((until, proof));
     }
 
     fn verified(&mut self, verify: &Element<'_, '_>, out: &mut Out) {
         let is_of = dialback_domains(verify).is_some_and(|(from, _)| from == self.domain);
         let id = verify.attribute("id").unwrap_or_default();
-        let Some(at) = self.asked.iter().position(|proof| *proof.id == *id && is_of) else {
-            return;
-        };
+        let at = self.asked.iter().position(|(_, proof)| *proof.id == *id && is_of);
+        let Some((_, proof)) = at.and_then(|at| self.asked.remove(at)) else { return };
         let is_right = verify.attribute("type").as_deref() == Some("valid");
-        out.say(PeerWord::Verified(Box::new(self.asked.remove(at)), is_right));
+        out.say(PeerWord::Verified(Box::new(proof), is_right));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::tests::profile;
+    use model::link::{Link, Protocol};
+
+    /// A server that never answers has only so much of ours.
+    #[test]
+    fn keys_that_nobody_answers_for_are_forgotten() {
+        let profile = PeerProfile { begin_ms_max: 10_000, ..(*profile(false)).clone() };
+        let proof = |at: usize| DialbackProof {
+            domain: "b.example".into(),
+            id: at.to_string().into(),
+            key: "k".into(),
+        };
+        let (mut stream, mut out) = (OutgoingStream::new("b.example"), Out::default());
+        (0..ASKED_MAX + 5)
+            .for_each(|at| stream.verify(proof(at), (Now::default(), &profile), &mut out));
+        assert_eq!((stream.proofs.len(), stream.asked.len()), (ASKED_MAX, 0));
+        let link = Link::loopback(Protocol::Xmpp);
+        let around = Around { profile: &profile, now: Now::default(), link: &link };
+        assert!(stream.shows(&around, &mut out).is_ok());
+        stream.verify(proof(9_999), (Now::default(), &profile), &mut out);
+        assert_eq!((stream.proofs.len(), stream.asked.len()), (0, ASKED_MAX));
+        assert_eq!(stream.asked.front().map(|(_, proof)| &*proof.id), Some("6"));
+        let mono = Now::default().after(Duration::from_millis(10_000));
+        let later = Now { mono, ..Now::default() };
+        stream.verify(proof(1), (later, &profile), &mut out);
+        assert_eq!(stream.asked.len(), 1, "the others were told that nobody could say");
     }
 }

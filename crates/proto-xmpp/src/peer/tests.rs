@@ -10,10 +10,16 @@ type Side = PairSide<Peer>;
 const OPEN: &str = "<?xml version='1.0'?><stream:stream xmlns='jabber:server' \
     xmlns:db='jabber:server:dialback' xmlns:stream='http://etherx.jabber.org/streams'";
 
-fn profile(requires_tls: bool) -> Arc<PeerProfile> {
+pub(super) fn profile(requires_tls: bool) -> Arc<PeerProfile> {
     Arc::new(PeerProfile {
         own: "a.example".into(),
         components: vec![("echo.a.example".into(), ComponentSecret("secret".into()))],
+        domains: Arc::new(ForeignDomains {
+            own: "a.example".into(),
+            components: ["echo.a.example".into()].into(),
+            federates: true,
+        }),
+        peers: PeerDomains { allow: [].into(), deny: ["denied.example".into()].into() },
         secret: DialbackSecret::new(b"cluster"),
         requires_tls,
         requires_certificates: false,
@@ -66,7 +72,9 @@ fn a_domain_is_believed_when_its_own_server_has_said_so() {
     assert_eq!(says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>"), "");
     let proof =
         DialbackProof { domain: "b.example".into(), id: id.as_str().into(), key: "key".into() };
-    assert_eq!(side.take_words(), [PeerWord::Shows(Box::new(proof))]);
+    let source = Source::of(bare().peer.ip());
+    let shows = PeerWord::Shows { proof: Box::new(proof), number: 1, source };
+    assert_eq!(side.take_words(), [shows]);
     let said = told(&mut side, PeerOrder::Shown("b.example".into(), Some(true)));
     assert_eq!(said, "<db:result from='a.example' to='b.example' type='valid'></db:result>");
     assert_eq!(says(&mut side, MESSAGE), "");
@@ -113,6 +121,18 @@ fn a_key_that_is_not_right_shows_nothing() {
 }
 
 #[test]
+fn a_key_that_is_too_long_is_not_asked_about() {
+    for (length, is_asked) in [(256, true), (257, false)] {
+        let (mut side, _) = incoming(bare(), false);
+        let key = "k".repeat(length);
+        let said =
+            says(&mut side, &format!("<db:result from='b.example' to='a.example'>{key}</db:result>"));
+        assert_eq!((side.take_words().len() == 1, said.is_empty()), (is_asked, is_asked), "{said}");
+        assert!(is_asked || said.contains("<not-acceptable"), "{said}");
+    }
+}
+
+#[test]
 fn keys_of_ours_are_told_from_others() {
     let (mut side, _) = incoming(bare(), false);
     let key = DialbackSecret::new(b"cluster").key("b.example", "a.example", "7");
@@ -145,6 +165,57 @@ fn a_certificate_shows_the_domains_that_it_names_and_no_other() {
     let (mut side, features) = incoming(encrypted(&["c.example"]), true);
     assert!(!features.contains("EXTERNAL"));
     assert!(says(&mut side, &auth("=")).contains("<invalid-mechanism/>"));
+}
+
+/// An authentication by the certificate.
+const EXTERNAL: &str =
+    "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>=</auth>";
+
+/// A stream of a server with a certificate of many domains.
+fn wild() -> Side {
+    let link = encrypted(&["*.b.example", "*.a.example", "a.example", "denied.example"]);
+    let mut side = PairSide::new(Peer::incoming(profile(true), 1), link);
+    side.open(Now::default());
+    side
+}
+
+#[test]
+fn neither_a_certificate_nor_a_key_shows_a_domain_that_is_ours_a_components_or_denied() {
+    for domain in ["a.example", "conference.a.example", "echo.a.example", "denied.example"] {
+        let mut side = wild();
+        let open = format!("{OPEN} from='{domain}' to='a.example' version='1.0'>");
+        let features = says(&mut side, &open);
+        assert!(!features.contains("EXTERNAL"), "{domain}: {features}");
+        assert!(says(&mut side, EXTERNAL).contains("<invalid-mechanism/>"), "{domain}");
+        let key = format!("<db:result from='{domain}' to='a.example'>key</db:result>");
+        let said = says(&mut side, &key);
+        assert!(said.contains("type='error'") && side.take_words().is_empty(), "{domain}: {said}");
+        let stanza = format!("<message from='x@{domain}' to='ann@a.example'/>");
+        assert!(says(&mut side, &stanza).contains("<not-authorized"), "{domain}");
+    }
+}
+
+#[test]
+fn where_some_domains_are_allowed_no_other_is_shown() {
+    let peers = PeerDomains { allow: ["b.example".into()].into(), deny: [].into() };
+    let profile = PeerProfile { peers, ..(*profile(true)).clone() };
+    assert!(profile.may_be("b.example") && !profile.may_be("c.example"));
+    let off = ForeignDomains { federates: false, ..(*profile.domains).clone() };
+    assert!(!PeerProfile { domains: Arc::new(off), ..profile }.may_be("b.example"));
+}
+
+#[test]
+fn a_certificate_of_many_domains_shows_so_many_and_no_more() {
+    let mut side = wild();
+    for at in 0..=16 {
+        let open = format!("{OPEN} from='x{at}.b.example' to='a.example' version='1.0'>");
+        says(&mut side, &open);
+        let said = says(&mut side, EXTERNAL);
+        let (is_shown, is_refused) =
+            (said.contains("<success"), said.contains("<policy-violation"));
+        assert_eq!((is_shown, is_refused), (at < 16, at == 16), "{at}: {said}");
+    }
+    assert!(side.ended.is_some());
 }
 
 fn sasl_encoded(text: &str) -> String {
@@ -362,7 +433,7 @@ fn whatever_comes_no_stanza_is_of_a_domain_that_was_not_shown() {
             side.hear(Now::default(), piece);
             for word in side.take_words() {
                 match word {
-                    PeerWord::Shows(proof) if side.ended.is_none() => {
+                    PeerWord::Shows { proof, .. } if side.ended.is_none() => {
                         let is_right =
                             [Some(true), Some(true), Some(false), None][rng.below(4) as usize];
                         if is_right == Some(true) {

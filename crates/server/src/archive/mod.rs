@@ -2,7 +2,7 @@
 //!
 //! Each log has a timeline of what the archive does not have yet; a thread reads it, gives pages to
 //! the archive and takes out what that has taken. Timelines of an earlier number of shards are
-//! drained likewise. It knows no rule of chat and no SQL. Invariants: a message leaves the timeline
+//! drained before those of this one. It knows no rule of chat and no SQL. Invariants: a message leaves the timeline
 //! when the archive has it; a kill between the two has it given again, which changes nothing there.
 
 #[cfg(test)]
@@ -38,6 +38,14 @@ pub(crate) const READER: ReaderId = ReaderId(0);
 
 /// Where messages wait for the archive: a log, and a timeline of it.
 pub type ArchivePlace = (u16, TimelineId);
+
+/// All of them.
+pub struct ArchivePlaces {
+    /// Where an earlier number of shards has left some, and nothing comes any more.
+    pub earlier: Vec<ArchivePlace>,
+    /// Where they come now.
+    pub own: Vec<ArchivePlace>,
+}
 
 /// Figures of the archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -113,7 +121,7 @@ impl Archive {
     pub fn begin(
         self: &Arc<Archive>,
         way: LogWay,
-        places: Vec<ArchivePlace>,
+        places: ArchivePlaces,
     ) -> Result<(), String> {
         self.logs.begin(way);
         let archive = self.clone();
@@ -156,7 +164,7 @@ impl Archive {
         }
     }
 
-    fn run(&self, places: &[ArchivePlace]) {
+    fn run(&self, places: &ArchivePlaces) {
         while !self.is_over() {
             let wait_ms = match self.round(places) {
                 Ok(true) => continue,
@@ -169,16 +177,23 @@ impl Archive {
         }
     }
 
-    /// A page of each place. True: there is more.
-    fn round(&self, places: &[ArchivePlace]) -> Result<bool, Stopped> {
+    /// All of earlier places, and a page of each other one. True: there is more.
+    fn round(&self, places: &ArchivePlaces) -> Result<bool, Stopped> {
         // What waits is told whether or not the archive takes it.
-        let looked = places.iter().map(|place| self.look(*place));
+        for place in &places.earlier {
+            self.look(*place)?;
+        }
+        let looked = places.own.iter().map(|place| self.look(*place));
         let standings: Vec<TimelineStatus> = looked.collect::<Result<_, _>>()?;
         if !self.tally.up.load(Ordering::Relaxed) {
             self.say(self.tables.open())?;
         }
+        // What calls a message back may wait in another place than the message by now: behind it.
+        for place in &places.earlier {
+            while self.page(*place, self.look(*place)?)? {}
+        }
         let mut is_more = false;
-        for (place, standing) in places.iter().zip(standings) {
+        for (place, standing) in places.own.iter().zip(standings) {
             is_more |= self.page(*place, standing)?;
         }
         Ok(is_more)

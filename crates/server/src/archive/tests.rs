@@ -83,7 +83,9 @@ struct Place {
     archive: Arc<Archive>,
     tables: Arc<PlayedArchive>,
     log: Arc<Mutex<PlayedLog>>,
-    at: ArchivePlace,
+    /// What an earlier number of shards has left.
+    earlier: Arc<Mutex<PlayedLog>>,
+    places: ArchivePlaces,
 }
 
 impl Place {
@@ -91,9 +93,11 @@ impl Place {
         let (tables, log) =
             (Arc::new(PlayedArchive::default()), Arc::<Mutex<PlayedLog>>::default());
         let archive = Archive::new(tables.clone(), read);
-        let (played, asked): (_, Weak<Archive>) = (log.clone(), Arc::downgrade(&archive));
-        let submit = move |_: u16, calls: Vec<(Ticket, Call)>| {
-            let mut log = played.lock().expect("no panic");
+        let earlier = Arc::<Mutex<PlayedLog>>::default();
+        let (played, asked): (_, Weak<Archive>) =
+            ([log.clone(), earlier.clone()], Arc::downgrade(&archive));
+        let submit = move |log: u16, calls: Vec<(Ticket, Call)>| {
+            let mut log = played[usize::from(log)].lock().expect("no panic");
             let all = calls.into_iter().map(|(ticket, call)| (ticket, log.play(call))).collect();
             asked.upgrade().is_some_and(|archive| {
                 archive.complete(all);
@@ -103,8 +107,9 @@ impl Place {
         let home = HashKey::new(1, 2);
         let way = LogWay { submit: Box::new(submit), home, shards: 1, node: NodeId::ALONE };
         archive.logs.begin(way);
-        let at = (0, chat::archive_timeline(home, ShardId(0), 1));
-        Place { archive, tables, log, at }
+        let at = |shard, shards| (shard, chat::archive_timeline(home, ShardId(shard), shards));
+        let places = ArchivePlaces { earlier: vec![at(1, 2)], own: vec![at(0, 1)] };
+        Place { archive, tables, log, earlier, places }
     }
 
     fn append(&self, ids: impl IntoIterator<Item = u64>) {
@@ -115,7 +120,7 @@ impl Place {
     /// Rounds until nothing is left, or one fails.
     fn drain(&self) -> bool {
         loop {
-            match self.archive.round(&[self.at]) {
+            match self.archive.round(&self.places) {
                 Ok(true) => {}
                 Ok(false) => return true,
                 Err(_) => return false,
@@ -164,6 +169,16 @@ fn what_waits_goes_there_in_order_and_leaves_the_log() {
     drop(log);
     let counts = place.archive.counts();
     assert_eq!((counts.up, counts.waiting, counts.taken, counts.lost), (1, 0, 5, 0));
+}
+
+#[test]
+fn what_an_earlier_number_of_shards_has_left_goes_there_before_all_that_came_since() {
+    let place = Place::new();
+    // More than a page: what calls one of them back must not come before it.
+    (1..=5).for_each(|id| place.earlier.lock().expect("no panic").append(message(id)));
+    place.append([6]);
+    assert!(place.drain());
+    assert_eq!((place.given(), place.archive.counts().waiting), (vec![1, 2, 3, 4, 5, 6], 0));
 }
 
 #[test]

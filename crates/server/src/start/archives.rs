@@ -4,7 +4,7 @@
 use super::storage::{Folder, Storage};
 use super::{Seeds, StartError};
 use crate::access::{LogWay, database_settings};
-use crate::archive::{Archive, ArchiveCounts, ArchivePlace};
+use crate::archive::{Archive, ArchiveCounts, ArchivePlace, ArchivePlaces};
 use crate::config::Config;
 use database::MySqlArchive;
 use model::id::ShardId;
@@ -38,18 +38,18 @@ pub(super) fn places(
     folder: &mut Folder,
     is_there: bool,
     shards: usize,
-) -> Result<Vec<ArchivePlace>, StartError> {
-    let mut places = folder.archive_places(is_there)?;
+) -> Result<ArchivePlaces, StartError> {
+    let mut earlier = folder.archive_places(is_there)?;
     if !is_there {
-        return Ok(places);
+        return Ok(ArchivePlaces { earlier, own: Vec::new() });
     }
-    for shard in 0..shards as u16 {
-        let own = chat::archive_timeline(folder.home, ShardId(shard), shards as u16);
-        if !places.contains(&(shard, own)) {
-            places.push((shard, own));
-        }
-    }
-    Ok(places)
+    let place = |shard| {
+        let timeline = chat::archive_timeline(folder.home, ShardId(shard), shards as u16);
+        (shard, timeline)
+    };
+    let own: Vec<ArchivePlace> = (0..shards as u16).map(place).collect();
+    earlier.retain(|place| !own.contains(place));
+    Ok(ArchivePlaces { earlier, own })
 }
 
 /// Starts its thread.
@@ -57,7 +57,7 @@ pub(super) fn begin(
     archive: Option<&Arc<Archive>>,
     seeds: &Seeds,
     storage: &Arc<Storage>,
-    places: Vec<ArchivePlace>,
+    places: ArchivePlaces,
 ) -> Result<(), StartError> {
     let Some(archive) = archive else { return Ok(()) };
     let logs = storage.logs.clone();

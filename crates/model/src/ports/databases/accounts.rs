@@ -127,6 +127,10 @@ pub trait AccountTables: Send + Sync {
     /// The highest number of a change; 0: there was none.
     fn last_news(&self) -> Result<u64, DatabaseFault>;
 
+    /// A number of a change below which none comes into sight any more, if no writer takes longer
+    /// than so many seconds; 0: there is none yet.
+    fn settled_news(&self, writer_s_max: u32) -> Result<u64, DatabaseFault>;
+
     /// Changes behind a number, in the order of their numbers.
     fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault>;
 

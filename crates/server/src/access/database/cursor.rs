@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 /// Seconds for which a writer may leave its changes unfinished.
-const WRITER_S_MAX: u32 = 60;
+pub(super) const WRITER_S_MAX: u32 = 60;
 
 /// Numbers that are remembered. Beyond, the lowest counts as the last of those below it.
 const SEEN_MAX: usize = 65_536;
@@ -30,7 +30,7 @@ pub(super) struct NewsCursor {
 }
 
 impl NewsCursor {
-    /// All up to a number was carried out.
+    /// All up to a number was carried out, and nothing comes below it any more.
     pub(super) fn at(floor: u64) -> NewsCursor {
         NewsCursor { floor, seen: BTreeMap::new() }
     }

@@ -12,9 +12,10 @@
 //! changed from the beginning of a load on is followed after it.
 
 use super::super::user_book::{Numbers, UserBook};
-use super::cursor::NewsCursor;
+use super::cursor::{NewsCursor, WRITER_S_MAX};
 use super::{BookDatabase, CopyMark, CopyStage};
 use crate::clock;
+use guard::book::{EVERYBODY, UserEntry};
 use model::ports::databases::accounts::{AccountChange, DatabaseFault};
 use model::ports::users::UserFault;
 use model::{event, tell};
@@ -110,9 +111,11 @@ impl Follower {
         self.following = None;
         self.belong(id)?;
         self.database.is_there();
+        // What was begun before the load may come into sight behind it, below what is in sight.
+        let settled = self.database.asked(|tables| tables.settled_news(WRITER_S_MAX))?;
         self.load(id)?;
         self.following =
-            Some(Following { database: id, cursor: NewsCursor::at(last), at_s: now_s });
+            Some(Following { database: id, cursor: NewsCursor::at(settled), at_s: now_s });
         Ok(())
     }
 
@@ -141,35 +144,60 @@ impl Follower {
         marked(CopyStage::Whole)
     }
 
-    /// Gives the database the accounts that are here, with their numbers.
+    /// Gives the database the accounts that are here, with their numbers. Everybody's rules come
+    /// last: they have no number here, and the one that the database gives them is above all then.
     fn fill(&self) -> Result<(), UserFault> {
-        let (mut behind, mut filled) = (None, 0);
+        let (mut behind, mut filled, mut last) = (None, 0, Vec::new());
         loop {
             let _numbers = self.book.lock();
-            let page = self.book.page(behind, NEWS)?;
+            let mut page = self.book.page(behind, NEWS)?;
             let Some((name, _)) = page.last() else { break };
             behind = Some(name.clone());
-            let names: Vec<&str> = page.iter().map(|(name, _)| name.as_str()).collect();
-            let there = self.database.asked(|tables| tables.find(&names))?;
-            let there: BTreeSet<&str> = there.iter().map(|row| row.name.as_str()).collect();
-            let new = page.iter().filter(|(name, _)| !there.contains(name.as_str()));
-            let new = new.map(|(name, entry)| AccountChange {
-                before: None,
-                after: Some(entry.columns(name, entry.uid)),
-            });
-            let new: Vec<AccountChange> = new.collect();
-            if !new.is_empty() {
-                self.database.commit(&new)?;
-            }
-            filled += new.len();
+            last.extend(page.extract_if(.., |(name, _)| name == EVERYBODY));
+            filled += self.fill_in(&page)?;
         }
+        let _numbers = self.book.lock();
+        filled += self.fill_in(&last)?;
         tell!(event::ACCOUNTS_FILLED, accounts = filled);
         Ok(())
+    }
+
+    /// Gives the database those of these that it does not have; how many.
+    fn fill_in(&self, page: &[(String, UserEntry)]) -> Result<usize, UserFault> {
+        let names: Vec<&str> = page.iter().map(|(name, _)| name.as_str()).collect();
+        let there = self.database.asked(|tables| tables.find(&names))?;
+        let there: BTreeSet<&str> = there.iter().map(|row| row.name.as_str()).collect();
+        let new = page.iter().filter(|(name, _)| !there.contains(name.as_str()));
+        let new = new.map(|(name, entry)| AccountChange {
+            before: None,
+            after: Some(entry.columns(name, entry.uid)),
+        });
+        let new: Vec<AccountChange> = new.collect();
+        if new.is_empty() {
+            return Ok(0);
+        }
+        match self.database.commit(&new) {
+            Ok(_) => Ok(new.len()),
+            Err(fault) => {
+                if fault == DatabaseFault::Conflict {
+                    let first = base::text::quoted(new[0].name());
+                    tracing::warn!(
+                        accounts = new.len(),
+                        %first,
+                        "the database is not filled: it has a name or a number of these accounts \
+                         for another"
+                    );
+                }
+                Err(fault.into())
+            }
+        }
     }
 
     /// Reads every account, and finds who is gone.
     fn load(&self, id: u64) -> Result<(), UserFault> {
         let total = self.database.asked(|tables| tables.count())?;
+        // Counts do not say who is gone: rows are counted that are no accounts.
+        let was_empty = self.book.is_empty()?;
         let loaded = &self.database.tally.loaded;
         let (mut behind, mut told_s) = (0, clock::unix_s());
         loaded.store(0, Ordering::Relaxed);
@@ -182,7 +210,7 @@ impl Follower {
                 told_s = now_s;
             }
         }
-        if self.book.access_control.count() as u64 != total {
+        if !was_empty {
             self.look_for_gone()?;
         }
         let loaded = loaded.load(Ordering::Relaxed);

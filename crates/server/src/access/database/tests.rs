@@ -22,6 +22,8 @@ struct PlayedDatabase {
     rows: BTreeMap<String, AccountColumns>,
     last_uid: u64,
     news: Vec<AccountNews>,
+    /// The last change that is older than any writer.
+    settled: u64,
     /// Why every call fails, if they do.
     fault: Option<DatabaseFault>,
     /// Commits that somebody else is faster than.
@@ -45,6 +47,7 @@ impl PlayedDatabase {
             self.rows.insert(name.into(), row);
         }
         let seq = self.news.last().map_or(1, |last| last.seq + 1);
+        self.settled = seq;
         self.news.push(AccountNews { seq, name: name.into() });
     }
 }
@@ -103,16 +106,27 @@ impl AccountTables for PlayedTables {
             return Err(DatabaseFault::Conflict);
         }
         self.ask(|all| {
+            let mut after = all.clone();
             for it in changes {
-                all.change(it.name(), |_| it.after.clone());
+                let uid = it.after.as_ref().map_or(0, |row| row.uid);
+                let is_its = |row: &AccountColumns| row.uid == uid && row.name != it.name();
+                if uid != 0 && after.rows.values().any(is_its) {
+                    return Err(DatabaseFault::Conflict);
+                }
+                after.change(it.name(), |_| it.after.clone());
             }
+            *all = after;
             let uid = |it: &AccountChange| all.rows.get(it.name()).map_or(0, |row| row.uid);
-            changes.iter().map(uid).collect()
-        })
+            Ok(changes.iter().map(uid).collect())
+        })?
     }
 
     fn last_news(&self) -> Result<u64, DatabaseFault> {
         self.ask(|all| all.news.last().map_or(0, |last| last.seq))
+    }
+
+    fn settled_news(&self, _: u32) -> Result<u64, DatabaseFault> {
+        self.ask(|all| all.settled)
     }
 
     fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault> {
@@ -259,6 +273,29 @@ fn what_others_change_is_followed() {
 }
 
 #[test]
+fn a_change_that_comes_into_sight_behind_a_start_is_followed_whatever_came_before_it() {
+    let tables = PlayedTables::with(7);
+    Server::new(&tables).looked().put(order("ann")).expect("put");
+    let row = |name: &str, uid| AccountColumns { name: name.into(), uid, ..tables.row("ann") };
+    let (bob, cem) = (row("bob", 2), row("cem", 3));
+    // Somebody draws a number for bob's row, and somebody else finishes with the next one first.
+    tables.edit(|all| {
+        let settled = all.settled;
+        all.news.push(AccountNews { seq: 2, name: "bob".into() });
+        all.change("cem", |_| Some(cem));
+        all.news.remove(1);
+        all.settled = settled;
+    });
+    let mut server = Server::new(&tables).looked();
+    assert_eq!((server.uid("bob"), server.uid("cem")), (None, Some(3)));
+    tables.edit(|all| {
+        all.rows.insert("bob".into(), bob);
+        all.news.insert(1, AccountNews { seq: 2, name: "bob".into() });
+    });
+    assert_eq!((server.look(), server.uid("bob")), (Ok(()), Some(2)));
+}
+
+#[test]
 fn a_password_that_another_program_writes_ends_sessions_though_it_forgot_the_epoch() {
     let tables = PlayedTables::with(7);
     let mut server = Server::new(&tables).looked();
@@ -320,6 +357,29 @@ fn a_load_finds_who_came_and_who_went() {
 }
 
 #[test]
+fn who_was_removed_while_a_server_was_away_is_gone_there_whatever_rows_are_no_accounts() {
+    let tables = PlayedTables::with(7);
+    let (one, mut other) = (Server::new(&tables).looked(), Server::new(&tables).looked());
+    for name in ["ann", "bob"] {
+        one.put(order(name)).expect("put");
+    }
+    one.put(UserOrder { password: None, ..order("*") }).expect("put");
+    assert_eq!((other.look(), other.come("bob", "secret")), (Ok(()), Ok(2)));
+    let rows = other.place.rows.clone();
+    drop(other);
+    one.place.entrance.users().remove("bob").expect("removed");
+    // As many rows as the copy has accounts: ann's and everybody's.
+    assert_eq!(tables.count(), Ok(2));
+    let again = Server::over(&tables, rows.clone()).looked();
+    assert_eq!(again.come("bob", "secret"), Err(Denial::BadCredentials));
+    assert_eq!(again.come("ann", "secret"), Ok(1));
+    drop(again);
+    one.place.entrance.users().remove("*").expect("removed");
+    let again = Server::over(&tables, rows).looked();
+    assert!(again.place.entrance.users().user("*").expect("read").is_none());
+}
+
+#[test]
 fn rules_of_everybody_are_followed_too() {
     let tables = PlayedTables::with(7);
     let (one, mut other) = (Server::new(&tables).looked(), Server::new(&tables).looked());
@@ -359,6 +419,23 @@ fn an_empty_database_is_filled_and_another_one_with_accounts_is_not_touched() {
     assert!(matches!(&fault, UserFault::DatabaseFailed(why) if why.contains("no copy")));
     assert!(wrong.put(order("dan")).is_err() && wrong.come("ann", "secret").is_ok());
     assert_eq!(full.edit(|all| all.rows.len()), 1);
+}
+
+#[test]
+fn a_folder_with_rules_of_everybody_fills_a_database_wherever_they_stand_among_accounts() {
+    for last in ["bob", "cem", "dan", "eve", "fay", "gus", "hal", "ida"] {
+        let section = settings(AccessSection::default());
+        let alone = Place::with_tables(section, Ok(Done::Written), Rows::default(), None);
+        let users = alone.entrance.users();
+        users.put(order("ann")).expect("put");
+        let highest = users.put(order(last)).expect("put").uid;
+        users.put(UserOrder { password: None, ..order("*") }).expect("put");
+        let tables = PlayedTables::with(7);
+        let server = Server::over(&tables, alone.rows.clone()).looked();
+        assert_eq!((tables.row(last).uid, tables.edit(|all| all.rows.len())), (highest, 3));
+        assert!(tables.row("*").uid > highest, "{last}");
+        assert!(server.put(order("zoe")).is_ok());
+    }
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub struct ChatOverMqtt {
     last: u32,
     /// The inbox has more, up to here, and the device was not told; zero: it was.
     untold: Seq,
+    /// Unix second until which the session was asked for; 0: for good.
+    until_s: u32,
     /// When a session that was refused for now is asked for again.
     again_at: Option<Instant>,
 }
@@ -80,6 +82,7 @@ impl ChatOverMqtt {
             pending: BTreeMap::new(),
             last: 0,
             untold: 0,
+            until_s: 0,
             again_at: None,
         }
     }
@@ -205,6 +208,7 @@ impl ChatOverMqtt {
         };
         let (user, account) = (device.user.clone(), device.account);
         let entering = GrantedLogin { login, user, account, until_s: device.until_s };
+        self.until_s = entering.until_s;
         out.say(ChatRequest::Enter(Box::new(entering)));
         let due = now.after(Duration::from_secs(ANSWER_S_MAX));
         (self.step, self.again_at) = (Step::Asked(due), None);
@@ -320,12 +324,26 @@ impl ChatOverMqtt {
         Ok(())
     }
 
-    /// The session is over: so is the connection, whose only device it was.
+    /// Whether the client has proven itself since the session was asked for, and for longer (MQTT5
+    /// 4.12.1).
+    fn is_renewed(&self) -> bool {
+        let renewed = |it: &AccountDevice| it.until_s == 0 || it.until_s > self.until_s;
+        self.until_s != 0 && self.device.as_ref().is_some_and(renewed)
+    }
+
+    /// The session is over: so is the connection, whose only device it was. One that ends with an
+    /// earlier proof begins anew by the later one.
     fn ended(&mut self, now: Now, end: &SessionEnd, out: &mut Out) -> Done {
         if !matches!(self.step, Step::In(..)) {
             return Ok(());
         }
         self.step = Step::Out;
+        if end.why == Denial::Expired && self.is_renewed() {
+            let fault = Fault::of(ChatFault::Busy, "the session begins anew");
+            self.give_up(now, &fault, out)?;
+            self.log_in(now, out);
+            return Ok(());
+        }
         let denied = Denied::of(end.why, end.reason);
         self.end(now, "the session of chat is over", denied, out)
     }

@@ -546,6 +546,27 @@ fn the_end_of_the_session_is_the_end_of_the_connection() {
 }
 
 #[test]
+fn a_session_whose_proof_is_over_begins_anew_if_the_client_has_proven_itself_again() {
+    let mut client = Client::in_session();
+    assert_eq!(client.call(9, "$im/req/send", &send()), [], "it is asked");
+    assert!(matches!(client.asked()[..], [ChatRequest::Send { .. }]));
+    let device = AccountDevice { until_s: 99, ..client.device() };
+    assert_eq!(client.tell(SessionDelivery::Device(Box::new(device)).into()), []);
+    assert_eq!(client.asked(), [], "not before it is over");
+    let end = SessionEnd { why: Denial::Expired, reason: CloseReason::AuthFailed };
+    let heard = client.tell(ChatDelivery::End(Box::new(end.clone())).into());
+    assert!(heard.iter().any(|it| matches!(it, Heard::Ack(9, 0x80..))), "answered: {heard:?}");
+    assert!(!heard.iter().any(|it| matches!(it, Heard::Disconnect(_))), "{heard:?}");
+    let asked = client.asked();
+    let [ChatRequest::Enter(entering)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((entering.until_s, client.ended), (99, None));
+    assert!(!client.tell(logged_in(3, 3)).is_empty(), "it is told");
+    // That proof is over, too.
+    let heard = client.tell(ChatDelivery::End(Box::new(end)).into());
+    assert_eq!(heard, [Heard::Disconnect(0x87)]);
+}
+
+#[test]
 fn the_end_of_the_connection_is_the_end_of_the_session() {
     let mut client = Client::in_session();
     let now = client.now();

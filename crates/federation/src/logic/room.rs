@@ -1,0 +1,177 @@
+//! Room for domains: whose doing it is that one is called, and keys that are being asked about.
+//!
+//! Nobody who says something here, and nobody who comes from elsewhere, has more than a share of
+//! what everybody needs. It knows no stanza and no stream. Invariants: a domain that was reached
+//! counts for nobody; a key is asked about as long as the stream is there that shows it, and no
+//! longer than its time.
+
+use crate::route::{DomainRoute, RouteState};
+use base::time::Instant;
+use model::id::ConnRef;
+use model::link::Source;
+use proto_xmpp::peer::DialbackProof;
+use std::collections::HashMap;
+
+/// Keys that are asked about at once. Who shows one more is told that nobody could say.
+const SHOWING_MAX: usize = 1_024;
+
+/// Routes by their domains.
+pub(super) type Routes = HashMap<Box<str>, DomainRoute>;
+
+/// Somebody whose doing it is that a domain is called.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Opener {
+    /// An account here, by its address.
+    Account(Box<str>),
+    /// A server elsewhere that shows a key.
+    Source(Source),
+}
+
+/// How many domains are each one's doing.
+#[derive(Default)]
+pub(super) struct Openers(HashMap<Opener, u32>);
+
+impl Openers {
+    /// Whether one may have one more, of so many.
+    pub(super) fn take(&mut self, who: &Opener, most: u32) -> bool {
+        let count = self.0.entry(who.clone()).or_default();
+        let is_taken = *count < most;
+        *count += u32::from(is_taken);
+        is_taken
+    }
+
+    /// Counts those that are not reached anew.
+    pub(super) fn count(&mut self, routes: &Routes) {
+        self.0.clear();
+        let open = routes.values().filter(|it| !matches!(it.state, RouteState::Ready(_)));
+        for who in open.filter_map(|route| route.opener.as_ref()) {
+            *self.0.entry(who.clone()).or_default() += 1;
+        }
+    }
+}
+
+/// Whether there is room for one more route of so many. Domains that were not reached, and that
+/// nothing waits for, make room.
+pub(super) fn make_room(routes: &mut Routes, most: usize) -> bool {
+    if routes.len() >= most {
+        routes.retain(|_, route| {
+            let has_failed = matches!(route.state, RouteState::Failed(..));
+            !has_failed || route.has_any() || !route.proofs.is_empty()
+        });
+    }
+    routes.len() < most
+}
+
+/// A stream on which somebody shows a key, until its domain has answered.
+pub(super) struct Showing {
+    pub(super) conn: ConnRef,
+    /// The number of its machine.
+    pub(super) number: u64,
+    pub(super) source: Source,
+    pub(super) proof: DialbackProof,
+    pub(super) until: Instant,
+}
+
+/// Whether a source may show one more key, of so many.
+pub(super) fn may_show(showing: &[Showing], source: Source, most: u32) -> bool {
+    let own = showing.iter().filter(|it| it.source == source).count();
+    showing.len() < SHOWING_MAX && own < most as usize
+}
+
+/// A stream is over: nobody is asked any more about the keys that were shown on it.
+pub(super) fn forget_shown(showing: &mut Vec<Showing>, routes: &mut Routes, number: u64) {
+    for Showing { proof, .. } in showing.extract_if(.., |it| it.number == number) {
+        if let Some(route) = routes.get_mut(&proof.domain) {
+            route.proofs.retain(|other| *other != proof);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::slab::Key;
+    use base::time::Now;
+    use model::id::ShardId;
+    use model::limits::FederationLimits;
+    use proto_xmpp::fault::StanzaFault;
+    use std::net::IpAddr;
+    use std::time::Duration;
+
+    fn conn() -> ConnRef {
+        ConnRef::new(ShardId(0), Key { slot: 1, generation: 1 })
+    }
+
+    fn source(last: u8) -> Source {
+        Source::of(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn failed(opener: Option<Opener>) -> DomainRoute {
+        let until = Now::default().after(Duration::from_secs(30));
+        let state = RouteState::Failed(until, StanzaFault::RemoteServerNotFound);
+        DomainRoute { state, opener, ..DomainRoute::default() }
+    }
+
+    fn showing(number: u64, source: Source) -> Showing {
+        let proof = DialbackProof {
+            domain: "b.example".into(),
+            id: number.to_string().into(),
+            key: "k".into(),
+        };
+        Showing { conn: conn(), number, source, proof, until: Now::default().mono }
+    }
+
+    #[test]
+    fn domains_that_were_not_reached_make_room_unless_something_waits_for_them() {
+        let mut routes = Routes::new();
+        (0..4).for_each(|at| _ = routes.insert(format!("x{at}.example").into(), failed(None)));
+        let waiting = routes.get_mut("x0.example").expect("there");
+        let until = Now::default().mono;
+        assert_eq!(waiting.put(until, b"a"[..].into(), &FederationLimits::default()), Ok(()));
+        routes.get_mut("x1.example").expect("there").proofs.push(showing(1, source(1)).proof);
+        assert!(make_room(&mut routes, 5) && routes.len() == 4, "there is some");
+        assert!(make_room(&mut routes, 4) && routes.len() == 2);
+        assert!(!make_room(&mut routes, 2), "these wait");
+    }
+
+    #[test]
+    fn nobody_has_more_than_a_share_of_domains_that_are_not_reached() {
+        let (ann, bob) = (Opener::Account("ann".into()), Opener::Account("bob".into()));
+        let (mut openers, mut routes) = (Openers::default(), Routes::new());
+        for at in 0..3 {
+            assert_eq!(openers.take(&ann, 2), at < 2, "{at}");
+            routes.insert(format!("x{at}.example").into(), failed(Some(ann.clone())));
+        }
+        routes.remove("x2.example");
+        assert!(openers.take(&bob, 2), "another one has his own");
+        openers.count(&routes);
+        assert!(!openers.take(&ann, 2), "they are not reached");
+        routes.get_mut("x0.example").expect("there").becomes(RouteState::Ready((conn(), 1)));
+        openers.count(&routes);
+        assert!(openers.take(&ann, 2) && !openers.take(&ann, 2), "one was reached");
+    }
+
+    #[test]
+    fn a_source_shows_so_many_keys_and_all_together_so_many() {
+        let mut all: Vec<Showing> = (0..3).map(|number| showing(number, source(1))).collect();
+        assert!(!may_show(&all, source(1), 3) && may_show(&all, source(2), 3));
+        all.extend((3..SHOWING_MAX as u64).map(|number| showing(number, source(2))));
+        assert!(!may_show(&all, source(3), 3), "that is all there is");
+    }
+
+    #[test]
+    fn keys_of_a_stream_that_is_over_are_forgotten_and_no_others() {
+        let (mut all, mut routes) = (Vec::new(), Routes::new());
+        let mut route = DomainRoute::default();
+        for number in [7, 8, 7] {
+            let one = showing(number, source(1));
+            route.proofs.push(one.proof.clone());
+            all.push(one);
+        }
+        routes.insert("b.example".into(), route);
+        forget_shown(&mut all, &mut routes, 7);
+        assert!(all.len() == 1 && all[0].number == 8);
+        let proofs = &routes["b.example"].proofs;
+        assert!(proofs.len() == 1 && proofs[0] == all[0].proof);
+    }
+}
