@@ -4,7 +4,7 @@
  */
 
 import {
-  amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, REACTION, RECALLED,
+  amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, isOfNothingKnown, REACTION, RECALLED,
 } from "./im/index.js";
 import type { Chatroom, Client, FileNote, History, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
@@ -302,7 +302,8 @@ export class Conversation {
     const at = (ms: number) => timeOf(this.language, ms, Date.now());
     this.#peerRead = this.#known?.peerRead ?? 0;
     // What was called back is told in its place, and not once more where it was called back.
-    const isRow = ({ recall, target }: Message) => recall === undefined && target === undefined;
+    const isRow = (message: Message) =>
+      message.recall === undefined && message.target === undefined && !isOfNothingKnown(message);
     const said = this.#talk.shown.filter(isRow)
       .flatMap((message): Row[] => {
         const row = this.#row(message, at(message.at));

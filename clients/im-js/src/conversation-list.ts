@@ -16,6 +16,7 @@ import { excerptOf, unknownConversation, UNREAD_MAX } from "./conversation.js";
 import type {
   Conversation, ConversationEvent, ConversationsPage, Excerpt,
 } from "./conversation.js";
+import { isOfNothingKnown } from "./group.js";
 import type { InboxEntry } from "./inbox.js";
 import { EDIT, isMentioned, RECALLED } from "./message.js";
 import type { Message, Target } from "./message.js";
@@ -40,6 +41,8 @@ interface Said {
   readonly recall: number | undefined;
   /** The message that it edits or reacts to. */
   readonly target: Target | undefined;
+  /** It says nothing by itself, and amends nothing. */
+  readonly isQuiet: boolean;
   /** It mentions the account. */
   readonly mentions: boolean;
   /** It ends this account's membership. */
@@ -304,8 +307,9 @@ function saidOf(message: Message, account: string): Said {
   const { seq, recall, target, uncounted, kind, change, isOwn } = message;
   const counts = !message.isOwn && !uncounted && kind !== RECALLED;
   const ends = change !== undefined && change.verb === "leave" && isOwn;
+  const isQuiet = isOfNothingKnown(message);
   const mentions = isMentioned(message, account);
-  return { seq, counts, recall, target, mentions, ends, excerpt: excerptOf(message) };
+  return { seq, counts, recall, target, isQuiet, mentions, ends, excerpt: excerptOf(message) };
 }
 
 /** Brings a conversation up to date, unless a page has that already. */
@@ -324,7 +328,7 @@ function applyOwn(row: Row): void {
 function said(row: Row, told: Said, place: number): void {
   const { seq, recall, target, excerpt, counts, mentions } = told;
   const { conversation } = row;
-  if (target !== undefined) return amends(row, told, target, place);
+  if (target !== undefined || told.isQuiet) return amends(row, told, target, place);
   const isNewest = seq >= conversation.saidSeq;
   const isUnread = counts && seq > conversation.read;
   if (isUnread) row.counted = Math.max(row.counted, seq);
@@ -343,11 +347,18 @@ function said(row: Row, told: Said, place: number): void {
   if (wasUnread && conversation.unread > 0) row.isStale = true;
 }
 
-/** An edit or a reaction moves nothing; what was said last may say something else now. */
-function amends(row: Row, { seq, excerpt }: Said, { id }: Target, place: number): void {
+/** An edit, a reaction, or what is not known here moves nothing; what was said last may say
+ * something else now. */
+function amends(
+  row: Row,
+  { seq, excerpt }: Said,
+  target: Target | undefined,
+  place: number,
+): void {
   const { conversation } = row;
   const { last } = conversation;
-  const isOfLast = last?.id === id && excerpt.kind === EDIT && excerpt.text !== "";
+  const isEdit = excerpt.kind === EDIT && excerpt.text !== "";
+  const isOfLast = target !== undefined && last?.id === target.id && isEdit;
   row.conversation = {
     ...conversation,
     place: conversation.saidSeq === 0 ? place : conversation.place,

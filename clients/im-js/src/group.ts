@@ -103,6 +103,14 @@ export function changeOf(kind: number, text: string, extra: Uint8Array): GroupCh
   return { verb, title: text, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
 }
 
+/** Whether it tells of something that happened to a group and is not known here: nothing is shown. */
+export function isOfNothingKnown(said: {
+  readonly kind: number;
+  readonly change: GroupChange | undefined;
+}): boolean {
+  return said.kind === GROUP_KIND && said.change === undefined;
+}
+
 /** A list of members as its pages come. */
 export class MembersList {
   #version = 0n;

@@ -19,7 +19,7 @@ export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
 export type {
   Contact, ContactChange, ContactSaid, ContactVerb, Half, Presence, Show,
 } from "./contact.js";
-export { isGroup } from "./group.js";
+export { isGroup, isOfNothingKnown } from "./group.js";
 export type {
   GroupChange, GroupChanged, GroupMembers, GroupRole, GroupVerb, Member,
 } from "./group.js";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  changeOf, GROUP_ROLES, GROUP_VERBS, isGroup, MembersList, roleOf, verbNumber,
+  changeOf, GROUP_ROLES, GROUP_VERBS, isGroup, isOfNothingKnown, MembersList, roleOf, verbNumber,
 } from "../dist/group.js";
 import { messageOf } from "../dist/message.js";
 import { browser, flushed } from "./fakes.js";
@@ -33,6 +33,13 @@ test("a change is read out of the message that tells of it, and nothing else is"
     "add bob@x#1 "]) {
     assert.equal(changeOf(3, "", bytes(extra)), undefined, extra);
   }
+});
+
+test("what happened to a group and is not known here is told apart from what is said", () => {
+  const of = (kind, extra) => ({ kind, change: changeOf(kind, "", bytes(extra)) });
+  assert.equal(isOfNothingKnown(of(3, "fan-out-on-read")), true);
+  assert.equal(isOfNothingKnown(of(3, "add bob@x#1")), false);
+  assert.equal(isOfNothingKnown(of(1, "fan-out-on-read")), false);
 });
 
 test("a recall is read out of the message that tells of it, and nothing else is", () => {

@@ -44,6 +44,8 @@ pub struct Setup {
     pub chat: String,
     /// Further sections.
     pub more: String,
+    /// Members up to which a group is written into inboxes; larger ones are read.
+    pub group_written: u32,
 }
 
 impl Default for Setup {
@@ -61,6 +63,7 @@ impl Default for Setup {
             group_members: 500,
             chat: String::new(),
             more: String::new(),
+            group_written: 2_000,
         }
     }
 }
@@ -119,7 +122,8 @@ impl Setup {
         let [devices, mqtt, api] = ports;
         let tls = if self.tls { certificate(folder)? } else { String::new() };
         let Setup { shards, connections, bind_ms, heartbeat_s: (shortest, longest), .. } = self;
-        let (members, chat, more) = (self.group_members, &self.chat, &self.more);
+        let (members, written) = (self.group_members, self.group_written);
+        let (chat, more) = (&self.chat, &self.more);
         let pin = self.core.is_none();
         let product = |key: &str, app_id: u32| {
             format!(
@@ -133,7 +137,8 @@ impl Setup {
              [listen.any]\naddress = \"{devices}\"\nprotocol = \"any\"\nwebsocket = \"/miop\"\n\n\
              [listen.mqtt]\naddress = \"{mqtt}\"\nprotocol = \"mqtt\"\n\n\
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
-             [chat]\ngroup_members_max = {members}\nsends_an_account_per_s = 0\n\
+             [chat]\ngroup_members_max = {members}\n\
+             group_written_members_max = {written}\nsends_an_account_per_s = 0\n\
              sends_a_group_per_s = 0\nchatroom_messages_per_s = 1000000\n\
              chatroom_messages_burst = 1000000\n{chat}\n\
              [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\

@@ -68,6 +68,7 @@ pub const ALL: &[Scenario] = &[
     ("im-w3", lab::im::w3),
     ("im-w4", lab::im::w4),
     ("im-w5", lab::im::w5),
+    ("im-w5-read", lab::im::w5_read),
     ("im-w6", lab::im::w6),
     ("im-w7", lab::im::w7),
     ("im-w8", lab::im::w8),

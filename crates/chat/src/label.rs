@@ -33,6 +33,7 @@ const COUNTS: u8 = 2;
 const RECALLS: u8 = 4;
 const QUIET: u8 = 8;
 const ENDS: u8 = 16;
+const DRAWN: u8 = 32;
 const MENTIONED: u8 = 128;
 
 /// Which way a message goes.
@@ -74,6 +75,8 @@ pub(crate) struct Relation {
     pub ends: bool,
     /// It mentions the account.
     pub mentioned: bool,
+    /// The account drew it from its conversation: it follows the group.
+    pub drawn: bool,
 }
 
 /// Which kind of entry of an inbox a label is of, and what it says.
@@ -192,8 +195,9 @@ impl Pointer {
         let recalls = self.recalls.map(Seq::to_le_bytes);
         let flags =
             flag(self.counts, COUNTS) | flag(self.quiet, QUIET) | flag(recalls.is_some(), RECALLS);
-        let Relation { own, ends, mentioned } = self.relation;
+        let Relation { own, ends, mentioned, drawn } = self.relation;
         let flags = flags | flag(own, OWN) | flag(ends, ENDS) | flag(mentioned, MENTIONED);
+        let flags = flags | flag(drawn, DRAWN);
         let (conversation, seq) = (self.conversation.to_bytes(), self.seq.to_le_bytes());
         let (bytes, target) = (self.bytes.to_le_bytes(), recalls.as_ref().map_or(&[][..], |it| it));
         [&[REFERENCE][..], &conversation, &seq, &[flags], &bytes, target].concat().into()
@@ -202,11 +206,12 @@ impl Pointer {
     fn decode(label: &[u8]) -> Option<Pointer> {
         let mut bytes = ByteReader::of(REFERENCE, label)?;
         let (conversation, seq) = (timeline(&mut bytes)?, bytes.u64()?);
-        let flags = bytes.flags(OWN | COUNTS | RECALLS | QUIET | ENDS | MENTIONED)?;
+        let flags = bytes.flags(OWN | COUNTS | RECALLS | QUIET | ENDS | MENTIONED | DRAWN)?;
         let size = bytes.u32()?;
         let recalls = if flags & RECALLS != 0 { Some(bytes.u64()?) } else { None };
         let (own, ends) = (flags & OWN != 0, flags & ENDS != 0);
-        let relation = Relation { own, ends, mentioned: flags & MENTIONED != 0 };
+        let (mentioned, drawn) = (flags & MENTIONED != 0, flags & DRAWN != 0);
+        let relation = Relation { own, ends, mentioned, drawn };
         let (counts, quiet) = (flags & COUNTS != 0, flags & QUIET != 0);
         bytes.ends(Pointer { conversation, seq, relation, quiet, counts, recalls, bytes: size })
     }
@@ -253,7 +258,7 @@ mod tests {
         let [_, _, conversation] = names();
         let pointer = |own, counts: bool, recalls| {
             let (bytes, quiet, seq) = (1 << 20, !counts, 1 << 40);
-            let relation = Relation { own, ends: counts, mentioned: own };
+            let relation = Relation { own, ends: counts, mentioned: own, drawn: counts };
             let pointer = Pointer { conversation, seq, relation, quiet, counts, recalls, bytes };
             EntryLabel::Reference(pointer)
         };

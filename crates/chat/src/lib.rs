@@ -23,7 +23,7 @@
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, and in it
-//! `chatrooms` those of who is there now; `conversations` what an account knows of its own,
+//! `chatrooms` those of who is there now, and `follows` how members draw what is said in large ones; `conversations` what an account knows of its own,
 //! [`amendments`] are what becomes of a message; `transients` are told and kept nowhere; `people`
 //! says who knows and sees whom; `login` and `accounts` say who is here, and who may upload files;
 //! `people/foreign.rs` is the way to accounts of other domains, and from them.
@@ -39,6 +39,7 @@ mod amendments;
 mod archived;
 mod conversations;
 mod envelope;
+mod follows;
 mod groups;
 mod inboxes;
 mod label;
@@ -74,6 +75,7 @@ use crate::accounts::Accounts;
 use crate::amendments::Amendments;
 use crate::conversations::Conversations;
 use crate::conversations::receipts::Receipts;
+use crate::follows::Follows;
 use crate::groups::Groups;
 use crate::groups::catalog::Catalogue;
 use crate::groups::chatrooms::Chatrooms;
@@ -204,6 +206,7 @@ pub struct Chat {
     fetchings: Waits<Fetching>,
     conversations: Conversations,
     groups: Groups,
+    follows: Follows,
     catalogue: Catalogue,
     chatrooms: Chatrooms,
     orders: Orders,
@@ -248,6 +251,7 @@ impl Chat {
             fetchings: Waits::default(),
             conversations: Conversations::default(),
             groups: Groups::default(),
+            follows: Follows::default(),
             catalogue: Catalogue::default(),
             chatrooms: Chatrooms::default(),
             orders: Orders::default(),

@@ -4,6 +4,7 @@
 //! write that nobody waits for and that was refused is asked for again after a pause.
 
 use crate::accounts::AccountRow;
+use crate::follows::{Drawing, Together};
 use crate::groups::chatrooms;
 use crate::inboxes::Placing;
 use crate::operators::Look;
@@ -47,6 +48,14 @@ pub(crate) enum PendingCall {
     MovedUpTo(SessionRef),
     /// A message stands in an inbox.
     Placed(Box<Placing>),
+    /// A row of a group that an account follows, or all of them, by its inbox.
+    Follow(TimelineId),
+    /// A message stands in the inbox of who drew it.
+    Drawn(Box<Drawing>),
+    /// A message stands in the inboxes of those who took it together.
+    Together(Box<Together>),
+    /// What stands before the confirmation of a parcel is done.
+    Nudged(Box<(ShardId, u64)>),
     /// A page of an inbox, for a reading.
     Inbox(u64),
     /// The row of what an account knows of its conversations, by its inbox.
@@ -201,6 +210,10 @@ impl Chat {
             PendingCall::LastBefore(of) => self.last_is_read(now, *of, result, fx),
             PendingCall::MovedUpTo(session) => self.moved_up_to(session, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
+            PendingCall::Follow(inbox) => self.follow_goes_on(now, inbox, result, fx),
+            PendingCall::Drawn(drawing) => self.drawn(now, *drawing, result, fx),
+            PendingCall::Together(it) => self.taken_together(now, *it, result, fx),
+            PendingCall::Nudged(parcel) => self.nudge_marked(*parcel, &result),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
             PendingCall::State(inbox) => self.state_read(now, inbox, result, fx),
             PendingCall::Knowledge(inbox) => self.knowledge_read(now, inbox, result, fx),

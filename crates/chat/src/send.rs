@@ -14,6 +14,7 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::operators::reviews::Held;
 use crate::outbox::Storing;
+use crate::outbox::receivers::Receivers;
 use crate::people::Task;
 use crate::sessions::{Asker, Requester};
 use crate::word::{Cargo, ChatWord, StoreOrder, StoredMessage};
@@ -295,7 +296,7 @@ impl Chat {
             let conversation = order.route.conversation;
             return self.for_group(now, conversation, GroupTask::Store(from, order), fx);
         }
-        let receivers = order.route.inboxes();
+        let receivers = order.route.inboxes().into();
         self.append(now, from, order, (None, receivers), fx);
     }
 
@@ -305,7 +306,7 @@ impl Chat {
         now: Now,
         from: ShardId,
         order: StoreOrder,
-        (change, receivers): (Option<GroupChange>, Arc<[TimelineId]>),
+        (change, receivers): (Option<GroupChange>, Receivers),
         fx: &mut Effects,
     ) {
         let StoreOrder { number, route, once, body, live, moved, .. } = order;
@@ -324,8 +325,9 @@ impl Chat {
         let append = Append { message: message.clone(), to, once: Some(once) };
         self.outbox.takes(message.weight());
         let change = change.map(Box::new);
-        let is_moved = moved.is_some();
-        let storing = Storing { from, number, route, message, live, change, receivers, is_moved };
+        let (turn, is_moved) = (None, moved.is_some());
+        let storing =
+            Storing { from, number, route, message, live, change, turn, receivers, is_moved };
         let storing = Box::new(storing);
         self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
     }
@@ -338,7 +340,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Storing { from, number, route, message, live, change, mut receivers, is_moved } =
+        let Storing { from, number, route, message, live, change, turn, mut receivers, is_moved } =
             storing;
         self.outbox.gives(message.weight());
         let answer = match result {
@@ -353,6 +355,9 @@ impl Chat {
                 if let (true, Some(change)) = (done.new, &change) {
                     let told = (done.id, &**change);
                     receivers = self.group_changed(route.conversation, told, fx);
+                }
+                if let Some(fan_out) = turn {
+                    receivers = self.group_turned(route.conversation, (done.id, fan_out), fx);
                 }
                 if done.new
                     && let Some(mut message) = envelope::decode(message.id, seq, &message.body)
@@ -372,8 +377,11 @@ impl Chat {
             Ok(_) => Err(ChatFault::StoreFailed),
             Err(error) => Err(fault_of(error)),
         };
+        if turn.is_some() && answer.is_err() {
+            self.turn_refused(route.conversation);
+        }
         self.tell_stored(from, number, answer, fx);
-        if change.is_some() {
+        if change.is_some() || turn.is_some() {
             self.change_is_over(now, route.conversation, fx);
         }
     }

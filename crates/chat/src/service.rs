@@ -60,73 +60,8 @@ impl Service for Chat {
     }
 
     fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
-        match request {
-            ChatRequest::Login(login) => self.login(now, from, login, fx),
-            ChatRequest::Enter(entering) => self.enter_granted(now, from, *entering, fx),
-            ChatRequest::Proceed(data) => self.proceed(now, from, data, fx),
-            ChatRequest::Gone => self.gone(from),
-            ChatRequest::Bind { session, device } => self.bind(now, from, session, device, fx),
-            ChatRequest::Standing { session, number } => {
-                self.standing(from, (session, number), fx);
-            }
-            ChatRequest::Send { session, number, message } => {
-                self.send(now, from, (session, number), message, fx);
-            }
-            ChatRequest::Transient { session, transient } => {
-                self.transient(now, from, session, *transient, fx);
-            }
-            ChatRequest::Group { session, number, order } => {
-                self.group_order(now, from, (session, number), *order, fx);
-            }
-            ChatRequest::Members { session, number, range } => {
-                self.members(now, from, (session, number), *range, fx);
-            }
-            ChatRequest::Pull { session, number, after, count } => {
-                self.pull(from, (session, number), (after, count), fx);
-            }
-            ChatRequest::History { session, number, range } => {
-                self.history(now, from, (session, number), range, fx);
-            }
-            ChatRequest::Archive { session, number, range } => {
-                self.archive(now, from, (session, number), range, fx);
-            }
-            ChatRequest::Search { session, number, range } => {
-                self.search(from, (session, number), range, fx);
-            }
-            ChatRequest::Read { .. }
-            | ChatRequest::Set { .. }
-            | ChatRequest::Conversation { .. }
-            | ChatRequest::Conversations { .. }
-            | ChatRequest::Recall { .. }
-            | ChatRequest::Readers { .. } => self.of_conversations(now, from, request, fx),
-            ChatRequest::Privacy { session, number, shares_reads } => {
-                self.privacy(from, (session, number), shares_reads, fx);
-            }
-            ChatRequest::Upload { session, number, wish } => {
-                self.upload(from, (session, number), *wish, fx);
-            }
-            ChatRequest::Acknowledge { session, upto } => {
-                self.acknowledge(now, from, session, upto);
-            }
-            ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
-            ChatRequest::Redeem(redeeming) => self.redeem(now, from, *redeeming, fx),
-            ChatRequest::Token(wish) => self.wants_token(from, *wish, fx),
-            ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
-            ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
-            ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
-            ChatRequest::Push { session, number, wish } => {
-                self.push_wish(from, (session, number), wish, fx);
-            }
-            ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
-            ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
-            ChatRequest::Chatroom(asked) => self.chatroom(now, from, *asked, fx),
-            ChatRequest::ChatroomMissed { session, room, missed, again } => {
-                if let Some(key) = self.sessions.bound(from, session) {
-                    self.skips_in_chatroom(key, (room, missed, again), fx);
-                }
-            }
-            ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
-            ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
+        if let Some(request) = self.holds(from, request) {
+            self.asked(now, from, request, fx);
         }
     }
 
@@ -227,6 +162,7 @@ impl Service for Chat {
             self.turn_listings(now, fx),
             self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
+            self.turn_follows(now, fx),
             self.turn_people(now, fx),
             self.turn_nodes(now, fx),
             self.turn_outbox(now, fx),
@@ -240,6 +176,7 @@ impl Service for Chat {
         ];
         // What came up behind its part of the turn.
         let is_more = self.inboxes.is_untold() || self.outbox.unsettled() > 0;
+        let is_more = is_more || self.follows.has_more();
         parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
     }
 
@@ -296,6 +233,7 @@ impl Service for Chat {
         self.sessions.audit();
         self.outbox.audit();
         self.conversations.audit();
+        self.follows.audit();
         self.reviews.audit();
         self.audit_people();
         self.pushes.audit();
@@ -305,6 +243,84 @@ impl Service for Chat {
 }
 
 impl Chat {
+    /// What a connection asks for is done.
+    pub(crate) fn asked(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        request: ChatRequest,
+        fx: &mut Effects,
+    ) {
+        match request {
+            ChatRequest::Login(login) => self.login(now, from, login, fx),
+            ChatRequest::Enter(entering) => self.enter_granted(now, from, *entering, fx),
+            ChatRequest::Proceed(data) => self.proceed(now, from, data, fx),
+            ChatRequest::Gone => self.gone(from),
+            ChatRequest::Bind { session, device } => self.bind(now, from, session, device, fx),
+            ChatRequest::Standing { session, number } => {
+                self.standing(from, (session, number), fx);
+            }
+            ChatRequest::Send { session, number, message } => {
+                self.send(now, from, (session, number), message, fx);
+            }
+            ChatRequest::Transient { session, transient } => {
+                self.transient(now, from, session, *transient, fx);
+            }
+            ChatRequest::Group { session, number, order } => {
+                self.group_order(now, from, (session, number), *order, fx);
+            }
+            ChatRequest::Members { session, number, range } => {
+                self.members(now, from, (session, number), *range, fx);
+            }
+            ChatRequest::Pull { session, number, after, count } => {
+                self.pull(from, (session, number), (after, count), fx);
+            }
+            ChatRequest::History { session, number, range } => {
+                self.history(now, from, (session, number), range, fx);
+            }
+            ChatRequest::Archive { session, number, range } => {
+                self.archive(now, from, (session, number), range, fx);
+            }
+            ChatRequest::Search { session, number, range } => {
+                self.search(from, (session, number), range, fx);
+            }
+            ChatRequest::Read { .. }
+            | ChatRequest::Set { .. }
+            | ChatRequest::Conversation { .. }
+            | ChatRequest::Conversations { .. }
+            | ChatRequest::Recall { .. }
+            | ChatRequest::Readers { .. } => self.of_conversations(now, from, request, fx),
+            ChatRequest::Privacy { session, number, shares_reads } => {
+                self.privacy(from, (session, number), shares_reads, fx);
+            }
+            ChatRequest::Upload { session, number, wish } => {
+                self.upload(from, (session, number), *wish, fx);
+            }
+            ChatRequest::Acknowledge { session, upto } => {
+                self.acknowledge(now, from, session, upto);
+            }
+            ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
+            ChatRequest::Redeem(redeeming) => self.redeem(now, from, *redeeming, fx),
+            ChatRequest::Token(wish) => self.wants_token(from, *wish, fx),
+            ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
+            ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
+            ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
+            ChatRequest::Push { session, number, wish } => {
+                self.push_wish(from, (session, number), wish, fx);
+            }
+            ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
+            ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
+            ChatRequest::Chatroom(asked) => self.chatroom(now, from, *asked, fx),
+            ChatRequest::ChatroomMissed { session, room, missed, again } => {
+                if let Some(key) = self.sessions.bound(from, session) {
+                    self.skips_in_chatroom(key, (room, missed, again), fx);
+                }
+            }
+            ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
+            ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
+        }
+    }
+
     /// What is asked about conversations, and about messages in them.
     fn of_conversations(
         &mut self,

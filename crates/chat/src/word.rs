@@ -13,6 +13,7 @@ use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::{Relation, Route};
 use crate::outbox::left::Sought;
+use crate::outbox::receivers::Carriage;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
 use crate::sessions::transients::{TransientSaid, TransientTold};
@@ -184,6 +185,8 @@ pub struct Parcel {
     /// What it is to those whose inboxes they are.
     pub(crate) relation: Relation,
     pub(crate) cargo: Cargo,
+    /// What is to be done with it.
+    pub(crate) carriage: Carriage,
 }
 
 /// What is put into inboxes.
@@ -296,7 +299,7 @@ impl StoreOrder {
 }
 
 impl Parcel {
-    /// What it costs in memory, bytes, roughly.
+    /// What it costs in memory, bytes, roughly. A group's members are its home's.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Parcel>() + size_of_val(&*self.inboxes) + self.cargo.weight()
     }

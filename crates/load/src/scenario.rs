@@ -55,6 +55,7 @@ scenarios! {
     "im-w3" "wildfire/w3";
     "im-w4" "wildfire/w4";
     "im-w5" "wildfire/w5";
+    "im-w5-read" "wildfire/w5-read";
     "im-w6" "wildfire/w6";
     "im-w7" "wildfire/w7";
     "im-w8" "wildfire/w8";

@@ -57,6 +57,8 @@ pub(crate) enum Wish {
     Push(u64),
     /// How far it is with a conversation, for a question by its number.
     Position(u64),
+    /// How far its inbox has the groups that it follows.
+    Follow,
 }
 
 /// Part of a list of conversations.
@@ -166,6 +168,9 @@ impl Chat {
         if let Wish::Position(number) = wish {
             return self.position_known(inbox, number, fx);
         }
+        if matches!(wish, Wish::Follow) {
+            return self.cursors_known(now, inbox, true);
+        }
         let (of, change) = match (what, &wish) {
             (Subject::All, Wish::List(part)) => {
                 return self.list_conversations(now, (inbox, wait), *part, fx);
@@ -265,7 +270,7 @@ impl Chat {
                 if let (Some(&place), Some(upto)) = (done.seqs.get(1), route.read) {
                     let cargo = Cargo::Event(id, Arc::new(entry::peer_read(by, upto)));
                     let place = (self.outbox.timeline(), place);
-                    self.distribute(now, place, (route, &route.inboxes()), &cargo, fx);
+                    self.distribute(now, place, (route, &route.inboxes().into()), &cargo, fx);
                 }
             }
             Ok(_) => self.change_fails(wait, ChatFault::StoreFailed, fx),
@@ -285,10 +290,17 @@ impl Chat {
         self.answer_session((conn, session), delivery, fx);
     }
 
-    pub(super) fn refuse_wish(&mut self, now: Now, task: Task, fault: ChatFault, fx: &mut Effects) {
+    pub(super) fn refuse_wish(
+        &mut self,
+        now: Now,
+        (inbox, task): (TimelineId, Task),
+        fault: ChatFault,
+        fx: &mut Effects,
+    ) {
         match task.wish {
             Wish::Push(number) => return self.push_known(now, number, false, fx),
             Wish::Position(number) => return self.position_unknown(number, fault, fx),
+            Wish::Follow => return self.cursors_known(now, inbox, false),
             _ => {}
         }
         self.wish_fails(task.wait, &task.wish, fault, fx);
@@ -297,7 +309,7 @@ impl Chat {
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
-            Wish::Look | Wish::List(_) | Wish::Push(_) | Wish::Position(_) => {
+            Wish::Look | Wish::List(_) | Wish::Push(_) | Wish::Position(_) | Wish::Follow => {
                 self.read_fails(wait, fault, fx);
             }
         }

@@ -21,6 +21,7 @@ const MUTED: u8 = 2;
 const HIDDEN: u8 = 4;
 const UNREAD: u8 = 8;
 const LEFT: u8 = 16;
+const DRAWN: u8 = 32;
 const MENTIONS: u8 = 128;
 
 /// All that an account knows.
@@ -55,6 +56,8 @@ pub(crate) struct Row {
     pub(super) hidden: bool,
     /// The account was in the group, and is no more.
     pub(super) left: bool,
+    /// The account draws what is said there: how far it has, this row says alone.
+    drawn: bool,
     pub(super) draft: Box<str>,
 }
 
@@ -94,11 +97,16 @@ impl Knowledge {
         self.rows.len() > most && self.forget_one(conversation)
     }
 
-    /// The conversation in which nothing happened for longest is forgotten, but not this one.
+    /// The conversation in which nothing happened for longest is forgotten, but not this one; of
+    /// those that are pinned, or that the account draws, only if there are no others.
     fn forget_one(&mut self, kept: TimelineId) -> bool {
         let others = || self.order.iter().filter(|(_, of)| **of != kept);
-        let is_loose = |of: &TimelineId| self.rows.get(of).is_some_and(|row| !row.pinned);
-        let first = others().find(|(_, of)| is_loose(of)).or_else(|| others().next());
+        let row = |of: &TimelineId| self.rows.get(of);
+        let is_loose = |of: &TimelineId| row(of).is_some_and(|row| !row.pinned && !row.drawn);
+        let is_written = |of: &TimelineId| row(of).is_some_and(|row| !row.drawn);
+        let first = others().find(|(_, of)| is_loose(of));
+        let first = first.or_else(|| others().find(|(_, of)| is_written(of)));
+        let first = first.or_else(|| others().next());
         let Some((&place, &of)) = first else { return false };
         self.order.remove(&place);
         self.rows.remove(&of).is_some()
@@ -147,6 +155,7 @@ impl Row {
             muted: false,
             hidden: false,
             left: false,
+            drawn: false,
             draft: "".into(),
         }
     }
@@ -169,6 +178,7 @@ impl Row {
             self.place = place;
         }
         self.left = relation.ends;
+        self.drawn = relation.drawn && !relation.ends;
         if seq > self.last_seq {
             self.unread.advance(self.last_seq, seq);
             self.mentions.advance(self.last_seq, seq);
@@ -238,7 +248,7 @@ impl Row {
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let (unread, mentions) = (self.unread.bytes(), self.mentions.bytes());
         let flags = flag(self.pinned, PINNED) | flag(self.muted, MUTED) | flag(self.left, LEFT);
-        let flags = flags | flag(mentions.is_some(), MENTIONS);
+        let flags = flags | flag(mentions.is_some(), MENTIONS) | flag(self.drawn, DRAWN);
         out.push(flags | flag(self.hidden, HIDDEN) | flag(unread.is_some(), UNREAD));
         out.extend(unread.into_iter().chain(mentions).flatten());
     }
@@ -248,7 +258,7 @@ impl Row {
         let draft = bytes.text()?.into();
         let (place, last_seq, said_seq) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let (read, peer_read) = (bytes.u64()?, bytes.u64()?);
-        let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD | LEFT | MENTIONS)?;
+        let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD | LEFT | MENTIONS | DRAWN)?;
         let mut ring = |bit: u8| match flags & bit {
             0 => Some(Unread::default()),
             _ => Unread::of_bytes(bytes.take(RING_BYTES)?),
@@ -267,6 +277,7 @@ impl Row {
             muted: flags & MUTED != 0,
             hidden: flags & HIDDEN != 0,
             left: flags & LEFT != 0,
+            drawn: flags & DRAWN != 0,
             draft,
         })
     }

@@ -138,6 +138,13 @@ impl Conversations {
         Some((row.read, (row.last_seq, row.place)))
     }
 
+    /// How far the inbox of such an account has a conversation, and whether it is none of it any
+    /// more.
+    pub(crate) fn drawn(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, bool)> {
+        let row = self.known.get(&inbox)?.knowledge.row(of)?;
+        Some((row.last_seq, row.left))
+    }
+
     pub(crate) fn audit(&self) {
         let count: usize = self.known.values().map(|account| account.counted).sum();
         assert_eq!(count, self.count, "all of them are counted");
@@ -158,7 +165,7 @@ impl Chat {
         let is_new = !all.known.contains_key(&inbox);
         let is_full = all.known.get(&inbox).is_some_and(|it| it.line.len() >= LINE_MAX);
         if is_full || !self.log.may_ask() {
-            return self.refuse_wish(now, task, ChatFault::Busy, fx);
+            return self.refuse_wish(now, (inbox, task), ChatFault::Busy, fx);
         }
         if is_new {
             all.make_room(most);
@@ -255,7 +262,7 @@ impl Chat {
     fn give_account_up(&mut self, now: Now, inbox: TimelineId, fault: ChatFault, fx: &mut Effects) {
         let Some(account) = self.conversations.forget(inbox) else { return };
         for task in account.line {
-            self.refuse_wish(now, task, fault, fx);
+            self.refuse_wish(now, (inbox, task), fault, fx);
         }
     }
 

@@ -13,6 +13,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod chatrooms;
+pub(crate) mod fan_out;
 pub(crate) mod members;
 pub(crate) mod orders;
 pub(crate) mod state;
@@ -23,11 +24,13 @@ use crate::conversations::receipts::readers::ReadersSought;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::outbox::receivers::Receivers;
 use crate::sessions::transients::TransientSaid;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::Now;
+use fan_out::Told;
 use members::MembersAsked;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, GroupChange, GroupVerb, NewMessage};
@@ -38,7 +41,6 @@ use model::timeline::{Seq, Space, TimelineId};
 use orders::ChangeAsked;
 use state::{GroupState, Verdict};
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
 /// What may wait for one group. One more is answered as busy.
 const LINE_MAX: usize = 4_096;
@@ -175,7 +177,7 @@ impl Chat {
             });
             if is_whole { Ok(last.filter(|_| page.more)) } else { Err(ChatFault::StoreFailed) }
         });
-        let (after, last_id) = (group.state.len(), group.state.last_id);
+        let (after, last_id) = (group.state.len(), group.state.highest_id());
         self.groups.members = self.groups.members + after - before;
         match told {
             Ok(Some(from)) => self.recall_group(conversation, from, fx),
@@ -240,6 +242,11 @@ impl Chat {
         {
             match task {
                 GroupTask::Store(from, order) => {
+                    if self.turns_group(now, conversation, &order, fx)
+                        && let Some(group) = self.groups.known.get_mut(&conversation)
+                    {
+                        return group.line.push_front(GroupTask::Store(from, order));
+                    }
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
                 }
@@ -302,7 +309,8 @@ impl Chat {
             Ok(None) => None,
             Err(fault) => return self.tell_stored(from, order.number, Err(fault), fx),
         };
-        let receivers = group.state.inboxes();
+        let settings = &self.settings;
+        let receivers = group.state.receivers(|inbox| settings.shard_at(inbox));
         let made = order.change.as_ref().map(|asked| asked.group.clone());
         if let (Some(change), Some(asked)) = (&change, order.change.take()) {
             group.state.is_channel |= asked.group.is_channel();
@@ -328,11 +336,16 @@ impl Chat {
         conversation: TimelineId,
         (id, change): (u64, &GroupChange),
         fx: &mut Effects,
-    ) -> Arc<[TimelineId]> {
-        let Some(group) = self.groups.known.get_mut(&conversation) else { return [].into() };
+    ) -> Receivers {
+        let Some(group) = self.groups.known.get_mut(&conversation) else {
+            return Receivers::nobody();
+        };
         fx.counters.count(ChatCounter::GroupChanges);
         let before = group.state.len();
-        let concerned = group.state.apply(self.settings.home, id, change);
+        let (home, is_read) = (self.settings.home, group.state.is_read());
+        let concerned = group.state.apply(home, id, change);
+        let (settings, told) = (&self.settings, (is_read, Told::Change(home, change)));
+        let concerned = group.state.receivers_of(told, concerned, |inbox| settings.shard_at(inbox));
         self.groups.members = self.groups.members + group.state.len() - before;
         if change.verb == GroupVerb::Dissolve {
             self.is_listed_no_more(conversation, fx);

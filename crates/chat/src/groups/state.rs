@@ -4,12 +4,13 @@
 //! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
 
 use crate::amendments::AmendOrder;
+use crate::groups::fan_out::Turned;
 use crate::groups::orders::ChangeAsked;
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatFault, ChatMessage, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember,
-    GroupRole as Role, GroupVerb, MemberStatus,
+    ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange,
+    GroupMember, GroupRole as Role, GroupVerb, MemberStatus,
 };
 use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashSet};
@@ -47,6 +48,8 @@ pub(crate) struct GroupState {
     pub(crate) is_channel: bool,
     /// The members' inboxes, while nothing changes.
     inboxes: Option<Arc<[TimelineId]>>,
+    /// How what is said reaches them.
+    pub(super) turned: Turned,
 }
 
 /// What becomes of a wish.
@@ -87,8 +90,13 @@ impl GroupState {
 
     /// Some member of a role.
     pub(crate) fn with_role(&self, role: Role) -> Option<AccountAddress> {
-        let it = self.members.values().find(|it| it.role == role)?;
-        Some(it.member.address.clone())
+        self.one_with(role).map(|(_, address)| address)
+    }
+
+    /// The same, with its inbox.
+    pub(super) fn one_with(&self, role: Role) -> Option<(TimelineId, AccountAddress)> {
+        let (inbox, it) = self.members.iter().find(|(_, it)| it.role == role)?;
+        Some((*inbox, it.member.address.clone()))
     }
 
     /// An account's membership, by its inbox.
@@ -307,6 +315,7 @@ impl GroupState {
     ) -> Arc<[TimelineId]> {
         let before = self.inboxes();
         self.inboxes = None;
+        self.turned.has_others();
         self.last_id = id;
         if change.verb == GroupVerb::Create && self.made.is_none() {
             self.made = Some((id, change.clone()));
@@ -358,6 +367,10 @@ impl GroupState {
     /// that is known here, so nothing is known of the group.
     pub(crate) fn recall(&mut self, home: HashKey, message: &ChatMessage) -> bool {
         self.is_channel |= message.to.is_channel();
+        if let Some(fan_out) = FanOut::of(&message.content) {
+            self.has_turned(message.id, fan_out);
+            return true;
+        }
         let change = GroupChange::of(&message.content);
         change.map(|change| self.apply(home, message.id, &change)).is_some()
     }

@@ -12,7 +12,7 @@
 use crate::label::{EntryLabel, Pointer, Relation, Route};
 use base::bytes::put_text;
 use model::account::AccountAddress;
-use model::chat::{ChatMessage, ConversationChange, InboxChange, InboxEvent, Recall};
+use model::chat::{ChatMessage, ConversationChange, FanOut, InboxChange, InboxEvent, Recall};
 use model::timeline::{Message, Seq, TimelineId};
 
 /// What stands at a place of an inbox.
@@ -44,7 +44,7 @@ impl Entry {
             conversation,
             seq: message.seq,
             relation,
-            quiet: message.content.is_amendment(),
+            quiet: message.content.is_amendment() || FanOut::of(&message.content).is_some(),
             counts: message.content.counts,
             recalls: Recall::of(&message.content).map(|recall| recall.seq),
             bytes: message.weight() as u32,

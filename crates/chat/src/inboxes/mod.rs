@@ -10,6 +10,7 @@ pub(crate) mod entry;
 use crate::envelope::time_of;
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
+use crate::outbox::receivers::Carriage;
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::time::Now;
@@ -106,6 +107,11 @@ impl Inboxes {
         Inboxes(vec![Arrivals::default(); usize::from(shards.max(1))])
     }
 
+    /// Whether everything before a parcel is in its inbox.
+    pub(crate) fn is_next(&self, from: ShardId, number: u64) -> bool {
+        self.0.get(usize::from(from.0)).is_some_and(|arrivals| arrivals.done + 1 == number)
+    }
+
     /// Whether a shard is still to be told what has arrived.
     pub(crate) fn is_untold(&self) -> bool {
         self.0.iter().any(|arrivals| arrivals.untold || arrivals.refused)
@@ -131,7 +137,20 @@ impl Chat {
         if !arrivals.takes(parcel.number) {
             return;
         }
-        let Parcel { number, inboxes, conversation, relation, cargo } = parcel;
+        let parcel = match &parcel.carriage {
+            Carriage::Write => parcel,
+            Carriage::Begin => return self.begins(from, parcel),
+            Carriage::Read { members, at_once } => {
+                let (of, number) = (parcel.conversation, (from, parcel.number));
+                let told = (&**members, *at_once);
+                if !self.nudged(now, number, (of, &parcel.cargo), told, fx) {
+                    self.parcel_done(number, true);
+                }
+                return;
+            }
+        };
+        let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
+        let Parcel { number, inboxes, conversation, relation, cargo, .. } = parcel;
         let is_out = |inbox: &TimelineId| inbox.space() == Space::Foreign;
         if inboxes.iter().all(is_out) {
             // It is where it belongs without the log; the turn's end confirms it.
@@ -150,6 +169,16 @@ impl Chat {
         let append = Append { message, to: inboxes.to_vec(), once: None };
         let placing = Box::new(Placing { from, number, inboxes, entry, cargo, owed });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
+    }
+
+    /// What a parcel was for that is put into no inbox is done, or cannot be now. The turn's end
+    /// confirms it.
+    pub(crate) fn parcel_done(&mut self, (from, number): (ShardId, u64), is_done: bool) {
+        let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
+        match is_done {
+            true => arrivals.placed(number),
+            false => arrivals.refused(number),
+        }
     }
 
     /// The log has put a parcel into its inbox, or not.

@@ -12,15 +12,17 @@
 use crate::amendments::overlays::{self, Overlay};
 use crate::envelope::{self, time_of};
 use crate::groups;
+use crate::groups::fan_out::Told;
 use crate::groups::state::GroupState;
 use crate::inboxes::entry;
 use crate::label::{EntryLabel, Route};
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
+use crate::outbox::receivers::Receivers;
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
-use model::chat::{ChatMessage, GroupChange};
+use model::chat::{ChatMessage, FanOut, GroupChange};
 use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
 use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read, StoreError};
@@ -60,8 +62,8 @@ struct Waiting {
 /// What is known of a message of the line.
 enum Found {
     NotYet,
-    /// These inboxes do not have it.
-    Here(Cargo, Vec<TimelineId>),
+    /// It is for these: inboxes that do not have it, or members who draw it.
+    Here(Cargo, Receivers),
     /// It was erased; or cannot be read, and the next start tries again.
     Nowhere,
 }
@@ -110,10 +112,10 @@ impl Line {
     pub(crate) fn stored_since(
         &mut self,
         place: OutboxPlace,
-        (route, inboxes): (Route, &Arc<[TimelineId]>),
+        (route, receivers): (Route, &Receivers),
         cargo: &Cargo,
     ) {
-        let found = Found::Here(cargo.clone(), inboxes.to_vec());
+        let found = Found::Here(cargo.clone(), receivers.clone());
         self.put(Waiting { place, id: cargo.id(), route, found });
     }
 
@@ -324,11 +326,27 @@ impl Chat {
             return self.look_at_group(number, (route, from), fx);
         }
         let message = message.clone();
-        let inboxes = match GroupChange::of(&message.content) {
-            Some(change) => state.apply(home, message.id, &change),
-            None => state.inboxes(),
+        let settings = &self.settings;
+        let shard_at = |inbox| settings.shard_at(inbox);
+        let (before, turn) = (state.is_read(), FanOut::of(&message.content));
+        let receivers = if let Some(fan_out) = turn {
+            state.has_turned(message.id, fan_out);
+            let concerned = state.inboxes();
+            state.receivers_of((before, Told::Turn), concerned, shard_at)
+        } else if let Some(change) = GroupChange::of(&message.content) {
+            let concerned = state.apply(home, message.id, &change);
+            state.receivers_of((before, Told::Change(home, &change)), concerned, shard_at)
+        } else {
+            state.receivers(shard_at)
         };
-        self.look_in_inboxes(now, number, (Cargo::Message(message), &inboxes), fx);
+        let cargo = Cargo::Message(message);
+        match receivers {
+            Receivers::Written(all) => self.look_in_inboxes(now, number, (cargo, &all), fx),
+            Receivers::Read(_) => {
+                self.outbox.takes(cargo.weight());
+                self.found(now, number, Found::Here(cargo, receivers), fx);
+            }
+        }
     }
 
     fn look_in_inboxes(
@@ -424,7 +442,7 @@ impl Chat {
         if open.is_empty() {
             let (cargo, lack) = (cargo.clone(), std::mem::take(lack));
             self.outbox.takes(cargo.weight());
-            self.found(now, number, Found::Here(cargo, lack), fx);
+            self.found(now, number, Found::Here(cargo, Receivers::Written(lack.into())), fx);
         }
     }
 

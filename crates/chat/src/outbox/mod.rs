@@ -12,22 +12,23 @@
 //! in every inbox.
 
 pub(crate) mod left;
+pub(crate) mod receivers;
 mod way;
 
 use crate::label::{Relation, Route};
-
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
 use base::time::{Instant, Now};
 use left::Line;
 use model::account::Addressee;
-use model::chat::{Content, GroupChange, GroupVerb, Mentions};
+use model::chat::{Content, FanOut, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
 use model::ports::log::{REMOVE_SEQS_MAX, Write};
 use model::timeline::{Message, Seq, Space, TimelineId};
+use receivers::{Carriage, Readers, Receivers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +47,10 @@ pub(crate) struct Storing {
     pub live: Option<Box<Content>>,
     /// What it does to its group.
     pub change: Option<Box<GroupChange>>,
-    /// The inboxes that it concerns, unless it changes that.
-    pub receivers: Arc<[TimelineId]>,
+    /// That its group is read from now on, or written again.
+    pub turn: Option<FanOut>,
+    /// Whom it concerns, unless it changes that.
+    pub receivers: Receivers,
     /// It was said elsewhere, before it came here: nobody is told that it happens.
     pub is_moved: bool,
 }
@@ -143,25 +146,93 @@ impl Outbox {
 }
 
 impl Chat {
-    /// A message is stored: it goes to every inbox that it concerns, behind those before it.
+    /// A message is stored: it goes to all whom it concerns, behind those before it.
     pub(crate) fn distribute(
         &mut self,
         now: Now,
         place: OutboxPlace,
-        (route, inboxes): (Route, &Arc<[TimelineId]>),
+        (route, receivers): (Route, &Receivers),
         cargo: &Cargo,
         fx: &mut Effects,
     ) {
         if self.outbox.line.is_empty() {
-            return self.hand_out(now, place, (route, inboxes), cargo, fx);
+            return self.hand_out(now, place, (route, receivers), cargo, fx);
         }
         self.outbox.takes(cargo.weight());
-        self.outbox.line.stored_since(place, (route, inboxes), cargo);
+        self.outbox.line.stored_since(place, (route, receivers), cargo);
+    }
+
+    /// A message is handed to the shards of those whom it concerns.
+    pub(crate) fn hand_out(
+        &mut self,
+        now: Now,
+        place: OutboxPlace,
+        (route, receivers): (Route, &Receivers),
+        cargo: &Cargo,
+        fx: &mut Effects,
+    ) {
+        match receivers {
+            Receivers::Written(all) => self.hand_to_inboxes(now, place, (route, all), cargo, fx),
+            Receivers::Read(readers) => {
+                self.hand_to_readers(now, place, (route.conversation, readers), cargo, fx);
+            }
+        }
+    }
+
+    /// A message of a group that is read: a parcel a shard says that it is there, behind those for
+    /// the members who follow from it on.
+    fn hand_to_readers(
+        &mut self,
+        now: Now,
+        place: OutboxPlace,
+        (conversation, readers): (TimelineId, &Readers),
+        cargo: &Cargo,
+        fx: &mut Effects,
+    ) {
+        let Readers { members, shards, begin, at_once } = readers;
+        let mut parcels = Vec::new();
+        let mut begins = BTreeMap::<ShardId, Vec<TimelineId>>::new();
+        for &inbox in &**begin {
+            begins.entry(self.settings.shard_at(inbox)).or_default().push(inbox);
+        }
+        for (to, all) in &begins {
+            let slices = all.chunks(PARCEL_INBOXES_MAX);
+            parcels.extend(slices.map(|slice| (*to, slice.into(), Carriage::Begin)));
+        }
+        for to in &**shards {
+            let (members, at_once) = (members.clone(), *at_once);
+            parcels.push((*to, [].into(), Carriage::Read { members, at_once }));
+        }
+        if parcels.is_empty() {
+            return self.leaves(place);
+        }
+        self.outbox.open.insert(place, (parcels.len() as u32, Began::at(now)));
+        for (to, inboxes, carriage) in parcels {
+            let (relation, cargo) = (Relation::default(), cargo.clone());
+            let parcel = Parcel { number: 0, inboxes, conversation, relation, cargo, carriage };
+            self.put_parcel(now, (to, place), parcel, fx);
+        }
+    }
+
+    /// A parcel takes its number, and goes when there is room.
+    fn put_parcel(
+        &mut self,
+        now: Now,
+        (to, place): (ShardId, OutboxPlace),
+        parcel: Parcel,
+        fx: &mut Effects,
+    ) {
+        let again = self.again_after();
+        let way = &mut self.outbox.ways[usize::from(to.0)];
+        let parcel = Parcel { number: way.next_number(), ..parcel };
+        self.outbox.bytes += parcel.weight() as u64;
+        way.put(now, again, (parcel, place));
+        self.go_on(now, to, fx);
     }
 
     /// Parcels for these inboxes that a message concerns: one a shard and so many of its inboxes,
     /// and others for the sender's own, and for those who are no members any more.
-    pub(crate) fn hand_out(
+    fn hand_to_inboxes(
         &mut self,
         now: Now,
         place: OutboxPlace,
@@ -169,13 +240,12 @@ impl Chat {
         cargo: &Cargo,
         fx: &mut Effects,
     ) {
-        let again = self.again_after();
         let mut ways = BTreeMap::<(ShardId, Relation), Vec<TimelineId>>::new();
         let (ends, mentioned) = (self.ends_for(cargo), self.mentioned_by(cargo));
         for &inbox in inboxes {
             let own = inbox == route.from;
             let mentioned = !own && mentioned.has(inbox);
-            let relation = Relation { own, ends: ends.has(inbox), mentioned };
+            let relation = Relation { own, ends: ends.has(inbox), mentioned, drawn: false };
             let way = (self.settings.shard_at(inbox), relation);
             ways.entry(way).or_default().push(inbox);
         }
@@ -188,13 +258,10 @@ impl Chat {
             .iter()
             .flat_map(|(&way, all)| all.chunks(PARCEL_INBOXES_MAX).map(move |slice| (way, slice)));
         for ((to, relation), slice) in slices {
-            let way = &mut self.outbox.ways[usize::from(to.0)];
-            let (number, inboxes, cargo) = (way.next_number(), slice.into(), cargo.clone());
-            let conversation = route.conversation;
-            let parcel = Parcel { number, inboxes, conversation, relation, cargo };
-            self.outbox.bytes += parcel.weight() as u64;
-            way.put(now, again, (parcel, place));
-            self.go_on(now, to, fx);
+            let (number, carriage, cargo) = (0, Carriage::Write, cargo.clone());
+            let (inboxes, conversation) = (slice.into(), route.conversation);
+            let parcel = Parcel { number, inboxes, conversation, relation, cargo, carriage };
+            self.put_parcel(now, (to, place), parcel, fx);
         }
     }
 
@@ -206,7 +273,7 @@ impl Chat {
     }
 
     /// Whose membership of a group what is distributed ends.
-    fn ends_for(&self, cargo: &Cargo) -> Ends {
+    pub(crate) fn ends_for(&self, cargo: &Cargo) -> Ends {
         let change = match cargo {
             Cargo::Message(message) => GroupChange::of(&message.content),
             Cargo::Event(..) => None,
@@ -222,7 +289,7 @@ impl Chat {
     }
 
     /// Whom what is distributed mentions: by their names, whichever account goes by one.
-    fn mentioned_by(&self, cargo: &Cargo) -> Mentioned {
+    pub(crate) fn mentioned_by(&self, cargo: &Cargo) -> Mentioned {
         let mentions = match cargo {
             Cargo::Message(message) => message.content.mentions.as_deref(),
             Cargo::Event(..) => None,
@@ -302,14 +369,14 @@ impl Chat {
 }
 
 /// Whose membership ends.
-enum Ends {
+pub(crate) enum Ends {
     Nobodys,
     Of(Vec<TimelineId>),
     Everybodys,
 }
 
 impl Ends {
-    fn has(&self, inbox: TimelineId) -> bool {
+    pub(crate) fn has(&self, inbox: TimelineId) -> bool {
         match self {
             Ends::Nobodys => false,
             Ends::Of(those) => those.contains(&inbox),
@@ -320,13 +387,13 @@ impl Ends {
 
 /// Whom something mentions: where the accounts are at home, which no two names share.
 #[derive(Default)]
-struct Mentioned {
+pub(crate) struct Mentioned {
     homes: Vec<u64>,
     everybody: bool,
 }
 
 impl Mentioned {
-    fn has(&self, inbox: TimelineId) -> bool {
+    pub(crate) fn has(&self, inbox: TimelineId) -> bool {
         self.everybody || self.homes.contains(&inbox.home_hash())
     }
 }

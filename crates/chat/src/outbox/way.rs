@@ -132,6 +132,7 @@ impl Way {
 mod tests {
     use super::*;
     use crate::label::Relation;
+    use crate::outbox::receivers::Carriage;
     use crate::word::Cargo;
     use base::hash::HashKey;
     use model::account::AccountAddress;
@@ -157,6 +158,7 @@ mod tests {
                 conversation: id(1),
                 relation: Relation::default(),
                 cargo,
+                carriage: Carriage::Write,
             };
             way.put(now, AGAIN, (parcel, (id(2), number)));
         }

@@ -42,6 +42,10 @@ pub(super) struct Owing {
     pub(super) is_in_line: bool,
     /// The log has refused its mark.
     is_unmarked: bool,
+    /// The log has its mark.
+    is_marked: bool,
+    /// Something was said in a group that it follows, and is not in its inbox.
+    is_undrawn: bool,
 }
 
 /// How far one way has come.
@@ -77,6 +81,8 @@ impl Owing {
             is_in_round: false,
             is_in_line: false,
             is_unmarked: false,
+            is_marked: false,
+            is_undrawn: false,
         }
     }
 
@@ -85,7 +91,9 @@ impl Owing {
         let lane = Lane { told: mark.told, ..Lane::default() };
         let lanes = [lane; 2];
         let owing = Owing::new(Now::new(Instant::default(), 0), mark.since_s);
-        Owing { lanes, is_restored: true, ..owing }
+        // What was said in groups that it follows may be in no inbox yet.
+        let (is_restored, is_marked, is_undrawn, placing) = (true, true, true, 1);
+        Owing { lanes, is_restored, is_marked, is_undrawn, placing, ..owing }
     }
 
     /// Whether nothing is to be told by a way.
@@ -125,6 +133,25 @@ impl Pushes {
     pub(super) fn ways(&self, inbox: TimelineId) -> Vec<Way> {
         let counts = self.accounts.get(&inbox).map_or([0; 2], |it| it.counts);
         Way::ALL.into_iter().filter(|way| counts[*way as usize] > 0).collect()
+    }
+
+    /// Whether something is to be drawn before it is told.
+    pub(super) fn is_undrawn(&self, inbox: TimelineId) -> bool {
+        self.owing.get(&inbox).is_some_and(|owing| owing.is_undrawn)
+    }
+
+    /// Those of these inboxes, which are sorted, whose accounts have registered devices here.
+    pub(crate) fn registered_of(&self, inboxes: &[TimelineId]) -> Vec<TimelineId> {
+        match self.accounts.len() <= inboxes.len() {
+            true => {
+                let is_one = |inbox: &&TimelineId| inboxes.binary_search(inbox).is_ok();
+                self.accounts.keys().filter(is_one).copied().collect()
+            }
+            false => {
+                let is_one = |inbox: &&TimelineId| self.accounts.contains_key(*inbox);
+                inboxes.iter().filter(is_one).copied().collect()
+            }
+        }
     }
 
     /// Whether an entry changes what registered devices are to be told.
@@ -195,6 +222,37 @@ impl Chat {
         self.pushes.arm(inbox, at);
     }
 
+    /// Something was said in a group that the account follows, which is drawn when it is told.
+    /// True: the log has not said that it has the mark.
+    pub(crate) fn owes_undrawn(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) -> bool {
+        let is_new = !self.pushes.owing.contains_key(&inbox);
+        let owing = || Owing::new(now, now.unix_s());
+        let owing = self.pushes.owing.entry(inbox).or_insert_with(owing);
+        owing.placing += u32::from(!owing.is_undrawn);
+        owing.is_undrawn = true;
+        let is_marked = owing.is_marked;
+        if is_new || owing.is_unmarked {
+            self.write_mark(inbox, fx);
+        }
+        let at = self.push_window(now);
+        self.pushes.arm(inbox, at);
+        !is_marked
+    }
+
+    /// All that was said in groups is drawn: what of it is owed is told.
+    pub(crate) fn drawn_for_push(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        let Some(owing) = self.pushes.owing.get_mut(&inbox).filter(|it| it.is_undrawn) else {
+            return;
+        };
+        owing.is_undrawn = false;
+        owing.placing = owing.placing.saturating_sub(1);
+        let is_nothing = owing.placing == 0 && !owing.is_known && !owing.is_restored;
+        if is_nothing && owing.due.is_none() && !owing.is_in_round {
+            return self.push_over(inbox, fx);
+        }
+        self.pushes.arm(inbox, now.mono);
+    }
+
     /// Has the log keep what an account owes; nothing is owed and nothing shown: there is no row.
     pub(super) fn write_mark(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(registered) = self.pushes.accounts.get(&inbox) else { return };
@@ -221,12 +279,16 @@ impl Chat {
         // One that says too much has what is over looked at after a start, and nothing told.
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
         owing.is_unmarked = result.is_err();
+        owing.is_marked |= result.is_ok();
     }
 
     /// An account that owes is looked at.
     pub(super) fn begin_push(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let ways = self.pushes.ways(inbox);
         let Some(owing) = self.pushes.owing.get(&inbox) else { return };
+        if owing.is_undrawn {
+            return self.draws_for_push(inbox);
+        }
         let age_s_max = self.settings.limits.notifications.age_s_max;
         if now.unix_s().saturating_sub(owing.since_s) > age_s_max {
             fx.counters.count(ChatCounter::PushesExpired);

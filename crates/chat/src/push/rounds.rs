@@ -323,7 +323,11 @@ impl Chat {
         }
         let open: Vec<Way> = ways.into_iter().filter(|way| !owing.has_told(*way)).collect();
         if open.is_empty() {
-            return self.push_over(inbox, fx);
+            self.push_over(inbox, fx);
+            if self.pushes.is_undrawn(inbox) {
+                self.pushes.arm(inbox, window);
+            }
+            return;
         }
         let lanes = owing.lanes;
         let lane = |way: &Way| lanes[*way as usize];

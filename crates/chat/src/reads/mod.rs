@@ -76,6 +76,8 @@ pub(crate) enum Wanted {
     Conversations(Listed),
     /// The beginnings of messages that devices are to be told of, by the number of the round.
     Push(u64),
+    /// What this account draws of a group that it follows, by its inbox.
+    Draw(TimelineId),
     /// A part of a conversation.
     History,
     /// A part of the account's archive.
@@ -287,6 +289,7 @@ impl Chat {
         let Requester { conn, session, number } = reader;
         let delivery = match what {
             Wanted::Push(round) => return self.pushes.texts.push((round, Ok(fetched))),
+            Wanted::Draw(inbox) => return self.follows.fetched.push((inbox, Ok(fetched))),
             Wanted::History => {
                 let messages: Vec<_> = fetched.messages.into_iter().map(|(_, it)| it).collect();
                 fx.counters.count_by(ChatCounter::HistoryRead, messages.len() as u64);
@@ -351,6 +354,7 @@ impl Chat {
     fn reading_is_over(&mut self, reading: Reading, fault: ChatFault, fx: &mut Effects) {
         match reading.what {
             Wanted::Push(round) => self.pushes.texts.push((round, Err(fault))),
+            Wanted::Draw(inbox) => self.follows.fetched.push((inbox, Err(fault))),
             _ => self.read_fails(reading.reader, fault, fx),
         }
     }

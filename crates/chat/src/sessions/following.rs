@@ -150,6 +150,7 @@ impl Chat {
         if reading == session.last_pull || upto > session.known {
             session.known = upto;
             session.step = if upto >= head { Step::InStep } else { Step::Behind };
+            self.follows.comes_further(session.inbox);
         }
         Some((upto, head.max(upto)))
     }
@@ -167,6 +168,7 @@ impl Chat {
                 true => session.step = Step::InStep,
                 false => untold.push(key), // of what came since it was told
             }
+            self.follows.comes_further(session.inbox);
         }
         session.has_up_to(now, (key, upto), unstored);
         if session.binds {

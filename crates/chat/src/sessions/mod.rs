@@ -289,6 +289,7 @@ impl Chat {
         };
         let key = self.sessions.slab.insert(session).ok()?;
         online.sessions.push(key);
+        self.follows.comes(inbox);
         if until_s != 0 {
             self.sessions.ending.insert((until_s, key));
         }
@@ -355,6 +356,7 @@ impl Chat {
             online.sessions.retain(|other| *other != key);
             if online.sessions.is_empty() && online.coming == 0 {
                 self.sessions.online.remove(&session.inbox);
+                self.follows.is_due(session.inbox);
             }
         }
     }

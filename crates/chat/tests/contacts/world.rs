@@ -87,13 +87,13 @@ fn limits(shards: u16) -> Limits {
         profiles_known_max: 16,
         accounts_known_max: 1 << 16,
         redistribute_ms: 5_000,
-        ..shard::limits().chat
+        ..shard::limits(0).chat
     };
-    Limits { chat, ..shard::limits() }
+    Limits { chat, ..shard::limits(0) }
 }
 
 /// The service of a shard.
-pub fn service(shard: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
+pub fn service((shard, shards): (ShardId, u16), _: u32, names: &Arc<Names>) -> Chat {
     let limits = Arc::new(limits(shards));
     let plain = plain::settings(shard, shards);
     Chat::new(chat::Settings { limits, access: names.clone(), ..plain })
@@ -107,7 +107,7 @@ impl World {
         World {
             rng: Prng::new(seed),
             now,
-            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, &names)).collect(),
+            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, 0, &names)).collect(),
             post: BTreeMap::new(),
             devices: devices.collect(),
             by_conn: BTreeMap::new(),

@@ -6,23 +6,23 @@ use crate::world::World;
 /// dies: afterwards everybody has everything, once, in order.
 /// Returns how many pages of members of groups were told, some of lists that had changed, and how
 /// often somebody heard something that is kept nowhere, and read something that was amended.
-fn history(seed: u64, shards: u16, steps: u32) -> [usize; 4] {
-    println!("seed {seed}, {shards} shards");
-    let mut world = World::new(seed, shards);
+fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 5] {
+    println!("seed {seed}, {shards} shards, groups beyond {border} are read");
+    let mut world = World::with_border(seed, shards, border);
     for _ in 0..steps {
         world.step();
     }
     world.heal();
     world.check();
     let [pages, anew] = world.pages();
-    [pages, anew, world.heard, world.amended]
+    [pages, anew, world.heard, world.amended, world.turns()]
 }
 
 #[test]
 fn whatever_happens_everybody_has_everything_once_and_in_order() {
     let (mut pages, mut anew, mut heard, mut amended) = (0, 0, 0, 0);
     for seed in 0..120 {
-        let seen = history(seed, 1 + (seed % 3) as u16, 1_500);
+        let seen = history(seed, (1 + (seed % 3) as u16, 0), 1_500);
         (pages, anew) = (pages + seen[0], anew + seen[1]);
         (heard, amended) = (heard + seen[2], amended + seen[3]);
     }
@@ -32,10 +32,20 @@ fn whatever_happens_everybody_has_everything_once_and_in_order() {
 }
 
 #[test]
+fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_order() {
+    let mut turns = 0;
+    for seed in 0..120 {
+        let shards = 1 + (seed % 3) as u16;
+        turns += history(seed, (shards, 1 + seed as u32 / 3 % 2), 1_500)[4];
+    }
+    assert!(turns > 100, "{turns} turns");
+}
+
+#[test]
 #[ignore = "as many as one has time for: CHAT_SEEDS"]
 fn many_histories() {
     let seeds = std::env::var("CHAT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
     for seed in 1_000..1_000 + seeds {
-        history(seed, 1 + (seed % 4) as u16, 3_000);
+        history(seed, (1 + (seed % 4) as u16, seed as u32 / 4 % 3), 3_000);
     }
 }

@@ -9,6 +9,7 @@ mod knowledge;
 mod names;
 mod pushes;
 mod quotes;
+mod read_groups;
 mod receipts;
 mod search;
 mod transients;

@@ -315,9 +315,9 @@ fn a_device_of_miop_is_bound_by_the_code_that_was_pushed_to_it() {
 
 /// People talk while shards lag, logs refuse, the process dies and the gateway fails; the first is
 /// rarely here. What counts and stays unread was told of.
-fn history(seed: u64, shards: u16, steps: u32) -> (usize, usize) {
-    println!("seed {seed}, {shards} shards");
-    let mut world = World::new(seed, shards);
+fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> (usize, usize) {
+    println!("seed {seed}, {shards} shards, groups beyond {border} are read");
+    let mut world = World::with_border(seed, shards, border);
     world.is_rarely_here();
     for _ in 0..steps {
         world.step();
@@ -333,8 +333,8 @@ fn history(seed: u64, shards: u16, steps: u32) -> (usize, usize) {
 #[test]
 fn whatever_happens_what_stays_unread_was_told_of() {
     let (mut looked, mut told) = (0, 0);
-    for seed in 0..40 {
-        let seen = history(seed, 1 + (seed % 3) as u16, 1_500);
+    for seed in 0..60 {
+        let seen = history(seed, (1 + (seed % 3) as u16, seed as u32 / 3 % 2), 1_500);
         (looked, told) = (looked + seen.0, told + seen.1);
     }
     assert!(looked > 100 && told > 100, "{looked} messages, {told} notifications");
@@ -345,6 +345,6 @@ fn whatever_happens_what_stays_unread_was_told_of() {
 fn many_histories() {
     let seeds = std::env::var("CHAT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
     for seed in 1_000..1_000 + seeds {
-        history(seed, 1 + (seed % 4) as u16, 3_000);
+        history(seed, (1 + (seed % 4) as u16, seed as u32 / 4 % 2), 3_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use base::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatMessage, Content, GroupChange, GroupMember, GroupVerb, Recall};
+use model::chat::{ChatMessage, Content, FanOut, GroupChange, GroupMember, GroupVerb, Recall};
 
 /// The line; `None`: the message tells of no change that is known here.
 pub(super) fn told(message: &ChatMessage) -> Option<String> {
@@ -12,6 +12,12 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
     }
     if let Some(Recall { seq, .. }) = Recall::of(&message.content) {
         return Some(format!("{by} called message {seq} back"));
+    }
+    if let Some(fan_out) = FanOut::of(&message.content) {
+        return Some(match fan_out {
+            FanOut::Read => "the group is large: from here on its members read it".to_owned(),
+            FanOut::Write => "the group is small again".to_owned(),
+        });
     }
     let GroupChange { verb, title, members } = GroupChange::of(&message.content)?;
     let named = names(&members, &message.from);
@@ -116,8 +122,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_change_has_no_such_line() {
+    fn a_turn_has_a_line_of_its_own_and_what_is_no_change_none() {
         assert_eq!(told(&message(Content::text("add bob@a.example#1"))), None);
+        let turns = FanOut::ALL.map(|it| told(&message(it.content())).expect("a turn"));
+        assert!(turns[0] != turns[1] && !turns.contains(&String::new()), "{turns:?}");
         let extra = b"promise bob@a.example#1".as_slice().into();
         let later = Content { kind: Content::GROUP, extra, ..Content::text("") };
         assert_eq!(told(&message(later)), None, "a verb of a later version");

@@ -15,6 +15,7 @@ mod amend;
 mod archive;
 mod chatroom;
 mod conversation;
+mod fan_out;
 mod fast;
 mod fault;
 pub mod foreign;
@@ -47,6 +48,7 @@ pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
 };
+pub use fan_out::FanOut;
 pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
 pub use fault::ChatFault;
 pub use group::{

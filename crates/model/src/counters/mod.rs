@@ -202,6 +202,10 @@ counters! {
             "Messages of which a hook said nothing that makes sense, in time or at all.";
         Distributed "chat_distributed_total" "Places that messages took in inboxes.";
         Redistributed "chat_redistributed_total" "Inboxes asked once more to take a message.";
+        Drawn "chat_drawn_total"
+            "Messages of groups that are read which an account drew into its inbox.";
+        GroupsTurned "chat_groups_turned_total"
+            "Groups that are read from now on, or written again.";
         Delivered "chat_delivered_total" "Messages handed to connections.";
         Notified "chat_notified_total" "Times a device was told that there is more.";
         Pulled "chat_pulled_total" "Messages pulled from inboxes.";

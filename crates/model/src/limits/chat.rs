@@ -51,6 +51,19 @@ section! {
         accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Members of a group. Whoever would be one more is not added.
         group_members_max: u32 = 500, whole(2..=MEMBERS, "members");
+        /// Members of a group up to which what is said there is written into the inbox of each. A
+        /// larger one is read: its members draw what was said from its conversation when they are
+        /// here. With half as many it is written again. 0: every group is written.
+        group_written_members_max: u32 = 2_000, whole(0..=MEMBERS, "members");
+        /// Messages of such groups that an inbox has beyond what any device of its account was
+        /// sent. What is more is drawn when a device has come further.
+        drawn_ahead_max: u16 = 1_024, whole(1..=65_535, "messages");
+        /// Messages that were said in such a group and wait for the log together, a shard. With one
+        /// more each of its members that is here draws them by itself.
+        drawn_together_max: u16 = 256, whole(1..=4_096, "messages");
+        /// Groups that accounts follow which are not here, in memory, a shard. The others are read
+        /// when they are wanted.
+        followed_known_max: u32 = 1 << 18, whole(1..=1 << 30, "groups");
         /// Members of a group up to which it is told who has read what. Of larger ones nobody is
         /// told (readers_untold).
         readers_members_max: u32 = 100, whole(0..=READERS_HARD_MAX, "members");

@@ -308,6 +308,8 @@ pub enum Table {
     MediaUse = 22,
     /// Until when accounts of chat may say nothing, by address.
     ChatMutes = 23,
+    /// Groups that are read and that an account follows, by its inbox and their conversations.
+    ChatFollows = 24,
     /// What is set apart of accounts of chat, by their inboxes: they keep what they read private,
     /// or are being erased.
     ChatApart = 26,
@@ -321,7 +323,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 27] = [
+    pub const ALL: [Table; 28] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -345,6 +347,7 @@ impl Table {
         Table::ChatPushes,
         Table::MediaUse,
         Table::ChatMutes,
+        Table::ChatFollows,
         Table::ChatApart,
         Table::ChatGroups,
         Table::Chatrooms,
@@ -370,6 +373,7 @@ impl Table {
                 | Table::ChatNodes
                 | Table::ChatItems
                 | Table::ChatGroups
+                | Table::ChatFollows
                 | Table::MediaUse
         )
     }
@@ -392,6 +396,7 @@ impl Table {
             | Table::ChatOwing
             | Table::ChatTokens
             | Table::ChatMutes
+            | Table::ChatFollows
             | Table::ChatApart
             | Table::ChatGroups
             | Table::Chatrooms

@@ -5,7 +5,8 @@
 //! The server has one core, with its log and all its threads; `holdline load` has the other. CPU is
 //! the server's process's, from the first send until it is at rest, the log's included. A figure is
 //! only given where the plan's audit held: acknowledged = stored = observed. A distribution of a
-//! group is an entry that the audit has pulled from a member's inbox. Of a chatroom nothing is
+//! group is an entry that the audit has pulled from a member's inbox; of groups that are read there
+//! is none. Of a chatroom nothing is
 //! distributed: delivered is what its members had, and what they were told that they had not is a
 //! figure beside it. What Wildfire reports is
 //! divided by all cores of its server and its database.
@@ -64,6 +65,11 @@ pub fn w5(scale: Scale) -> io::Result<Outcome> {
     groups(scale, ("im-w5", 8_750.0), (900, 2))
 }
 
+/// The same where groups of more than 200 are read: nothing of it is a distribution.
+pub fn w5_read(scale: Scale) -> io::Result<Outcome> {
+    run(("im-w5-read", f64::NAN), sets_of_groups(scale, (900, 2)), Of::ReadGroups)
+}
+
 /// A chatroom of 1,000.
 pub fn w6(scale: Scale) -> io::Result<Outcome> {
     room(scale, ("im-w6", 32_000.0), 1_000)
@@ -91,13 +97,16 @@ fn room(scale: Scale, what: (&str, f64), receivers: u32) -> io::Result<Outcome> 
 /// Groups with so many receivers and all senders, and rounds of each sender over its groups;
 /// pipelined, as what a distribution costs is asked.
 fn groups(scale: Scale, what: (&str, f64), (receivers, loops): (u32, u32)) -> io::Result<Outcome> {
-    let sets = vec![
+    run(what, sets_of_groups(scale, (receivers, loops)), Of::Groups)
+}
+
+fn sets_of_groups(scale: Scale, (receivers, loops): (u32, u32)) -> Vec<String> {
+    vec![
         format!("ReceiveUserCount={receivers}"),
         format!("GroupCount={}", scale.of(GROUPS)),
         format!("Loop={loops}"),
         format!("Window={WINDOW}"),
-    ];
-    run(what, sets, Of::Groups)
+    ]
 }
 
 /// Send and receive between two.
@@ -116,12 +125,16 @@ fn single(scale: Scale, what: (&str, f64), window: u32) -> io::Result<Outcome> {
 enum Of {
     Two,
     Groups,
+    /// Groups that are read: those who are away draw what was said when they come.
+    ReadGroups,
     Room,
 }
 
 fn run((plan, wildfire): (&str, f64), sets: Vec<String>, of: Of) -> io::Result<Outcome> {
     let (core, group_members) = (Some(SERVER_CORE), 1_000);
-    let server = Setup { shards: 1, core, group_members, ..Setup::default() }.start()?;
+    let group_written = if of == Of::ReadGroups { 200 } else { 2_000 };
+    let setup = Setup { shards: 1, core, group_members, group_written, ..Setup::default() };
+    let server = setup.start()?;
     let talked = talk::known(&server, plan, &sets)?;
     let mut outcome = Outcome::new(json!({
         "plan": plan, "parameters": sets, "server": server.plan(),
@@ -142,22 +155,34 @@ fn tell(talked: &Talked, wildfire: f64, kind: Of, outcome: &mut Outcome) -> io::
     let entries = match kind {
         // Of what two say the audit looks at one's inbox; it stands in both.
         Of::Two => 2.0 * taken,
-        Of::Room => 0.0,
+        Of::Room | Of::ReadGroups => 0.0,
         Of::Groups => talked.stage("audit")?.counts.figure("audit.entries"),
     };
     let distributed = entries / cpu_s;
-    let compared = match kind {
-        Of::Two => a_core,
-        Of::Groups => distributed,
-        Of::Room => received / cpu_s,
-    };
     outcome.figure("sends a second a core", a_core, "a second");
-    outcome.figure("against Wildfire's", compared / wildfire, "times");
-    if kind == Of::Room {
-        let skipped = of("messages.skipped");
-        outcome.figure("left out, and told", 100.0 * skipped / (received + skipped), "%");
-    } else {
-        outcome.figure("distributions a second a core", distributed, "a second");
+    let mut compared = |figure: f64| {
+        outcome.figure("against Wildfire's", figure / wildfire, "times");
+    };
+    match kind {
+        Of::Two => compared(a_core),
+        Of::Groups => compared(distributed),
+        Of::Room => compared(received / cpu_s),
+        Of::ReadGroups => {} // it has published none that are
+    }
+    match kind {
+        Of::Room => {
+            let skipped = of("messages.skipped");
+            outcome.figure("left out, and told", 100.0 * skipped / (received + skipped), "%");
+        }
+        Of::ReadGroups => {
+            // Those who were away have drawn and pulled it: what that cost is the audit's.
+            let drawn = talked.stage("audit")?.counts.figure("audit.entries");
+            let cpu_s = talked.cpu_s("audit", "audit")?;
+            outcome.figure("drawn and pulled a second a core", drawn / cpu_s, "a second");
+        }
+        Of::Two | Of::Groups => {
+            outcome.figure("distributions a second a core", distributed, "a second");
+        }
     }
     outcome.figure("deliveries a second a core", received / cpu_s, "a second");
     outcome.figure("CPU", 1e6 * cpu_s / taken, "µs a send");

@@ -59,6 +59,8 @@ pub(crate) struct Erasure {
     pub(super) waiting: u32,
     /// Something of the step could not be done.
     pub(super) has_failed: bool,
+    /// What it said in groups that are read stands in its inbox.
+    pub(super) is_drawn: bool,
     /// It goes on at this time.
     due: Instant,
     /// Messages that were called back.
@@ -109,7 +111,8 @@ impl Erasures {
 impl Erasure {
     fn new(address: AccountAddress, after: Seq, messages: u64) -> Erasure {
         let (step, due) = (Step::Messages { after }, Instant::default());
-        Erasure { address, step, waiting: 0, has_failed: false, due, messages }
+        let (waiting, has_failed, is_drawn) = (0, false, false);
+        Erasure { address, step, waiting, has_failed, is_drawn, due, messages }
     }
 
     fn row(&self) -> Box<[u8]> {
@@ -246,6 +249,11 @@ impl Chat {
         if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
             erasure.due = now.after(after);
         }
+    }
+
+    /// What it waited for is drawn: it goes on at the next turn.
+    pub(crate) fn erasure_has_drawn(&mut self, now: Now, inbox: TimelineId) {
+        self.erasure_waits(now, inbox, Duration::ZERO);
     }
 
     /// An answer to a step.

@@ -35,6 +35,7 @@ impl Chat {
             6 => (Table::MediaUse, by_inbox()),
             7 => (Table::ChatApart, privacy::key_of(inbox)),
             8 => (Table::ChatTokens, self.tokens_key(address, b"")),
+            9 => (Table::ChatFollows, by_inbox()),
             _ => return None,
         })
     }

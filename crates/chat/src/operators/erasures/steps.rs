@@ -142,12 +142,14 @@ impl Chat {
     }
 
     fn read_said(&mut self, now: Now, inbox: TimelineId, after: Seq, fx: &mut Effects) {
-        if !self.log.may_ask() {
+        let is_drawn = self.erasures.open.get(&inbox).is_some_and(|it| it.is_drawn);
+        // What it said in groups that are read has its place in its inbox first.
+        if !self.log.may_ask() || !is_drawn && after == 0 && !self.has_drawn_all(inbox) {
             return self.erasure_waits(now, inbox, super::AGAIN);
         }
         self.step_is(inbox, Step::Messages { after });
         if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
-            erasure.waiting = 1;
+            (erasure.waiting, erasure.is_drawn) = (1, true);
         }
         let (count_max, bytes_max) = (ENTRIES, BYTES);
         let pull = Pull { timeline: inbox, from: after, backwards: false, count_max, bytes_max };

@@ -4,7 +4,9 @@ use super::device::put;
 use super::members::Then;
 use super::{Device, PEOPLE, Said, World, person, whole};
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ChatMessage, ClientMessageId, GroupChange, GroupOrder, GroupVerb};
+use model::chat::{
+    ChatFault, ChatMessage, ClientMessageId, FanOut, GroupChange, GroupOrder, GroupVerb,
+};
 use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -128,6 +130,14 @@ impl World {
             let found = found.unwrap_or_else(|| panic!("{said:?} is nowhere in {group}"));
             assert_eq!((&found.from, found.client_id, found.id), (&said.0, said.1, *id));
         }
+    }
+
+    /// How often groups have turned, so that they are read from then on or written again.
+    pub fn turns(&self) -> usize {
+        let inboxes = (0..PEOPLE).map(|n| self.inbox_of(n));
+        let all = inboxes.flat_map(|inbox| inbox.into_values().collect::<Vec<_>>());
+        let turns = all.filter(|it| FanOut::of(&it.content).is_some());
+        turns.map(|it| (it.to.clone(), it.seq)).collect::<BTreeSet<_>>().len()
     }
 
     fn inbox_of(&self, n: u32) -> BTreeMap<Seq, Arc<ChatMessage>> {

@@ -206,6 +206,11 @@ fn other_of(account: &AccountAddress, message: &ChatMessage) -> AccountAddress {
     if is_mine { message.to.clone() } else { message.from.clone() }
 }
 
+/// Whether something says nothing by itself.
+fn is_quiet(content: &Content) -> bool {
+    content.is_amendment() || FanOut::of(content).is_some()
+}
+
 /// All that an inbox says up to a place, counted by whom it is with.
 fn recount(
     account: &AccountAddress,
@@ -268,7 +273,7 @@ fn recount_one(
         it.content.counts && it.from != *account && it.seq > read && !recalled.contains(&it.seq)
     });
     let mentions = mentions_in(unread.clone().map(|(_, it)| &***it), account);
-    let last = messages.iter().rfind(|(_, it)| !it.content.is_amendment());
+    let last = messages.iter().rfind(|(_, it)| !is_quiet(&it.content));
     let place = last.or(messages.last()).map_or(0, |it| it.0);
     let place = if last.is_some() { place } else { place.max(events.last().map_or(0, |it| it.0)) };
     let left = messages.last().and_then(|(_, it)| GroupChange::of(&it.content)).is_some_and(|it| {
@@ -340,7 +345,7 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
     assert_eq!(page.more, more);
     for row in &page.conversations {
         let message = inbox.get(&row.place).and_then(|thing| match thing {
-            Thing::Message(message) => Some(message).filter(|it| !it.content.is_amendment()),
+            Thing::Message(message) => Some(message).filter(|it| !is_quiet(&it.content)),
             Thing::Event(_) => None,
         });
         assert_eq!(row.last.is_some(), message.is_some(), "{row:?}");

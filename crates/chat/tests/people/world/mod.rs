@@ -29,6 +29,7 @@ use model::account::AccountAddress;
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, GroupOrder,
 };
+use model::counters::ChatCounter;
 use model::id::{ConnRef, ShardId};
 use model::ports::access::{Access, NameOwner};
 use model::service::Service;
@@ -83,6 +84,11 @@ pub fn person(n: u32) -> AccountAddress {
 
 impl World {
     pub fn new(seed: u64, shards: u16) -> World {
+        World::with_border(seed, shards, 0)
+    }
+
+    /// One in which groups of more members are read.
+    pub fn with_border(seed: u64, shards: u16, border: u32) -> World {
         let now = Now::new(Instant::default(), 1_700_000_000_000);
         let names = Arc::new(Names::default());
         let devices = (0..PEOPLE)
@@ -91,7 +97,7 @@ impl World {
         World {
             rng: Prng::new(seed),
             now,
-            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, &names)).collect(),
+            shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, border, &names)).collect(),
             post: BTreeMap::new(),
             devices,
             conns: 0,
@@ -423,6 +429,11 @@ impl World {
         self.devices[at].has.values().map(|message| message.content.text.to_string()).collect()
     }
 
+    /// How often something was counted since the process began.
+    pub fn counted(&self, counter: ChatCounter) -> u64 {
+        self.shards.iter().map(|shard| shard.fx.counters.of(counter)).sum()
+    }
+
     pub fn is_here(&self, at: usize) -> bool {
         self.devices[at].is_here()
     }
@@ -510,7 +521,7 @@ fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
 }
 
 /// The service of a shard.
-pub fn service(id: ShardId, shards: u16, names: &Arc<Names>) -> Chat {
-    let (limits, access, push) = (Arc::new(shard::limits()), names.clone(), pushes::POLICY);
+pub fn service((id, shards): (ShardId, u16), border: u32, names: &Arc<Names>) -> Chat {
+    let (limits, access, push) = (Arc::new(shard::limits(border)), names.clone(), pushes::POLICY);
     Chat::new(chat::Settings { limits, access, push, ..plain::settings(id, shards) })
 }

@@ -18,6 +18,8 @@ use testkit::log::{LogOptions, MemoryLog};
 pub struct Shard {
     id: ShardId,
     shards: u16,
+    /// Members up to which a group is written.
+    border: u32,
     names: Arc<Names>,
     pub chat: Chat,
     pub(super) fx: Effects,
@@ -37,13 +39,17 @@ pub struct Shard {
 type Deliveries = Vec<(ConnRef, ChatDelivery)>;
 
 /// Small ones, so that they are reached.
-pub fn limits() -> Limits {
+pub fn limits(group_written_members_max: u32) -> Limits {
     let chat = ChatLimits {
         inline_a_session_max: 3,
         page_messages_max: 5,
         accounts_known_max: 64,
         group_members_max: 3,
         group_members_known_max: 12,
+        group_written_members_max,
+        drawn_ahead_max: 6,
+        drawn_together_max: 3,
+        followed_known_max: 3,
         conversations_known_max: 14,
         conversations_stored_after: 3,
         amended_bytes_max: 256,
@@ -65,12 +71,13 @@ pub fn limits() -> Limits {
 }
 
 impl Shard {
-    pub fn new(id: ShardId, shards: u16, names: &Arc<Names>) -> Shard {
+    pub fn new(id: ShardId, shards: u16, border: u32, names: &Arc<Names>) -> Shard {
         Shard {
             id,
             shards,
+            border,
             names: names.clone(),
-            chat: service(id, shards, names),
+            chat: service((id, shards), border, names),
             fx: Effects::default(),
             log: MemoryLog::new(LogOptions::default()),
             calls: VecDeque::new(),
@@ -161,7 +168,8 @@ impl Shard {
         }
         (self.calls, self.done, self.reads, self.late) = Default::default();
         self.notifications.clear();
-        (self.chat, self.fx) = (service(self.id, self.shards, &self.names), Effects::default());
+        let chat = service((self.id, self.shards), self.border, &self.names);
+        (self.chat, self.fx) = (chat, Effects::default());
         self.log.restoration().each(|restored| {
             assert!(Service::restore(&mut self.chat, now, restored), "it is its own");
             true

@@ -1,0 +1,166 @@
+//! Beginnings: an account follows a group from some message on, which its row says before the
+//! parcel that told it is confirmed.
+//!
+//! A beginning waits until everything before it, of the shard that told it, is in its inboxes: what
+//! was written there stands before what is drawn. Invariant: a parcel is confirmed when every row
+//! that it is about says so.
+
+use super::row::{self, Following};
+use super::{Followed, Step};
+use crate::log::{Answered, PendingCall};
+use crate::word::Parcel;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::id::ShardId;
+use model::ports::log::{Call, Done, Write};
+use model::timeline::{Seq, TimelineId};
+use std::sync::Arc;
+
+/// A parcel that says who follows from now on.
+pub(super) struct Beginning {
+    inboxes: Arc<[TimelineId]>,
+    conversation: TimelineId,
+    from: Seq,
+    /// Rows that are not written, once they are being written.
+    left: Option<usize>,
+    has_failed: bool,
+}
+
+/// An account is to follow a group from a place on, as a parcel says.
+#[derive(Clone, Copy)]
+pub(super) struct Begin {
+    conversation: TimelineId,
+    from: Seq,
+    parcel: (ShardId, u64),
+}
+
+impl Chat {
+    /// A parcel says who follows its group from now on.
+    pub(crate) fn begins(&mut self, from: ShardId, parcel: Parcel) {
+        let Parcel { number, inboxes, conversation, cargo, .. } = parcel;
+        let (from, seq) = ((from, number), cargo.seq());
+        let beginning =
+            Beginning { inboxes, conversation, from: seq, left: None, has_failed: false };
+        self.follows.begins.insert(from, beginning);
+    }
+
+    /// Those parcels go on before which everything is where it belongs.
+    pub(crate) fn begins_that_may(&mut self, now: Now, fx: &mut Effects) {
+        let open = self.follows.begins.iter().filter(|(_, it)| it.left.is_none());
+        let may = |(from, number): &(ShardId, u64)| self.inboxes.is_next(*from, *number);
+        let next: Vec<_> = open.map(|(parcel, _)| *parcel).filter(may).collect();
+        for parcel in next {
+            let Some(it) = self.follows.begins.get_mut(&parcel) else { continue };
+            it.left = Some(it.inboxes.len());
+            let (inboxes, begin) = (
+                it.inboxes.clone(),
+                Begin { conversation: it.conversation, from: it.from, parcel },
+            );
+            for &inbox in &*inboxes {
+                self.follows.followers.entry(inbox).or_default().line.push_back(begin);
+                self.advance_follower(now, inbox, fx);
+            }
+        }
+    }
+
+    /// The next beginning of a follower is stored.
+    pub(super) fn begin_next(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        let may_ask = self.log.may_ask();
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        let Some(Begin { conversation, from, .. }) = follower.line.front().copied() else { return };
+        if !may_ask {
+            return self.begun(inbox, false);
+        }
+        if !follower.is_loaded {
+            follower.step = Step::Row;
+            let read = row::read_one(inbox, conversation);
+            return self.log.ask(PendingCall::Follow(inbox), Call::Read(read), fx);
+        }
+        let is_new = !follower.groups.contains_key(&conversation);
+        let followed = || Followed::new(Following::default());
+        let it = follower.groups.entry(conversation).or_insert_with(followed);
+        let begins = it.following.begins(from);
+        it.is_unstored |= begins;
+        it.is_behind |= begins;
+        let write = it.is_unstored.then(|| it.following.put(inbox, conversation));
+        self.follows.count += usize::from(is_new);
+        self.follows.live.entry(conversation).or_default().joins(inbox);
+        self.write_beginning(inbox, write, fx);
+    }
+
+    fn write_beginning(&mut self, inbox: TimelineId, write: Option<Write>, fx: &mut Effects) {
+        let Some(write) = write else { return self.begun(inbox, true) };
+        if let Some(follower) = self.follows.followers.get_mut(&inbox) {
+            follower.step = Step::Writing;
+        }
+        self.log.ask(PendingCall::Follow(inbox), Call::Write(write), fx);
+    }
+
+    /// A row of a follower was read or written, or all were read.
+    pub(crate) fn follow_goes_on(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        let step = std::mem::take(&mut follower.step);
+        match (step, result) {
+            (Step::Row, Ok(Done::Row(row))) => {
+                let Some(begin) = follower.line.front().copied() else { return };
+                // One that cannot be read is none.
+                let following = row.and_then(|row| Following::decode(&row));
+                let mut following = following.unwrap_or_default();
+                let begins = following.begins(begin.from);
+                let write = begins.then(|| following.put(inbox, begin.conversation));
+                self.write_beginning(inbox, write, fx);
+            }
+            (Step::Writing, Ok(_)) => {
+                let of = follower.line.front().map(|begin| begin.conversation);
+                if let Some(it) = of.and_then(|of| follower.groups.get_mut(&of)) {
+                    it.is_unstored = false;
+                }
+                self.begun(inbox, true);
+            }
+            (Step::Row | Step::Writing, _) => self.begun(inbox, false),
+            (Step::Rows, Ok(Done::Rows(rows))) => self.rows_loaded(now, inbox, &rows, fx),
+            _ => self.follows.waits(now, inbox),
+        }
+    }
+
+    /// A beginning of a follower is stored, or not.
+    fn begun(&mut self, inbox: TimelineId, is_stored: bool) {
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        let Some(Begin { parcel, .. }) = follower.line.pop_front() else { return };
+        if let Some(it) = self.follows.begins.get_mut(&parcel) {
+            it.has_failed |= !is_stored;
+            let left = it.left.map_or(0, |left| left.saturating_sub(1));
+            it.left = Some(left);
+            if left == 0 {
+                let has_failed = it.has_failed;
+                self.follows.begins.remove(&parcel);
+                self.parcel_done(parcel, !has_failed);
+            }
+        }
+        self.follows.is_due(inbox);
+    }
+
+    /// Reads the rows of a follower, behind one of them.
+    pub(super) fn load_follower(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        after: Option<Box<[u8]>>,
+        fx: &mut Effects,
+    ) {
+        if !self.log.may_ask() {
+            return self.follows.waits(now, inbox);
+        }
+        if let Some(follower) = self.follows.followers.get_mut(&inbox) {
+            follower.step = Step::Rows;
+        }
+        let read = Call::Read(row::read(inbox, after));
+        self.log.ask(PendingCall::Follow(inbox), read, fx);
+    }
+}

@@ -1,0 +1,268 @@
+//! Draws: what an account lacks of a group is read from its conversation and put into its inbox.
+//!
+//! One group at a time an account, so many messages at a time: those behind them when these stand
+//! there. What is read is as a history has it, so that what was called back or edited meanwhile
+//! takes its place all the same. Invariant: a message is put into an inbox behind all before it,
+//! and not once more.
+
+use super::row::{self, Following};
+use super::{Followed, Follower, Step};
+use crate::conversations::changes::{Subject, Task, Wish};
+use crate::envelope::time_of;
+use crate::inboxes::entry::Entry;
+use crate::label::Relation;
+use crate::log::{Answered, PendingCall};
+use crate::outbox::{Ends, Mentioned};
+use crate::reads::{READINGS_MAX, Wanted};
+use crate::sessions::Requester;
+use crate::word::{Cargo, Fetched, Range};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::chat::{ChatFault, ChatMessage};
+use model::counters::ChatCounter;
+use model::ports::log::{Append, Call, Done, ROWS_MAX, Row, Write};
+use model::timeline::{Message, Seq, TimelineId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Messages that are drawn at once for one account.
+const AT_ONCE: u16 = 64;
+
+/// A message that is being put into the inbox of who draws it.
+pub(crate) struct Drawing {
+    inbox: TimelineId,
+    entry: Entry,
+    cargo: Cargo,
+    owed: Vec<TimelineId>,
+}
+
+/// What a message is to whom: by the name of who said it, whose membership it ends, whom it
+/// mentions.
+pub(super) struct Bearing {
+    own: u64,
+    ends: Ends,
+    mentioned: Mentioned,
+}
+
+impl Bearing {
+    pub(super) fn for_inbox(&self, inbox: TimelineId) -> Relation {
+        let own = self.own == inbox.home_hash();
+        let mentioned = !own && self.mentioned.has(inbox);
+        Relation { own, ends: self.ends.has(inbox), mentioned, drawn: true }
+    }
+}
+
+impl Chat {
+    /// Rows of a follower were read.
+    pub(super) fn rows_loaded(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        rows: &[Row],
+        fx: &mut Effects,
+    ) {
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        let before = follower.groups.len();
+        for (key, value) in rows {
+            let of = row::conversation_of(key);
+            // One that cannot be read is none.
+            let Some((of, following)) = of.zip(Following::decode(value)) else { continue };
+            follower.groups.insert(of, Followed::new(following));
+            self.follows.live.entry(of).or_default().joins(inbox);
+        }
+        self.follows.count += follower.groups.len() - before;
+        if let Some((last, _)) = rows.last().filter(|_| rows.len() == ROWS_MAX) {
+            return self.load_follower(now, inbox, Some(last.clone()), fx);
+        }
+        if follower.groups.is_empty() {
+            follower.is_loaded = true;
+            return self.follows.is_due(inbox);
+        }
+        follower.step = Step::Cursors;
+        let (wait, wish, what) = (Requester::NOBODY, Wish::Follow, Subject::All);
+        self.for_account(now, inbox, Task { wait, wish, what }, fx);
+    }
+
+    /// What an account knows of its conversations is whole: so far its inbox has those that it
+    /// follows.
+    pub(crate) fn cursors_known(&mut self, now: Now, inbox: TimelineId, is_known: bool) {
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        if follower.step != Step::Cursors {
+            return;
+        }
+        follower.step = Step::Idle;
+        if !is_known {
+            return self.follows.waits(now, inbox);
+        }
+        follower.is_loaded = true;
+        for (of, it) in &mut follower.groups {
+            match self.conversations.drawn(inbox, *of) {
+                Some((seq, true)) => it.following.ends(seq),
+                Some((seq, false)) => it.following.has(seq),
+                None => {}
+            }
+        }
+        self.follows.is_due(inbox);
+    }
+
+    /// Reads what comes next of a group.
+    pub(super) fn fetch_next(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        (conversation, behind, target): (TimelineId, Seq, Seq),
+        fx: &mut Effects,
+    ) {
+        if self.readings.len() + self.fetchings.len() >= READINGS_MAX || !self.log.may_ask() {
+            return self.follows.waits(now, inbox);
+        }
+        if let Some(follower) = self.follows.followers.get_mut(&inbox) {
+            follower.step = Step::Messages(conversation, target);
+        }
+        let (is_run, is_excerpt) = (false, false);
+        let (from, backwards, count) = (behind, false, AT_ONCE);
+        let range = Range { conversation, from, backwards, count, is_run, is_excerpt };
+        let by_shard = BTreeMap::from([(self.settings.shard_at(conversation), vec![range])]);
+        self.read_for(now, Requester::NOBODY, Wanted::Draw(inbox), (by_shard, None), fx);
+    }
+
+    /// Messages of a group were read for a follower, or why not.
+    pub(super) fn messages_fetched(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        result: Result<Fetched, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        let Step::Messages(conversation, target) = follower.step else { return };
+        follower.step = Step::Idle;
+        let Ok(fetched) = result else { return self.follows.waits(now, inbox) };
+        let Some(it) = follower.groups.get(&conversation) else { return };
+        let mut following = it.following.clone();
+        let more = fetched.more && !fetched.messages.is_empty();
+        let mut wanted = Vec::new();
+        for (_, message) in fetched.messages {
+            if following.wants(message.seq) {
+                let relation = self.bearing_of(&message).for_inbox(inbox);
+                match relation.ends {
+                    true => following.ends(message.seq),
+                    false => following.has(message.seq),
+                }
+                wanted.push((relation, message));
+            }
+        }
+        if !wanted.is_empty() {
+            return self.draw(now, (inbox, conversation), (wanted, more), fx);
+        }
+        if let Some(it) = self.followed(inbox, conversation) {
+            if !more {
+                it.following.has(target); // nothing is left of what stood there
+            }
+            it.is_behind = more || it.target > target;
+        }
+        self.follows.is_due(inbox);
+    }
+
+    /// What a message is to those who draw it.
+    pub(super) fn bearing_of(&self, message: &Arc<ChatMessage>) -> Bearing {
+        let cargo = Cargo::Message(message.clone());
+        let own = message.from.home_hash(self.settings.home);
+        Bearing { own, ends: self.ends_for(&cargo), mentioned: self.mentioned_by(&cargo) }
+    }
+
+    /// Messages take their places in the inbox of who draws them.
+    fn draw(
+        &mut self,
+        now: Now,
+        (inbox, conversation): (TimelineId, TimelineId),
+        (wanted, more): (Vec<(Relation, Arc<ChatMessage>)>, bool),
+        fx: &mut Effects,
+    ) {
+        if let Some(follower) = self.follows.followers.get_mut(&inbox) {
+            let (left, has_failed) = (wanted.len() as u32, false);
+            follower.step = Step::Places { conversation, left, has_failed, more };
+        }
+        for (relation, message) in wanted {
+            let entry = Entry::of_message(conversation, relation, &message);
+            let cargo = Cargo::Message(message);
+            let (append, owed) = self.append_of(now, (vec![inbox], &entry), &cargo, fx);
+            let drawing = Box::new(Drawing { inbox, entry, cargo, owed });
+            self.log.ask(PendingCall::Drawn(drawing), append, fx);
+        }
+    }
+
+    /// The call by which a reference takes its place in inboxes, and those that owe it then.
+    pub(super) fn append_of(
+        &mut self,
+        now: Now,
+        (to, entry): (Vec<TimelineId>, &Entry),
+        cargo: &Cargo,
+        fx: &mut Effects,
+    ) -> (Call, Vec<TimelineId>) {
+        let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
+        let owed = self.owe(now, (&to, at_s), entry, fx);
+        let (label, body) = entry.encode();
+        let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
+        (Call::Write(Write::Append(Append { message, to, once: None })), owed)
+    }
+
+    /// A message has its place in the inbox of who drew it, or not.
+    pub(crate) fn drawn(&mut self, now: Now, drawing: Drawing, result: Answered, fx: &mut Effects) {
+        let Drawing { inbox, entry, cargo, owed } = drawing;
+        let place = match &result {
+            Ok(Done::Appended(done)) => done.seqs.first().copied(),
+            _ => None,
+        };
+        if let Some(place) = place {
+            self.has_drawn(now, (inbox, place), (&entry, &cargo), fx);
+        }
+        owed.into_iter().for_each(|inbox| self.owes(now, (inbox, place), fx));
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
+        let Step::Places { conversation, left, has_failed, more } = follower.step else { return };
+        let (left, has_failed) = (left.saturating_sub(1), has_failed || place.is_none());
+        follower.step = Step::Places { conversation, left, has_failed, more };
+        if left > 0 {
+            return;
+        }
+        follower.step = Step::Idle;
+        if has_failed {
+            return self.follows.waits(now, inbox);
+        }
+        if let Some(it) = follower.groups.get_mut(&conversation) {
+            it.is_behind = more || it.following.wants(it.target);
+        }
+        self.follows.is_due(inbox);
+    }
+
+    /// A message stands in the inbox of a follower.
+    pub(super) fn has_drawn(
+        &mut self,
+        now: Now,
+        (inbox, place): (TimelineId, Seq),
+        (entry, cargo): (&Entry, &Cargo),
+        fx: &mut Effects,
+    ) {
+        fx.counters.count(ChatCounter::Drawn);
+        self.has_entry((inbox, place), entry, fx);
+        self.deliver(now, (inbox, place), cargo, fx);
+        let Some(pointer) = entry.pointer() else { return };
+        let Some(it) = self.followed(inbox, pointer.conversation) else { return };
+        if pointer.relation.ends {
+            it.following.ends(pointer.seq);
+            let write = it.following.put(inbox, pointer.conversation);
+            self.log.write(write, fx);
+        } else {
+            it.following.has(pointer.seq);
+        }
+    }
+
+    pub(super) fn followed(
+        &mut self,
+        inbox: TimelineId,
+        conversation: TimelineId,
+    ) -> Option<&mut Followed> {
+        let follower: &mut Follower = self.follows.followers.get_mut(&inbox)?;
+        follower.groups.get_mut(&conversation)
+    }
+}

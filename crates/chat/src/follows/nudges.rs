@@ -1,0 +1,301 @@
+//! Nudges: something was said in a group that is read. Those of its members who are here and have
+//! everything before it take it together, a turn's messages at once; whoever lacks more draws.
+//!
+//! Members with devices that are to be woken have a mark before the nudge is confirmed; what is
+//! owed to them is drawn when its time has come. Invariant: one batch of a group
+//! is with the log at a time, and what waits behind it is bounded.
+
+use super::Step;
+use crate::inboxes::entry::Entry;
+use crate::label::Relation;
+use crate::log::{Answered, PendingCall};
+use crate::word::Cargo;
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::chat::ChatMessage;
+use model::id::ShardId;
+use model::ports::log::{Call, Done};
+use model::timeline::{Seq, TimelineId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Inboxes of one append. Between those of a large group others take their turn.
+const INBOXES_MAX: usize = 1_024;
+
+/// Bytes of messages that wait for the log in one group.
+const BYTES_MAX: usize = 1 << 20;
+
+/// A group with followers in memory.
+#[derive(Default)]
+pub(super) struct Live {
+    followers: BTreeSet<TimelineId>,
+    /// What was said, and waits for what is with the log.
+    queue: Vec<Arc<ChatMessage>>,
+    bytes: usize,
+    /// Appends that are with the log.
+    placing: u32,
+    /// Members take part who are not here, too.
+    at_once: bool,
+}
+
+/// A message that is being put into inboxes of several followers.
+pub(crate) struct Together {
+    conversation: TimelineId,
+    inboxes: Vec<TimelineId>,
+    entry: Entry,
+    cargo: Cargo,
+    owed: Vec<TimelineId>,
+}
+
+impl Live {
+    pub(super) fn joins(&mut self, inbox: TimelineId) {
+        self.followers.insert(inbox);
+    }
+
+    pub(super) fn leaves(&mut self, inbox: TimelineId) {
+        self.followers.remove(&inbox);
+    }
+
+    /// Whether something waits, and may be handed to the log.
+    pub(super) fn may_go_on(&self) -> bool {
+        !self.queue.is_empty() && self.placing == 0
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.followers.is_empty() && self.placing == 0
+    }
+
+    pub(super) fn followers(&self) -> impl Iterator<Item = &TimelineId> {
+        self.followers.iter()
+    }
+
+    /// A message waits. False: there is no room, and nothing waits any more.
+    fn takes(&mut self, message: &Arc<ChatMessage>, most: usize) -> bool {
+        if self.queue.last().is_some_and(|last| last.seq >= message.seq) {
+            return true; // it was told again
+        }
+        self.bytes += message.weight();
+        self.queue.push(message.clone());
+        let fits = self.queue.len() <= most && self.bytes <= BYTES_MAX;
+        if !fits {
+            (self.queue, self.bytes) = (Vec::new(), 0);
+        }
+        fits
+    }
+}
+
+impl Chat {
+    /// Something was said in a group of which members are at home here. True: that is confirmed
+    /// when what was handed to the log is done.
+    pub(crate) fn nudged(
+        &mut self,
+        now: Now,
+        (from, number): (ShardId, u64),
+        (conversation, cargo): (TimelineId, &Cargo),
+        (members, at_once): (&[TimelineId], bool),
+        fx: &mut Effects,
+    ) -> bool {
+        let Cargo::Message(message) = cargo else { return false };
+        if at_once {
+            self.all_draw(conversation, members);
+        }
+        let most = usize::from(self.settings.limits.chat.drawn_together_max);
+        if let Some(live) = self.follows.live.get_mut(&conversation) {
+            live.at_once = at_once;
+            self.follows.loud.insert(conversation);
+            if !live.takes(message, most) {
+                let all: Vec<_> = live.followers.iter().copied().collect();
+                all.into_iter().for_each(|inbox| self.lacks(inbox, conversation, message.seq));
+            }
+        }
+        let marked = self.owe_members(now, members, message, fx);
+        let Some(inbox) = marked.filter(|_| self.log.may_ask()) else { return false };
+        let nothing = Call::Write(super::row::nothing(inbox));
+        self.log.ask(PendingCall::Nudged(Box::new((from, number))), nothing, fx);
+        true
+    }
+
+    /// Members of this shard draw it, whether or not they are here.
+    fn all_draw(&mut self, conversation: TimelineId, members: &[TimelineId]) {
+        let here = self.settings.shard;
+        for &inbox in members.iter().filter(|inbox| self.settings.shard_at(**inbox) == here) {
+            let follower = self.follows.followers.entry(inbox).or_default();
+            // Whoever has all before it takes it with the others.
+            let known = follower.groups.get(&conversation).filter(|_| follower.is_loaded);
+            if known.is_none_or(|it| it.is_behind) {
+                follower.draws_all = true;
+                self.follows.due.push(inbox);
+            }
+        }
+    }
+
+    /// Members with devices that are registered are to be woken, unless one that is here has it
+    /// when its time has come: some account whose mark is being written.
+    fn owe_members(
+        &mut self,
+        now: Now,
+        members: &[TimelineId],
+        message: &ChatMessage,
+        fx: &mut Effects,
+    ) -> Option<TimelineId> {
+        if !message.content.counts {
+            return None;
+        }
+        let own = message.from.home_hash(self.settings.home);
+        let mut all = self.pushes.registered_of(members);
+        all.retain(|inbox| inbox.home_hash() != own);
+        let mut marked = None;
+        for inbox in all {
+            if self.owes_undrawn(now, inbox, fx) {
+                marked = Some(inbox);
+            }
+        }
+        marked
+    }
+
+    /// The log has what stands before a nudge's confirmation.
+    pub(crate) fn nudge_marked(&mut self, parcel: (ShardId, u64), result: &Answered) {
+        self.parcel_done(parcel, result.is_ok());
+    }
+
+    /// There is a message in a group that a follower does not take with the others.
+    fn lacks(&mut self, inbox: TimelineId, conversation: TimelineId, seq: Seq) {
+        if let Some(it) = self.followed(inbox, conversation) {
+            it.lacks(seq);
+            self.follows.is_due(inbox);
+        }
+    }
+
+    /// What was said since the last turn is put into the inboxes of those who have all before it.
+    pub(super) fn hand_together(&mut self, now: Now, fx: &mut Effects) {
+        for conversation in std::mem::take(&mut self.follows.loud) {
+            match self.follows.live.get(&conversation) {
+                Some(live) if live.may_go_on() => self.hand_one_together(now, conversation, fx),
+                Some(live) if !live.queue.is_empty() => {
+                    self.follows.loud.insert(conversation);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hand_one_together(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+        let Some(live) = self.follows.live.get_mut(&conversation) else { return };
+        let (queue, at_once) = (std::mem::take(&mut live.queue), live.at_once);
+        live.bytes = 0;
+        let all: Vec<TimelineId> = live.followers.iter().copied().collect();
+        let last = queue.last().map_or(0, |message| message.seq);
+        let gap = queue.windows(2).position(|pair| pair[0].seq + 1 != pair[1].seq);
+        let whole = &queue[..gap.map_or(queue.len(), |at| at + 1)];
+        let mut takers = Vec::new();
+        for inbox in all {
+            let may = (at_once || self.may_draw(inbox)) && self.log.may_ask();
+            let behind = self.behind(inbox, conversation);
+            let first = whole.iter().position(|it| behind.is_some_and(|at| it.seq == at + 1));
+            match first.filter(|_| may) {
+                Some(first) => takers.push((inbox, first)),
+                None => self.lacks(inbox, conversation, last),
+            }
+            if gap.is_some() {
+                self.lacks(inbox, conversation, last);
+            }
+        }
+        let mut ended = BTreeSet::new();
+        for (at, message) in whole.iter().enumerate() {
+            let mut ways = BTreeMap::<Relation, Vec<TimelineId>>::new();
+            let bearing = self.bearing_of(message);
+            for (inbox, first) in &takers {
+                if *first <= at && !ended.contains(inbox) {
+                    let relation = bearing.for_inbox(*inbox);
+                    if relation.ends {
+                        ended.insert(*inbox);
+                    }
+                    ways.entry(relation).or_default().push(*inbox);
+                }
+            }
+            for (relation, inboxes) in ways {
+                for slice in inboxes.chunks(INBOXES_MAX) {
+                    self.append_together(now, (conversation, relation), (slice, message), fx);
+                }
+            }
+        }
+    }
+
+    /// Behind which place a follower takes what is said with the others; `None`: it does not.
+    fn behind(&self, inbox: TimelineId, conversation: TimelineId) -> Option<Seq> {
+        let follower = self.follows.followers.get(&inbox).filter(|it| it.is_loaded)?;
+        let is_drawing = match follower.step {
+            Step::Messages(of, _) | Step::Places { conversation: of, .. } => of == conversation,
+            _ => false,
+        };
+        let it = follower.groups.get(&conversation)?;
+        let is_alone = it.is_behind || it.together > 0 || is_drawing;
+        it.following.next_behind().filter(|_| !is_alone)
+    }
+
+    fn append_together(
+        &mut self,
+        now: Now,
+        (conversation, relation): (TimelineId, Relation),
+        (inboxes, message): (&[TimelineId], &Arc<ChatMessage>),
+        fx: &mut Effects,
+    ) {
+        let entry = Entry::of_message(conversation, relation, message);
+        let cargo = Cargo::Message(message.clone());
+        for inbox in inboxes {
+            if let Some(it) = self.followed(*inbox, conversation) {
+                it.together += 1;
+            }
+        }
+        if let Some(live) = self.follows.live.get_mut(&conversation) {
+            live.placing += 1;
+        }
+        let (append, owed) = self.append_of(now, (inboxes.to_vec(), &entry), &cargo, fx);
+        let inboxes = inboxes.to_vec();
+        let together = Box::new(Together { conversation, inboxes, entry, cargo, owed });
+        self.log.ask(PendingCall::Together(together), append, fx);
+    }
+
+    /// A message stands in the inboxes of those who took it together, or not.
+    pub(crate) fn taken_together(
+        &mut self,
+        now: Now,
+        together: Together,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Together { conversation, inboxes, entry, cargo, owed } = together;
+        let places = match result {
+            Ok(Done::Appended(done)) if done.seqs.len() == inboxes.len() => Some(done.seqs),
+            _ => None,
+        };
+        let mut owed = owed.into_iter().peekable();
+        for (at, &inbox) in inboxes.iter().enumerate() {
+            let place = places.as_ref().map(|places| places[at]);
+            match place {
+                Some(place) => self.has_drawn(now, (inbox, place), (&entry, &cargo), fx),
+                None => {
+                    let it = self.followed(inbox, conversation);
+                    it.into_iter().for_each(|it| it.lacks(cargo.seq()));
+                }
+            }
+            if owed.next_if_eq(&inbox).is_some() {
+                self.owes(now, (inbox, place), fx);
+            }
+            let Some(it) = self.followed(inbox, conversation) else { continue };
+            it.together -= 1;
+            if it.together == 0 && it.is_behind {
+                match place {
+                    Some(_) => self.follows.is_due(inbox),
+                    None => self.follows.waits(now, inbox),
+                }
+            }
+        }
+        if let Some(live) = self.follows.live.get_mut(&conversation) {
+            live.placing -= 1;
+            if live.is_over() {
+                self.follows.live.remove(&conversation);
+            }
+        }
+    }
+}

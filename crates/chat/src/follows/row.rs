@@ -1,0 +1,151 @@
+//! Row of a group that an account follows: since when, and how far it was.
+//!
+//! ```text
+//! key    home │ inbox (16) │ conversation (16)
+//! value  version u8 │ upto u64 │ count u8 × (the place from which on it follows u64)
+//! ```
+//! Several places where one is: the account was added again before it had drawn that it was
+//! removed. Invariant: places rise, and all of them are behind `upto`.
+
+use base::bytes::ByteReader;
+use model::ports::log::{ROWS_MAX, Read, RowHome, Table, Write};
+use model::timeline::{Seq, TimelineId};
+use std::collections::VecDeque;
+
+const VERSION: u8 = 1;
+
+/// Times that an account may have become a member without having drawn that it was removed. With
+/// one more the oldest is forgotten.
+const BEGINNINGS_MAX: usize = 16;
+
+/// How an account follows a group.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Following {
+    /// Up to here nothing is to be drawn any more.
+    pub(super) upto: Seq,
+    /// The places from which on it follows: the first until it is removed, and so on.
+    beginnings: VecDeque<Seq>,
+}
+
+impl Following {
+    /// It follows from this place on. False: that was known.
+    pub(super) fn begins(&mut self, from: Seq) -> bool {
+        let last = self.beginnings.back().copied().unwrap_or(0);
+        if from <= self.upto.max(last) {
+            return false;
+        }
+        if self.beginnings.len() >= BEGINNINGS_MAX {
+            self.beginnings.pop_front();
+        }
+        self.beginnings.push_back(from);
+        true
+    }
+
+    /// The inbox has what was said up to a place.
+    pub(super) fn has(&mut self, seq: Seq) {
+        self.upto = self.upto.max(seq);
+    }
+
+    /// At that place it was removed.
+    pub(super) fn ends(&mut self, seq: Seq) {
+        self.has(seq);
+        while self.beginnings.front().is_some_and(|from| *from <= seq) {
+            self.beginnings.pop_front();
+        }
+    }
+
+    /// Behind which place there is something to be drawn; `None`: it follows no more.
+    pub(super) fn next_behind(&self) -> Option<Seq> {
+        let first = self.beginnings.front()?;
+        Some(self.upto.max(first.saturating_sub(1)))
+    }
+
+    /// Whether what stands at a place is for the account.
+    pub(super) fn wants(&self, seq: Seq) -> bool {
+        self.next_behind().is_some_and(|behind| seq > behind)
+    }
+
+    pub(super) fn put(&self, inbox: TimelineId, conversation: TimelineId) -> Write {
+        let mut value = vec![VERSION];
+        value.extend_from_slice(&self.upto.to_le_bytes());
+        value.push(self.beginnings.len() as u8);
+        for from in &self.beginnings {
+            value.extend_from_slice(&from.to_le_bytes());
+        }
+        let key = key_of(inbox, conversation);
+        Write::Put { table: Table::ChatFollows, key, value: value.into() }
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Following> {
+        let mut bytes = ByteReader::of(VERSION, value)?;
+        let (upto, count) = (bytes.u64()?, bytes.byte()?);
+        let beginnings = (0..count).map(|_| bytes.u64()).collect::<Option<_>>()?;
+        bytes.ends(Following { upto, beginnings })
+    }
+}
+
+fn key_of(inbox: TimelineId, conversation: TimelineId) -> Box<[u8]> {
+    RowHome::key_of(inbox, &[&conversation.to_bytes()])
+}
+
+/// The row of one group.
+pub(super) fn read_one(inbox: TimelineId, conversation: TimelineId) -> Read {
+    Read::Row { table: Table::ChatFollows, key: key_of(inbox, conversation) }
+}
+
+/// Rows of an account, behind one of them.
+pub(super) fn read(inbox: TimelineId, after: Option<Box<[u8]>>) -> Read {
+    let prefix = RowHome::key_of(inbox, &[]);
+    Read::Rows { table: Table::ChatFollows, prefix, after, count: ROWS_MAX }
+}
+
+/// The conversation that a row is of.
+pub(super) fn conversation_of(key: &[u8]) -> Option<TimelineId> {
+    let (_, rest) = RowHome::parts_of(key)?;
+    TimelineId::from_bytes(rest.try_into().ok()?)
+}
+
+/// A write that changes nothing: when it is done, so is all that was handed over before it.
+pub(super) fn nothing(inbox: TimelineId) -> Write {
+    Write::Delete { table: Table::ChatFollows, key: RowHome::key_of(inbox, &[b"nothing"]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::timeline::Space;
+
+    #[test]
+    fn who_was_removed_and_added_again_wants_what_was_said_while_a_member() {
+        let mut it = Following::default();
+        assert_eq!((it.next_behind(), it.wants(1)), (None, false));
+        assert!(it.begins(10) && it.begins(30));
+        assert!(!it.begins(10) && !it.begins(30), "said again");
+        assert_eq!(it.next_behind(), Some(9));
+        it.has(12);
+        assert!(it.wants(13) && !it.wants(12));
+        it.ends(20);
+        assert_eq!(it.next_behind(), Some(29));
+        assert!(!it.wants(29) && it.wants(30));
+        it.ends(40);
+        assert_eq!((it.next_behind(), it.wants(41), it.begins(30)), (None, false, false));
+        assert!(it.begins(41));
+    }
+
+    #[test]
+    fn a_row_says_what_was_put_into_it() {
+        let home = HashKey::new(1, 2);
+        let inbox = TimelineId::of(Space::Inbox, home, &[b"a"]);
+        let conversation = TimelineId::of(Space::Conversation, home, &[b"c"]);
+        let mut it = Following::default();
+        (1..40).for_each(|n| assert!(it.begins(n * 2)));
+        it.has(50);
+        let Write::Put { key, value, .. } = it.put(inbox, conversation) else { panic!("a row") };
+        assert_eq!(Following::decode(&value), Some(it));
+        assert_eq!(conversation_of(&key), Some(conversation));
+        assert!((0..value.len()).all(|end| Following::decode(&value[..end]).is_none()));
+        let Write::Delete { key, .. } = nothing(inbox) else { panic!("none") };
+        assert_eq!(conversation_of(&key), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! Groups that are read, step by step: who is away is written nothing, and draws it when it comes.
+
+use crate::world::World;
+use model::account::AccountAddress;
+use model::chat::GroupVerb;
+use model::counters::ChatCounter;
+
+/// The first devices of three people, who are in a group, and of one who is not.
+const ANN: usize = 0;
+const BOB: usize = 2;
+const CAROL: usize = 4;
+const DAVE: usize = 6;
+
+/// Groups of more members than `border` are read; Ann has made one with Bob and Carol.
+fn group(shards: u16, border: u32) -> (World, AccountAddress) {
+    let mut world = World::with_border(7, shards, border);
+    for at in [ANN, BOB, CAROL, DAVE] {
+        world.connect(at);
+        world.rest();
+    }
+    world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+    let group = world.groups().first().cloned().expect("everybody has heard of it");
+    (world, group)
+}
+
+/// What was said to somebody, without what tells of the group.
+fn said(world: &mut World, at: usize) -> Vec<String> {
+    let mut texts = world.texts(at);
+    texts.retain(|text| !text.is_empty() && !text.starts_with("title"));
+    texts
+}
+
+/// Places that messages took in inboxes, and those that were drawn into them.
+fn placed(world: &World) -> (u64, u64) {
+    (world.counted(ChatCounter::Distributed), world.counted(ChatCounter::Drawn))
+}
+
+fn turns(world: &World) -> u64 {
+    world.counted(ChatCounter::GroupsTurned)
+}
+
+fn says_all(world: &mut World, group: &AccountAddress, texts: &[&str]) {
+    for text in texts {
+        world.says_to(BOB, group, text).expect("a member");
+    }
+}
+
+#[test]
+fn nothing_is_written_for_who_is_away_until_it_comes() {
+    for shards in 1..=4 {
+        let (mut world, group) = group(shards, 1);
+        world.leaves(CAROL);
+        let before = placed(&world);
+        let all = ["one", "two", "three", "four"];
+        says_all(&mut world, &group, &all);
+        // What tells of the turn, too.
+        assert_eq!(placed(&world), (before.0, 2 * 5), "the conversation has the only copy");
+        assert_eq!(said(&mut world, ANN), all);
+        world.connect(CAROL);
+        world.rest();
+        assert_eq!(said(&mut world, CAROL), all);
+        assert_eq!(placed(&world), (before.0, 3 * 5));
+        assert_eq!(turns(&world), 1);
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn a_group_at_the_border_is_written() {
+    let (mut world, group) = group(2, 3);
+    world.leaves(CAROL);
+    let before = placed(&world);
+    says_all(&mut world, &group, &["one", "two"]);
+    assert_eq!((placed(&world), turns(&world)), ((before.0 + 6, 0), 0));
+}
+
+#[test]
+fn who_is_removed_and_added_again_while_away_has_what_was_said_while_a_member() {
+    for shards in 1..=4 {
+        let (mut world, group) = group(shards, 1);
+        says_all(&mut world, &group, &["all are here"]);
+        world.leaves(CAROL);
+        says_all(&mut world, &group, &["she is away"]);
+        world.orders(ANN, GroupVerb::Remove, Some(&group), &[2]).expect("an owner may");
+        says_all(&mut world, &group, &["she is gone"]);
+        world.orders(ANN, GroupVerb::Add, Some(&group), &[2]).expect("there is room");
+        world.dies();
+        for at in [ANN, BOB] {
+            world.connect(at);
+        }
+        world.rest();
+        says_all(&mut world, &group, &["she is back"]);
+        world.connect(CAROL);
+        world.rest();
+        assert_eq!(said(&mut world, CAROL), ["all are here", "she is away", "she is back"]);
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn a_group_that_has_become_small_is_drawn_by_all_at_once_and_turns_again() {
+    for shards in 1..=4 {
+        let (mut world, group) = group(shards, 2);
+        says_all(&mut world, &group, &["large"]);
+        world.orders(ANN, GroupVerb::HandOver, Some(&group), &[1]).expect("an owner may");
+        world.leaves(ANN);
+        says_all(&mut world, &group, &["ann is away"]);
+        for who in [0, 2] {
+            world.orders(BOB, GroupVerb::Remove, Some(&group), &[who]).expect("an owner may");
+        }
+        says_all(&mut world, &group, &["alone"]);
+        assert_eq!(turns(&world), 2, "it has turned back");
+        world.orders(BOB, GroupVerb::Add, Some(&group), &[0]).expect("there is room");
+        let before = placed(&world);
+        says_all(&mut world, &group, &["two again"]);
+        assert!(placed(&world).1 >= before.1 + 2, "a small one is not left to who comes");
+        world.orders(BOB, GroupVerb::Add, Some(&group), &[2]).expect("there is room");
+        says_all(&mut world, &group, &["three again"]);
+        assert_eq!(turns(&world), 3);
+        world.connect(ANN);
+        world.rest();
+        assert_eq!(said(&mut world, ANN), ["large", "ann is away", "two again", "three again"]);
+        assert_eq!(said(&mut world, CAROL), ["large", "ann is away", "three again"]);
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn an_inbox_is_drawn_not_far_beyond_what_a_device_was_sent() {
+    let (mut world, group) = group(2, 1);
+    world.leaves(CAROL);
+    let all: Vec<String> = (0..90).map(|n| format!("message {n}")).collect();
+    says_all(&mut world, &group, &all.iter().map(String::as_str).collect::<Vec<_>>());
+    let before = placed(&world);
+    world.connect(CAROL);
+    world.rest();
+    let drawn = placed(&world).1 - before.1;
+    // Some at a time, of which the last may be beyond what may be ahead (6 of these tests).
+    assert!((6..=70).contains(&drawn), "{drawn} of 90 for who has asked for none");
+    assert_eq!(said(&mut world, CAROL), all);
+}
