@@ -22,7 +22,13 @@ const EN: Readonly<Record<GroupVerb, Sentence>> = {
   rename: (by, _, title) =>
     title === "" ? `${by} took the group's title away` : `${by} called the group${inQuotes(title)}`,
   dissolve: (by) => `${by} dissolved the group`,
-  join: (by) => `${by} subscribed`,
+  join: (by) => `${by} joined`,
+  ban: (by, whom) => `${by} banned ${whom}`,
+  unban: (by, whom) => `${by} lets ${whom} come again`,
+  describe: (by, _, title) =>
+    title === "" ? `${by} took the description away` : `${by} described the group: ${title}`,
+  lock: (by) => `${by} locked the group: only who is added comes in`,
+  unlock: (by) => `${by} unlocked the group: whoever knows its address may join`,
 };
 
 const ZH: Readonly<Record<GroupVerb, Sentence>> = {
@@ -40,7 +46,13 @@ const ZH: Readonly<Record<GroupVerb, Sentence>> = {
   rename: (by, _, title) =>
     title === "" ? `${by} 去掉了群组的名称` : `${by} 将群组改名为${inQuotes(title)}`,
   dissolve: (by) => `${by} 解散了群组`,
-  join: (by) => `${by} 订阅了频道`,
+  join: (by) => `${by} 加入了`,
+  ban: (by, whom) => `${by} 将 ${whom} 加入了黑名单`,
+  unban: (by, whom) => `${by} 将 ${whom} 移出了黑名单`,
+  describe: (by, _, title) =>
+    title === "" ? `${by} 去掉了群组的简介` : `${by} 更新了群组简介：${title}`,
+  lock: (by) => `${by} 锁定了群组：只有被添加的人才能加入`,
+  unlock: (by) => `${by} 开放了群组：知道地址的人都可以加入`,
 };
 
 const ROLES: Readonly<Record<Language, Readonly<Record<GroupRole, string>>>> = {

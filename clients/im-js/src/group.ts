@@ -7,7 +7,7 @@
 /** What is done to a group, by its number on the wire less one (IM 8.4). */
 export const GROUP_VERBS = [
   "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
-  "open", "rename", "dissolve", "join",
+  "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
 ] as const;
 
 /** A verb. */
@@ -65,6 +65,10 @@ export interface Member {
 export interface GroupMembers {
   readonly group: string;
   readonly title: string;
+  /** What is said of it besides. */
+  readonly description: string;
+  /** Whoever knows its address may join it. */
+  readonly isUnlocked: boolean;
   /** Only its owner and admins may say something. */
   readonly isClosed: boolean;
   readonly members: readonly Member[];
@@ -138,7 +142,7 @@ export class MembersList {
     const isLast = page.members.length === 0;
     this.#members.push(...page.members);
     if (!isLast && this.#members.length < page.total) return undefined;
-    const { group, title, isClosed } = page;
-    return { group, title, isClosed, members: this.#members };
+    const { group, title, description, isClosed, isUnlocked } = page;
+    return { group, title, description, isClosed, isUnlocked, members: this.#members };
   }
 }

@@ -67,6 +67,8 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   57: ["chatroom_banned", false],
   58: ["not_in_chatroom", false],
   59: ["chatrooms_full", false],
+  64: ["group_banned", false],
+  65: ["bans_full", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -135,6 +137,8 @@ const MEANINGS: Readonly<Record<string, string>> = {
   chatroom_full: "the chatroom has no room for more",
   chatroom_banned: "you are banned from the chatroom",
   not_in_chatroom: "you are not in the chatroom",
+  group_banned: "they are banned from the group",
+  bans_full: "no more may be banned from the group",
   chatrooms_full: "there are as many chatrooms as may be, or you are in as many",
   readers_untold: "the group is too large to tell who has read what",
   reads_private: "who does not share what they read is told of nobody",

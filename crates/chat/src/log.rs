@@ -223,10 +223,12 @@ impl Chat {
             PendingCall::GroupLast(of) => self.group_last_read(*of, result, fx),
             PendingCall::GroupRow(group) => self.group_row_read(&group, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
-            PendingCall::Range(number, at) => self.range_read(number, at, result, fx),
-            PendingCall::Overlays(number, at) => self.overlays_read(number, at, result, fx),
+            PendingCall::Range(number, at) => self.range_read(now, (number, at), result, fx),
+            PendingCall::Overlays(number, at) => {
+                self.overlays_read(now, (number, at), result, fx);
+            }
             PendingCall::Edited(number, at, seq) => {
-                self.edited_read((number, at, seq), result, fx);
+                self.edited_read(now, (number, at, seq), result, fx);
             }
             PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),

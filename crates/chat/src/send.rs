@@ -352,8 +352,12 @@ impl Chat {
             }
             Ok(Done::Appended(done)) if done.seqs.len() >= 2 => {
                 let (seq, place) = (done.seqs[0], done.seqs[1]);
+                let mut before = None;
                 if let (true, Some(change)) = (done.new, &change) {
                     let told = (done.id, &**change);
+                    if change.verb.ends_membership() {
+                        before = self.groups.foreign(route.conversation).map(|(all, _)| all);
+                    }
                     receivers = self.group_changed(route.conversation, told, fx);
                 }
                 if let Some(fan_out) = turn {
@@ -368,6 +372,9 @@ impl Chat {
                     let (place, message) = ((self.outbox.timeline(), place), Arc::new(message));
                     if fx.events_wanted && !is_moved {
                         fx.tell(ChatEvent::of_message(&message));
+                    }
+                    if route.is_to_group() {
+                        self.group_goes_out((&message, before), route.conversation, fx);
                     }
                     let cargo = Cargo::Message(message);
                     self.distribute(now, place, (route, &receivers), &cargo, fx);

@@ -111,7 +111,7 @@ impl Service for Chat {
             ChatWord::Fetch { number, ranges, reader } => {
                 self.fetch(now, from, number, (ranges, reader), fx);
             }
-            ChatWord::Fetched { number, result } => self.fetched(number, result, fx),
+            ChatWord::Fetched { number, result } => self.fetched(now, number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
             ChatWord::Erased(account) => self.accounts.is_erased(&account),

@@ -12,6 +12,7 @@
 
 mod desk;
 mod logic;
+mod rooms;
 mod route;
 mod settings;
 mod trust;
@@ -21,7 +22,8 @@ pub use settings::{ComponentSection, FederationSection};
 use base::hash::HashKey;
 use desk::ArrivalDesk;
 use logic::{FederationLogic, FederationParts};
-use model::chat::foreign::{ForeignDomains, ForeignWord};
+use model::chat::GROUP_SERVICE;
+use model::chat::foreign::{ForeignDomains, ForeignRefused, ForeignWord};
 use model::id::ShardId;
 use model::limits::{DialLimits, FederationLimits, Limits};
 use model::ports::control::{Answer, Control};
@@ -34,6 +36,7 @@ use net::shard::{Census, ShardMessage, ShardMessageOf};
 use net::{Dialler, Shard};
 use proto_xmpp::peer::dialback::DialbackSecret;
 use proto_xmpp::peer::{ComponentSecret, PeerProfile};
+use rooms::RoomsDesk;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +54,8 @@ pub enum FederationMail {
     Names(u64, NameAnswer),
     /// What became of a stanza that was handed in.
     Taken(TakenStanza),
+    /// What chat has answered to a room here, under this number.
+    Asked(u64, Answer),
     /// Say farewell, and end.
     Stop,
 }
@@ -71,27 +76,31 @@ pub struct WayOut {
     /// Bytes that are on their way to that shard.
     handed: Arc<AtomicU64>,
     handed_max: u64,
-    /// What was refused since it was last told, for want of room.
+    /// What was refused since it was last told: for want of room; and since it made no sense.
     refused: Arc<AtomicU64>,
+    invalid: Arc<AtomicU64>,
 }
 
 impl WayOut {
     /// A way on which so many bytes may be.
     pub fn new(handed_max: u64) -> std::io::Result<WayOut> {
         let mailbox = Mailbox::new(MESSAGES_MAX)?;
-        let (handed, refused) = Default::default();
-        Ok(WayOut { mailbox, handed, handed_max, refused })
+        let (handed, refused, invalid) = Default::default();
+        Ok(WayOut { mailbox, handed, handed_max, refused, invalid })
     }
 
-    /// Something is to go out. How many of these, and of those before, found no room.
-    pub fn put(&self, words: Vec<ForeignWord>) -> u64 {
+    /// Something is to go out. What of these, and of all before, was refused.
+    pub fn put(&self, words: Vec<ForeignWord>) -> ForeignRefused {
         let (count, bytes) = (words.len() as u64, weight_of(&words));
-        let before = self.refused.swap(0, Ordering::Relaxed);
+        let before = ForeignRefused {
+            dropped: self.refused.swap(0, Ordering::Relaxed),
+            invalid: self.invalid.swap(0, Ordering::Relaxed),
+        };
         let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);
         let mail = ShardMessage::Mail(FederationMail::Out(words));
         if handed + bytes > self.handed_max || self.mailbox.put(mail).is_err() {
             self.handed.fetch_sub(bytes, Ordering::Relaxed);
-            return before + count;
+            return ForeignRefused { dropped: before.dropped + count, ..before };
         }
         self.mailbox.ring();
         before
@@ -101,8 +110,12 @@ impl WayOut {
         self.handed.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    fn refused(&self, count: u64) {
+        self.refused.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn made_no_sense(&self, count: u64) {
+        self.invalid.fetch_add(count, Ordering::Relaxed);
     }
 
     fn post(&self, mail: FederationMail) -> bool {
@@ -167,6 +180,7 @@ pub fn start(
     let secrets = settings.components.iter();
     let profile = Arc::new(PeerProfile {
         own: settings.domains.own.clone(),
+        rooms: format!("{GROUP_SERVICE}{}", settings.domains.own).into(),
         components: secrets.map(|(of, it)| (of.clone(), ComponentSecret(it.clone()))).collect(),
         domains: settings.domains.clone(),
         peers: section.peers(),
@@ -188,6 +202,7 @@ pub fn start(
         // Without room nobody is told of an error: it is as if the answer were lost on the way.
         let _ = answers.post(FederationMail::Taken(taken));
     });
+    let rooms = RoomsDesk::new(control.clone(), way.clone(), seed ^ other);
     let desk = ArrivalDesk::new(&profile.own, control, tell, (limits, other));
     let trust = match section.enabled {
         true => Some(PeerTrust::new(section, settings.certificate.clone())?),
@@ -207,6 +222,7 @@ pub fn start(
         kinds,
         way: way.clone(),
         desk,
+        rooms,
         dialler: Dialler::new(DialLimits::default(), seed),
         names,
         trust,

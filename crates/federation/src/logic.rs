@@ -11,7 +11,8 @@ mod room;
 pub(crate) use room::Opener;
 
 use crate::desk::{ArrivalDesk, Judged};
-use crate::route::{DomainRoute, RouteState};
+use crate::rooms::RoomsDesk;
+use crate::route::{DomainRoute, RouteState, ends_of, name_of};
 use crate::settings::FederationSection;
 use crate::trust::PeerTrust;
 use crate::{FederationMail, PeerDoor, WayOut, weight_of};
@@ -28,6 +29,7 @@ use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::jid;
 use proto_xmpp::peer::stanzas;
 use proto_xmpp::peer::{PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
+use proto_xmpp::server::abroad::{AbroadWord, RoomsAbroad};
 use proto_xmpp::server::answer_for_domain;
 use proto_xmpp::stanza::StanzaReply;
 use proto_xmpp::xml::scan::Scan;
@@ -54,6 +56,7 @@ pub(crate) struct FederationParts {
     pub kinds: Vec<Option<PeerDoor>>,
     pub way: WayOut,
     pub desk: ArrivalDesk,
+    pub rooms: RoomsDesk,
     pub dialler: Dialler,
     pub names: Box<dyn NameResolver + Send>,
     pub trust: Option<PeerTrust>,
@@ -62,6 +65,8 @@ pub(crate) struct FederationParts {
 /// The logic of the shard of other domains.
 pub struct FederationLogic {
     parts: FederationParts,
+    /// Rooms here, for occupants of other servers.
+    rooms: RoomsAbroad,
     routes: Routes,
     /// Whose doing it is that domains are called.
     openers: Openers,
@@ -80,8 +85,21 @@ pub struct FederationLogic {
 impl FederationLogic {
     pub(crate) fn new(parts: FederationParts) -> FederationLogic {
         let (routes, openers, calls, showing, errors) = Default::default();
-        let (last, sweeps_at, ends_at) = (0, Instant::default(), None);
-        FederationLogic { parts, routes, openers, calls, showing, errors, last, sweeps_at, ends_at }
+        let sweeps_at = Instant::default();
+        let limits = &parts.section.limits;
+        let rooms = RoomsAbroad::new(&parts.profile.own, limits, parts.rooms.seed);
+        FederationLogic {
+            parts,
+            rooms,
+            routes,
+            openers,
+            calls,
+            showing,
+            errors,
+            last: 0,
+            sweeps_at,
+            ends_at: None,
+        }
     }
 
     fn own(&self) -> &str {
@@ -93,8 +111,12 @@ impl FederationLogic {
         self.last
     }
 
-    /// A word of an account goes out.
+    /// A word of an account goes out, or one of a group to whoever looks at its room.
     fn goes_out(&mut self, now: Now, word: &ForeignWord, handle: &mut Handle) {
+        if let ForeignWord::Room(word) = word {
+            self.rooms.said(now, word);
+            return self.rooms_go_on(now, handle);
+        }
         let mut xml = Vec::new();
         if stanzas::write(word, &mut xml) {
             self.send(now, word.domain(), xml.into(), handle);
@@ -112,6 +134,33 @@ impl FederationLogic {
         }
     }
 
+    /// What rooms want for occupants of other servers is done, until they want nothing more.
+    fn rooms_go_on(&mut self, now: Now, handle: &mut Handle) {
+        loop {
+            let wanted = self.rooms.take_out();
+            if wanted.is_empty() {
+                break;
+            }
+            for word in wanted {
+                match word {
+                    AbroadWord::Ask { number, account, device, what } => {
+                        self.parts.rooms.ask((number, account), device, what);
+                    }
+                    AbroadWord::Stanza { domain, xml } => {
+                        let is_component = self.parts.domains.is_component(&domain);
+                        let from = Some(self.rooms.service()).filter(|_| !is_component);
+                        let name = name_of(from, &domain);
+                        self.send(now, &name, xml, handle);
+                    }
+                }
+            }
+            self.send_errors(now, handle);
+        }
+        let refused = self.rooms.take_refused();
+        self.parts.way.refused(refused.dropped);
+        self.parts.way.made_no_sense(refused.invalid);
+    }
+
     /// A stanza waits for its domain; or it comes back, with why it may not. `is_own`: it is what
     /// an account here says, and no answer.
     fn queue(
@@ -120,15 +169,16 @@ impl FederationLogic {
         (domain, is_own): (&str, bool),
         xml: Box<[u8]>,
     ) -> Result<(), (Box<[u8]>, StanzaFault)> {
+        let (_, to) = ends_of(domain);
         let is_component = self.parts.domains.is_component(domain);
-        if !is_component && !self.parts.profile.may_be(domain) {
+        if !is_component && !self.parts.profile.may_be(to) {
             return Err((xml, StanzaFault::RemoteServerNotFound));
         }
         let mut opener = None;
         if !self.routes.contains_key(domain) {
             opener = if is_own { account_of(&xml).map(Opener::Account) } else { None };
             if !self.may_open(opener.as_ref()) {
-                self.parts.way.refused();
+                self.parts.way.refused(1);
                 return Err((xml, StanzaFault::ResourceConstraint));
             }
         }
@@ -142,7 +192,7 @@ impl FederationLogic {
         }
         let until = now.after(Duration::from_millis(limits.waiting_ms_max.into()));
         route.put(until, xml, limits).map_err(|xml| {
-            self.parts.way.refused();
+            self.parts.way.refused(1);
             (xml, StanzaFault::ResourceConstraint)
         })
     }
@@ -231,6 +281,7 @@ impl FederationLogic {
         while let Some(xml) = self.errors.pop_front() {
             match domain_for(&xml) {
                 Some(domain) if *domain == *self.own() => _ = self.parts.desk.take(now, xml),
+                Some(domain) if *domain == *self.rooms.service() => self.rooms.bounced(now, &xml),
                 Some(domain) if self.queue(now, (&domain, false), xml).is_ok() => {
                     self.goes_on(now, &domain, handle);
                 }
@@ -242,6 +293,10 @@ impl FederationLogic {
     /// A stanza came from a domain that was shown.
     fn comes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
         let Some(to) = domain_for(&xml) else { return };
+        if *to == *self.rooms.service() {
+            self.rooms.takes(now, &xml);
+            return self.rooms_go_on(now, handle);
+        }
         if *to == *self.own() || self.parts.domains.is_component(&to) {
             return self.send(now, &to, xml, handle);
         }
@@ -266,9 +321,11 @@ impl FederationLogic {
         over.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
         let late = self.showing.extract_if(.., |it| it.until <= now.mono);
         for Showing { conn, proof, .. } in late {
-            handle.deliver(conn, PeerOrder::Shown(proof.domain, None));
+            handle.deliver(conn, PeerOrder::Shown(Box::new(proof), None));
         }
         self.send_errors(now, handle);
+        self.rooms.sweep(now);
+        self.rooms_go_on(now, handle);
     }
 
     fn stop(&mut self, now: Now, handle: &mut Handle) {
@@ -359,12 +416,17 @@ impl ShardLogic for FederationLogic {
                 let judged = self.parts.desk.taken(taken);
                 self.judged(now, judged, handle);
             }
+            FederationMail::Asked(number, answer) => {
+                self.rooms.answered(now, number, crate::rooms::told(&answer));
+                self.rooms_go_on(now, handle);
+            }
             FederationMail::Stop => self.stop(now, handle),
         }
     }
 
     fn turn(&mut self, now: Now, handle: &mut Handle) -> Option<Instant> {
         let next_call = self.turn_calls(now, handle);
+        self.rooms_go_on(now, handle);
         self.sweep(now, handle);
         if let Some(ends_at) = self.ends_at {
             let is_over = self.routes.values().all(|route| route.stream().is_none());
@@ -373,7 +435,7 @@ impl ShardLogic for FederationLogic {
             }
             return Some(ends_at);
         }
-        let is_idle = self.routes.is_empty() && self.parts.desk.is_idle();
+        let is_idle = self.routes.is_empty() && self.parts.desk.is_idle() && self.rooms.is_idle();
         let has_any = !is_idle || !self.showing.is_empty();
         [next_call, has_any.then_some(self.sweeps_at)].into_iter().flatten().min()
     }
@@ -386,11 +448,12 @@ impl ShardLogic for FederationLogic {
     }
 
     fn ended(&mut self, now: Now, peer: &Peer, reason: CloseReason, handle: &mut Handle) {
-        let Some(domain) = peer.domain().map(Box::from) else {
+        let Some(route) = peer.route().map(Box::from) else {
             return forget_shown(&mut self.showing, &mut self.routes, peer.number());
         };
-        self.stream_ended(now, (domain, peer.number()), reason, handle);
+        self.stream_ended(now, (route, peer.number()), reason, handle);
         self.send_errors(now, handle);
+        self.rooms_go_on(now, handle);
     }
 
     fn dialling(&mut self, _: Now, tag: u64, conn: ConnRef) {

@@ -88,8 +88,20 @@ fn members(number: u32) -> MembersPage {
     let member = GroupMember { address, id: AccountId(1) };
     let members = vec![MemberStatus { member, role: GroupRole::Owner, muted: false }];
     let GroupChanged { group, .. } = changed(number);
-    let title = "x".into();
-    MembersPage { number, group, version: 1, title, closed: false, total: 1, from: 0, members }
+    let (title, description, closed, unlocked) = ("x".into(), "y".into(), false, true);
+    let (version, total, from) = (1, 1, 0);
+    MembersPage {
+        number,
+        group,
+        version,
+        title,
+        description,
+        closed,
+        unlocked,
+        total,
+        from,
+        members,
+    }
 }
 
 fn whim_of_upload(rng: &mut Prng, number: u32) -> ChatDelivery {

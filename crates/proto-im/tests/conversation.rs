@@ -182,8 +182,19 @@ impl Diary {
         let members = these.map(of).collect();
         let (title, total) = ("us".into(), self.members.len() as u32);
         let group = group();
-        let page =
-            MembersPage { number, group, version, title, closed: true, total, from, members };
+        let (description, closed, unlocked) = ("lunch".into(), true, true);
+        let page = MembersPage {
+            number,
+            group,
+            version,
+            title,
+            description,
+            closed,
+            unlocked,
+            total,
+            from,
+            members,
+        };
         Down::Members(Box::new(page))
     }
 
@@ -343,7 +354,8 @@ fn every_order_to_a_group_arrives_as_it_was_given_and_its_members_are_told_in_pa
         let mut seen = Vec::new();
         while seen.len() < given.len() {
             let (group, from) = (group().into(), seen.len() as u32);
-            let range = Box::new(MembersRange { group, version: 50, from, count: 5 });
+            let range =
+                Box::new(MembersRange { group, version: 50, from, count: 5, banned: false });
             pair.tell_a(ImOrder::Members { number: 99, range });
             settle(&mut pair, &mut diary);
             let [ImEvent::Members(page)] = &pair.a.take_words()[..] else { panic!("no page") };

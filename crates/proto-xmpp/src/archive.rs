@@ -15,6 +15,7 @@ use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
 use crate::moment::moment;
+use crate::render::room;
 use crate::stanza::timestamp;
 use crate::xml::scan::Element;
 use crate::xml::text;
@@ -55,13 +56,30 @@ pub struct ArchiveQuery {
     pub query_id: Option<Box<str>>,
     /// Only what was said on this device of whom it is with.
     pub device: Option<(AccountAddress, Box<str>)>,
+    /// Of a room: only what this account said there.
+    pub speaker: Option<AccountAddress>,
     /// The page is wanted in reverse.
     pub flips: bool,
 }
 
 impl ArchiveQuery {
-    /// Reads one.
+    /// Reads one about the archive of an account. What was said in rooms is in theirs.
     pub fn read(query: &Element<'_, '_>) -> Result<ArchiveQuery, StanzaFault> {
+        ArchiveQuery::of(query, None)
+    }
+
+    /// Reads one about the archive of a room: whom it is with is who said it (XEP-0313 5.1.2).
+    pub fn of_room(
+        query: &Element<'_, '_>,
+        room: &AccountAddress,
+    ) -> Result<ArchiveQuery, StanzaFault> {
+        ArchiveQuery::of(query, Some(room))
+    }
+
+    fn of(
+        query: &Element<'_, '_>,
+        room: Option<&AccountAddress>,
+    ) -> Result<ArchiveQuery, StanzaFault> {
         if query.attribute("node").is_some() {
             return Err(StanzaFault::ItemNotFound);
         }
@@ -74,8 +92,9 @@ impl ArchiveQuery {
         let paging = at_most_one(query, ("set", RSM))?.map(|set| Paging::read(&set)).transpose()?;
         let paging = paging.unwrap_or_default();
         let page_ends = paging.before.as_deref().filter(|id| !id.is_empty());
+        let with = form.with.as_ref().and_then(|with| with.account.clone());
         let range = ArchiveRange {
-            with: form.with.as_ref().and_then(|with| with.account.clone()).map(Addressee::from),
+            with: room.cloned().or(with).map(Addressee::from),
             after: ids_of([form.after.as_deref(), paging.after.as_deref()])?,
             before: ids_of([form.before.as_deref(), page_ends])?,
             named: ids_of(form.ids.iter().map(|id| Some(&**id)))?,
@@ -84,19 +103,24 @@ impl ArchiveQuery {
             backwards: paging.before.is_some() && paging.after.is_none(),
             count: paging.most.unwrap_or(PAGE_MESSAGES),
         };
-        // Of a domain itself nothing is kept.
-        let is_nobody = form.with.as_ref().is_some_and(|with| with.account.is_none());
+        // Of a domain itself nothing is kept, and of a room nothing but with the room.
+        let is_kept = |account: &AccountAddress| room.is_some() || !account.is_group();
+        let has_none = |with: &Jid| !with.account.as_ref().is_some_and(is_kept);
+        let is_nobody = form.with.as_ref().is_some_and(has_none);
         let has_ids = [&range.after, &range.before, &range.named].iter().any(|it| !it.is_empty());
         if is_nobody && has_ids {
             return Err(StanzaFault::ItemNotFound);
         }
-        let device = form.with.and_then(|with| Some((with.account?, with.resource?)));
+        let speaker = room.and_then(|room| speaker_of(room, form.with.as_ref()?)).transpose()?;
+        let with = form.with.filter(|with| room != with.account.as_ref());
+        let device = with.and_then(|with| Some((with.account?, with.resource?)));
         let asks = !is_nobody && range.count > 0;
         Ok(ArchiveQuery {
             range: asks.then(|| Box::new(range)),
             is_whole: is_nobody,
             query_id,
             device,
+            speaker,
             flips: query.child("flip-page", MAM).is_some(),
         })
     }
@@ -106,7 +130,22 @@ impl ArchiveQuery {
         let is_of = |(account, device): &(AccountAddress, Box<str>)| {
             message.from == *account && message.device == *device
         };
-        self.device.as_ref().is_none_or(is_of)
+        let is_its = |speaker: &AccountAddress| message.from == *speaker;
+        self.device.as_ref().is_none_or(is_of) && self.speaker.as_ref().is_none_or(is_its)
+    }
+}
+
+/// Who is meant by whom the archive of a room is with: an occupant, or an account; by the room
+/// itself everybody.
+fn speaker_of(room: &AccountAddress, with: &Jid) -> Option<Result<AccountAddress, StanzaFault>> {
+    let account = with.account.as_ref()?;
+    match (&with.resource, account == room) {
+        (None, true) => None,
+        (Some(nick), true) => {
+            let of_nick = room::account_of(nick, room::domain_of(room));
+            Some(of_nick.ok_or(StanzaFault::ItemNotFound))
+        }
+        (_, false) => Some(Ok(account.clone())),
     }
 }
 
@@ -155,7 +194,7 @@ impl Form {
                 "end" => read.until_ms = Some(moment(&value).ok_or(BAD)?.floor_ms),
                 "before-id" => read.before = Some(value.into()),
                 "after-id" => read.after = Some(value.into()),
-                // There are no groups in it, wanted or not.
+                // There are no groups in that of an account, wanted or not.
                 "include-groupchat" if ["0", "1", "false", "true"].contains(&&*value) => {}
                 _ => return Err(BAD),
             }

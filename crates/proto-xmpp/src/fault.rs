@@ -127,6 +127,7 @@ impl StanzaFault {
             | ChatFault::NoChatroom
             | ChatFault::ChatroomFull
             | ChatFault::ChatroomBanned
+            | ChatFault::GroupBanned
             | ChatFault::NotInChatroom
             | ChatFault::Unchanged => StanzaFault::ServiceUnavailable,
             ChatFault::UnknownMessage => StanzaFault::ItemNotFound,
@@ -146,6 +147,7 @@ impl StanzaFault {
             ChatFault::Conflict => StanzaFault::Conflict,
             ChatFault::TooLarge
             | ChatFault::ContactsFull
+            | ChatFault::BansFull
             | ChatFault::PushFull
             | ChatFault::ChatroomsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,

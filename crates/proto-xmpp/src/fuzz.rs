@@ -325,6 +325,8 @@ fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
         version: 1 + rng.below(2),
         title: "<x>".into(),
         closed: rng.one_in(2),
+        description: Box::default(),
+        unlocked: false,
         total: 2 + rng.below(2) as u32,
         from: 0,
         members,

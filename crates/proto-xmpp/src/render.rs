@@ -6,6 +6,8 @@
 //! for what a client may not say in the server's name ([`is_forged`]). What somebody else put into
 //! `extra` is checked before it is shown: it may come from any protocol.
 
+pub mod room;
+
 use crate::archive;
 use crate::message::{amend, others};
 use crate::server::receipts::{MARKERS, RECEIPTS};

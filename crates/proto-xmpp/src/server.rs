@@ -26,6 +26,7 @@ mod opening;
 mod quiet;
 pub(crate) mod receipts;
 mod rooms;
+pub use rooms::abroad;
 mod session;
 mod state;
 mod stream_management;

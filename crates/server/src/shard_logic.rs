@@ -23,7 +23,7 @@ use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
 use base::time::{Instant, Now};
-use model::chat::foreign::ForeignWord;
+use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
@@ -400,7 +400,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         self.around.outside.notify(service, number, order)
     }
 
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64 {
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {
         self.around.outside.go_out(words)
     }
 

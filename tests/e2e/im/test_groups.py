@@ -7,7 +7,7 @@ from im.terminal import CommandLine, Terminal
 from im.wire import Device, schema
 
 VERBS = ("create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute",
-         "close", "open", "rename", "dissolve")
+         "close", "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock")
 
 
 class Person(Device):
@@ -59,6 +59,29 @@ class Groups(CommandLine, Case):
 
     def word(self, answer):
         return getattr(answer, "word", "done")
+
+    def test_a_group_is_locked_unless_it_is_unlocked_and_bans_hold(self):
+        (ann, bob, carol, dave), made = self.four()
+        group = made.group
+        self.assertEqual(dave.order("join", group).word, "not_member")
+        self.assertEqual(bob.order("unlock", group).word, "forbidden")
+        ann.order("describe", group, title="Soup, mostly")
+        ann.order("unlock", group)
+        page = dave.members(group)
+        self.assertEqual((page.description, page.unlocked, len(page.members)),
+                         ("Soup, mostly", True, 0))
+        self.assertEqual(self.word(dave.order("join", group)), "done")
+        ann.order("ban", group, ["dave"])
+        self.assertEqual(dave.order("join", group).word, "group_banned")
+        banned = ann.asks("members", "members", group=group, count=9, banned=True)
+        self.assertEqual([it.address for it in banned.members], ["dave@localhost"])
+        asked = carol.asks("members", "failed", group=group, count=9, banned=True)
+        self.assertEqual(asked.word, "forbidden")
+        ann.order("unban", group, ["dave"])
+        self.assertEqual(self.word(dave.order("join", group)), "done")
+        ann.order("lock", group)
+        dave.order("leave", group)
+        self.assertEqual(dave.order("join", group).word, "not_member")
 
     def test_what_is_said_to_a_group_is_for_its_members(self):
         (ann, bob, carol, dave), made = self.four()

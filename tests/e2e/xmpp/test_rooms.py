@@ -49,7 +49,9 @@ class Room:
                 return shown
 
 
-class Rooms(People):
+class Guests(People):
+    """People of XMPP who enter rooms, and people of IM in the same groups."""
+
     CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
 
     def setUp(self):
@@ -92,6 +94,8 @@ class Rooms(People):
         phone.send(made.group, "before")
         return phone, made.group
 
+
+class Rooms(Guests):
     @together
     async def test_people_of_a_group_of_im_enter_its_room_and_all_talk(self):
         bob, carol = await self.guest(self.bob), await self.guest(self.carol)
@@ -286,7 +290,8 @@ class Rooms(People):
         bob, dave = await self.guest(self.bob), await self.guest(self.dave)
         disco = bob.client.plugin["xep_0030"]
         items = (await disco.get_items("localhost"))["disco_items"]["items"]
-        self.assertEqual(sorted(str(jid) for jid, *_ in items), [SERVICE, "live.localhost"])
+        self.assertEqual(sorted(str(jid) for jid, *_ in items),
+                         ["channel.localhost", SERVICE, "live.localhost"])
         info = (await disco.get_info(SERVICE))["disco_info"]
         self.assertIn(("conference", "text", None, "Rooms"), info["identities"])
         self.assertIn("http://jabber.org/protocol/muc", info["features"])

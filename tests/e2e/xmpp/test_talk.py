@@ -178,7 +178,7 @@ class Talk(People):
         self.assertIn("urn:xmpp:carbons:2", info["disco_info"]["features"])
         items = await plugin["xep_0030"].get_items("localhost")
         self.assertEqual(sorted(str(jid) for jid, *_ in items["disco_items"]["items"]),
-                         ["conference.localhost", "live.localhost"])
+                         ["channel.localhost", "conference.localhost", "live.localhost"])
         info = await plugin["xep_0030"].get_info(f"{self.ann}@localhost")
         self.assertIn(("account", "registered", None, None), info["disco_info"]["identities"])
         version = await plugin["xep_0092"].get_version("localhost")

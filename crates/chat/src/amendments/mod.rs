@@ -321,6 +321,8 @@ impl Chat {
             (None, Some(as_said)) => as_said.ok_or(ChatFault::StoreFailed)?,
             (None, None) => return Err(ChatFault::UnknownMessage),
         };
+        // Whoever moderates a group calls back what others have said there.
+        order.is_operator |= order.is_recall() && self.moderates(&order.route, now_is.from);
         if order.is_operator && order.changes() {
             order.route = order.route.turned_to(now_is.from); // who said it does it
         }
@@ -393,6 +395,10 @@ impl AmendOrder {
     /// Whether the message is another one afterwards.
     fn changes(&self) -> bool {
         !matches!(self.what, Amendment::Quotes(..))
+    }
+
+    fn is_recall(&self) -> bool {
+        matches!(self.what, Amendment::Recall)
     }
 
     fn counter(&self) -> ChatCounter {

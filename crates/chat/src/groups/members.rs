@@ -31,6 +31,8 @@ pub struct MembersAsked {
     pub(crate) reader: TimelineId,
     /// An operator asks.
     pub(crate) is_operator: bool,
+    /// Who is banned is asked, instead.
+    pub(crate) banned: bool,
     pub(crate) version: u64,
     pub(crate) from: u32,
     pub(crate) count: u16,
@@ -68,9 +70,17 @@ impl Chat {
         let owner = self.settings.shard_at(conversation_of(self.settings.home, &group));
         let (number, reader) = (self.listings.put(wait), asker.inbox);
         let is_operator = asker.is_operator;
-        let MembersRange { version, from, count, .. } = range;
-        let asked =
-            Box::new(MembersAsked { number, group, reader, is_operator, version, from, count });
+        let MembersRange { version, from, count, banned, .. } = range;
+        let asked = Box::new(MembersAsked {
+            number,
+            group,
+            reader,
+            is_operator,
+            banned,
+            version,
+            from,
+            count,
+        });
         if owner == self.settings.shard {
             self.list(now, owner, asked, fx);
         } else {
@@ -139,22 +149,33 @@ impl Chat {
 impl GroupState {
     /// The page that a member asks for.
     pub(crate) fn page(&mut self, asked: &MembersAsked) -> Listed {
-        if !asked.is_operator {
-            self.may_list(asked.reader)?;
-        } else {
-            self.is_there()?;
-        }
+        let is_shown = match (asked.is_operator, asked.banned) {
+            (true, _) => self.is_there().map(|()| true)?,
+            (false, true) => self.may_list_banned(asked.reader).map(|()| true)?,
+            // What a group is that anybody may join is told to anybody, and not who is in it.
+            (false, false) if self.is_unlocked() && self.member(asked.reader).is_err() => false,
+            (false, false) => self.may_list(asked.reader).map(|()| true)?,
+        };
         let is_present = asked.version == self.last_id;
-        let from = if is_present { asked.from.min(self.len() as u32) } else { 0 };
+        let total = if asked.banned { self.banned_len() } else { self.len() } as u32;
+        let from = if is_present { asked.from.min(total) } else { 0 };
+        let (first, count) = (from as usize, asked.count.into());
+        let members = match asked.banned {
+            true => self.some_banned(first, count),
+            false if is_shown => self.some(first, count),
+            false => Vec::new(),
+        };
         Ok(Box::new(MembersPage {
             number: 0,
             group: asked.group.clone(),
             version: self.last_id,
             title: self.title().into(),
+            description: self.description().into(),
             closed: self.is_closed(),
-            total: self.len() as u32,
+            unlocked: self.is_unlocked(),
+            total,
             from,
-            members: self.some(from as usize, asked.count.into()),
+            members,
         }))
     }
 }

@@ -39,7 +39,7 @@ use model::id::ShardId;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
 use model::timeline::{Seq, Space, TimelineId};
 use orders::ChangeAsked;
-use state::{GroupState, Verdict};
+use state::{Abroad, GroupState, Most, Verdict};
 use std::collections::{HashMap, VecDeque};
 
 /// What may wait for one group. One more is answered as busy.
@@ -101,6 +101,14 @@ pub(crate) fn changes_of(home: HashKey, conversation: TimelineId) -> TimelineId 
     TimelineId::at_home(Space::Group, conversation.home_hash(), own)
 }
 
+impl Groups {
+    /// Members of other servers of a group of this shard, and whether it is unlocked.
+    pub(crate) fn foreign(&mut self, conversation: TimelineId) -> Option<(Abroad, bool)> {
+        let state = &mut self.known.get_mut(&conversation)?.state;
+        Some((state.foreign(), state.is_unlocked()))
+    }
+}
+
 impl Chat {
     /// Something is for a group of this shard.
     pub(crate) fn for_group(
@@ -138,7 +146,7 @@ impl Chat {
             return;
         }
         self.groups.known.retain(|_, it| it.step != Step::Ready || !it.line.is_empty());
-        let count = |it: &Group| it.state.len() + BESIDE_MEMBERS;
+        let count = |it: &Group| it.state.known() + BESIDE_MEMBERS;
         self.groups.members = self.groups.known.values().map(count).sum();
     }
 
@@ -163,7 +171,7 @@ impl Chat {
             Ok(_) => Err(ChatFault::StoreFailed),
             Err(error) => Err(fault_of(error)),
         };
-        let before = group.state.len();
+        let before = group.state.known();
         let mut address = None;
         let told = page.and_then(|page| {
             let last = page.messages.last().map(|placed| placed.seq);
@@ -177,7 +185,7 @@ impl Chat {
             });
             if is_whole { Ok(last.filter(|_| page.more)) } else { Err(ChatFault::StoreFailed) }
         });
-        let (after, last_id) = (group.state.len(), group.state.highest_id());
+        let (after, last_id) = (group.state.known(), group.state.highest_id());
         self.groups.members = self.groups.members + after - before;
         match told {
             Ok(Some(from)) => self.recall_group(conversation, from, fx),
@@ -203,7 +211,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(group) = self.groups.known.remove(&conversation) else { return };
-        self.groups.members -= group.state.len() + BESIDE_MEMBERS;
+        self.groups.members -= group.state.known() + BESIDE_MEMBERS;
         for task in group.line {
             if let GroupTask::Store(_, order) = &task {
                 self.outbox.gives(order.weight());
@@ -221,7 +229,7 @@ impl Chat {
                 self.tell_stored(from, order.number, Err(fault), fx);
             }
             GroupTask::Read { from, number, .. } => {
-                self.tell_fetched((from, number), Err(fault), fx);
+                self.tell_fetched(now, (from, number), Err(fault), fx);
             }
             GroupTask::List(from, asked) => {
                 self.tell_listed((from, asked.number), Err(fault), fx);
@@ -256,8 +264,10 @@ impl Chat {
                 },
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
-                        Ok(since) => self.fetch_since((from, number), ranges, since, fx),
-                        Err(fault) => self.tell_fetched((from, number), Err(fault), fx),
+                        Ok(since) => {
+                            self.fetch_since(now, (from, number), ranges, since, fx);
+                        }
+                        Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
                     }
                 }
                 GroupTask::List(from, asked) => {
@@ -295,7 +305,10 @@ impl Chat {
                 taken.map(|()| None).map_err(|_| ChatFault::RateLimited)
             }),
             Some(asked) => {
-                let most = self.settings.limits.chat.group_members_max as usize;
+                let limits = &self.settings.limits.chat;
+                let [members, banned] =
+                    [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
+                let most = Most { members, banned };
                 let by = (by, order.is_operator);
                 group.state.judge(self.settings.home, by, asked, most).map(Some)
             }
@@ -325,6 +338,12 @@ impl Chat {
         self.append(now, from, order, (change, receivers), fx);
     }
 
+    /// Whether whoever asks may call back what this one has said in a group of this shard.
+    pub(crate) fn moderates(&self, route: &Route, author: TimelineId) -> bool {
+        let group = self.groups.known.get(&route.conversation);
+        route.is_to_group() && group.is_some_and(|it| it.state.moderates(route.from, author))
+    }
+
     /// Whether a change of a group is told to nobody: who subscribes to a channel.
     pub(crate) fn is_quiet(&self, conversation: TimelineId, change: &GroupChange) -> bool {
         self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
@@ -341,12 +360,12 @@ impl Chat {
             return Receivers::nobody();
         };
         fx.counters.count(ChatCounter::GroupChanges);
-        let before = group.state.len();
+        let before = group.state.known();
         let (home, is_read) = (self.settings.home, group.state.is_read());
         let concerned = group.state.apply(home, id, change);
         let (settings, told) = (&self.settings, (is_read, Told::Change(home, change)));
         let concerned = group.state.receivers_of(told, concerned, |inbox| settings.shard_at(inbox));
-        self.groups.members = self.groups.members + group.state.len() - before;
+        self.groups.members = self.groups.members + group.state.known() - before;
         if change.verb == GroupVerb::Dissolve {
             self.is_listed_no_more(conversation, fx);
         }

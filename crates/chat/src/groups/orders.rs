@@ -78,7 +78,7 @@ impl Chat {
                 named.push(one);
             }
         }
-        let wanted = if verb.makes_members() { named.clone() } else { Vec::new() };
+        let wanted = if verb.names_accounts() { named.clone() } else { Vec::new() };
         let members = named.into_iter().map(|one| (one, None)).collect();
         let (wish, left) = (Wish { verb, title, members }, wanted.len());
         let key = self.orders.put(Ordering { wait, asker, client_id, group, wish, left });
@@ -125,9 +125,10 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(ordering) = self.orders.at_mut(key) else { return };
-        // A foreign account has no inbox that a group's messages could be put into.
-        let is_here = |id: &AccountId| *id != AccountId::FOREIGN;
-        let id = match id.and_then(|id| Some(id).filter(is_here).ok_or(ChatFault::UnknownAccount)) {
+        // What a foreign account makes is at home with its own server.
+        let is_making = ordering.wish.verb == GroupVerb::Create;
+        let may_be = |id: &AccountId| !is_making || *id != AccountId::FOREIGN;
+        let id = match id.and_then(|id| Some(id).filter(may_be).ok_or(ChatFault::UnknownAccount)) {
             Ok(id) => id,
             Err(fault) => {
                 let wait = ordering.wait;

@@ -3,6 +3,8 @@
 //! Pure: it is told changes in their order, and says whether another one may be, who may speak and
 //! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
 
+mod others;
+
 use crate::amendments::AmendOrder;
 use crate::groups::fan_out::Turned;
 use crate::groups::orders::ChangeAsked;
@@ -12,7 +14,8 @@ use model::chat::{
     ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange,
     GroupMember, GroupRole as Role, GroupVerb, MemberStatus,
 };
-use model::timeline::TimelineId;
+use model::timeline::{Space, TimelineId};
+pub(crate) use others::Abroad;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -24,6 +27,8 @@ pub(crate) struct Membership {
     muted: bool,
     /// The number of the message by which it became one: what was before it does not read.
     pub(crate) since: u64,
+    /// It has come by itself, and nobody has made more of it.
+    is_guest: bool,
 }
 
 /// A change that somebody wants. Those who are to become members have been found.
@@ -44,12 +49,29 @@ pub(crate) struct GroupState {
     title: Box<str>,
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
+    description: Box<str>,
+    /// Those whom nobody makes members, by address.
+    banned: BTreeMap<AccountAddress, GroupMember>,
+    /// The message since which whoever wants becomes a member; none: nobody does by itself. What
+    /// was said since then such a one reads.
+    unlocked_since: Option<u64>,
     /// Owner and admins publish, the others subscribe.
     pub(crate) is_channel: bool,
-    /// The members' inboxes, while nothing changes.
+    /// All members in the order of their list, by their inboxes, while nothing changes.
+    listed: Option<Arc<[TimelineId]>>,
+    /// Those inboxes that there are: of members of this server.
     inboxes: Option<Arc<[TimelineId]>>,
+    /// Members of other servers, who have none.
+    foreign: Option<Abroad>,
     /// How what is said reaches them.
     pub(super) turned: Turned,
+}
+
+/// How many a group may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub members: usize,
+    pub banned: usize,
 }
 
 /// What becomes of a wish.
@@ -77,8 +99,9 @@ impl GroupState {
 
     /// So many members, behind the first `from`, in an order that stays while nothing changes.
     pub(crate) fn some(&mut self, from: usize, count: usize) -> Vec<MemberStatus> {
-        let inboxes = self.inboxes();
-        let these = inboxes.iter().skip(from).take(count);
+        let members = &self.members;
+        let listed = self.listed.get_or_insert_with(|| members.keys().copied().collect());
+        let these = listed.iter().skip(from).take(count);
         let these = these.filter_map(|inbox| self.members.get(inbox));
         let of = |it: &Membership| MemberStatus {
             member: it.member.clone(),
@@ -141,10 +164,10 @@ impl GroupState {
         }
     }
 
-    /// The inboxes of all members.
+    /// The inboxes of all members that have one.
     pub(crate) fn inboxes(&mut self) -> Arc<[TimelineId]> {
-        let members = &self.members;
-        self.inboxes.get_or_insert_with(|| members.keys().copied().collect()).clone()
+        let here = self.members.keys().copied().filter(|it| it.space() != Space::Foreign);
+        self.inboxes.get_or_insert_with(|| here.collect()).clone()
     }
 
     /// What a wish of an account becomes, or of an operator in its name.
@@ -153,17 +176,14 @@ impl GroupState {
         home: HashKey,
         (by, is_operator): (TimelineId, bool),
         asked: &ChangeAsked,
-        members_max: usize,
+        Most { members: members_max, banned: banned_max }: Most,
     ) -> Result<Verdict, ChatFault> {
         let Wish { verb, title, members } = &asked.wish;
         // Whoever makes a group is named besides.
         if title.len() > GROUP_TITLE_BYTES_MAX || members.len() > GROUP_NAMED_MAX + 1 {
             return Err(ChatFault::TooLarge);
         }
-        let title = match verb {
-            GroupVerb::Create | GroupVerb::Rename => title.clone(),
-            _ => Box::default(),
-        };
+        let title = if verb.has_title() { title.clone() } else { Box::default() };
         if *verb == GroupVerb::Create {
             let is_alone = members.len() == 1 || !asked.group.is_channel();
             // Whoever subscribes to a channel does so by itself.
@@ -182,13 +202,25 @@ impl GroupState {
         let members = match verb {
             GroupVerb::Leave => vec![self.member(by)?.member.clone()],
             GroupVerb::Add => self.strangers(home, members)?,
-            GroupVerb::Close | GroupVerb::Open | GroupVerb::Rename | GroupVerb::Dissolve => vec![],
+            GroupVerb::Ban => {
+                let mut all = found(members)?;
+                all.retain(|one| !self.banned.contains_key(&one.address));
+                all
+            }
+            GroupVerb::Unban => {
+                let all = members.iter().filter_map(|(address, _)| self.banned.get(address));
+                all.cloned().collect()
+            }
+            verb if !verb.names_members() => vec![],
             verb => self.concerned(*verb, members),
         };
         let change = GroupChange { verb: *verb, title, members };
         self.allows(home, role, &change)?;
         if *verb == GroupVerb::Add && self.len() + change.members.len() > members_max {
             return Err(ChatFault::GroupFull);
+        }
+        if *verb == GroupVerb::Ban && self.banned.len() + change.members.len() > banned_max {
+            return Err(ChatFault::BansFull);
         }
         Ok(Verdict::Change(change))
     }
@@ -217,7 +249,7 @@ impl GroupState {
         }
     }
 
-    /// Somebody subscribes to a channel.
+    /// Somebody subscribes to a channel, or comes into a group that is unlocked.
     fn judge_joining(
         &self,
         home: HashKey,
@@ -228,7 +260,7 @@ impl GroupState {
         let members = self.strangers(home, members)?;
         match members.len() {
             // Of another group nobody becomes a member by itself, or hears whether it is there.
-            _ if !self.is_channel => Err(ChatFault::NotMember),
+            _ if !self.is_channel && !self.is_unlocked() => Err(ChatFault::NotMember),
             0 => Err(ChatFault::Unchanged),
             1 if self.len() >= members_max => Err(ChatFault::GroupFull),
             1 => {
@@ -239,7 +271,7 @@ impl GroupState {
         }
     }
 
-    /// Those who are no members yet.
+    /// Those who are no members yet. None of them is banned.
     fn strangers(
         &self,
         home: HashKey,
@@ -247,7 +279,10 @@ impl GroupState {
     ) -> Result<Vec<GroupMember>, ChatFault> {
         let mut all = found(members)?;
         all.retain(|one| !self.members.contains_key(&one.address.inbox(home, one.id)));
-        Ok(all)
+        match all.iter().any(|one| self.banned.contains_key(&one.address)) {
+            true => Err(ChatFault::GroupBanned),
+            false => Ok(all),
+        }
     }
 
     /// Members who are named, and to whom it makes a difference.
@@ -287,16 +322,21 @@ impl GroupState {
         let is_unchanged = match change.verb {
             GroupVerb::Close => self.closed,
             GroupVerb::Open => !self.closed,
-            GroupVerb::Rename | GroupVerb::Dissolve => false,
+            GroupVerb::Lock => !self.is_unlocked(),
+            GroupVerb::Unlock => self.is_unlocked(),
+            GroupVerb::Rename | GroupVerb::Describe | GroupVerb::Dissolve => false,
             _ => change.members.is_empty(),
         };
         match change.verb {
             _ if role < least => Err(ChatFault::Forbidden),
+            // A channel is open to whoever subscribes.
+            GroupVerb::Lock | GroupVerb::Unlock if self.is_channel => Err(ChatFault::Invalid),
             _ if is_unchanged => Err(ChatFault::Unchanged),
             // A group is never without an owner: that one hands it over first.
             GroupVerb::Leave if role == Role::Owner => Err(ChatFault::Forbidden),
-            GroupVerb::HandOver if change.members.len() != 1 => Err(ChatFault::Invalid),
-            GroupVerb::Remove | GroupVerb::Mute | GroupVerb::Unmute
+            // A group is owned by somebody of the server that has it.
+            GroupVerb::HandOver if !is_one_of_ours(&change.members) => Err(ChatFault::Invalid),
+            GroupVerb::Remove | GroupVerb::Ban | GroupVerb::Mute | GroupVerb::Unmute
                 if !change.members.iter().all(is_above) =>
             {
                 Err(ChatFault::Forbidden)
@@ -314,7 +354,7 @@ impl GroupState {
         change: &GroupChange,
     ) -> Arc<[TimelineId]> {
         let before = self.inboxes();
-        self.inboxes = None;
+        (self.listed, self.inboxes, self.foreign) = (None, None, None);
         self.turned.has_others();
         self.last_id = id;
         if change.verb == GroupVerb::Create && self.made.is_none() {
@@ -325,10 +365,21 @@ impl GroupState {
             if change.verb.makes_members() {
                 let is_owner = change.verb == GroupVerb::Create && at == 0;
                 let role = if is_owner { Role::Owner } else { Role::Member };
-                // What a channel has published is there for whoever subscribes later, too.
-                let since = if self.is_channel { 0 } else { id };
-                let it = Membership { member: one.clone(), role, muted: false, since };
+                // What a channel has published is there for whoever subscribes later, too; and
+                // what was said in a group since everybody may come for whoever comes.
+                let since = match change.verb {
+                    _ if self.is_channel => 0,
+                    GroupVerb::Join => self.unlocked_since.unwrap_or(id),
+                    _ => id,
+                };
+                let is_guest = change.verb == GroupVerb::Join;
+                let it = Membership { member: one.clone(), role, muted: false, since, is_guest };
                 self.members.insert(inbox, it);
+            }
+            match change.verb {
+                GroupVerb::Ban => _ = self.banned.insert(one.address.clone(), one.clone()),
+                GroupVerb::Unban => _ = self.banned.remove(&one.address),
+                _ => {}
             }
             self.changes(inbox, change.verb);
         }
@@ -336,7 +387,13 @@ impl GroupState {
             GroupVerb::Create | GroupVerb::Rename => self.title = change.title.clone(),
             GroupVerb::Close => self.closed = true,
             GroupVerb::Open => self.closed = false,
-            GroupVerb::Dissolve => self.members.clear(),
+            GroupVerb::Describe => self.description = change.title.clone(),
+            GroupVerb::Unlock => self.unlocked_since = Some(id),
+            GroupVerb::Lock => self.unlocked_since = None,
+            GroupVerb::Dissolve => {
+                self.members.clear();
+                self.banned.clear();
+            }
             _ => {}
         }
         if change.verb.ends_membership() { before } else { self.inboxes() }
@@ -355,7 +412,9 @@ impl GroupState {
         let Some(it) = self.members.get_mut(&inbox) else { return };
         match verb {
             GroupVerb::HandOver => (it.role, it.muted) = (Role::Owner, false),
-            GroupVerb::Promote => (it.role, it.muted) = (Role::Admin, false),
+            GroupVerb::Promote => {
+                (it.role, it.muted, it.is_guest) = (Role::Admin, false, false);
+            }
             GroupVerb::Demote => it.role = Role::Member,
             GroupVerb::Mute => it.muted = true,
             GroupVerb::Unmute => it.muted = false,
@@ -374,6 +433,11 @@ impl GroupState {
         let change = GroupChange::of(&message.content);
         change.map(|change| self.apply(home, message.id, &change)).is_some()
     }
+}
+
+/// Whether one is named, and one of this server.
+fn is_one_of_ours(members: &[GroupMember]) -> bool {
+    members.len() == 1 && members.iter().all(|one| one.id != AccountId::FOREIGN)
 }
 
 /// Those who are named, each once; all of them have been found.

@@ -147,6 +147,7 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Group(order) => ChatRequest::Group { session, number, order },
         ErrandWhat::Members(range) => ChatRequest::Members { session, number, range },
         ErrandWhat::History(range) => ChatRequest::History { session, number, range },
+        ErrandWhat::Archive(range) => ChatRequest::Archive { session, number, range },
         ErrandWhat::Conversations { before, count, groups } => {
             ChatRequest::Conversations { session, number, before, count, groups }
         }

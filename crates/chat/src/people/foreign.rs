@@ -12,6 +12,7 @@
 //! and no stream. Invariant: what a foreign account says is said by the home of its own address,
 //! and by nobody else's.
 
+use crate::groups::state::Abroad;
 use crate::people::ProbeAsked;
 use crate::sessions::Asker;
 use crate::word::{Cargo, ChatWord};
@@ -19,9 +20,10 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord};
+use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord, RoomWord};
 use model::chat::{
-    Availability, Contact, ContactOrder, Half, HandingOn, Subscription, SubscriptionVerb,
+    Availability, ChatMessage, Contact, ContactOrder, Half, HandingOn, Subscription,
+    SubscriptionVerb,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -76,6 +78,23 @@ impl Chat {
         }
     }
 
+    /// Something was said in a group, or happened there: members of other servers hear of it, who
+    /// were some before, or are now.
+    pub(crate) fn group_goes_out(
+        &mut self,
+        (message, before): (&Arc<ChatMessage>, Option<Abroad>),
+        conversation: TimelineId,
+        fx: &mut Effects,
+    ) {
+        let Some((now, unlocked)) = self.groups.foreign(conversation) else { return };
+        let (to, guests) = (before.map_or(now.all, |it| it.all), now.guests);
+        if !to.is_empty() {
+            fx.counters.count_by(ChatCounter::ForeignSent, to.len() as u64);
+            let word = RoomWord { message: message.clone(), to, guests, unlocked };
+            fx.foreign.push(ForeignWord::Room(Box::new(word)));
+        }
+    }
+
     /// The home of a foreign account has heard something of a contact here: it is told. `begins`:
     /// from now on it sees the contact.
     pub(crate) fn foreign_heard(
@@ -117,6 +136,12 @@ impl Chat {
                 fx.counters.count(ChatCounter::ForeignReceived);
                 let what = ErrandWhat::Send(message);
                 return self.foreign_asks(now, ask, (inbox, home, device), what, fx);
+            }
+            ArrivalWhat::Ask { device, what } => {
+                if let ErrandWhat::Send(_) = &*what {
+                    fx.counters.count(ChatCounter::ForeignReceived);
+                }
+                return self.foreign_asks(now, ask, (inbox, home, device), *what, fx);
             }
             ArrivalWhat::Wish(wish) => {
                 let what = ErrandWhat::Contact(wish);

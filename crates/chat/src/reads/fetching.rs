@@ -13,6 +13,7 @@ use crate::envelope;
 use crate::groups::GroupTask;
 use crate::log::{Answered, PendingCall};
 use crate::reads::READINGS_MAX;
+use crate::reads::beginning::Beginning;
 use crate::word::{ChatWord, Fetched, Range};
 use crate::{Chat, Effects};
 use base::time::Now;
@@ -44,6 +45,8 @@ pub(crate) struct Fetching {
 #[derive(Default)]
 struct Part {
     page: Option<Page>,
+    /// Where it begins, while that is searched for.
+    beginning: Option<Beginning>,
     /// The last place at which one is missing.
     gap_ends: Seq,
     /// What messages are now that are not there.
@@ -69,19 +72,20 @@ impl Chat {
             let task = GroupTask::Read { from, number, ranges, reader };
             return self.for_group(now, group, task, fx);
         }
-        self.fetch_since((from, number), ranges, 0, fx);
+        self.fetch_since(now, (from, number), ranges, 0, fx);
     }
 
     /// Parts of conversations are read, but messages with lower numbers than `since`.
     pub(crate) fn fetch_since(
         &mut self,
+        now: Now,
         (from, number): (ShardId, u64),
         ranges: Box<[Range]>,
         since: u64,
         fx: &mut Effects,
     ) {
         if !self.log.may_ask() || self.fetchings.len() >= READINGS_MAX {
-            return self.tell_fetched((from, number), Err(ChatFault::Busy), fx);
+            return self.tell_fetched(now, (from, number), Err(ChatFault::Busy), fx);
         }
         let parts = ranges.iter().map(|_| Part::default()).collect();
         let left = ranges.len() as u16;
@@ -93,15 +97,21 @@ impl Chat {
     }
 
     /// A range was read.
-    pub(crate) fn range_read(&mut self, key: u64, at: u16, result: Answered, fx: &mut Effects) {
+    pub(crate) fn range_read(
+        &mut self,
+        now: Now,
+        (key, at): (u64, u16),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         let page = match result {
             Ok(Done::Page(page)) => page,
-            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
-            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
+            Ok(_) => return self.fetching_fails(now, key, ChatFault::StoreFailed, fx),
+            Err(error) => return self.fetching_fails(now, key, fault_of(error), fx),
         };
         let range = fetching.ranges[usize::from(at)];
-        if let Some(from) = fetching.nothing_before(&page) {
+        if let Some(from) = fetching.begins_later(at, &page) {
             let pull = Pull { from, ..pull_of(&range) };
             return self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
         }
@@ -111,7 +121,7 @@ impl Chat {
         part.page = Some(page);
         part.open = edits.len() as u16 + u16::from(gap.is_some());
         if part.open == 0 {
-            return self.range_is_whole(key, fx);
+            return self.range_is_whole(now, key, fx);
         }
         for seq in edits {
             let read = overlays::read_one(range.conversation, seq);
@@ -127,24 +137,31 @@ impl Chat {
     }
 
     /// What messages are now was read, of those in the gap of a range.
-    pub(crate) fn overlays_read(&mut self, key: u64, at: u16, result: Answered, fx: &mut Effects) {
+    pub(crate) fn overlays_read(
+        &mut self,
+        now: Now,
+        (key, at): (u64, u16),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         let rows = match result {
             Ok(Done::Rows(rows)) => rows,
-            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
-            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
+            Ok(_) => return self.fetching_fails(now, key, ChatFault::StoreFailed, fx),
+            Err(error) => return self.fetching_fails(now, key, fault_of(error), fx),
         };
         let read = rows.iter().filter_map(|(key, value)| Overlay::decode((key, value)));
         let part = &mut fetching.parts[usize::from(at)];
         // There are fewer of them than places, so the last ones are from behind the gap.
         let read = read.map(|it| it.message).filter(|it| it.seq <= part.gap_ends);
         part.amended = read.collect();
-        self.part_goes_on((key, at), fx);
+        self.part_goes_on(now, (key, at), fx);
     }
 
     /// What the message is now that an edit of a range is about.
     pub(crate) fn edited_read(
         &mut self,
+        now: Now,
         (key, at, seq): (u64, u16, Seq),
         result: Answered,
         fx: &mut Effects,
@@ -152,8 +169,8 @@ impl Chat {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         let row = match result {
             Ok(Done::Row(row)) => row,
-            Ok(_) => return self.fetching_fails(key, ChatFault::StoreFailed, fx),
-            Err(error) => return self.fetching_fails(key, fault_of(error), fx),
+            Ok(_) => return self.fetching_fails(now, key, ChatFault::StoreFailed, fx),
+            Err(error) => return self.fetching_fails(now, key, fault_of(error), fx),
         };
         let range = fetching.ranges[usize::from(at)];
         let row_key = overlays::key_of(range.conversation, seq);
@@ -161,55 +178,59 @@ impl Chat {
         if let Some(overlay) = overlay.filter(|it| !it.is_tombstone()) {
             fetching.parts[usize::from(at)].edited.insert(seq, overlay.message);
         }
-        self.part_goes_on((key, at), fx);
+        self.part_goes_on(now, (key, at), fx);
     }
 
     /// One of the answers for a range has come.
-    fn part_goes_on(&mut self, (key, at): (u64, u16), fx: &mut Effects) {
+    fn part_goes_on(&mut self, now: Now, (key, at): (u64, u16), fx: &mut Effects) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         let part = &mut fetching.parts[usize::from(at)];
         part.open -= 1;
         if part.open == 0 {
-            self.range_is_whole(key, fx);
+            self.range_is_whole(now, key, fx);
         }
     }
 
-    fn range_is_whole(&mut self, key: u64, fx: &mut Effects) {
+    fn range_is_whole(&mut self, now: Now, key: u64, fx: &mut Effects) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         fetching.left -= 1;
         if fetching.left == 0
             && let Some(fetching) = self.fetchings.take(key)
         {
             let whom = (fetching.from, fetching.number);
-            self.tell_fetched(whom, Ok(fetching.joined()), fx);
+            self.tell_fetched(now, whom, Ok(fetching.joined()), fx);
         }
     }
 
-    fn fetching_fails(&mut self, key: u64, fault: ChatFault, fx: &mut Effects) {
+    fn fetching_fails(&mut self, now: Now, key: u64, fault: ChatFault, fx: &mut Effects) {
         if let Some(fetching) = self.fetchings.take(key) {
-            self.tell_fetched((fetching.from, fetching.number), Err(fault), fx);
+            self.tell_fetched(now, (fetching.from, fetching.number), Err(fault), fx);
         }
     }
 
     pub(crate) fn tell_fetched(
         &mut self,
+        now: Now,
         (to, number): (ShardId, u64),
         result: Result<Fetched, ChatFault>,
         fx: &mut Effects,
     ) {
         if to == self.settings.shard {
-            return self.fetched(number, result, fx);
+            return self.fetched(now, number, result, fx);
         }
         fx.peer_messages.push((to, ChatWord::Fetched { number, result }));
     }
 }
 
 impl Fetching {
-    /// A page forwards has nothing that may be given, and there is more: where that begins.
-    fn nothing_before(&self, page: &Page) -> Option<Seq> {
-        let is_forwards = self.ranges.first().is_some_and(|range| !range.backwards);
-        let last = page.messages.last().filter(|_| is_forwards && page.more)?;
-        (last.message.id < self.since).then_some(last.seq)
+    /// A page forwards has nothing that may be given, and there is more: where to look for it.
+    fn begins_later(&mut self, at: u16, page: &Page) -> Option<Seq> {
+        let range = self.ranges[usize::from(at)];
+        if range.backwards || range.is_run || self.since == 0 {
+            return None;
+        }
+        let new = || Beginning::new(self.since, range.from, range.count);
+        self.parts[usize::from(at)].beginning.get_or_insert_with(new).sees(page)
     }
 
     /// What its parts say together.

@@ -12,6 +12,7 @@
 //! Invariant: a page has everything up to its `upto` that is still there, and nothing twice.
 
 mod archive;
+mod beginning;
 pub(crate) mod fetching;
 mod search;
 
@@ -135,7 +136,7 @@ impl Chat {
         let entries = match &mut reading.what {
             Wanted::Inbox { entries, .. } => entries,
             Wanted::Search(_) => return self.search_read(now, number, &page, fx),
-            _ => return self.archive_read(number, &page, fx),
+            _ => return self.archive_read(now, number, &page, fx),
         };
         *entries = entries_of(&page);
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
@@ -187,7 +188,7 @@ impl Chat {
             Asked::History(range) => range,
             Asked::Archive(range) => {
                 let who = (reader, inbox);
-                return self.archive_partner_found(who, range, (with, partner), fx);
+                return self.archive_partner_found(now, who, range, (with, partner), fx);
             }
         };
         let id = match partner {
@@ -258,6 +259,7 @@ impl Chat {
     /// A shard has answered.
     pub(crate) fn fetched(
         &mut self,
+        now: Now,
         number: u64,
         result: Result<Fetched, ChatFault>,
         fx: &mut Effects,
@@ -274,7 +276,7 @@ impl Chat {
         reading.left -= 1;
         if reading.left == 0 {
             match reading.what {
-                Wanted::Archive(_) => self.archive_fetched(number, fx),
+                Wanted::Archive(_) => self.archive_fetched(now, number, fx),
                 Wanted::Search(_) => self.search_fetched(number, fx),
                 _ => self.end_reading(number, fx),
             }

@@ -344,7 +344,8 @@ impl Arena {
         let device = &mut self.devices[at];
         device.numbers += 1;
         let (session, number) = (device.session, device.numbers);
-        let range = MembersRange { group: room(name).into(), version: 1, from, count: 2 };
+        let range =
+            MembersRange { group: room(name).into(), version: 1, from, count: 2, banned: false };
         self.request(at, ChatRequest::Members { session, number, range: Box::new(range) });
         match self.answer(at) {
             ChatDelivery::Members(page) => Ok(*page),

@@ -7,7 +7,7 @@ use base::time::{Instant, Now};
 use chat::{Chat, Effects, Settings};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
-use model::ports::log::StoreError;
+use model::ports::log::{Call, StoreError, Ticket};
 use model::service::Service;
 use testkit::log::{LogOptions, MemoryLog};
 
@@ -55,13 +55,18 @@ impl House {
                 Service::audit(&self.chat);
                 return delivered;
             }
-            for (ticket, call) in std::mem::take(&mut self.fx.calls) {
-                let answer = match self.fails {
-                    Some(error) => Err(error),
-                    None => self.log.answer(&call),
-                };
-                Service::complete(&mut self.chat, self.now, (ticket, answer), &mut self.fx);
+            for asked in std::mem::take(&mut self.fx.calls) {
+                self.answers(asked);
             }
         }
+    }
+
+    /// The log answers one call.
+    pub fn answers(&mut self, (ticket, call): (Ticket, Call)) {
+        let answer = match self.fails {
+            Some(error) => Err(error),
+            None => self.log.answer(&call),
+        };
+        Service::complete(&mut self.chat, self.now, (ticket, answer), &mut self.fx);
     }
 }

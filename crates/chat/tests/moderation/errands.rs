@@ -139,7 +139,7 @@ fn an_operator_changes_a_group_it_is_no_member_of_and_never_leaves_it_without_an
     assert_eq!(done(GroupVerb::Leave, 8, &[]), Err(ChatFault::NotMember));
     assert_eq!(done(GroupVerb::HandOver, 9, &["bob"]), Ok(()));
     assert_eq!(done(GroupVerb::Remove, 10, &["ann"]), Ok(()));
-    let range = MembersRange { group: to(GROUP), version: 0, from: 0, count: 10 };
+    let range = MembersRange { group: to(GROUP), version: 0, from: 0, count: 10, banned: false };
     match house.errand("system", true, ErrandWhat::Members(Box::new(range.clone()))) {
         ChatDelivery::Members(page) => {
             let of = |it: &MemberStatus| (it.member.address.clone(), it.role, it.muted);

@@ -213,7 +213,7 @@ fn in_a_group_members_call_their_own_back_and_whoever_has_left_does_not() {
         world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
         let group = world.groups().first().cloned().expect("everybody has heard of it");
         world.says_to(BOB, &group, "a secret").expect("a member");
-        assert_eq!(world.recalls(ANN, &group, 2), Err(ChatFault::Forbidden));
+        assert_eq!(world.recalls(CAROL, &group, 2), Err(ChatFault::Forbidden));
         assert_eq!(world.recalls(BOB, &group, 1), Err(ChatFault::Forbidden), "what happened there");
         assert_eq!(world.knows(CAROL, &group).expect("a member").unread, 1);
         world.recalls(BOB, &group, 2).expect("he said it");

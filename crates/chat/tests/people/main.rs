@@ -2,6 +2,7 @@
 
 mod amendments;
 mod archive;
+mod authority;
 mod erasure;
 mod groups;
 mod histories;

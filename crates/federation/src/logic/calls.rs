@@ -6,7 +6,7 @@
 
 use super::room::may_show;
 use super::{FederationLogic, Handle, Opener, Showing};
-use crate::route::{DomainRoute, RouteState};
+use crate::route::{DomainRoute, RouteState, ends_of};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ConnRef;
@@ -15,7 +15,7 @@ use model::ports::names::NameFault;
 use model::{event, tell};
 use net::{CallFault, NamedCall};
 use proto_xmpp::fault::StanzaFault;
-use proto_xmpp::peer::{DialbackProof, Peer, PeerOrder};
+use proto_xmpp::peer::{DialbackProof, Peer, PeerCall, PeerOrder};
 use proto_xmpp::xml::framer::{Framer, StreamPiece};
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ use std::time::Duration;
 const PORT: u16 = 5269;
 
 impl FederationLogic {
-    /// A domain is called.
-    pub(super) fn call(&mut self, now: Now, domain: &str) {
-        let tag = self.number();
+    /// A domain is called, for this route.
+    pub(super) fn call(&mut self, now: Now, name: &str) {
+        let (tag, (_, domain)) = (self.number(), ends_of(name));
         let layers =
             self.parts.trust.as_ref().and_then(|trust| {
                 Some((trust.layers(domain, false)?, trust.layers(domain, true)?))
             });
         let Some((within, direct)) = layers.filter(|_| domain.is_ascii()) else {
-            return self.not_reached(now, domain, StanzaFault::RemoteServerNotFound, true);
+            return self.not_reached(now, name, StanzaFault::RemoteServerNotFound, true);
         };
         let named = match self.parts.section.place_of(domain) {
             Some((host, port)) => NamedCall {
@@ -52,8 +52,8 @@ impl FederationLogic {
                 tag,
             },
         };
-        self.calls.insert(tag, domain.into());
-        if let Some(route) = self.routes.get_mut(domain) {
+        self.calls.insert(tag, name.into());
+        if let Some(route) = self.routes.get_mut(name) {
             route.becomes(RouteState::Calling(tag));
         }
         self.parts.dialler.call(now, named, &mut *self.parts.names);
@@ -65,7 +65,10 @@ impl FederationLogic {
         let domain = self.calls.remove(&tag)?;
         let route = self.routes.get_mut(&domain)?;
         route.becomes(RouteState::Opening((conn, tag)));
-        Some(Peer::outgoing(self.parts.profile.clone(), tag, &domain))
+        let (from, to) = ends_of(&domain);
+        let (own, to) = (from.unwrap_or(self.own()).into(), to.into());
+        let call = PeerCall { own, domain: to, route: domain };
+        Some(Peer::outgoing(self.parts.profile.clone(), tag, call))
     }
 
     /// Goes on with calls, and with keys that are to be asked about; when to come back.
@@ -101,6 +104,9 @@ impl FederationLogic {
         route.becomes(RouteState::Failed(now.after(pause), fault));
         for xml in route.give_up() {
             self.refuse(&xml, fault);
+        }
+        if let (Some(_), domain) = ends_of(domain) {
+            self.rooms.lost(now, domain);
         }
     }
 
@@ -159,7 +165,7 @@ impl FederationLogic {
         let may_show = may_show(&self.showing, source, limits.keys_a_source_max);
         let opener = Opener::Source(source);
         if !may_show || !self.routes.contains_key(&domain) && !self.may_open(Some(&opener)) {
-            return handle.deliver(conn, PeerOrder::Shown(domain, None));
+            return handle.deliver(conn, PeerOrder::Shown(Box::new(proof), None));
         }
         self.showing.push(Showing { conn, number, source, proof: proof.clone(), until });
         let new = || DomainRoute { opener: Some(opener), ..DomainRoute::default() };
@@ -176,7 +182,7 @@ impl FederationLogic {
     pub(super) fn verified(&mut self, proof: &DialbackProof, is_right: bool, handle: &mut Handle) {
         let found = self.showing.iter().position(|it| it.proof == *proof);
         if let Some(Showing { conn, proof, .. }) = found.map(|at| self.showing.remove(at)) {
-            handle.deliver(conn, PeerOrder::Shown(proof.domain, Some(is_right)));
+            handle.deliver(conn, PeerOrder::Shown(Box::new(proof), Some(is_right)));
         }
     }
 
@@ -188,7 +194,7 @@ impl FederationLogic {
         for Showing { conn, proof, .. } in
             self.showing.extract_if(.., |it| *it.proof.domain == *domain)
         {
-            handle.deliver(conn, PeerOrder::Shown(proof.domain, None));
+            handle.deliver(conn, PeerOrder::Shown(Box::new(proof), None));
         }
     }
 }

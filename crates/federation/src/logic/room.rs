@@ -115,6 +115,7 @@ mod tests {
     fn showing(number: u64, source: Source) -> Showing {
         let proof = DialbackProof {
             domain: "b.example".into(),
+            own: "a.example".into(),
             id: number.to_string().into(),
             key: "k".into(),
         };

@@ -41,7 +41,17 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
         GroupVerb::Rename if title.is_empty() => format!("{by} took the group's title away"),
         GroupVerb::Rename => format!("{by} called the group{}", quoted(&title)),
         GroupVerb::Dissolve => format!("{by} dissolved the group"),
-        GroupVerb::Join => format!("{by} subscribed"),
+        GroupVerb::Join => format!("{by} joined"),
+        GroupVerb::Ban => format!("{by} banned {named}"),
+        GroupVerb::Unban => format!("{by} lets {named} come again"),
+        GroupVerb::Describe if title.is_empty() => {
+            format!("{by} took the group's description away")
+        }
+        GroupVerb::Describe => format!("{by} described the group{}", quoted(&title)),
+        GroupVerb::Lock => format!("{by} locked the group: only who is added comes in"),
+        GroupVerb::Unlock => {
+            format!("{by} unlocked the group: whoever knows its address may join")
+        }
     })
 }
 

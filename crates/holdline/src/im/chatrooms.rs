@@ -179,7 +179,7 @@ fn members(room: &Room) -> Result<(), Failure> {
     let mut from = 0;
     loop {
         let (group, version, count) = (joined.room.clone().into(), 1, MEMBERS_PAGE_MAX);
-        let range = Box::new(MembersRange { group, version, from, count });
+        let range = Box::new(MembersRange { group, version, from, count, banned: false });
         session.order(ImOrder::Members { number: 2, range });
         let page = answer(&mut session, |event| match event {
             ImEvent::Members(page) if page.number == 2 => Some(Ok(page)),

@@ -33,7 +33,7 @@ enum Command {
     Add(Named),
     /// Remove members
     Remove(Named),
-    /// Subscribe to a channel: NAME@channel.DOMAIN
+    /// Subscribe to a channel, NAME@channel.DOMAIN, or join a group that is unlocked
     Join(Changed),
     /// Leave a group, or a channel
     Leave(Changed),
@@ -55,6 +55,18 @@ enum Command {
     Rename(Renamed),
     /// End a group for all its members
     Dissolve(Changed),
+    /// Make people no members, and let nobody add them before that is undone
+    Ban(Named),
+    /// Let banned people become members again
+    Unban(Named),
+    /// Print who is banned from a group, an address a line
+    Banned(Group),
+    /// Say what a group is about
+    Describe(Described),
+    /// Let nobody in but who is added
+    Lock(Changed),
+    /// Let in whoever knows the group's address
+    Unlock(Changed),
 }
 
 /// Whom a group is made of.
@@ -125,6 +137,16 @@ struct Renamed {
     title: String,
 }
 
+/// A group, and what it is about.
+#[derive(clap::Args)]
+struct Described {
+    #[command(flatten)]
+    changed: Changed,
+    /// The description; empty: none
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    text: String,
+}
+
 /// What every order has.
 #[derive(clap::Args)]
 struct Order {
@@ -155,6 +177,14 @@ pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
             changed.change(GroupVerb::Rename, &title, &[])
         }
         Command::Dissolve(changed) => changed.change(GroupVerb::Dissolve, "", &[]),
+        Command::Ban(named) => named.change(GroupVerb::Ban),
+        Command::Unban(named) => named.change(GroupVerb::Unban),
+        Command::Banned(group) => banned(&group),
+        Command::Describe(Described { changed, text }) => {
+            changed.change(GroupVerb::Describe, &text, &[])
+        }
+        Command::Lock(changed) => changed.change(GroupVerb::Lock, "", &[]),
+        Command::Unlock(changed) => changed.change(GroupVerb::Unlock, "", &[]),
     }
 }
 
@@ -212,9 +242,14 @@ fn give(common: &Common, order: GroupOrder) -> Result<Option<(String, u64)>, Fai
 fn members(group: &Group) -> Result<(), Failure> {
     let whom = addressee(&group.group)?;
     let (mut session, _) = group.common.login("groups")?;
-    let (first, members) = whole_list(&mut session, &whom)?;
+    let (first, members) = whole_list(&mut session, (&whom, false))?;
     let closed = if first.closed { ", closed" } else { "" };
-    note!("{}: {} members{closed} \"{}\"", first.group, first.total, escaped(&first.title));
+    let unlocked = if first.unlocked { ", unlocked" } else { "" };
+    let (title, many) = (escaped(&first.title), first.total);
+    note!("{}: {many} members{closed}{unlocked} \"{title}\"", first.group);
+    if !first.description.is_empty() {
+        note!("{}", escaped(&first.description));
+    }
     for MemberStatus { member, role, muted } in members {
         let muted = if muted { " muted" } else { "" };
         out!("{} {}{muted}", member.address, role.word());
@@ -223,15 +258,25 @@ fn members(group: &Group) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All members of a group, and what a page says besides.
+fn banned(group: &Group) -> Result<(), Failure> {
+    let whom = addressee(&group.group)?;
+    let (mut session, _) = group.common.login("groups")?;
+    let (_, banned) = whole_list(&mut session, (&whom, true))?;
+    banned.iter().for_each(|it| out!("{}", it.member.address));
+    goodbye(session);
+    Ok(())
+}
+
+/// All members of a group, or all who are banned from it, and what a page says besides.
 fn whole_list(
     session: &mut ImSession,
-    group: &Addressee,
+    (group, banned): (&Addressee, bool),
 ) -> Result<(MembersPage, Vec<MemberStatus>), Failure> {
     let (mut version, mut seen, mut anew) = (0, Vec::new(), 0);
     loop {
         let (from, count) = (seen.len() as u32, MEMBERS_PAGE_MAX);
-        let range = Box::new(MembersRange { group: group.clone(), version, from, count });
+        let group = group.clone();
+        let range = Box::new(MembersRange { group, version, from, count, banned });
         session.order(ImOrder::Members { number: 2, range });
         let mut page = answer(session, |event| match event {
             ImEvent::Members(page) if page.number == 2 => Some(Ok(page)),

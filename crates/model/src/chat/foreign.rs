@@ -11,6 +11,7 @@ use crate::chat::{
     Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
     NewMessage, SubscriptionVerb,
 };
+use crate::ports::chat::ErrandWhat;
 use std::sync::Arc;
 
 /// What stands before our domain in those of our own services.
@@ -102,6 +103,31 @@ pub enum ForeignWord {
     },
     /// A stanza of a device, which is stored nowhere.
     Stanza(ForeignStanza),
+    /// A message of a group that was stored.
+    Room(Box<RoomWord>),
+}
+
+/// What was refused of what passes between this server and others, and is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ForeignRefused {
+    /// So much found no room.
+    pub dropped: u64,
+    /// So much made no sense.
+    pub invalid: u64,
+}
+
+/// A message of a group, for its members of other servers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoomWord {
+    /// The message.
+    pub message: Arc<ChatMessage>,
+    /// Who is a member when it is said, or was until then: shared by all that is said while that
+    /// stays so.
+    pub to: Arc<[AccountAddress]>,
+    /// Those of them who have come by themselves, and are members while they are there.
+    pub guests: Arc<[AccountAddress]>,
+    /// Whoever knows the group's address may become a member.
+    pub unlocked: bool,
 }
 
 impl ForeignWord {
@@ -116,6 +142,7 @@ impl ForeignWord {
             ForeignWord::Subscription { greeting, .. } => greeting.len(),
             ForeignWord::Gone { to, domain, .. } => to.len() + domain.len(),
             ForeignWord::Probe { .. } => 0,
+            ForeignWord::Room(word) => size_of::<RoomWord>() + word.message.weight(),
         };
         size_of::<ForeignWord>() + 128 + beside
     }
@@ -129,6 +156,8 @@ impl ForeignWord {
             | ForeignWord::Probe { to, .. } => to.domain(),
             ForeignWord::Gone { domain, .. } => domain,
             ForeignWord::Stanza(stanza) => &stanza.domain,
+            // That of all of them is known to whoever knows who looks at the room.
+            ForeignWord::Room(word) => word.message.to.domain(),
         }
     }
 }
@@ -185,6 +214,14 @@ pub enum ArrivalWhat {
         /// Who asks.
         from: AccountAddress,
     },
+    /// The foreign account, whose home it is, asks something of a room here. What comes of it is
+    /// told as to a device.
+    Ask {
+        /// On which device.
+        device: Box<str>,
+        /// What.
+        what: Box<ErrandWhat>,
+    },
     /// A stanza for a device of the account whose home it is.
     Stanza {
         /// Whose it is, if it is an account that can be blocked.
@@ -202,6 +239,10 @@ impl ForeignArrival {
         let beside = match &self.what {
             ArrivalWhat::Send { message, .. } => message.weight(),
             ArrivalWhat::Stanza { xml, .. } => xml.len(),
+            ArrivalWhat::Ask { what, .. } => match &**what {
+                ErrandWhat::Send(message) => message.weight(),
+                _ => 512,
+            },
             _ => 512,
         };
         size_of::<ForeignArrival>() + beside

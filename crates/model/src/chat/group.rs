@@ -57,19 +57,35 @@ verbs! {
     Open "open" "All may again.";
     Rename "rename" "It has another title.";
     Dissolve "dissolve" "It has no members any more, and never will.";
-    Join "join" "This one is a member from now on, since it wants to be: of a channel alone.";
+    Join "join" "This one is a member from now on, since it wants to be: of a channel, or unlocked.";
+    Ban "ban" "These are members no more, and nobody makes them members before that is undone.";
+    Unban "unban" "These may become members again.";
+    Describe "describe" "It is described otherwise.";
+    Lock "lock" "Nobody becomes a member but by whoever adds it.";
+    Unlock "unlock" "Whoever knows its address may become a member.";
 }
 
 impl GroupVerb {
     /// Those whom it concerns are members no more; they are told so, and nothing after.
     pub const fn ends_membership(self) -> bool {
-        matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Dissolve)
+        matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve)
     }
 
     /// It is about members, of whom one at least is named.
     pub const fn names_members(self) -> bool {
-        use GroupVerb::{Add, Demote, HandOver, Mute, Promote, Remove, Unmute};
-        matches!(self, Add | Remove | HandOver | Promote | Demote | Mute | Unmute)
+        use GroupVerb::{Add, Ban, Demote, HandOver, Mute, Promote, Remove, Unban, Unmute};
+        let is_of_role = matches!(self, HandOver | Promote | Demote | Mute | Unmute);
+        is_of_role || matches!(self, Add | Remove | Ban | Unban)
+    }
+
+    /// It is about accounts that need not be members: they are found first.
+    pub const fn names_accounts(self) -> bool {
+        self.makes_members() || matches!(self, GroupVerb::Ban)
+    }
+
+    /// It has a title, or another text of that length.
+    pub const fn has_title(self) -> bool {
+        matches!(self, GroupVerb::Create | GroupVerb::Rename | GroupVerb::Describe)
     }
 
     /// It makes members of those who are named.
@@ -79,7 +95,8 @@ impl GroupVerb {
 
     /// It is about who subscribes to a channel, which is told to nobody.
     pub const fn is_about_subscribers(self) -> bool {
-        matches!(self, GroupVerb::Join | GroupVerb::Leave | GroupVerb::Add | GroupVerb::Remove)
+        use GroupVerb::{Add, Ban, Join, Leave, Remove, Unban};
+        matches!(self, Join | Leave | Add | Remove | Ban | Unban)
     }
 }
 

@@ -47,6 +47,8 @@ pub struct MembersRange {
     pub from: u32,
     /// The most that are wanted, 1 to [`MEMBERS_PAGE_MAX`].
     pub count: u16,
+    /// Of those who are banned from it, instead: for owner and admins.
+    pub banned: bool,
 }
 
 /// A page of the members of a group, and what the group is.
@@ -60,9 +62,13 @@ pub struct MembersPage {
     pub version: u64,
     /// The group's title.
     pub title: Box<str>,
+    /// What is said of it besides.
+    pub description: Box<str>,
     /// Only owner and admins may say something.
     pub closed: bool,
-    /// How many members there are.
+    /// Whoever knows its address may become a member.
+    pub unlocked: bool,
+    /// How many members there are; or banned ones, if those were asked for.
     pub total: u32,
     /// So many members stand before these.
     pub from: u32,
@@ -74,7 +80,8 @@ impl MembersPage {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
         let of = |it: &MemberStatus| size_of::<MemberStatus>() + it.member.address.as_str().len();
-        size_of::<MembersPage>() + self.title.len() + self.members.iter().map(of).sum::<usize>()
+        let texts = self.title.len() + self.description.len();
+        size_of::<MembersPage>() + texts + self.members.iter().map(of).sum::<usize>()
     }
 }
 

@@ -51,6 +51,8 @@ section! {
         accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Members of a group. Whoever would be one more is not added.
         group_members_max: u32 = 500, whole(2..=MEMBERS, "members");
+        /// Accounts that are banned from a group. Whoever would be one more is not (bans_full).
+        group_banned_max: u32 = 1_000, whole(0..=MEMBERS, "accounts");
         /// Members of a group up to which what is said there is written into the inbox of each. A
         /// larger one is read: its members draw what was said from its conversation when they are
         /// here. With half as many it is written again. 0: every group is written.

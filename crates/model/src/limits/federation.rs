@@ -41,5 +41,10 @@ section! {
         taking_max: u32 = 16_384, whole(16..=1_000_000, "stanzas");
         /// Their bytes. Beyond, likewise.
         taking_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
+        /// Devices of other servers that may be in rooms of this one. One more does not enter
+        /// (resource-constraint).
+        occupants_max: u32 = 16_384, whole(0..=1_000_000, "devices");
+        /// Those of one domain. Likewise.
+        occupants_a_domain_max: u32 = 1_000, whole(0..=1_000_000, "devices");
     }
 }

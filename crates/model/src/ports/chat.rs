@@ -9,8 +9,8 @@
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
-    ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange, GroupOrder,
-    HistoryRange, MembersRange, MovedMessage, NewMessage, NodesAsk,
+    ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
+    GroupOrder, HistoryRange, MembersRange, MovedMessage, NewMessage, NodesAsk,
 };
 use crate::timeline::Seq;
 
@@ -109,6 +109,8 @@ pub enum ErrandWhat {
     Members(Box<MembersRange>),
     /// What was said in a conversation.
     History(Box<HistoryRange>),
+    /// A part of an archive, of its own or of a group.
+    Archive(Box<ArchiveRange>),
     /// The account's conversations that are not hidden, or those with groups alone.
     Conversations {
         /// Those whose place is before this one ([`Seq::MAX`]: all).

@@ -22,8 +22,9 @@ pub(super) fn fields_of(number: u32, order: &GroupOrder) -> GroupFields<'_> {
 
 /// The fields of what is asked of a list.
 pub(super) fn range_of(number: u32, range: &MembersRange) -> MembersFields<'_> {
-    let MembersRange { version, from, count, .. } = *range;
-    MembersFields { number, group: range.group.as_str(), version, from, count: u32::from(count) }
+    let MembersRange { version, from, count, banned, .. } = *range;
+    let (group, count) = (range.group.as_str(), u32::from(count));
+    MembersFields { number, group, version, from, count, banned }
 }
 
 /// A change that is stored, told.

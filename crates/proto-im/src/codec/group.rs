@@ -58,6 +58,8 @@ pub struct MembersFields<'a> {
     pub from: u32,
     /// The most that are wanted.
     pub count: u32,
+    /// Of those who are banned, instead.
+    pub banned: bool,
 }
 
 /// `MembersPage`.
@@ -79,6 +81,10 @@ pub struct MembersPageFields<'a> {
     pub from: u32,
     /// Members.
     pub members: Vec<MemberFields<'a>>,
+    /// What is said of the group besides its title.
+    pub description: &'a str,
+    /// Whoever knows its address may become a member.
+    pub unlocked: bool,
 }
 
 /// `Member`.
@@ -182,6 +188,7 @@ impl<'a> MembersFields<'a> {
                 3 => it.version = value.fixed64()?,
                 4 => it.from = value.u32()?,
                 5 => it.count = value.u32()?,
+                80 => it.banned = value.bool()?,
                 _ => {}
             }
         }
@@ -196,24 +203,48 @@ impl Body for MembersFields<'_> {
         sink.fixed64(3, self.version);
         sink.u32(4, self.from);
         sink.u32(5, self.count);
+        sink.bool(80, self.banned);
     }
 }
 
 impl<'a> MembersPageFields<'a> {
     /// Of a page.
     pub fn of(page: &'a MembersPage) -> MembersPageFields<'a> {
-        let MembersPage { number, version, closed, total, from, .. } = *page;
+        let MembersPage { number, version, closed, unlocked, total, from, .. } = *page;
         let members = page.members.iter().map(MemberFields::of).collect();
-        let (group, title) = (page.group.as_str(), &*page.title);
-        MembersPageFields { number, group, version, title, closed, total, from, members }
+        let (group, title, description) = (page.group.as_str(), &*page.title, &*page.description);
+        MembersPageFields {
+            number,
+            group,
+            version,
+            title,
+            closed,
+            total,
+            from,
+            members,
+            description,
+            unlocked,
+        }
     }
 
     /// The page, if it can be one.
     pub fn page(&self) -> Result<MembersPage, WireFault> {
-        let MembersPageFields { number, version, closed, total, from, .. } = *self;
+        let MembersPageFields { number, version, closed, unlocked, total, from, .. } = *self;
         let members = self.members.iter().map(MemberFields::member).collect::<Result<_, _>>()?;
         let (group, title) = (address(self.group)?, self.title.into());
-        Ok(MembersPage { number, group, version, title, closed, total, from, members })
+        let description = self.description.into();
+        Ok(MembersPage {
+            number,
+            group,
+            version,
+            title,
+            description,
+            closed,
+            unlocked,
+            total,
+            from,
+            members,
+        })
     }
 
     pub(super) fn read(value: Value<'a>) -> Result<MembersPageFields<'a>, WireFault> {
@@ -229,6 +260,8 @@ impl<'a> MembersPageFields<'a> {
                 6 => it.total = value.u32()?,
                 7 => it.from = value.u32()?,
                 8 => it.members.push(MemberFields::read(value)?),
+                80 => it.description = value.text()?,
+                81 => it.unlocked = value.bool()?,
                 _ => {}
             }
         }
@@ -246,6 +279,8 @@ impl Body for MembersPageFields<'_> {
         sink.u32(6, self.total);
         sink.u32(7, self.from);
         self.members.iter().for_each(|member| sink.body(8, member));
+        sink.text(80, self.description);
+        sink.bool(81, self.unlocked);
     }
 }
 
@@ -309,6 +344,11 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Rename => 12,
         GroupVerb::Dissolve => 13,
         GroupVerb::Join => 14,
+        GroupVerb::Ban => 15,
+        GroupVerb::Unban => 16,
+        GroupVerb::Describe => 17,
+        GroupVerb::Lock => 18,
+        GroupVerb::Unlock => 19,
     }
 }
 

@@ -137,6 +137,8 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::NotInChatroom => 58,
         ChatFault::ChatroomsFull => 59,
         ChatFault::NoSession => 60,
+        ChatFault::GroupBanned => 64,
+        ChatFault::BansFull => 65,
     }
 }
 

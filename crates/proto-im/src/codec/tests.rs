@@ -261,6 +261,8 @@ fn the_largest_order_and_the_largest_page_of_members_fit_into_the_largest_frames
         total: u32::MAX,
         from: u32::MAX,
         members: vec![member; MEMBERS_PAGE_MAX.into()],
+        description: &title,
+        unlocked: true,
     };
     let size = ServerFrame::Members(page).size() + 5;
     assert!(size <= frame::SERVER_BYTES_MAX, "{size}");

@@ -30,10 +30,10 @@ impl Session {
     /// The device wants to know who is in a group.
     pub(super) fn members(&mut self, fields: &MembersFields<'_>, out: &mut Out) {
         let (session, number) = (self.session, fields.number);
-        let MembersFields { version, from, .. } = *fields;
+        let MembersFields { version, from, banned, .. } = *fields;
         let Ok(group) = Addressee::parse(fields.group) else { return refuse(number, out) };
         let count = fields.count.min(u32::from(MEMBERS_PAGE_MAX)) as u16;
-        let range = Box::new(MembersRange { group, version, from, count });
+        let range = Box::new(MembersRange { group, version, from, count, banned });
         self.ask(ChatRequest::Members { session, number, range }, out);
     }
 }

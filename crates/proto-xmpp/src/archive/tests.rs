@@ -64,6 +64,7 @@ fn a_question_without_anything_is_for_the_first_page_of_all() {
         is_whole: false,
         query_id: None,
         device: None,
+        speaker: None,
         flips: false,
     };
     assert_eq!(read(""), Ok(query.clone()));
@@ -232,4 +233,36 @@ fn the_end_of_a_page_says_where_it_goes_on() {
         )
     );
     assert_eq!(metadata(None, None), "<metadata xmlns='urn:xmpp:mam:2'></metadata>");
+}
+
+#[test]
+fn what_a_room_has_is_asked_of_the_room_and_by_whom_of_its_occupants() {
+    let room = AccountAddress::parse("yard", "conference.a.example").expect("an address");
+    let of_room = |with: &str| {
+        let inner = form_of(&[("with", &[with])]);
+        let query = format!("<iq><query xmlns='urn:xmpp:mam:2'>{inner}</query></iq>");
+        let scan = Scan::element(query.as_bytes()).expect("XML");
+        let query = scan.root().children().next().expect("it is there");
+        ArchiveQuery::of_room(&query, &room)
+    };
+    let whole = of_room("").expect("a question");
+    let asked = whole.range.as_ref().expect("a range");
+    assert_eq!(asked.with, Some(room.clone().into()));
+    assert_eq!((&whole.speaker, &whole.device), (&None, &None));
+    assert_eq!(of_room("yard@conference.a.example"), Ok(whole), "the room itself is all of it");
+    for (with, speaker) in [
+        ("yard@conference.a.example/ann", "ann@a.example"),
+        ("yard@conference.a.example/eve@b.example", "eve@b.example"),
+        ("ann@a.example", "ann@a.example"),
+    ] {
+        let query = of_room(with).expect("a question");
+        assert_eq!(query.speaker.as_ref().map(AccountAddress::as_str), Some(speaker));
+        assert_eq!(query.device, None, "{with}");
+        assert_eq!(query.range.and_then(|it| it.with), Some(room.clone().into()));
+    }
+    let device = of_room("ann@a.example/phone").expect("a question").device;
+    assert_eq!(device.map(|(_, device)| device), Some("phone".into()));
+    // In an account's own archive there is nothing of rooms.
+    let own = read(&form_of(&[("with", &["yard@conference.a.example"])])).expect("a question");
+    assert!(own.range.is_none() && own.is_whole);
 }

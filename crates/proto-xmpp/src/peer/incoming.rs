@@ -36,8 +36,8 @@ pub(super) struct IncomingStream {
     is_new: bool,
     has_answered: bool,
     shown: Vec<Box<str>>,
-    /// Domains whose servers are asked.
-    asked: Vec<Box<str>>,
+    /// Keys that the servers of their domains are asked about.
+    asked: Vec<DialbackProof>,
 }
 
 impl IncomingStream {
@@ -61,12 +61,14 @@ impl IncomingStream {
         (self.says, self.id) = (domain("from"), new_id(around, out));
         let is_new = check_header(header);
         self.is_new = is_new == Ok(true);
-        let (own, to) = (&around.profile.own, domain("to"));
+        let (profile, to) = (around.profile, domain("to"));
+        let is_ours = to.as_ref().is_none_or(|to| profile.is_ours(to));
+        let own = to.as_ref().filter(|_| is_ours).unwrap_or(&profile.own);
         let whom = (Some(&**own), self.says.as_deref(), Some(&*self.id));
         write_header(SERVER, whom, self.is_new, out.bytes());
         self.has_answered = true;
         is_new?;
-        if to.is_some_and(|to| to != *own) {
+        if !is_ours {
             return Err(StreamFault::HostUnknown.into());
         }
         if self.is_new {
@@ -132,7 +134,7 @@ impl IncomingStream {
                     return Err(StreamFault::InvalidFrom.into());
                 }
                 let to = element.attribute("to").and_then(|to| jid::domain_of(&to));
-                if to.as_deref() != Some(&*around.profile.own) {
+                if !to.is_some_and(|to| around.profile.is_ours(&to)) {
                     return Err(StreamFault::HostUnknown.into());
                 }
                 out.say(PeerWord::Stanza { from, xml: element.whole().as_bytes().into() });
@@ -190,12 +192,12 @@ impl IncomingStream {
         if !self.may_dial_back(around) {
             return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
         }
-        if to != around.profile.own || from == to {
+        if !around.profile.is_ours(&to) || around.profile.is_ours(&from) {
             refuse(&from, &to, StanzaFault::ItemNotFound, out);
             return Ok(());
         }
         self.has_room()?;
-        if self.asked.contains(&from) {
+        if self.asked.iter().any(|it| it.domain == from && it.own == to) {
             return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
         }
         if !around.profile.may_be(&from) {
@@ -208,29 +210,23 @@ impl IncomingStream {
             refuse(&from, &to, StanzaFault::NotAcceptable, out);
             return Ok(());
         }
-        self.asked.push(from.clone());
         let (id, key) = (self.id.as_str().into(), key.into());
-        let proof = Box::new(DialbackProof { domain: from, id, key });
+        let proof = DialbackProof { domain: from, own: to, id, key };
+        self.asked.push(proof.clone());
         let source = Source::of(around.link.peer.ip());
-        out.say(PeerWord::Shows { proof, number: self.number, source });
+        out.say(PeerWord::Shows { proof: Box::new(proof), number: self.number, source });
         Ok(())
     }
 
     /// The servers of a domain have said whether somebody is of it.
-    pub(super) fn answer(
-        &mut self,
-        domain: &str,
-        is_right: Option<bool>,
-        profile: &PeerProfile,
-        out: &mut Out,
-    ) {
-        let Some(at) = self.asked.iter().position(|asked| **asked == *domain) else { return };
-        let domain = self.asked.remove(at);
-        let whom = (&*profile.own, &*domain, None);
+    pub(super) fn answer(&mut self, proof: &DialbackProof, is_right: Option<bool>, out: &mut Out) {
+        let Some(at) = self.asked.iter().position(|asked| asked == proof) else { return };
+        let DialbackProof { domain, own, .. } = self.asked.remove(at);
+        let whom = (&*own, &*domain, None);
         match is_right {
             Some(true) => write_dialback("result", whom, Some("valid"), "", out.bytes()),
             Some(false) => write_dialback("result", whom, Some("invalid"), "", out.bytes()),
-            None => refuse(&domain, &profile.own, StanzaFault::RemoteServerTimeout, out),
+            None => refuse(&domain, &own, StanzaFault::RemoteServerTimeout, out),
         }
         if is_right == Some(true) && !self.shown.contains(&domain) {
             self.shown.push(domain);
@@ -244,7 +240,7 @@ fn verifies(verify: &Element<'_, '_>, profile: &PeerProfile, out: &mut Out) -> R
     let (Some((from, to)), Some(id)) = (dialback_domains(verify), id) else {
         return Err(StreamFault::ImproperAddressing.into());
     };
-    let is_ours = to == profile.own;
+    let is_ours = profile.is_ours(&to);
     let is_right = is_ours && profile.secret.is_key(&verify.text(), (&from, &to), &id);
     let kind = if is_right { "valid" } else { "invalid" };
     write_dialback("verify", (&to, &from, Some(&id)), Some(kind), "", out.bytes());

@@ -49,6 +49,8 @@ pub const PEER_WIRE: WireProfile = WireProfile {
 pub struct PeerProfile {
     /// The domain that is served here.
     pub own: Box<str>,
+    /// That of its rooms, which other servers speak with by itself.
+    pub rooms: Box<str>,
     /// Components by their domains, with their secrets.
     pub components: Vec<(Box<str>, ComponentSecret)>,
     /// Which domains are whose.
@@ -93,6 +95,11 @@ impl PeerProfile {
         let domains = &self.domains;
         domains.is_foreign(domain) && !domains.is_component(domain) && self.peers.has(domain)
     }
+
+    /// Whether a domain is one that is served here.
+    pub fn is_ours(&self, domain: &str) -> bool {
+        *domain == *self.own || *domain == *self.rooms
+    }
 }
 
 /// The secret that a component shares with this server. It is never shown.
@@ -126,11 +133,11 @@ pub enum PeerWord {
         /// Where it comes from.
         source: Source,
     },
-    /// The stream to this domain is ours to say something on.
+    /// The stream of this route is ours to say something on.
     Ready(Box<str>),
     /// Whether somebody, who showed a key elsewhere, is of the domain of this stream.
     Verified(Box<DialbackProof>, bool),
-    /// All that was written to this domain has been taken.
+    /// All that was written on this route has been taken.
     Drained(Box<str>),
 }
 
@@ -139,6 +146,8 @@ pub enum PeerWord {
 pub struct DialbackProof {
     /// The domain that somebody says to be of.
     pub domain: Box<str>,
+    /// Ours, to which it says so.
+    pub own: Box<str>,
     /// The id of the stream on which it says so.
     pub id: Box<str>,
     /// The key.
@@ -150,8 +159,8 @@ pub struct DialbackProof {
 pub enum PeerOrder {
     /// Stanzas, to be written.
     Write(Box<[u8]>),
-    /// Whoever showed a key for this domain is of it, or not; none: nobody could say.
-    Shown(Box<str>, Option<bool>),
+    /// Whoever showed this key is of its domain, or not; none: nobody could say.
+    Shown(Box<DialbackProof>, Option<bool>),
     /// Ask whether a key is right.
     Verify(Box<DialbackProof>),
     /// End the stream.
@@ -159,6 +168,17 @@ pub enum PeerOrder {
 }
 
 type Out = Outbox<PeerWord>;
+
+/// Who calls whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerCall {
+    /// The domain of ours that has something to say.
+    pub own: Box<str>,
+    /// The domain that it is said to.
+    pub domain: Box<str>,
+    /// What the two are known by to whoever calls.
+    pub route: Box<str>,
+}
 
 /// Why a stream ends.
 enum PeerEnd {
@@ -218,9 +238,9 @@ impl Peer {
         Peer::of(profile, number, Kind::Incoming(IncomingStream::new(number)))
     }
 
-    /// A stream that is begun here, to this domain.
-    pub fn outgoing(profile: Arc<PeerProfile>, number: u64, domain: &str) -> Peer {
-        Peer::of(profile, number, Kind::Outgoing(OutgoingStream::new(domain)))
+    /// A stream that is begun here.
+    pub fn outgoing(profile: Arc<PeerProfile>, number: u64, call: PeerCall) -> Peer {
+        Peer::of(profile, number, Kind::Outgoing(OutgoingStream::new(call)))
     }
 
     /// The number that it was made with.
@@ -228,12 +248,13 @@ impl Peer {
         self.number
     }
 
-    /// The domain that something is said to over it; none: it is one to hear.
-    pub fn domain(&self) -> Option<&str> {
+    /// The route that something is said to over it: of a component, its domain; none: it is one to
+    /// hear.
+    pub fn route(&self) -> Option<&str> {
         match &self.kind {
             Kind::Component(it) => it.domain(),
             Kind::Incoming(_) => None,
-            Kind::Outgoing(it) => Some(it.domain()),
+            Kind::Outgoing(it) => Some(it.route()),
         }
     }
 
@@ -373,8 +394,8 @@ impl Machine for Peer {
                 out.bytes().extend_from_slice(&bytes);
                 out.tell_drained();
             }
-            (PeerOrder::Shown(domain, is_right), Kind::Incoming(it)) => {
-                it.answer(&domain, is_right, &self.profile, out);
+            (PeerOrder::Shown(proof, is_right), Kind::Incoming(it)) => {
+                it.answer(&proof, is_right, out);
                 self.settles(out);
             }
             (PeerOrder::Verify(proof), Kind::Outgoing(it)) => {
@@ -407,7 +428,7 @@ impl Machine for Peer {
     }
 
     fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
-        out.say(PeerWord::Drained(self.domain().unwrap_or_default().into()));
+        out.say(PeerWord::Drained(self.route().unwrap_or_default().into()));
         Ok(())
     }
 

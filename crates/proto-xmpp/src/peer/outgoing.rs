@@ -8,7 +8,7 @@
 //! Invariant: nothing is written on it for others before it is ready.
 
 use super::wire::{check_header, dialback_domains, write_dialback, write_header};
-use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord};
+use super::{Around, DialbackProof, Next, Out, PeerCall, PeerEnd, PeerWord};
 use crate::fault::StreamFault;
 use crate::sasl::{self, SASL};
 use crate::stream::TLS;
@@ -23,7 +23,7 @@ const ASKED_MAX: usize = 1_024;
 
 /// A stream that is begun here.
 pub(super) struct OutgoingStream {
-    domain: Box<str>,
+    call: PeerCall,
     /// The id that the other server has given it.
     id: Box<str>,
     stage: Stage,
@@ -53,11 +53,11 @@ enum Stage {
 }
 
 impl OutgoingStream {
-    pub(super) fn new(domain: &str) -> OutgoingStream {
+    pub(super) fn new(call: PeerCall) -> OutgoingStream {
         let (proofs, asked) = Default::default();
-        let (domain, id, stage) = (domain.into(), "".into(), Stage::Header);
+        let (id, stage) = ("".into(), Stage::Header);
         let (has_failed, has_said, looks) = Default::default();
-        OutgoingStream { domain, id, stage, proofs, asked, has_failed, has_said, looks }
+        OutgoingStream { call, id, stage, proofs, asked, has_failed, has_said, looks }
     }
 
     /// Something is said on it.
@@ -73,28 +73,28 @@ impl OutgoingStream {
         std::mem::take(&mut self.has_said).then_some(ms)
     }
 
-    /// The domain that it is to.
-    pub(super) fn domain(&self) -> &str {
-        &self.domain
+    /// What it is known by.
+    pub(super) fn route(&self) -> &str {
+        &self.call.route
     }
 
     pub(super) fn is_ready(&self) -> bool {
         self.stage == Stage::Ready
     }
 
-    pub(super) fn opened(&mut self, around: &Around<'_>, out: &mut Out) {
+    pub(super) fn opened(&mut self, _: &Around<'_>, out: &mut Out) {
         self.stage = Stage::Header;
-        self.begins(around, out);
+        self.begins(out);
     }
 
-    fn begins(&self, around: &Around<'_>, out: &mut Out) {
-        let whom = (Some(&*around.profile.own), Some(&*self.domain), None);
+    fn begins(&self, out: &mut Out) {
+        let whom = (Some(&*self.call.own), Some(&*self.call.domain), None);
         write_header(SERVER, whom, true, out.bytes());
     }
 
     fn is_taken(&mut self, out: &mut Out) {
         self.stage = Stage::Ready;
-        out.say(PeerWord::Ready(self.domain.clone()));
+        out.say(PeerWord::Ready(self.call.route.clone()));
     }
 
     pub(super) fn header(
@@ -123,7 +123,7 @@ impl OutgoingStream {
             ("proceed", TLS, Stage::Tls) => return Ok(Next::Tls),
             ("failure", TLS, Stage::Tls) => return Err(PeerEnd::Quiet(CloseReason::TlsFailed)),
             ("success", SASL, Stage::Proving) => {
-                self.begins(around, out);
+                self.begins(out);
                 self.is_taken(out);
                 return Ok(Next::Anew);
             }
@@ -164,7 +164,7 @@ impl OutgoingStream {
         let mut mechanisms = mechanisms.into_iter().flat_map(|all| all.children());
         let takes_ours = mechanisms.any(|it| it.text().trim() == "EXTERNAL");
         if takes_ours && around.profile.has_certificate && !self.has_failed {
-            let own = sasl::encoded(around.profile.own.as_bytes());
+            let own = sasl::encoded(self.call.own.as_bytes());
             let auth = format!("<auth xmlns='{SASL}' mechanism='EXTERNAL'>{own}</auth>");
             out.bytes().extend_from_slice(auth.as_bytes());
             self.stage = Stage::Proving;
@@ -180,8 +180,9 @@ impl OutgoingStream {
             return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
         }
         self.stage = Stage::Showing;
-        let key = profile.secret.key(&self.domain, &profile.own, &self.id);
-        write_dialback("result", (&profile.own, &self.domain, None), None, &key, out.bytes());
+        let PeerCall { own, domain, .. } = &self.call;
+        let key = profile.secret.key(domain, own, &self.id);
+        write_dialback("result", (own, domain, None), None, &key, out.bytes());
         for proof in std::mem::take(&mut self.proofs) {
             self.verify(proof, (around.now, profile), out);
         }
@@ -207,7 +208,7 @@ impl OutgoingStream {
         {
             self.asked.pop_front();
         }
-        let whom = (&*profile.own, &*self.domain, Some(&*proof.id));
+        let whom = (&*proof.own, &*self.call.domain, Some(&*proof.id));
         let key = crate::xml::text::escaped(&proof.key);
         write_dialback("verify", whom, None, &key, out.bytes());
         let until = now.after(Duration::from_millis(profile.begin_ms_max.into()));
@@ -215,7 +216,7 @@ impl OutgoingStream {
     }
 
     fn verified(&mut self, verify: &Element<'_, '_>, out: &mut Out) {
-        let is_of = dialback_domains(verify).is_some_and(|(from, _)| from == self.domain);
+        let is_of = dialback_domains(verify).is_some_and(|(from, _)| from == self.call.domain);
         let id = verify.attribute("id").unwrap_or_default();
         let at = self.asked.iter().position(|(_, proof)| *proof.id == *id && is_of);
         let Some((_, proof)) = at.and_then(|at| self.asked.remove(at)) else { return };
@@ -236,6 +237,7 @@ mod tests {
         let profile = PeerProfile { begin_ms_max: 10_000, ..(*profile(false)).clone() };
         let proof = |at: usize| DialbackProof {
             domain: "b.example".into(),
+            own: "a.example".into(),
             id: at.to_string().into(),
             key: "k".into(),
         };

@@ -1,4 +1,5 @@
-//! The archive of the own account (XEP-0313): questions of a bound device, and their answers.
+//! Archives of the own account and of its rooms (XEP-0313): questions of a bound device, and their
+//! answers.
 //!
 //! ```text
 //! query ─► waits for those before it ─► Archive ─► page: written in parts, as the socket takes
@@ -13,8 +14,10 @@ use super::Out;
 use super::session::Session;
 use crate::archive::{self, ArchiveQuery, MAM};
 use crate::fault::StanzaFault;
+use crate::render::room::{RoomRendering, write_in_room};
 use crate::render::{self, Rendering};
 use crate::xml::scan::Element;
+use model::account::{AccountAddress, Addressee};
 use model::chat::{ArchiveId, ArchivePage, ArchiveRange, ChatFault, ChatMessage, ChatRequest};
 use model::counters::ChatCounter;
 use std::collections::VecDeque;
@@ -28,6 +31,8 @@ pub(super) struct ArchiveAsking {
     /// That of what is asked of the service; of a question that waits, none yet.
     number: Option<u32>,
     what: What,
+    /// The room that is asked; none: it is the own account.
+    room: Option<AccountAddress>,
     id: Option<Box<str>>,
     to: Option<Box<str>>,
     /// What is left to be written.
@@ -85,19 +90,23 @@ pub(super) fn is_asked(asked: &Element<'_, '_>) -> bool {
 }
 
 impl Session {
-    /// Answers a question about the own archive, now or later.
+    /// Answers a question about the own archive, or that of a room, now or later.
     pub(super) fn asks_archive(
         &mut self,
-        asked: &Element<'_, '_>,
+        (asked, room): (&Element<'_, '_>, Option<&AccountAddress>),
         (is_set, about): (bool, About<'_>),
         out: &mut Out,
     ) {
         let what = match (asked.name(), is_set) {
             ("query", false) => return self.answers(about, &archive::form(), out),
             // There is one policy, and whoever wants another is told which.
-            ("prefs", _) => return self.answers(about, &archive::preferences(), out),
-            ("metadata", false) => What::Metadata(Box::new(ArchiveRange::whole(false, 1)), None),
-            ("query", true) => match ArchiveQuery::read(asked) {
+            ("prefs", _) if room.is_none() => {
+                return self.answers(about, &archive::preferences(), out);
+            }
+            ("metadata", false) => What::Metadata(Box::new(whole(room, false)), None),
+            ("query", true) => match room
+                .map_or_else(|| ArchiveQuery::read(asked), |it| ArchiveQuery::of_room(asked, it))
+            {
                 Ok(query) => What::Query(Box::new(query)),
                 Err(fault) => {
                     out.count(ChatCounter::Invalid);
@@ -107,7 +116,8 @@ impl Session {
             _ => return self.refuse("iq", about, StanzaFault::BadRequest, out),
         };
         let [id, to] = [about.0, about.1].map(|text| text.map(Box::from));
-        let asking = ArchiveAsking { number: None, what, id, to, writing: None };
+        let room = room.cloned();
+        let asking = ArchiveAsking { number: None, what, room, id, to, writing: None };
         self.busy().archive.push_back(asking);
         self.archive_goes_on(out);
     }
@@ -149,6 +159,8 @@ impl Session {
         };
         let fault = match why {
             ChatFault::UnknownMessage => StanzaFault::ItemNotFound,
+            // Of a room that is not there nobody hears either (XEP-0313 5.1.2).
+            ChatFault::NotMember => StanzaFault::Forbidden,
             why => StanzaFault::of(why, false),
         };
         self.refuse("iq", (asking.id.as_deref(), asking.to.as_deref()), fault, out);
@@ -184,7 +196,7 @@ impl Session {
                     (None, Some(id)) => range.after = vec![id],
                     (Some(message), _) if !range.backwards => {
                         *begin = Some(message);
-                        **range = ArchiveRange::whole(true, 1);
+                        **range = whole(first.room.as_ref(), true);
                     }
                     (message, _) => {
                         let inner = archive::metadata(begin.as_deref(), message.as_deref());
@@ -210,7 +222,8 @@ impl Session {
                     What::Query(query) => query.query_id.clone(),
                     What::Metadata(..) => None,
                 };
-                self.write_result(&message, query_id.as_deref(), out);
+                let is_of_room = first.room.is_some();
+                self.write_result((&message, is_of_room), query_id.as_deref(), out);
                 continue;
             }
             let fin = std::mem::take(&mut writing.fin);
@@ -219,13 +232,31 @@ impl Session {
         }
     }
 
-    fn write_result(&mut self, message: &ChatMessage, query_id: Option<&str>, out: &mut Out) {
+    fn write_result(
+        &mut self,
+        (message, is_of_room): (&ChatMessage, bool),
+        query_id: Option<&str>,
+        out: &mut Out,
+    ) {
         let how = Rendering { reader: self.jid(), delayed_by: None, is_carbon: false, asks: false };
         let mut stanza = Vec::new();
-        if render::write(message, how, &mut stanza) {
-            let whose = (self.account(), self.jid());
+        let (owner, says) = match is_of_room {
+            true => {
+                let kept = RoomRendering { to: None, is_delayed: false, is_abroad: false };
+                (message.to.as_str(), write_in_room(message, kept, &mut stanza))
+            }
+            false => (self.account(), render::write(message, how, &mut stanza)),
+        };
+        if says {
+            let whose = (owner, self.jid());
             archive::put_result((message, &stanza), whose, query_id, out.bytes());
             self.counts_sent(out);
         }
     }
+}
+
+/// One message of all that there is, of a room if one is named.
+fn whole(room: Option<&AccountAddress>, backwards: bool) -> ArchiveRange {
+    let with = room.cloned().map(Addressee::from);
+    ArchiveRange { with, ..ArchiveRange::whole(backwards, 1) }
 }

@@ -15,7 +15,7 @@ use crate::render::{self, MUC_USER};
 use crate::stanza::kind;
 use crate::xml::scan::Element;
 use model::chat::foreign::ForeignStanza;
-use model::chat::{CHATROOM_SERVICE, ChatRequest, GROUP_SERVICE, HandingOn};
+use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, ChatRequest, GROUP_SERVICE, HandingOn};
 
 impl Session {
     /// The domain of an address, if somebody else may serve that.
@@ -23,7 +23,7 @@ impl Session {
         let domain = jid::domain_of(to.filter(|_| self.has(Session::FEDERATES))?)?;
         let own = self.domain();
         let is_ours = |service: &str| domain.strip_prefix(service) == Some(own);
-        let services = ["", GROUP_SERVICE, CHATROOM_SERVICE, UPLOAD_SERVICE];
+        let services = ["", GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE, UPLOAD_SERVICE];
         let is_served = services.iter().any(|service| is_ours(service));
         (!is_served).then_some(domain)
     }

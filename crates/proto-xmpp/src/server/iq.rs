@@ -21,7 +21,7 @@ use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::chat::foreign::ForeignDomains;
-use model::chat::{CHATROOM_SERVICE, GROUP_SERVICE};
+use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, GROUP_SERVICE};
 
 pub(super) const PING: &str = "urn:xmpp:ping";
 pub(super) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
@@ -128,7 +128,7 @@ impl Session {
             return true;
         }
         if is_asked(asked) {
-            self.asks_archive(asked, (is_set, about), out);
+            self.asks_archive((asked, None), (is_set, about), out);
             return true;
         }
         let is_self = asked.is("query", DISCO_INFO) && asked.attribute("node").is_none();
@@ -245,6 +245,7 @@ fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
     let mut items = String::new();
     if whom == Asked::Server {
         items.push_str(&format!("<item jid='{GROUP_SERVICE}{domain}' name='Rooms'/>"));
+        items.push_str(&format!("<item jid='{CHANNEL_SERVICE}{domain}' name='Channels'/>"));
         items.push_str(&format!("<item jid='{CHATROOM_SERVICE}{domain}' name='Chatrooms'/>"));
         if takes_files {
             items.push_str(&format!("<item jid='{UPLOAD_SERVICE}{domain}' name='Files'/>"));

@@ -354,6 +354,7 @@ impl Session {
     pub(super) fn tell(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), End> {
         self.marks(out);
         match word {
+            ChatDelivery::Sent { .. } if self.room_told(now, &word, out) => {}
             ChatDelivery::Sent { number, seq, again, .. } => {
                 self.is_stored(number, seq);
                 if again {

@@ -1,7 +1,7 @@
 //! What a logic needs of the world outside its shard: its log, the event feed, whoever answers slow
 //! questions about access, and whoever carries records to a directory.
 
-use model::chat::foreign::ForeignWord;
+use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::ports::access::{Admission, Question};
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
@@ -66,9 +66,9 @@ pub trait Outside {
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified>;
 
-    /// Hands over what is for other domains; how many found no room, of these or before.
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64 {
-        words.len() as u64
+    /// Hands over what is for other domains; what was refused, of these or before.
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {
+        ForeignRefused { dropped: words.len() as u64, invalid: 0 }
     }
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an

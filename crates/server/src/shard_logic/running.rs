@@ -6,7 +6,7 @@
 use super::call_clock::CallClock;
 use super::peers::{PeerBacklog, PeerBag};
 use base::time::{Instant, Now};
-use model::chat::foreign::ForeignWord;
+use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::{ChatCounter, Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
@@ -66,7 +66,7 @@ pub trait Carrier {
     ) -> Result<(), Notified>;
 
     /// For other domains; how many found no room.
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64;
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused;
 
     /// For whoever listens; how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
@@ -372,8 +372,9 @@ impl<S: Service> AnyService for RunningService<S> {
             }
         }
         if !effects.foreign.is_empty() {
-            let lost = carrier.go_out(std::mem::take(&mut effects.foreign));
-            effects.counters.count_by(ChatCounter::ForeignDropped, lost);
+            let told = carrier.go_out(std::mem::take(&mut effects.foreign));
+            effects.counters.count_by(ChatCounter::ForeignDropped, told.dropped);
+            effects.counters.count_by(ChatCounter::Invalid, told.invalid);
         }
         if !effects.events.is_empty() {
             let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());

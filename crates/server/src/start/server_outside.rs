@@ -14,7 +14,7 @@ use crate::shard_logic::outside::Outside;
 use crate::switchboard::reviews::ReviewDesk;
 use admin::Feed;
 use federation::WayOut;
-use model::chat::foreign::ForeignWord;
+use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
@@ -141,10 +141,10 @@ impl Outside for ServerOutside {
         self.notices.hand_over((service, self.shard), number, order)
     }
 
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> u64 {
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {
         match &self.way_out {
             Some(way) => way.put(words),
-            None => words.len() as u64,
+            None => ForeignRefused { dropped: words.len() as u64, invalid: 0 },
         }
     }
 

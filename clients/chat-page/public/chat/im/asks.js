@@ -64,9 +64,11 @@ function resultOf(asked, frame, account) {
         case "chatroom_joined":
             return { do: "chatroom_joined", ask, result: joinedOf(frame.fields, account) };
         case "members": {
-            const { group, title, version, total, from, closed: isClosed } = frame.fields;
+            const { group, title, version, total, from } = frame.fields;
+            const { description, closed: isClosed, unlocked: isUnlocked } = frame.fields;
             const members = frame.fields.members.map(memberOf);
-            const result = { group, title, isClosed, version, total, from, members };
+            const about = { group, title, description, isClosed, isUnlocked };
+            const result = { ...about, version, total, from, members };
             return { do: "members", ask, result };
         }
         case "conversations":

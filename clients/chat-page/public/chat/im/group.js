@@ -6,7 +6,7 @@
 /** What is done to a group, by its number on the wire less one (IM 8.4). */
 export const GROUP_VERBS = [
     "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
-    "open", "rename", "dissolve", "join",
+    "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
 ];
 /** What a member may do, by its number on the wire less one (IM 8.5). */
 export const GROUP_ROLES = ["member", "admin", "owner"];
@@ -63,7 +63,7 @@ export class MembersList {
         this.#members.push(...page.members);
         if (!isLast && this.#members.length < page.total)
             return undefined;
-        const { group, title, isClosed } = page;
-        return { group, title, isClosed, members: this.#members };
+        const { group, title, description, isClosed, isUnlocked } = page;
+        return { group, title, description, isClosed, isUnlocked, members: this.#members };
     }
 }

@@ -241,7 +241,8 @@ impl Export {
             };
             return Ok(Vec::new());
         };
-        let range = MembersRange { group: group.into(), version: 0, from: 0, count: 1 };
+        let range =
+            MembersRange { group: group.into(), version: 0, from: 0, count: 1, banned: false };
         let told = self.ask(ErrandWhat::Members(Box::new(range))).await;
         self.step = Step::Members(groups, next);
         match told {

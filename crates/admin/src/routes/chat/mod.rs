@@ -173,7 +173,7 @@ pub(crate) async fn group(
     let (group, query) = (of_group(&api, path)?, asked(query)?);
     let count = query.count()?;
     let (version, from) = (query.version.unwrap_or_default(), query.after.unwrap_or_default());
-    let range = MembersRange { group: group.clone().into(), version, from, count };
+    let range = MembersRange { group: group.clone().into(), version, from, count, banned: false };
     let what = ErrandWhat::Members(Box::new(range));
     match run(&api, operators(system(&api)?, what)).await? {
         ChatDelivery::Members(page) => Ok(Json((&*page).into())),

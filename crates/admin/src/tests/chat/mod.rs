@@ -61,6 +61,8 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             version: 5,
             title: "Lunch".into(),
             closed: false,
+            description: Box::default(),
+            unlocked: false,
             total: 9,
             from: range.from,
             members: vec![MemberStatus {

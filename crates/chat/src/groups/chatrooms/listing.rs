@@ -63,8 +63,16 @@ impl Chat {
             return self.list_chatroom(now, to, (room, from, count.min(MEMBERS_PAGE_MAX)), fx);
         }
         let (reader, group) = (timeline, room.clone());
-        let asked =
-            MembersAsked { number, group, reader, is_operator, version: LIST_VERSION, from, count };
+        let asked = MembersAsked {
+            number,
+            group,
+            reader,
+            is_operator,
+            banned: false,
+            version: LIST_VERSION,
+            from,
+            count,
+        };
         fx.peer_messages.push((home, ChatWord::List(Box::new(asked))));
     }
 
@@ -143,5 +151,17 @@ impl Chat {
 fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -> MembersPage {
     let (title, closed) = (row.title.clone(), row.quiet);
     let (number, version, members) = (0, LIST_VERSION, Vec::new());
-    MembersPage { number, group: room, version, title, closed, total, from, members }
+    let (description, unlocked) = (Box::default(), true);
+    MembersPage {
+        number,
+        group: room,
+        version,
+        title,
+        description,
+        closed,
+        unlocked,
+        total,
+        from,
+        members,
+    }
 }

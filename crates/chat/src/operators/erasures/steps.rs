@@ -199,7 +199,7 @@ impl Chat {
         let (verb, members): (_, Vec<Addressee>) = match how {
             How::Look => {
                 let group = group.clone().into();
-                let range = MembersRange { group, version: 0, from: 0, count: 2 };
+                let range = MembersRange { group, version: 0, from: 0, count: 2, banned: false };
                 return ErrandWhat::Members(Box::new(range));
             }
             How::Leave => (GroupVerb::Leave, vec![]),

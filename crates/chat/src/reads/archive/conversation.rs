@@ -1,4 +1,5 @@
-//! The archive of what an account has said with one other: a part of their conversation.
+//! The archive of what an account has said with one other, or of a group: a part of the
+//! conversation.
 //!
 //! ```text
 //! ids: is each of them there? ─► times: each is searched for ─► one range of the conversation
@@ -20,6 +21,8 @@ const MIDDLE_MESSAGES: u16 = 4;
 /// The archive of a conversation, on the way to a page.
 pub(crate) struct ConversationArchive {
     conversation: TimelineId,
+    /// The inbox of the member of a group who reads it, as far as that one may.
+    reader: Option<TimelineId>,
     range: Box<ArchiveRange>,
     count: u16,
     step: Step,
@@ -51,6 +54,7 @@ impl ConversationArchive {
     ) -> ConversationArchive {
         let mut archive = ConversationArchive {
             conversation,
+            reader: None,
             range,
             count,
             step: Step::Ids,
@@ -63,6 +67,16 @@ impl ConversationArchive {
             archive.begin_since();
         }
         archive
+    }
+
+    /// It is a group's, and read by this member of it.
+    pub(super) fn of_group(self, reader: Option<TimelineId>) -> ConversationArchive {
+        ConversationArchive { reader, ..self }
+    }
+
+    /// The member that reads it; of a conversation of two, nobody is asked for.
+    pub(super) fn reader(&self) -> Option<TimelineId> {
+        self.reader
     }
 
     fn ids(&self) -> impl Iterator<Item = &ArchiveId> {

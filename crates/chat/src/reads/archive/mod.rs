@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Archive ─► with one other: that account ─► parts of the conversation, at its home ─┐
+//!         ├► of a group: parts of its conversation, as a member may read them ───────┤
 //!         └► with all: parts of the inbox (this shard) ─► the messages that match ───┴► page
 //! ```
 //! Which part is read next is the concern of `inbox` and `conversation`; each request is one
@@ -13,12 +14,13 @@ mod inbox;
 mod search;
 
 use crate::accounts::Waiter;
+use crate::groups;
 use crate::label::Pointer;
 use crate::log::PendingCall;
 use crate::reads::{Asked, PartnerAsked, Reading, Wanted, ranges_of};
 use crate::send::conversation_of;
 use crate::sessions::Requester;
-use crate::word::{ChatWord, Fetched, Range};
+use crate::word::{Fetched, Range};
 use crate::{Chat, Effects};
 use base::time::Now;
 use conversation::ConversationArchive;
@@ -79,10 +81,15 @@ impl Chat {
         let Some(with) = range.with.as_ref().map(|with| with.within(asker.address.domain())) else {
             let entries_max = limits.archive_entries_max as usize;
             let archive = InboxArchive::new(asker.address, range, count.into(), entries_max);
-            return self.begin_archive(reader, Archive::Inbox(asker.inbox, archive.into()), fx);
+            let archive = Archive::Inbox(asker.inbox, archive.into());
+            return self.begin_archive(now, reader, archive, fx);
         };
         if with.is_group() {
-            return self.archive_of_nobody(reader, &range, fx);
+            let conversation = groups::conversation_of(self.settings.home, &with);
+            let of_group = Some(asker.inbox).filter(|_| !asker.is_operator);
+            let archive = ConversationArchive::new(conversation, range, count).of_group(of_group);
+            let archive = Archive::Conversation(conversation, archive.into());
+            return self.begin_archive(now, reader, archive, fx);
         }
         let (inbox, wanted) = (asker.inbox, Asked::Archive(range));
         let asked = Box::new(PartnerAsked { reader, inbox, wanted });
@@ -92,6 +99,7 @@ impl Chat {
     /// The partner of a conversation is known, or why not.
     pub(super) fn archive_partner_found(
         &mut self,
+        now: Now,
         (reader, inbox): (Requester, TimelineId),
         range: Box<ArchiveRange>,
         (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
@@ -106,7 +114,8 @@ impl Chat {
         let conversation = conversation_of(home, inbox, with.inbox(home, id));
         let count = range.count.min(self.settings.limits.chat.page_messages_max);
         let archive = ConversationArchive::new(conversation, range, count);
-        self.begin_archive(reader, Archive::Conversation(conversation, archive.into()), fx);
+        let archive = Archive::Conversation(conversation, archive.into());
+        self.begin_archive(now, reader, archive, fx);
     }
 
     /// Nothing was ever said there.
@@ -121,14 +130,14 @@ impl Chat {
         self.answer_session((conn, session), ChatDelivery::Archive(Box::new(page)), fx);
     }
 
-    fn begin_archive(&mut self, reader: Requester, archive: Archive, fx: &mut Effects) {
+    fn begin_archive(&mut self, now: Now, reader: Requester, archive: Archive, fx: &mut Effects) {
         let (what, fetched) = (Wanted::Archive(archive), Fetched::default());
         let number = self.readings.put(Reading { reader, what, left: 0, fetched });
-        self.archive_goes_on(number, fx);
+        self.archive_goes_on(now, number, fx);
     }
 
     /// What is needed next is read, or the page is there.
-    fn archive_goes_on(&mut self, number: u64, fx: &mut Effects) {
+    fn archive_goes_on(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Archive(archive) = &mut reading.what else { return };
         match archive {
@@ -140,68 +149,45 @@ impl Chat {
                     return self.log.ask(PendingCall::Inbox(number), read, fx);
                 }
                 let wanted = it.wanted();
-                self.fetch_found(number, wanted, fx);
+                self.fetch_found(now, number, wanted, fx);
             }
             Archive::Conversation(conversation, it) => {
                 let (shard, ranges) = (self.settings.shard_at(*conversation), it.ranges());
-                match ranges.is_empty() {
-                    true => self.end_reading(number, fx),
-                    false => self.fetch_parts(number, BTreeMap::from([(shard, ranges)]), fx),
-                }
+                let of_group = it.reader();
+                let parts = [(shard, ranges)].into_iter().filter(|(_, it)| !it.is_empty());
+                self.fetch_all(now, number, parts.collect(), of_group, fx);
             }
         }
     }
 
-    fn fetch_found(&mut self, number: u64, mut wanted: Vec<Pointer>, fx: &mut Effects) {
+    fn fetch_found(&mut self, now: Now, number: u64, mut wanted: Vec<Pointer>, fx: &mut Effects) {
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
         wanted.sort_unstable();
         for range in ranges_of(&wanted) {
             let shard = self.settings.shard_at(range.conversation);
             by_shard.entry(shard).or_default().push(range);
         }
-        match by_shard.is_empty() {
-            true => self.end_reading(number, fx),
-            false => self.fetch_parts(number, by_shard, fx),
-        }
-    }
-
-    /// Asks the shards of conversations of two for parts of them.
-    fn fetch_parts(
-        &mut self,
-        number: u64,
-        by_shard: BTreeMap<ShardId, Vec<Range>>,
-        fx: &mut Effects,
-    ) {
-        if let Some(reading) = self.readings.at_mut(number) {
-            reading.left = by_shard.len() as u16;
-        }
-        for (shard, ranges) in by_shard {
-            let (ranges, reader) = (ranges.into(), None);
-            match shard == self.settings.shard {
-                true => self.fetch_since((shard, number), ranges, 0, fx),
-                false => fx.peer_messages.push((shard, ChatWord::Fetch { number, ranges, reader })),
-            }
-        }
+        self.fetch_all(now, number, by_shard, None, fx);
     }
 
     /// A part of the inbox was read for an archive.
-    pub(super) fn archive_read(&mut self, number: u64, page: &Page, fx: &mut Effects) {
+    pub(super) fn archive_read(&mut self, now: Now, number: u64, page: &Page, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Archive(Archive::Inbox(_, it)) = &mut reading.what else { return };
         match it.sees(page) {
-            Ok(()) => self.archive_goes_on(number, fx),
+            Ok(()) => self.archive_goes_on(now, number, fx),
             Err(fault) => self.reading_fails(number, fault, fx),
         }
     }
 
     /// Parts of conversations were read for an archive.
-    pub(super) fn archive_fetched(&mut self, number: u64, fx: &mut Effects) {
+    pub(super) fn archive_fetched(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Archive(Archive::Conversation(_, it)) = &mut reading.what else {
             return self.end_reading(number, fx); // what was found in the inbox
         };
         match it.sees(std::mem::take(&mut reading.fetched)) {
-            Ok(()) => self.archive_goes_on(number, fx),
+            Ok(()) => self.archive_goes_on(now, number, fx),
             Err(fault) => self.reading_fails(number, fault, fx),
         }
     }

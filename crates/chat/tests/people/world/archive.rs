@@ -55,8 +55,10 @@ impl Device {
         let with = range.with.as_ref().map(|with| with.within("a.example"));
         let mut last = BTreeMap::<AccountAddress, Seq>::new();
         for message in &page.messages {
-            assert!(!message.to.is_group() && range.has_time(message.at_ms), "{range:?}");
-            let mine = [&message.from, &message.to].contains(&&self.account);
+            let of_group = with.as_ref().is_some_and(|with| with.is_group());
+            assert!(message.to.is_group() == of_group, "{range:?}");
+            assert!(range.has_time(message.at_ms), "{range:?}");
+            let mine = of_group || [&message.from, &message.to].contains(&&self.account);
             let partner = partner(&self.account, message);
             assert!(mine && with.as_ref().is_none_or(|with| with == partner), "{message:?}");
             let before = last.insert(partner.clone(), message.seq).unwrap_or(0);
@@ -82,7 +84,8 @@ impl Device {
 
 /// Whom an account talks with in a message.
 fn partner<'a>(account: &AccountAddress, message: &'a ChatMessage) -> &'a AccountAddress {
-    if message.from == *account { &message.to } else { &message.from }
+    let is_its = message.from == *account || message.to.is_group();
+    if is_its { &message.to } else { &message.from }
 }
 
 impl World {

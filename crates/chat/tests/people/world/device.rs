@@ -58,6 +58,8 @@ pub struct Device {
     pub(super) listing: BTreeMap<u32, MembersRange>,
     /// All pages of members that it was ever told.
     pub pages: Vec<MembersPage>,
+    /// Pages of those who are banned.
+    pub banned: Vec<MembersPage>,
     pub(super) begun_anew: usize,
     /// What it was told of how its account's devices are woken.
     pub(super) push_answers: Vec<ChatDelivery>,
@@ -150,6 +152,7 @@ impl Device {
             read: BTreeSet::new(),
             listing: BTreeMap::new(),
             pages: Vec::new(),
+            banned: Vec::new(),
             begun_anew: 0,
             push_answers: Vec::new(),
             receipts: Receipts::default(),

@@ -43,14 +43,19 @@ impl World {
         }
         let group = self.a_group();
         let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
-        // The last one is of channels, which have a test of their own.
-        let verb = GroupVerb::ALL[self.rng.below(GroupVerb::ALL.len() as u64 - 1) as usize];
+        // To come by oneself has tests of its own.
+        let is_of_all = |verb: &&GroupVerb| {
+            !matches!(verb, GroupVerb::Join | GroupVerb::Lock | GroupVerb::Unlock)
+        };
+        let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
+        let verb = verbs[self.rng.below(verbs.len() as u64) as usize];
         // Whatever ends much is rare.
         let verb = match verb {
             _ if makes => GroupVerb::Create,
             GroupVerb::Create | GroupVerb::Dissolve if !self.rng.one_in(20) => GroupVerb::Add,
             GroupVerb::Close if !self.rng.one_in(3) => GroupVerb::Open,
             GroupVerb::Mute if !self.rng.one_in(3) => GroupVerb::Unmute,
+            GroupVerb::Ban if !self.rng.one_in(3) => GroupVerb::Unban,
             verb => verb,
         };
         let count = if verb == GroupVerb::HandOver { 1 } else { 1 + self.rng.below(2) };

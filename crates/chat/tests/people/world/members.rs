@@ -41,6 +41,7 @@ impl Then {
         let muted = self.members.get(&who).is_some_and(|(_, muted)| *muted);
         let role = self.members.get(&who).map(|(role, _)| *role);
         let now = match verb {
+            GroupVerb::Unban => return,
             GroupVerb::Create if is_first => (Owner, false),
             GroupVerb::Create | GroupVerb::Add => (Member, false),
             GroupVerb::Promote => (Admin, false),
@@ -81,7 +82,7 @@ impl Device {
         let at = rng.below(known.len().max(1) as u64) as usize;
         let version = known.get(at).filter(|_| !rng.one_in(4)).copied().unwrap_or(0);
         let (from, count) = (rng.below(4) as u32, 1 + rng.below(3) as u16);
-        self.lists_so(MembersRange { group: group.into(), version, from, count })
+        self.lists_so(MembersRange { group: group.into(), version, from, count, banned: false })
     }
 
     pub(super) fn lists_so(&mut self, range: MembersRange) -> Option<ChatRequest> {
@@ -98,7 +99,11 @@ impl Device {
         let goes_on = page.version == range.version;
         self.begun_anew += usize::from(!goes_on && range.version != 0);
         assert_eq!(page.from, if goes_on { range.from.min(page.total) } else { 0 });
-        self.pages.push(page);
+        if !range.banned {
+            self.pages.push(page);
+        } else {
+            self.banned.push(page);
+        }
     }
 }
 
@@ -116,15 +121,24 @@ impl World {
         group: &AccountAddress,
         (version, from, count): (u64, u32, u16),
     ) -> Result<MembersPage, ChatFault> {
-        let range = MembersRange { group: group.clone().into(), version, from, count };
+        let group = group.clone().into();
+        self.lists_so(at, MembersRange { group, version, from, count, banned: false })
+    }
+
+    /// A device asks for this; the answer, when everything is at rest.
+    pub fn lists_so(&mut self, at: usize, range: MembersRange) -> Result<MembersPage, ChatFault> {
+        let banned = range.banned;
         let request = self.devices[at].lists_so(range).expect("it is here");
-        let before = self.devices[at].pages.len();
+        let told = |device: &Device| device.pages.len() + device.banned.len();
+        let before = told(&self.devices[at]);
         self.ask(at, request);
         self.rest();
         if let Some(fault) = self.devices[at].failed.take() {
             return Err(fault);
         }
-        assert_eq!(self.devices[at].pages.len(), before + 1, "one answer");
-        Ok(self.devices[at].pages.last().cloned().expect("one"))
+        let device = &self.devices[at];
+        assert_eq!(told(device), before + 1, "one answer");
+        let all = if banned { &device.banned } else { &device.pages };
+        Ok(all.last().cloned().expect("one"))
     }
 }

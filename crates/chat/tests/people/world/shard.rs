@@ -45,6 +45,7 @@ pub fn limits(group_written_members_max: u32) -> Limits {
         page_messages_max: 5,
         accounts_known_max: 64,
         group_members_max: 3,
+        group_banned_max: 2,
         group_members_known_max: 12,
         group_written_members_max,
         drawn_ahead_max: 6,

@@ -84,10 +84,13 @@ fn orders_are_said_in_the_models_words_and_one_name_too_many_is_the_services_to_
 fn a_wish_for_many_members_is_cut_and_one_for_none_is_the_services_to_refuse() {
     let mut side = in_session();
     for (count, expected) in [(0, 0), (1, 1), (256, 256), (257, 256), (u32::MAX, 256)] {
-        let fields = MembersFields { number: 8, group: GROUP, version: 5, from: 9, count };
+        let banned = count == 1;
+        let (number, version, from) = (8, 5, 9);
+        let fields = MembersFields { number, group: GROUP, version, from, count, banned };
         side.hear(now(), &client(&ClientFrame::Members(fields)));
         let group = Addressee::parse(GROUP).expect("right");
-        let range = Box::new(MembersRange { group, version: 5, from: 9, count: expected });
+        let count = expected;
+        let range = Box::new(MembersRange { group, version, from, count, banned });
         let asked = [ChatRequest::Members { session: SESSION, number: 8, range }];
         assert_eq!(side.take_words_as::<ChatRequest>(), asked);
     }
@@ -104,7 +107,9 @@ fn page() -> MembersPage {
         group: address(GROUP),
         version: 5,
         title: "us".into(),
+        description: "of lunch".into(),
         closed: true,
+        unlocked: true,
         total: 9,
         from: 7,
         members: vec![

@@ -5,6 +5,8 @@
 //! affiliation   member            admin                       owner
 //!               Add ─► is one?    Promote ─► is none? ─► Add  HandOver ─► is none? ─► Add
 //!                      Demote               Promote ◄────┘             HandOver ◄────┘
+//!               outcast: Ban      none: Remove ─► is none? ─► Unban
+//!               whoever is banned and shall be more: Unban first
 //! ```
 //! An affiliation says what somebody shall be, an order what is done; so the next order follows
 //! from what came of the one before. Invariant: what is so already is done; orders are given one
@@ -16,6 +18,7 @@ use super::walk::Walk;
 use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::render::room::domain_of;
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatFault, GroupVerb};
@@ -54,12 +57,19 @@ enum Goal {
     Admin,
     /// Somebody is the owner.
     Owner,
+    /// Somebody is neither a member nor banned.
+    None,
 }
 
 impl Goal {
-    /// The order behind one that changed something, or nothing.
-    fn next(self, verb: GroupVerb, has_changed: bool) -> Option<GroupVerb> {
+    /// The order behind one that changed something, or nothing; `is_banned`: it was not done, for
+    /// whom it is about is banned.
+    fn next(self, verb: GroupVerb, (has_changed, is_banned): (bool, bool)) -> Option<GroupVerb> {
         match (self, verb, has_changed) {
+            (Goal::Verb | Goal::None, ..) if is_banned => None,
+            (_, GroupVerb::Add, _) if is_banned => Some(GroupVerb::Unban),
+            (Goal::None, GroupVerb::Remove, false) => Some(GroupVerb::Unban),
+            (Goal::Member | Goal::Admin | Goal::Owner, GroupVerb::Unban, _) => Some(GroupVerb::Add),
             (Goal::Member, GroupVerb::Add, false) => Some(GroupVerb::Demote),
             (Goal::Admin, GroupVerb::Promote, false) => Some(GroupVerb::Add),
             (Goal::Admin, GroupVerb::Add, true) => Some(GroupVerb::Promote),
@@ -90,12 +100,18 @@ impl Ordering {
     /// What makes a room as its owner wants it; nothing, if it is so already.
     pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
         let order = |verb, title| Order { goal: Goal::Verb, verb, title, members: Vec::new() };
+        let plain = |is, [yes, no]: [GroupVerb; 2]| order(if is { yes } else { no }, "".into());
         let name = wanted.name.filter(|name| *name != walk.title);
+        let description = wanted.description.filter(|it| *it != walk.description);
         let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
-        let verb = |is| if is { GroupVerb::Close } else { GroupVerb::Open };
-        let name = name.map(|name| order(GroupVerb::Rename, name));
-        let speech = is_moderated.map(|is| order(verb(is), Box::default()));
-        let all = Ordering::new(walk.room.clone(), name.into_iter().chain(speech));
+        let is_locked = wanted.is_locked.filter(|is| *is == walk.is_unlocked);
+        let all = [
+            name.map(|name| order(GroupVerb::Rename, name)),
+            description.map(|it| order(GroupVerb::Describe, it)),
+            is_moderated.map(|is| plain(is, [GroupVerb::Close, GroupVerb::Open])),
+            is_locked.map(|is| plain(is, [GroupVerb::Lock, GroupVerb::Unlock])),
+        ];
+        let all = Ordering::new(walk.room.clone(), all.into_iter().flatten());
         (!all.orders.is_empty()).then_some(all)
     }
 
@@ -112,9 +128,11 @@ impl Ordering {
         if items.len() > ITEMS_MAX {
             return Err(StanzaFault::PolicyViolation);
         }
-        let domain = own.map_or("", AccountAddress::domain);
+        // Names in a room are those of accounts of its own domain.
+        let domain = domain_of(&room);
         let orders = items.iter().map(|item| order_of(item, domain, own));
-        Ok(Ordering::new(room, orders.collect::<Result<Vec<_>, _>>()?))
+        let orders = orders.collect::<Result<Vec<_>, _>>()?;
+        Ok(Ordering::new(room, orders))
     }
 
     pub(super) fn request(&self) -> RoomRequest {
@@ -129,9 +147,11 @@ impl Ordering {
 
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let Some(first) = self.orders.front_mut() else { return Step::Done };
-        let has_changed = match answer {
-            RoomAnswer::Changed => true,
-            RoomAnswer::Failed(ChatFault::Unchanged) => false,
+        let came_of_it = match answer {
+            RoomAnswer::Changed => (true, false),
+            RoomAnswer::Failed(ChatFault::Unchanged) => (false, false),
+            // Who makes a member of somebody who is banned undoes that (9.2).
+            RoomAnswer::Failed(ChatFault::GroupBanned) if first.goal != Goal::Verb => (false, true),
             // A group is never without an owner (10.4): that one hands it over first.
             RoomAnswer::Failed(ChatFault::Forbidden) if first.verb == GroupVerb::Leave => {
                 return Step::Refused(StanzaFault::Conflict);
@@ -143,7 +163,7 @@ impl Ordering {
             _ => return Step::Refused(StanzaFault::ResourceConstraint),
         };
         self.steps += 1;
-        match first.goal.next(first.verb, has_changed) {
+        match first.goal.next(first.verb, came_of_it) {
             Some(_) if self.steps >= STEPS_MAX => Step::Refused(StanzaFault::ResourceConstraint),
             Some(verb) => {
                 first.verb = verb;
@@ -172,8 +192,12 @@ fn order_of(
     let account = account.filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound)?;
     let (affiliation, role) = (item.attribute("affiliation"), item.attribute("role"));
     let (goal, verb) = match (affiliation.as_deref(), role.as_deref()) {
-        (Some("none" | "outcast"), _) if Some(&account) == own => (Goal::Verb, GroupVerb::Leave),
-        (Some("none" | "outcast"), _) | (None, Some("none")) => (Goal::Verb, GroupVerb::Remove),
+        (Some("none"), _) if Some(&account) == own => (Goal::Verb, GroupVerb::Leave),
+        // Nobody bans itself (9.1).
+        (Some("outcast"), _) if Some(&account) == own => return Err(StanzaFault::Conflict),
+        (Some("outcast"), _) => (Goal::Verb, GroupVerb::Ban),
+        (Some("none"), _) => (Goal::None, GroupVerb::Remove),
+        (None, Some("none")) => (Goal::Verb, GroupVerb::Remove),
         (Some("member"), _) => (Goal::Member, GroupVerb::Add),
         (Some("admin"), _) => (Goal::Admin, GroupVerb::Promote),
         (Some("owner"), _) => (Goal::Owner, GroupVerb::HandOver),

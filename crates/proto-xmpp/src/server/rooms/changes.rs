@@ -89,7 +89,16 @@ impl Session {
                 let whom = change.members.iter().map(|it| it.address.clone()).collect();
                 return self.look_again(now, (room, whom), out);
             }
-            GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Dissolve => {
+            GroupVerb::Describe => return self.write_configured(room, out),
+            GroupVerb::Lock | GroupVerb::Unlock => {
+                if let Some(it) = self.room(room) {
+                    it.is_unlocked = change.verb == GroupVerb::Unlock;
+                }
+                return self.write_configured(room, out);
+            }
+            // It is of nobody who is there.
+            GroupVerb::Unban => return,
+            GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve => {
                 return self.room_loses(message, change, out);
             }
             GroupVerb::Add | GroupVerb::Join | GroupVerb::Demote => GroupRole::Member,
@@ -125,8 +134,10 @@ impl Session {
     fn room_loses(&mut self, message: &ChatMessage, change: &GroupChange, out: &mut Out) {
         let (room, by) = (&message.to, &message.from);
         let own = super::occupants::account_of(self.account(), self.domain());
+        let is_unlocked = self.room(room).is_some_and(|it| it.is_unlocked);
         let how = match change.verb {
-            GroupVerb::Remove => Gone::Removed(by),
+            GroupVerb::Remove => Gone::Removed(by, is_unlocked),
+            GroupVerb::Ban => Gone::Banned(by),
             GroupVerb::Dissolve => Gone::Dissolved,
             _ => Gone::Left,
         };

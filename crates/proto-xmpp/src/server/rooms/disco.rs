@@ -5,20 +5,23 @@
 use super::administration::Ordering;
 use super::forms::{self, Configuration};
 use super::listing::{Glance, Items, Listing, Looking, name_of};
-use super::occupants::account_of;
+use super::moderation::{MODERATE, Moderating};
+use super::occupants::{account_of, nick_of};
 use super::walk::Walk;
 use super::{MUC, MUC_ADMIN, MUC_OWNER, RoomAsk, RoomWhat};
+use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{OCCUPANT_IDS, STANZA_IDS};
 use crate::server::Out;
+use crate::server::archive::is_asked;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::GroupVerb;
+use model::chat::{CHANNEL_SERVICE, GroupVerb};
 
 /// Registration with a room (7.10): of it, that one goes.
 const REGISTER: &str = "jabber:iq:register";
@@ -34,7 +37,6 @@ const ROOM_FEATURES: [&str; 12] = [
     DISCO_ITEMS,
     MUC,
     "muc_hidden",
-    "muc_membersonly",
     "muc_nonanonymous",
     "muc_persistent",
     "muc_unsecured",
@@ -42,17 +44,18 @@ const ROOM_FEATURES: [&str; 12] = [
     "http://jabber.org/protocol/muc#stable_id",
     STANZA_IDS,
     OCCUPANT_IDS,
+    MODERATE,
 ];
 
 /// How a question goes on.
-enum Reply {
+pub(super) enum Reply {
     /// It is answered by this.
     Now(String),
     /// The group has to be asked.
     Ask(RoomWhat),
 }
 
-type Replied = Result<Reply, StanzaFault>;
+pub(super) type Replied = Result<Reply, StanzaFault>;
 
 impl Session {
     /// A question for the service, a room or an occupant.
@@ -63,9 +66,15 @@ impl Session {
         (is_set, about): (bool, (Option<&str>, Option<&str>)),
         out: &mut Out,
     ) {
+        if let (Some(room), None, true) = (&jid.account, &jid.resource, is_asked(asked)) {
+            return self.asks_archive((asked, Some(room)), (is_set, about), out);
+        }
         let reply = match (&jid.account, &jid.resource) {
-            (None, None) => asks_service(asked, is_set),
-            (Some(room), None) => self.asks_room(room, asked, is_set),
+            (None, None) => asks_service(asked, (is_set, self.is_at(jid, CHANNEL_SERVICE))),
+            (Some(room), None) => {
+                let own = account_of(self.account(), self.domain());
+                asks_room(own.as_ref(), room, asked, is_set)
+            }
             (Some(room), Some(nick)) => self.asks_occupant(room, nick, (asked, is_set)),
             (None, Some(_)) => Err(StanzaFault::ServiceUnavailable),
         };
@@ -79,52 +88,6 @@ impl Session {
         }
         if asked.is("ping", PING) {
             out.beat();
-        }
-    }
-
-    fn asks_room(
-        &mut self,
-        room: &AccountAddress,
-        asked: &Element<'_, '_>,
-        is_set: bool,
-    ) -> Replied {
-        let look = |what| {
-            let walk = Walk::glance(room.clone());
-            Ok(Reply::Ask(RoomWhat::Look(Looking { walk, what })))
-        };
-        let node = asked.attribute("node");
-        let (name, namespace) = (asked.name(), asked.namespace());
-        match (name, namespace, is_set, node.as_deref()) {
-            ("query", DISCO_INFO, false, Some(OWN_NICK)) => {
-                Ok(Reply::Now(own_nick(&self.own_nick(room))))
-            }
-            ("query", DISCO_INFO | DISCO_ITEMS, false, Some(_)) => Err(StanzaFault::ItemNotFound),
-            ("query", DISCO_INFO, false, None) => look(Glance::Information),
-            // Who is in a room is seen in it (6.5).
-            ("query", DISCO_ITEMS, false, None) => {
-                Ok(Reply::Now(format!("<query xmlns='{DISCO_ITEMS}'/>")))
-            }
-            ("ping", PING, false, _) => Ok(Reply::Now(String::new())),
-            ("query", MUC_ADMIN, false, _) => Ok(match Listing::of(room.clone(), asked)? {
-                Some(listing) => Reply::Ask(RoomWhat::List(listing)),
-                None => Reply::Now(format!("<query xmlns='{MUC_ADMIN}'/>")),
-            }),
-            ("query", MUC_ADMIN, true, _) => {
-                let own = account_of(self.account(), self.domain());
-                let ordering = Ordering::of(room.clone(), asked, own.as_ref())?;
-                Ok(Reply::Ask(RoomWhat::Order(ordering)))
-            }
-            ("query", MUC_OWNER, false, _) => look(Glance::Form),
-            ("query", MUC_OWNER, true, _) if asked.child("destroy", MUC_OWNER).is_some() => {
-                let order = Ordering::verb(room.clone(), GroupVerb::Dissolve, "".into());
-                Ok(Reply::Ask(RoomWhat::Order(order)))
-            }
-            ("query", MUC_OWNER, true, _) => look(Glance::Configure(Configuration::of(asked)?)),
-            ("query", REGISTER, true, _) if asked.child("remove", REGISTER).is_some() => {
-                let order = Ordering::verb(room.clone(), GroupVerb::Leave, "".into());
-                Ok(Reply::Ask(RoomWhat::Order(order)))
-            }
-            _ => Err(StanzaFault::ServiceUnavailable),
         }
     }
 
@@ -164,14 +127,67 @@ impl Session {
     }
 }
 
-fn asks_service(asked: &Element<'_, '_>, is_set: bool) -> Replied {
+/// What somebody, whose account is `own`, asks of a room.
+pub(super) fn asks_room(
+    own: Option<&AccountAddress>,
+    room: &AccountAddress,
+    asked: &Element<'_, '_>,
+    is_set: bool,
+) -> Replied {
+    let look = |what| {
+        let walk = Walk::glance(room.clone());
+        Ok(Reply::Ask(RoomWhat::Look(Looking { walk, what })))
+    };
+    let node = asked.attribute("node");
+    let (name, namespace) = (asked.name(), asked.namespace());
+    match (name, namespace, is_set, node.as_deref()) {
+        ("query", DISCO_INFO, false, Some(OWN_NICK)) => {
+            let nick = own.map_or("", |own| nick_of(room, own));
+            Ok(Reply::Now(own_nick(nick)))
+        }
+        ("query", DISCO_INFO | DISCO_ITEMS, false, Some(_)) => Err(StanzaFault::ItemNotFound),
+        ("query", DISCO_INFO, false, None) => look(Glance::Information),
+        // Who is in a room is seen in it (6.5).
+        ("query", DISCO_ITEMS, false, None) => {
+            Ok(Reply::Now(format!("<query xmlns='{DISCO_ITEMS}'/>")))
+        }
+        ("ping", PING, false, _) => Ok(Reply::Now(String::new())),
+        ("query", MUC_ADMIN, false, _) => {
+            Ok(Reply::Ask(RoomWhat::List(Listing::of(room.clone(), asked)?)))
+        }
+        ("query", MUC_ADMIN, true, _) => {
+            let ordering = Ordering::of(room.clone(), asked, own)?;
+            Ok(Reply::Ask(RoomWhat::Order(ordering)))
+        }
+        ("query", MUC_OWNER, false, _) => look(Glance::Form),
+        ("query", MUC_OWNER, true, _) if asked.child("destroy", MUC_OWNER).is_some() => {
+            let order = Ordering::verb(room.clone(), GroupVerb::Dissolve, "".into());
+            Ok(Reply::Ask(RoomWhat::Order(order)))
+        }
+        ("query", MUC_OWNER, true, _) => look(Glance::Configure(Configuration::of(asked)?)),
+        ("moderate", MODERATE, true, _) => {
+            Ok(Reply::Ask(RoomWhat::Moderate(Moderating::of(room, asked)?)))
+        }
+        ("query", REGISTER, true, _) if asked.child("remove", REGISTER).is_some() => {
+            let order = Ordering::verb(room.clone(), GroupVerb::Leave, "".into());
+            Ok(Reply::Ask(RoomWhat::Order(order)))
+        }
+        _ => Err(StanzaFault::ServiceUnavailable),
+    }
+}
+
+pub(super) fn asks_service(
+    asked: &Element<'_, '_>,
+    (is_set, of_channels): (bool, bool),
+) -> Replied {
     let has_node = asked.attribute("node").is_some();
+    let name = if of_channels { "Channels" } else { "Rooms" };
     match (asked.name(), asked.namespace(), is_set) {
         ("query", DISCO_INFO | DISCO_ITEMS, false) if has_node => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_INFO, false) => {
-            Ok(Reply::Now(disco_info(None, &identity("Rooms"), SERVICE_FEATURES, "")))
+            Ok(Reply::Now(disco_info(None, &identity(name), SERVICE_FEATURES, "")))
         }
-        ("query", DISCO_ITEMS, false) => Ok(Reply::Ask(RoomWhat::Items(Items::default()))),
+        ("query", DISCO_ITEMS, false) => Ok(Reply::Ask(RoomWhat::Items(Items::of(of_channels)))),
         ("ping", PING, false) => Ok(Reply::Now(String::new())),
         _ => Err(StanzaFault::ServiceUnavailable),
     }
@@ -181,9 +197,10 @@ fn own_nick(nick: &str) -> String {
     disco_info(Some(OWN_NICK), &identity(nick), [], "")
 }
 
-fn information(walk: &Walk) -> String {
+pub(super) fn information(walk: &Walk) -> String {
     let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
-    let features = ROOM_FEATURES.into_iter().chain([speech]);
+    let entry = if walk.is_unlocked { "muc_open" } else { "muc_membersonly" };
+    let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain([speech, entry]);
     let identity = identity(name_of(&walk.room, &walk.title));
     disco_info(None, &identity, features, &forms::information(walk))
 }

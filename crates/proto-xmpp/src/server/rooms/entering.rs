@@ -5,22 +5,26 @@
 //!    │ ▲ no member
 //!    ▼ │ made
 //! Making (whoever enters a room that there never was makes it)
+//!    │ ▲ it was, or is
+//!    ▼ │ joined
+//! Joining (a room that is unlocked: whoever enters becomes a member)
 //! ```
 //! Invariant: what is written of a room has all that its conversation has up to the history's end,
 //! and what comes behind that follows from the inbox, which waits meanwhile. A change of the group
 //! between history and members is told twice, and never missed.
 
+use super::listing::name_of;
 use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
 use super::walk::Walk;
 use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::moment::moment;
+use crate::render::room::put_subject;
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
+use crate::stanza::{ID_BYTES_MAX, kind};
 use crate::xml::scan::Element;
-use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, MemberStatus};
@@ -42,12 +46,16 @@ pub(super) struct Entering {
     pub(super) walk: Walk,
     stage: Stage,
     /// The name it wants in the room.
-    nick: Box<str>,
+    pub(super) nick: Box<str>,
     wished: Wished,
     /// The end of the conversation; it comes newest first.
     said: Vec<Arc<ChatMessage>>,
+    /// Whoever enters may make it.
+    may_make: bool,
     /// The room was not there before.
-    is_made: bool,
+    pub(super) is_made: bool,
+    /// It was, and who enters has become a member.
+    pub(super) has_joined: bool,
     /// It has left before it was in.
     pub(super) is_left: bool,
 }
@@ -56,6 +64,7 @@ pub(super) struct Entering {
 enum Stage {
     History,
     Making,
+    Joining,
     Members,
 }
 
@@ -100,9 +109,58 @@ impl Wished {
 }
 
 impl Entering {
+    /// Somebody wants to enter; one who may make no room joins it where it is unlocked.
+    pub(super) fn new(
+        room: &AccountAddress,
+        nick: &str,
+        presence: &Element<'_, '_>,
+        may_make: bool,
+    ) -> Entering {
+        Entering {
+            walk: Walk::new(room.clone()),
+            stage: Stage::History,
+            nick: nick.into(),
+            wished: Wished::of(presence),
+            said: Vec::new(),
+            // A channel is made in IM.
+            may_make: may_make && !room.is_channel(),
+            is_made: false,
+            has_joined: false,
+            is_left: false,
+        }
+    }
+
+    /// The place that the last of what was said has.
+    pub(super) fn place(&self) -> Seq {
+        self.said.iter().map(|message| message.seq).max().unwrap_or(0)
+    }
+
+    /// The end of what was said, as much of it as is wanted and has room, as `put` writes it; it
+    /// comes newest first.
+    pub(super) fn history(
+        &self,
+        now_ms: u64,
+        put: impl Fn(&ChatMessage, &mut Vec<u8>) -> bool,
+    ) -> Vec<Vec<u8>> {
+        let (wished, mut stanzas, mut bytes) = (&self.wished, Vec::new(), 0);
+        for message in self.said.iter().take(wished.stanzas.into()) {
+            let mut stanza = Vec::new();
+            if !wished.wants(now_ms, message) || !put(message, &mut stanza) {
+                continue;
+            }
+            bytes += stanza.len();
+            if bytes > wished.bytes && !(stanzas.is_empty() && wished.bytes == HISTORY_BYTES_MAX) {
+                break;
+            }
+            stanzas.push(stanza);
+        }
+        stanzas.reverse();
+        stanzas
+    }
+
     /// Whether what the inbox has waits: it is shown behind the history.
     pub(super) fn holds_inbox(&self) -> bool {
-        self.stage != Stage::Making
+        !matches!(self.stage, Stage::Making | Stage::Joining)
     }
 
     pub(super) fn request(&self) -> RoomRequest {
@@ -113,6 +171,12 @@ impl Entering {
                 group: room.clone(),
                 verb: GroupVerb::Create,
                 title: room.name().into(),
+                members: Vec::new(),
+            },
+            Stage::Joining => RoomRequest::Order {
+                group: room.clone(),
+                verb: GroupVerb::Join,
+                title: Box::default(),
                 members: Vec::new(),
             },
             Stage::History => RoomRequest::History(HistoryRange {
@@ -134,8 +198,10 @@ impl Entering {
                 (self.stage, self.said) = (Stage::Members, page.messages.clone());
                 Step::Ask
             }
-            (Stage::History, RoomAnswer::Failed(ChatFault::NotMember)) if !self.is_made => {
-                self.stage = Stage::Making;
+            (Stage::History, RoomAnswer::Failed(ChatFault::NotMember))
+                if !self.is_made && !self.has_joined =>
+            {
+                self.stage = if self.may_make { Stage::Making } else { Stage::Joining };
                 Step::Ask
             }
             (Stage::Making, RoomAnswer::Changed) => {
@@ -159,8 +225,27 @@ impl Entering {
                 }
             }
             // It is, or was, and is another's.
-            (Stage::Making, RoomAnswer::Failed(ChatFault::Conflict))
-            | (_, RoomAnswer::Failed(ChatFault::NotMember)) => {
+            (Stage::Making, RoomAnswer::Failed(ChatFault::Conflict)) => {
+                self.stage = Stage::Joining;
+                Step::Ask
+            }
+            // Another device of the account was quicker.
+            (Stage::Joining, RoomAnswer::Changed | RoomAnswer::Failed(ChatFault::Unchanged)) => {
+                (self.stage, self.has_joined) = (Stage::History, true);
+                Step::Ask
+            }
+            // Whoever subscribes to a channel is shown itself alone.
+            (Stage::Members, RoomAnswer::Failed(ChatFault::Forbidden))
+                if self.walk.room.is_channel() =>
+            {
+                self.walk.is_channel();
+                Step::Done
+            }
+            // For members alone (7.2.6).
+            (_, RoomAnswer::Failed(ChatFault::NotMember)) if self.walk.room.is_channel() => {
+                Step::Refused(StanzaFault::ItemNotFound)
+            }
+            (_, RoomAnswer::Failed(ChatFault::NotMember)) => {
                 Step::Refused(StanzaFault::RegistrationRequired)
             }
             (_, RoomAnswer::Failed(why)) => Step::Refused(fault_of(why)),
@@ -209,15 +294,7 @@ impl Session {
         if !is_in && rooms.entered.len() + entering.count() >= rooms_max.into() {
             return self.refuse_entry(about, StanzaFault::PolicyViolation, out);
         }
-        let entering = Entering {
-            walk: Walk::new(room.clone()),
-            stage: Stage::History,
-            nick: nick.clone(),
-            wished: Wished::of(presence),
-            said: Vec::new(),
-            is_made: false,
-            is_left: false,
-        };
+        let entering = Entering::new(room, nick, presence, true);
         let what = RoomWhat::Enter(Box::new(entering));
         let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
         self.ask_room(now, RoomAsk { stanza: "presence", id, to, what, place: None }, out);
@@ -244,7 +321,9 @@ impl Session {
         if out.backlog() > out.backlog_max() {
             return self.refuse_entry(about, StanzaFault::ResourceConstraint, out);
         }
-        let Entering { walk, nick, wished, said, is_made, .. } = entering;
+        let history = entering.history(now.wall_ms, |it, out| self.put_in_room(it, true, out));
+        let place = entering.place();
+        let Entering { walk, nick, is_made, .. } = entering;
         let own = account_of(self.account(), self.domain());
         let is_own = |it: &&MemberStatus| Some(&it.member.address) == own.as_ref();
         for member in walk.found.iter().filter(|it| !is_own(it)) {
@@ -261,43 +340,24 @@ impl Session {
         if let Some(member) = walk.found.iter().find(is_own) {
             role = member.role;
             self.write_occupant(Occupant::of(&walk, member), &told, out);
+        } else if let Some(account) = &own {
+            // Whoever subscribes to a channel is on no list that it may read.
+            let (room, is_silent) = (&walk.room, true);
+            self.write_occupant(Occupant { room, account, role, is_silent }, &told, out);
         }
-        self.write_history(now, &wished, &said, out);
-        self.write_subject(&walk.room, (None, &walk.title), out);
-        let place = said.iter().map(|message| message.seq).max().unwrap_or(0);
+        for stanza in history {
+            out.bytes().extend_from_slice(&stanza);
+            self.counts_sent(out);
+        }
+        let is_hidden = walk.room.is_channel() && walk.title.is_empty();
+        let title = if is_hidden { name_of(&walk.room, &walk.title) } else { &walk.title };
+        self.write_subject(&walk.room, (None, title), out);
         let (address, is_closed) = (walk.room.clone(), walk.is_closed);
-        let room = Room { address, place, role, is_closed };
+        let room = Room { address, place, role, is_closed, is_unlocked: walk.is_unlocked };
         let rooms = self.rooms();
         match rooms.at(&walk.room) {
             Some(it) => *it = room,
             None => rooms.entered.push(room),
-        }
-    }
-
-    /// The end of what was said, as much of it as is wanted and has room; it comes newest first.
-    fn write_history(
-        &mut self,
-        now: Now,
-        wished: &Wished,
-        messages: &[Arc<ChatMessage>],
-        out: &mut Out,
-    ) {
-        let (mut stanzas, mut bytes) = (Vec::new(), 0);
-        for message in messages.iter().take(wished.stanzas.into()) {
-            let mut stanza = Vec::new();
-            if !wished.wants(now.wall_ms, message) || !self.put_in_room(message, true, &mut stanza)
-            {
-                continue;
-            }
-            bytes += stanza.len();
-            if bytes > wished.bytes && !(stanzas.is_empty() && wished.bytes == HISTORY_BYTES_MAX) {
-                break;
-            }
-            stanzas.push(stanza);
-        }
-        for stanza in stanzas.iter().rev() {
-            out.bytes().extend_from_slice(stanza);
-            self.counts_sent(out);
         }
     }
 
@@ -308,10 +368,7 @@ impl Session {
         (by, title): (Option<&str>, &str),
         out: &mut Out,
     ) {
-        let from = by.map_or_else(|| room.to_string(), |nick| format!("{room}/{nick}"));
-        let head = StanzaReply { name: "message", from: Some(&from), to: self.jid(), id: None };
-        let subject = format!("<subject>{}</subject>", escaped(title));
-        head.put("groupchat", &subject, out.bytes());
+        put_subject(self.jid(), (room, by), title, out.bytes());
         self.counts_sent(out);
     }
 

@@ -1,7 +1,8 @@
 //! Forms (XEP-0004) of rooms: what a room is (XEP-0045 15.5), and how its owner has it (10.2).
 //!
-//! Two things may be set: the name, which is the group's title, and that only moderators speak,
-//! which is that the group is closed. What a group is in any case is said, and nothing else is
+//! What may be set: the name, which is the group's title; the description; that only moderators
+//! speak, which is that the group is closed; that only members enter, which is that it is locked.
+//! What a group is in any case is said, and nothing else is
 //! taken for it.
 
 use super::MUC_OWNER;
@@ -14,12 +15,17 @@ const CONFIGURATION: &str = "http://jabber.org/protocol/muc#roomconfig";
 const INFORMATION: &str = "http://jabber.org/protocol/muc#roominfo";
 const NAME: &str = "muc#roomconfig_roomname";
 const MODERATED: &str = "muc#roomconfig_moderatedroom";
+const DESCRIPTION: &str = "muc#roomconfig_roomdesc";
+const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
 const WHOIS: &str = "muc#roomconfig_whois";
+
+/// What is read of a form.
+const KNOWN: [&str; 6] = ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, WHOIS];
 
 /// What every group is.
 const FIXED: [(&str, bool); 4] = [
     ("muc#roomconfig_persistentroom", true),
-    ("muc#roomconfig_membersonly", true),
+    ("muc#roomconfig_enablearchiving", true),
     ("muc#roomconfig_publicroom", false),
     ("muc#roomconfig_passwordprotectedroom", false),
 ];
@@ -28,7 +34,9 @@ const FIXED: [(&str, bool); 4] = [
 #[derive(Default)]
 pub(super) struct Configuration {
     pub(super) name: Option<Box<str>>,
+    pub(super) description: Option<Box<str>>,
     pub(super) is_moderated: Option<bool>,
+    pub(super) is_locked: Option<bool>,
 }
 
 impl Configuration {
@@ -41,13 +49,27 @@ impl Configuration {
             Some("submit") => {}
             _ => return Err(StanzaFault::BadRequest),
         }
+        let mut seen = Vec::new();
         for (name, values) in fields(&form) {
-            let name = name.unwrap_or_default();
+            let Some(name) = name else { continue };
+            let is_known = KNOWN.contains(&&*name);
+            // Whoever says a thing twice means one of them (XEP-0004 3.2).
+            if is_known && (seen.contains(&name) || values.len() > 1) {
+                return Err(StanzaFault::BadRequest);
+            }
+            if is_known {
+                seen.push(name.clone());
+            }
             let Some(value) = values.into_iter().next() else { continue };
             match &*name {
                 NAME => wanted.name = Some(value.into_owned().into()),
+                "FORM_TYPE" if value != CONFIGURATION => return Err(StanzaFault::BadRequest),
+                DESCRIPTION => wanted.description = Some(value.into_owned().into()),
                 MODERATED => {
-                    wanted.is_moderated = Some(truth(&value).ok_or(StanzaFault::BadRequest)?)
+                    wanted.is_moderated = Some(truth(&value).ok_or(StanzaFault::BadRequest)?);
+                }
+                MEMBERS_ONLY => {
+                    wanted.is_locked = Some(truth(&value).ok_or(StanzaFault::BadRequest)?);
                 }
                 WHOIS if value != "anyone" => return Err(StanzaFault::NotAcceptable),
                 name => {
@@ -70,7 +92,9 @@ fn truth(value: &str) -> Option<bool> {
 pub(super) fn configuration(walk: &Walk) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[CONFIGURATION]);
     fields += &field(NAME, "text-single", &[&walk.title]);
+    fields += &field(DESCRIPTION, "text-single", &[&walk.description]);
     fields += &field(MODERATED, "boolean", &[number(walk.is_closed)]);
+    fields += &field(MEMBERS_ONLY, "boolean", &[number(!walk.is_unlocked)]);
     fields += &field(WHOIS, "list-single", &["anyone"]);
     for (name, is) in FIXED {
         fields += &field(name, "boolean", &[number(is)]);
@@ -81,7 +105,8 @@ pub(super) fn configuration(walk: &Walk) -> String {
 /// What a room is, for whoever may enter it.
 pub(super) fn information(walk: &Walk) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[INFORMATION]);
-    fields += &field("muc#roominfo_description", "text-single", &[&walk.title]);
+    let described = if walk.description.is_empty() { &walk.title } else { &walk.description };
+    fields += &field("muc#roominfo_description", "text-single", &[described]);
     fields += &field("muc#roominfo_subject", "text-single", &[&walk.title]);
     fields += &field("muc#roominfo_occupants", "text-single", &[&walk.total.to_string()]);
     format!("<x xmlns='{FORMS}' type='result'>{fields}</x>")

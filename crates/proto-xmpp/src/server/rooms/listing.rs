@@ -38,10 +38,23 @@ pub(super) enum Glance {
 impl Looking {
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         match answer {
+            // How a room is configured only members hear.
+            RoomAnswer::Members(page)
+                if page.members.is_empty() && !matches!(self.what, Glance::Information) =>
+            {
+                Step::Refused(StanzaFault::Forbidden)
+            }
             RoomAnswer::Members(page) => match self.walk.take(page, |_, _| false) {
                 Ok(_) => Step::Done,
                 Err(fault) => Step::Refused(fault),
             },
+            // Who subscribes to a channel hears no more of it than that it is there.
+            RoomAnswer::Failed(ChatFault::Forbidden)
+                if self.walk.room.is_channel() && matches!(self.what, Glance::Information) =>
+            {
+                self.walk.is_channel();
+                Step::Done
+            }
             RoomAnswer::Failed(ChatFault::NotMember) => Step::Refused(match self.what {
                 Glance::Information => StanzaFault::ItemNotFound,
                 Glance::Form | Glance::Configure(_) => StanzaFault::Forbidden,
@@ -60,22 +73,24 @@ pub(super) struct Listing {
 
 enum Wanted {
     Affiliation(GroupRole),
+    /// Those who are banned (XEP-0045 9.2).
+    Outcasts,
     Role(&'static str),
 }
 
 impl Listing {
-    /// What a `query` wants; nothing, if nobody ever has that.
+    /// What a `query` wants.
     pub(super) fn of(
         room: AccountAddress,
         query: &Element<'_, '_>,
-    ) -> Result<Option<Listing>, StanzaFault> {
+    ) -> Result<Listing, StanzaFault> {
         let mut items = query.children().filter(|it| it.is("item", MUC_ADMIN));
         let (Some(item), None) = (items.next(), items.next()) else {
             return Err(StanzaFault::BadRequest);
         };
         let (affiliation, role) = (item.attribute("affiliation"), item.attribute("role"));
         let wanted = match (affiliation.as_deref(), role.as_deref()) {
-            (Some("outcast"), None) => return Ok(None),
+            (Some("outcast"), None) => Wanted::Outcasts,
             (Some(word), None) => {
                 let role = GroupRole::ALL.iter().find(|role| role.word() == word);
                 Wanted::Affiliation(*role.ok_or(StanzaFault::BadRequest)?)
@@ -87,11 +102,19 @@ impl Listing {
             }
             _ => return Err(StanzaFault::BadRequest),
         };
-        Ok(Some(Listing { walk: Walk::new(room), wanted }))
+        let walk = match wanted {
+            Wanted::Outcasts => Walk::of_banned(room),
+            _ => Walk::new(room),
+        };
+        Ok(Listing { walk, wanted })
     }
 
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let page = match answer {
+            // Whoever is no member is not told who is.
+            RoomAnswer::Members(page) if page.members.is_empty() && page.total > 0 => {
+                return Step::Refused(StanzaFault::Forbidden);
+            }
             RoomAnswer::Members(page) => page,
             RoomAnswer::Failed(ChatFault::NotMember) => {
                 return Step::Refused(StanzaFault::Forbidden);
@@ -104,6 +127,7 @@ impl Listing {
             let role_in_room = role_in_room(member.role, is_silent(member, is_closed));
             let has = match wanted {
                 Wanted::Affiliation(role) => member.role == *role,
+                Wanted::Outcasts => true,
                 Wanted::Role(role) => role_in_room == *role,
             };
             has && found <= MEMBERS_LISTED_MAX
@@ -120,6 +144,10 @@ impl Listing {
 
     pub(super) fn result(&self) -> String {
         let item = |member: &MemberStatus| {
+            if let Wanted::Outcasts = self.wanted {
+                let jid = escaped(member.member.address.as_str());
+                return format!("<item affiliation='outcast' jid='{jid}'/>");
+            }
             let occupant = Occupant::of(&self.walk, member);
             let (jid, nick) = (occupant.account, nick_of(occupant.room, occupant.account));
             let (affiliation, role) = (member.role.word(), occupant.role());
@@ -138,12 +166,8 @@ pub(super) struct Items {
     /// The first of them is looked at.
     walk: Option<Walk>,
     found: String,
-}
-
-impl Default for Items {
-    fn default() -> Items {
-        Items { before: Seq::MAX, rooms: VecDeque::new(), walk: None, found: String::new() }
-    }
+    /// Channels are wanted, and not rooms.
+    of_channels: bool,
 }
 
 /// What a room is called: by its title, if it has one.
@@ -152,6 +176,12 @@ pub(super) fn name_of<'a>(room: &'a AccountAddress, title: &'a str) -> &'a str {
 }
 
 impl Items {
+    /// The channels that the account subscribes to, or the rooms that it is in.
+    pub(super) fn of(of_channels: bool) -> Items {
+        let (before, rooms, walk, found) = (Seq::MAX, VecDeque::new(), None, String::new());
+        Items { before, rooms, walk, found, of_channels }
+    }
+
     pub(super) fn request(&self) -> RoomRequest {
         match &self.walk {
             Some(walk) => walk.request(),
@@ -168,6 +198,12 @@ impl Items {
                 self.found.push_str(&item);
                 self.next()
             }
+            // What a channel is called whoever subscribes is not told by its list.
+            (RoomAnswer::Failed(ChatFault::Forbidden), Some(walk)) if self.of_channels => {
+                let name = escaped(walk.room.name());
+                self.found.push_str(&format!("<item jid='{}' name='{name}'/>", walk.room));
+                self.next()
+            }
             (RoomAnswer::Failed(ChatFault::NotMember), Some(_)) => self.next(),
             (RoomAnswer::Failed(why), _) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),
@@ -179,7 +215,7 @@ impl Items {
             .conversations
             .iter()
             .map(|it| &it.with)
-            .filter(|it| it.is_group() && !it.is_channel());
+            .filter(|it| it.is_group() && it.is_channel() == self.of_channels);
         let room = ROOMS_LISTED_MAX - self.rooms.len();
         self.rooms.extend(groups.take(room).cloned());
         let last = page.conversations.last().filter(|_| page.more);

@@ -13,6 +13,7 @@ use super::entering::Wished;
 use super::{MUC, refuse_place};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::render::room::{RoomRendering, open_in_room};
 use crate::render::{self, MUC_USER};
 use crate::server::Out;
 use crate::server::session::Session;
@@ -334,7 +335,8 @@ impl Session {
         if !kept.says(&message.content) || kept.is_subject(message) {
             return false;
         }
-        self.open_in_room(message, &kept, out);
+        let how = RoomRendering { to: Some(self.jid()), is_delayed, is_abroad: false };
+        open_in_room(message, &kept, how, out);
         kept.put_content(&message.content, out);
         if is_delayed {
             render::put_delay(message, room.as_str(), out);

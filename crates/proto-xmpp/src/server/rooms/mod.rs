@@ -10,6 +10,7 @@
 //! group at the moment: an occupant is a member. Invariant: each question is answered once; of a
 //! room that was entered each message of the group is shown once, in the group's order.
 
+pub mod abroad;
 mod administration;
 mod changes;
 mod disco;
@@ -18,6 +19,7 @@ mod forms;
 mod listing;
 mod live;
 mod live_disco;
+mod moderation;
 mod occupants;
 mod talk;
 mod walk;
@@ -35,11 +37,12 @@ use listing::{Items, Listing, Looking};
 use live::{LiveAsk, LiveRoom};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GroupOrder, GroupRole, GroupVerb,
-    HistoryPage, HistoryRange, MembersPage, MembersRange,
+    CHANNEL_SERVICE, ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GROUP_SERVICE,
+    GroupOrder, GroupRole, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
+use moderation::Moderating;
 use occupants::Refreshing;
 pub(super) use occupants::nick_of;
 use std::collections::VecDeque;
@@ -73,6 +76,8 @@ struct Room {
     role: GroupRole,
     /// Only owner and admins may say something.
     is_closed: bool,
+    /// Whoever wants may enter.
+    is_unlocked: bool,
 }
 
 /// A question about rooms.
@@ -95,6 +100,7 @@ enum RoomWhat {
     Items(Items),
     Order(Ordering),
     Reflect(Reflecting),
+    Moderate(Moderating),
 }
 
 /// What is asked of the service for it.
@@ -103,6 +109,7 @@ enum RoomRequest {
     History(HistoryRange),
     Order { group: AccountAddress, verb: GroupVerb, title: Box<str>, members: Vec<Addressee> },
     Conversations { before: Seq, count: u16 },
+    Recall { with: Addressee, seq: Seq },
 }
 
 /// What the service says to that.
@@ -163,6 +170,7 @@ impl RoomWhat {
             RoomWhat::Items(items) => items.request(),
             RoomWhat::Order(ordering) => ordering.request(),
             RoomWhat::Reflect(reflecting) => reflecting.request(),
+            RoomWhat::Moderate(moderating) => moderating.request(),
         }
     }
 
@@ -186,6 +194,7 @@ impl RoomWhat {
             RoomWhat::Items(items) => items.take(answer),
             RoomWhat::Order(ordering) => ordering.take(answer),
             RoomWhat::Reflect(reflecting) => reflecting.take(answer),
+            RoomWhat::Moderate(moderating) => moderating.take(answer),
         }
     }
 }
@@ -193,7 +202,7 @@ impl RoomWhat {
 impl Session {
     /// Whether somebody is a room, an occupant of one, or the service that has them.
     pub(super) fn is_of_rooms(&self, jid: &Jid) -> bool {
-        self.is_at(jid, model::chat::GROUP_SERVICE)
+        self.is_at(jid, GROUP_SERVICE) || self.is_at(jid, CHANNEL_SERVICE)
     }
 
     fn rooms(&mut self) -> &mut Rooms {
@@ -233,6 +242,9 @@ impl Session {
             RoomRequest::Conversations { before, count } => {
                 ChatRequest::Conversations { session, number, before, count, groups: true }
             }
+            RoomRequest::Recall { with, seq } => {
+                ChatRequest::Recall { session, number, with: Box::new(with), seq }
+            }
             RoomRequest::Order { group, verb, title, members } => {
                 let (group, client_id) = (Some(group.into()), self.made_up(now, out));
                 let order = GroupOrder { group, client_id, verb, title, members };
@@ -248,6 +260,8 @@ impl Session {
             ChatDelivery::History(page) => (page.number, RoomAnswer::History(page)),
             ChatDelivery::Conversations(page) => (page.number, RoomAnswer::Conversations(page)),
             ChatDelivery::Changed(changed) => (changed.number, RoomAnswer::Changed),
+            // Something was called back.
+            ChatDelivery::Sent { number, .. } => (*number, RoomAnswer::Changed),
             _ => return false,
         };
         self.room_answered(now, (number, answer), out)
@@ -317,6 +331,7 @@ impl Session {
             (_, RoomWhat::Look(looking)) => self.looked(now, looking, about, out),
             (_, RoomWhat::List(listing)) => self.answers(about, &listing.result(), out),
             (_, RoomWhat::Items(items)) => self.answers(about, &items.result(), out),
+            (_, RoomWhat::Moderate(_)) => self.answers(about, "", out),
             (_, RoomWhat::Order(_)) if stanza == "iq" => self.answers(about, "", out),
             (_, RoomWhat::Order(_)) => {}
         }
@@ -373,7 +388,8 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         ChatFault::Forbidden | ChatFault::Muted | ChatFault::TooLate => StanzaFault::Forbidden,
         ChatFault::GroupFull | ChatFault::ChatroomFull => StanzaFault::ServiceUnavailable,
         ChatFault::NoChatroom => StanzaFault::ItemNotFound,
-        ChatFault::ChatroomBanned => StanzaFault::Forbidden,
+        ChatFault::ChatroomBanned | ChatFault::GroupBanned => StanzaFault::Forbidden,
+        ChatFault::BansFull => StanzaFault::ResourceConstraint,
         ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),

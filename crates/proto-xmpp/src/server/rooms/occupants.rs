@@ -7,10 +7,11 @@
 
 use super::walk::Walk;
 use super::{RoomAnswer, RoomAsk, RoomWhat, Step};
-use crate::render::{CONFERENCE, MUC_USER, OCCUPANT_IDS};
+pub(super) use crate::render::room::account_of;
+pub(in crate::server) use crate::render::room::nick_of;
+use crate::render::room::{OccupantItem, put_configured, put_invitation, put_occupant};
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::stanza::StanzaReply;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -63,33 +64,31 @@ pub(super) enum Gone<'a> {
     Away(GroupRole),
     /// It has left the group.
     Left,
-    /// It was removed by somebody.
-    Removed(&'a AccountAddress),
+    /// It was removed by somebody, from a room that it may enter again, or not.
+    Removed(&'a AccountAddress, bool),
+    /// It was banned by somebody.
+    Banned(&'a AccountAddress),
     /// The group is dissolved.
     Dissolved,
 }
 
-/// The name of somebody in a room: that of the account, whole if it is of another domain.
-pub(in crate::server) fn nick_of<'a>(
-    room: &AccountAddress,
-    account: &'a AccountAddress,
-) -> &'a str {
-    let domain = account.domain();
-    match room.is_group_of(domain) || room.is_chatroom_of(domain) {
-        true => account.name(),
-        false => account.as_str(),
+impl Gone<'_> {
+    /// Its affiliation then, who did it, and by which code that is told, as XML (8.2: kicked; 9.4:
+    /// a room for members alone, and no member any more; 9.1: banned; 10.9: destroyed).
+    pub(super) fn told(self, room: &AccountAddress) -> (&'static str, String, &'static str) {
+        let actor = |by: &AccountAddress| {
+            let nick = escaped(nick_of(room, by));
+            format!("<actor nick='{nick}' jid='{}'/>", escaped(by.as_str()))
+        };
+        match self {
+            Gone::Away(role) => (role.word(), String::new(), ""),
+            Gone::Left => ("none", String::new(), ""),
+            Gone::Removed(by, true) => ("none", actor(by), "<status code='307'/>"),
+            Gone::Removed(by, false) => ("none", actor(by), "<status code='321'/>"),
+            Gone::Banned(by) => ("outcast", actor(by), "<status code='301'/>"),
+            Gone::Dissolved => ("none", String::new(), "<destroy/>"),
+        }
     }
-}
-
-/// Whose name in a room this is.
-pub(super) fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
-    let (name, domain) = nick.split_once('@').unwrap_or((nick, domain));
-    crate::jid::account(name, domain)
-}
-
-/// The id of an occupant (XEP-0421 4): the rooms hide nobody, so it is the account.
-pub(super) fn occupant_id(account: &AccountAddress) -> String {
-    format!("<occupant-id xmlns='{OCCUPANT_IDS}' id='{account}'/>")
 }
 
 /// What is asked again after somebody was muted, or a room closed.
@@ -100,6 +99,11 @@ pub(super) struct Refreshing {
 }
 
 impl Refreshing {
+    /// It is about these; about all, if nobody is named.
+    pub(super) fn of(room: &AccountAddress, whom: Vec<AccountAddress>) -> Refreshing {
+        Refreshing { walk: Walk::new(room.clone()), whom }
+    }
+
     /// It is about these, too; about all, if nobody is named or too many are.
     fn is_about(&mut self, others: Vec<AccountAddress>) {
         let is_all = self.whom.is_empty() || others.is_empty();
@@ -150,15 +154,7 @@ impl Session {
         how: Gone<'_>,
         out: &mut Out,
     ) {
-        let affiliation = if let Gone::Away(role) = how { role.word() } else { "none" };
-        let (actor, told) = match how {
-            Gone::Away(_) | Gone::Left => (String::new(), ""),
-            Gone::Removed(by) => {
-                let nick = escaped(nick_of(room, by));
-                (format!("<actor nick='{nick}' jid='{by}'/>"), "<status code='321'/>")
-            }
-            Gone::Dissolved => (String::new(), "<destroy/>"),
-        };
+        let (affiliation, actor, told) = how.told(room);
         let is_own = account.as_str() == self.account();
         let told = format!("{told}{}", if is_own { "<status code='110'/>" } else { "" });
         let item = ("unavailable", (affiliation, "none"));
@@ -168,20 +164,14 @@ impl Session {
     fn write_item(
         &mut self,
         (room, account): (&AccountAddress, &AccountAddress),
-        (kind, (affiliation, role)): (&str, (&str, &str)),
+        (kind, (affiliation, role)): (&'static str, (&'static str, &'static str)),
         (actor, told): (&str, &str),
         out: &mut Out,
     ) {
-        let from = format!("{room}/{}", nick_of(room, account));
         let is_own = account.as_str() == self.account();
-        let jid = escaped(if is_own { self.jid() } else { account.as_str() });
-        let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
-        let inner = format!(
-            "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{jid}'>\
-             {actor}</item>{told}</x>{}",
-            occupant_id(account)
-        );
-        head.put(kind, &inner, out.bytes());
+        let jid = if is_own { self.jid() } else { account.as_str() };
+        let item = OccupantItem { room, account, jid, kind, affiliation, role };
+        put_occupant(self.jid(), item, (actor, told), out.bytes());
         self.counts_sent(out);
     }
 
@@ -200,8 +190,7 @@ impl Session {
         if let Some(waiting) = waiting {
             return waiting.is_about(whom);
         }
-        let refreshing = Refreshing { walk: Walk::new(room.clone()), whom };
-        let what = RoomWhat::Refresh(refreshing);
+        let what = RoomWhat::Refresh(Refreshing::of(room, whom));
         let to = room.as_str().into();
         self.ask_room(now, RoomAsk { stanza: "presence", id: None, to, what, place: None }, out);
     }
@@ -210,7 +199,7 @@ impl Session {
     pub(super) fn refresh(&mut self, refreshing: &Refreshing, out: &mut Out) {
         let walk = &refreshing.walk;
         let Some(room) = self.room(&walk.room) else { return };
-        room.is_closed = walk.is_closed;
+        (room.is_closed, room.is_unlocked) = (walk.is_closed, walk.is_unlocked);
         for member in &walk.found {
             let occupant = Occupant::of(walk, member);
             let is_own = occupant.account.as_str() == self.account();
@@ -221,27 +210,18 @@ impl Session {
 
     /// Says that a room is configured otherwise (10.2.1).
     pub(super) fn write_configured(&mut self, room: &AccountAddress, out: &mut Out) {
-        let from = Some(room.as_str());
-        let head = StanzaReply { name: "message", from, to: self.jid(), id: None };
-        let inner = format!("<x xmlns='{MUC_USER}'><status code='104'/></x>");
-        head.put("groupchat", &inner, out.bytes());
+        put_configured(self.jid(), room, out.bytes());
         self.counts_sent(out);
     }
 
     /// Tells the device that its account was added to a group (7.8.2, XEP-0249).
     pub(super) fn write_invitation(
         &mut self,
-        (room, by): (&AccountAddress, &AccountAddress),
-        (id, delay): (&str, &str),
+        of: (&AccountAddress, &AccountAddress),
+        how: (&str, &str),
         out: &mut Out,
     ) {
-        let (from, id) = (Some(room.as_str()), Some(id));
-        let head = StanzaReply { name: "message", from, to: self.jid(), id };
-        let inner = format!(
-            "<x xmlns='{MUC_USER}'><invite from='{by}'/></x>\
-             <x xmlns='{CONFERENCE}' jid='{room}'/>{delay}"
-        );
-        head.put("", &inner, out.bytes());
+        put_invitation(self.jid(), of, how, out.bytes());
         self.counts_sent(out);
     }
 }

@@ -5,18 +5,19 @@
 //! group, with the server's id for it and by whom it was.
 
 use super::administration::Ordering;
-use super::occupants::{nick_of, occupant_id};
+use super::occupants::account_of;
 use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::message::{amend, transient};
-use crate::render::{self, KeptStanza, MUC_USER};
+use crate::message::transient;
+use crate::render::room::{RoomRendering, write_in_room};
+use crate::render::{self, MUC_USER};
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::stanza::{kind, put_attribute};
+use crate::stanza::kind;
 use crate::xml::scan::Element;
 use base::time::Now;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatFault, ChatMessage, GroupVerb, HistoryPage, HistoryRange};
 use model::timeline::Seq;
 
@@ -62,6 +63,9 @@ impl Session {
             (Some(room), None) if self.room(room).is_some() => {
                 return self.says_in(now, (room, about), message, out);
             }
+            (Some(room), Some(nick)) if !is_for_all => {
+                return self.says_privately(now, (room, nick), about, (message, out));
+            }
             _ => super::refuse_place(jid, is_for_all),
         };
         self.refuse_here("message", about, fault, out);
@@ -91,6 +95,28 @@ impl Session {
         }
     }
 
+    /// Something is said to one occupant (7.5): to its account, for a room hides nobody.
+    fn says_privately(
+        &mut self,
+        now: Now,
+        (room, nick): (&AccountAddress, &str),
+        about: (Option<&str>, Option<&str>),
+        (message, out): (&Element<'_, '_>, &mut Out),
+    ) {
+        let account = account_of(nick, self.domain()).filter(|it| !it.is_group());
+        let fault = match account {
+            _ if self.room(room).is_none() => StanzaFault::NotAcceptable,
+            None => StanzaFault::ItemNotFound,
+            Some(account) => {
+                if let Some(said) = render::said(message) {
+                    self.says(now, (account, about), (message, said), out);
+                }
+                return;
+            }
+        };
+        self.refuse_here("message", about, fault, out);
+    }
+
     /// An invitation is sent through the room (7.8.2), or declined.
     fn mediates(
         &mut self,
@@ -107,25 +133,13 @@ impl Session {
             let order = Ordering::verb(room.clone(), GroupVerb::Leave, "".into());
             return self.order_room(now, ("message", about), order, out);
         }
-        let invites: Vec<_> = x.children().filter(|it| it.is("invite", MUC_USER)).collect();
-        if !(1..=INVITED_MAX).contains(&invites.len()) {
-            let is_none = invites.is_empty();
-            let many = StanzaFault::PolicyViolation;
-            let fault = if is_none { StanzaFault::BadRequest } else { many };
-            return self.refuse_here("message", about, fault, out);
-        }
-        let mut invited = Vec::with_capacity(invites.len());
-        for invite in invites {
-            let jid = invite.attribute("to").as_deref().and_then(Jid::parse);
-            match jid.and_then(|jid| jid.account).filter(|account| !account.is_group()) {
-                Some(account) => invited.push(account.into()),
-                None => {
-                    return self.refuse_here("message", about, StanzaFault::JidMalformed, out);
-                }
+        match invited(&x) {
+            Ok(invited) => {
+                let order = Ordering::add(room.clone(), invited);
+                self.order_room(now, ("message", about), order, out);
             }
+            Err(fault) => self.refuse_here("message", about, fault, out),
         }
-        let order = Ordering::add(room.clone(), invited);
-        self.order_room(now, ("message", about), order, out);
     }
 
     /// Puts an order for a group into the line of questions.
@@ -152,7 +166,9 @@ impl Session {
     ) {
         let sending = self.busy().sends.iter().find(|it| it.number == number);
         let to = sending.and_then(|it| it.to.as_deref());
-        let room = to.and_then(Jid::parse).and_then(|jid| jid.account);
+        // What was said to one of them is of no room.
+        let room = to.and_then(Jid::parse).filter(|jid| jid.resource.is_none());
+        let room = room.and_then(|jid| jid.account);
         let Some(room) = room.filter(AccountAddress::is_group) else { return };
         if self.room(&room).is_some_and(|it| seq <= it.place) {
             let to = room.as_str().into();
@@ -184,42 +200,22 @@ impl Session {
         is_delayed: bool,
         out: &mut Vec<u8>,
     ) -> bool {
-        let room = &message.to;
-        let kept = KeptStanza::of(&message.content);
-        // What happened to the group is shown by itself, and no part of what was said.
-        // A subject without a text would be taken for the room's (8.1), which is the title.
-        let is_hidden = message.content.is_reserved() || kept.is_subject(message);
-        if is_hidden && !amend::is_one(&message.content) {
-            return false;
-        }
-        let begin = out.len();
-        self.open_in_room(message, &kept, out);
-        if !kept.put_said(message, out) {
-            out.truncate(begin);
-            return false;
-        }
-        render::put_stanza_id(message, room.as_str(), out);
-        out.extend_from_slice(occupant_id(&message.from).as_bytes());
-        if is_delayed {
-            render::put_delay(message, room.as_str(), out);
-        }
-        out.extend_from_slice(b"</message>");
-        true
+        let to = Some(self.jid());
+        write_in_room(message, RoomRendering { to, is_delayed, is_abroad: false }, out)
     }
+}
 
-    /// Writes the start tag of what somebody said in a room.
-    pub(super) fn open_in_room(
-        &self,
-        message: &ChatMessage,
-        kept: &KeptStanza<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        let room = &message.to;
-        out.extend_from_slice(b"<message xmlns='jabber:client'");
-        put_attribute("from", Some(&format!("{room}/{}", nick_of(room, &message.from))), out);
-        put_attribute("to", Some(self.jid()), out);
-        put_attribute("type", Some("groupchat"), out);
-        kept.put_attributes(message, out);
-        out.push(b'>');
+/// Whom an `x` invites.
+pub(super) fn invited(x: &Element<'_, '_>) -> Result<Vec<Addressee>, StanzaFault> {
+    let invites: Vec<_> = x.children().filter(|it| it.is("invite", MUC_USER)).collect();
+    match invites.len() {
+        0 => return Err(StanzaFault::BadRequest),
+        count if count > INVITED_MAX => return Err(StanzaFault::PolicyViolation),
+        _ => {}
     }
+    let whom = |invite: &Element<'_, '_>| {
+        let account = Jid::parse(&invite.attribute("to")?)?.account?;
+        Some(account).filter(|account| !account.is_group()).map(Addressee::from)
+    };
+    invites.iter().map(|it| whom(it).ok_or(StanzaFault::JidMalformed)).collect()
 }

@@ -20,7 +20,11 @@ pub(super) struct Walk {
     seen: u32,
     restarts: u8,
     pub(super) title: Box<str>,
+    pub(super) description: Box<str>,
     pub(super) is_closed: bool,
+    pub(super) is_unlocked: bool,
+    /// Of those who are banned, instead of members.
+    is_of_banned: bool,
     pub(super) total: u32,
     /// Members that are wanted.
     pub(super) found: Vec<MemberStatus>,
@@ -35,7 +39,10 @@ impl Walk {
             seen: 0,
             restarts: 0,
             title: Box::default(),
+            description: Box::default(),
             is_closed: false,
+            is_unlocked: false,
+            is_of_banned: false,
             total: 0,
             found: Vec::new(),
         }
@@ -46,10 +53,21 @@ impl Walk {
         Walk { count: 1, ..Walk::new(room) }
     }
 
+    /// One over those who are banned.
+    pub(super) fn of_banned(room: AccountAddress) -> Walk {
+        Walk { is_of_banned: true, ..Walk::new(room) }
+    }
+
     pub(super) fn request(&self) -> RoomRequest {
         let group = self.room.clone().into();
         let (version, from, count) = (self.version, self.seen, self.count);
-        RoomRequest::Members(MembersRange { group, version, from, count })
+        let banned = self.is_of_banned;
+        RoomRequest::Members(MembersRange { group, version, from, count, banned })
+    }
+
+    /// It is over a channel, whose members are told to nobody who subscribes.
+    pub(super) fn is_channel(&mut self) {
+        (self.is_closed, self.is_unlocked) = (true, true);
     }
 
     /// A page has come, of which those members are kept for whom `keeps` says so; it is told how
@@ -68,6 +86,7 @@ impl Walk {
             self.found.clear();
         }
         (self.title, self.is_closed) = (page.title.clone(), page.closed);
+        (self.description, self.is_unlocked) = (page.description.clone(), page.unlocked);
         self.total = page.total;
         self.seen += page.members.len() as u32;
         for member in &page.members {

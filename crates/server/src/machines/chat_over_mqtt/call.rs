@@ -215,6 +215,7 @@ fn denial(why: ChatFault) -> Option<Denial> {
         ChatFault::StoreFailed => Denial::StoreFailed,
         ChatFault::RateLimited
         | ChatFault::GroupFull
+        | ChatFault::BansFull
         | ChatFault::ContactsFull
         | ChatFault::PushFull
         | ChatFault::UploadQuota => Denial::Quota,
@@ -225,7 +226,8 @@ fn denial(why: ChatFault) -> Option<Denial> {
         | ChatFault::Silenced
         | ChatFault::Rejected
         | ChatFault::BadCode
-        | ChatFault::NoSession => Denial::NotAuthorized,
+        | ChatFault::NoSession
+        | ChatFault::GroupBanned => Denial::NotAuthorized,
         _ => Denial::Unspecified,
     })
 }

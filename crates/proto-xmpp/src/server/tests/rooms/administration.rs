@@ -37,6 +37,7 @@ fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<St
 #[test]
 fn affiliations_and_roles_are_orders_for_the_group() {
     const SAME: Option<ChatFault> = Some(ChatFault::Unchanged);
+    const BANNED: Option<ChatFault> = Some(ChatFault::GroupBanned);
     let bob = "jid='bob@a.example/x'";
     for (item, answers, orders) in [
         (format!("affiliation='member' {bob}"), vec![None], "add bob@a.example"),
@@ -68,7 +69,23 @@ fn affiliations_and_roles_are_orders_for_the_group() {
             "hand-over bob@a.example, add bob@a.example, hand-over bob@a.example",
         ),
         (format!("affiliation='none' {bob}"), vec![None], "remove bob@a.example"),
-        (format!("affiliation='outcast' {bob}"), vec![SAME], "remove bob@a.example"),
+        (
+            format!("affiliation='none' {bob}"),
+            vec![SAME, None],
+            "remove bob@a.example, unban bob@a.example",
+        ),
+        (format!("affiliation='outcast' {bob}"), vec![SAME], "ban bob@a.example"),
+        (
+            format!("affiliation='member' {bob}"),
+            vec![BANNED, None, None],
+            "add bob@a.example, unban bob@a.example, add bob@a.example",
+        ),
+        (
+            format!("affiliation='admin' {bob}"),
+            vec![SAME, BANNED, None, None, None],
+            "promote bob@a.example, add bob@a.example, unban bob@a.example, add bob@a.example, \
+             promote bob@a.example",
+        ),
         ("affiliation='none' jid='ann@a.example'".into(), vec![None], "leave"),
         ("role='none' nick='bob'".into(), vec![None], "remove bob@a.example"),
         ("role='visitor' nick='bob'".into(), vec![None], "mute bob@a.example"),
@@ -102,6 +119,7 @@ fn orders_that_are_refused_end_with_the_fault_of_the_book() {
     for (why, condition) in [
         (ChatFault::UnknownAccount, "item-not-found"),
         (ChatFault::GroupFull, "service-unavailable"),
+        (ChatFault::BansFull, "resource-constraint"),
     ] {
         let (_, shown) = done(&mut available(), &add, &[Some(why)]);
         assert!(shown.contains(condition), "{why:?}: {shown}");
@@ -110,6 +128,7 @@ fn orders_that_are_refused_end_with_the_fault_of_the_book() {
         ("".to_owned(), "bad-request"),
         ("<item affiliation='member'/>".to_owned(), "bad-request"),
         ("<item jid='bob@a.example'/>".to_owned(), "bad-request"),
+        ("<item affiliation='outcast' jid='ann@a.example'/>".to_owned(), "conflict"),
         ("<item affiliation='king' jid='bob@a.example'/>".to_owned(), "bad-request"),
         ("<item affiliation='member' jid='b b@a.example'/>".to_owned(), "jid-malformed"),
         ("<item affiliation='member' jid='a.example'/>".to_owned(), "item-not-found"),
@@ -147,8 +166,13 @@ fn members_with_an_affiliation_or_a_role_are_listed() {
     assert_eq!(listed("role='participant'", false), "ann");
     assert_eq!(listed("role='visitor'", false), "dave");
     assert_eq!(listed("role='visitor'", true), "dave ann");
-    let outcasts = says(&mut available(), &admin("get", "<item affiliation='outcast'/>"));
-    assert!(outcasts.contains("muc#admin'/></iq>"), "{outcasts}");
+    let mut side = available();
+    says(&mut side, &admin("get", "<item affiliation='outcast'/>"));
+    let (number, range) = asks_for_members(&mut side);
+    assert!(range.banned, "of those who are banned");
+    let eve = [("eve@b.example", GroupRole::Member, true)];
+    let shown = told(&mut side, members(number, &eve, false));
+    assert!(shown.contains("'><item affiliation='outcast' jid='eve@b.example'/></query>"));
     for (item, condition) in [("<item/>", "bad-request"), ("", "bad-request")] {
         assert!(says(&mut available(), &admin("get", item)).contains(condition));
     }
@@ -183,6 +207,8 @@ fn a_list_that_is_too_long_is_refused() {
                 version: 7,
                 title: "".into(),
                 closed: false,
+                description: Box::default(),
+                unlocked: false,
                 total: 1_025,
                 from,
                 members: (from..1_025.min(from + 256)).map(one).collect(),
@@ -258,6 +284,7 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")], vec![]),
         (vec![("roomname", "dinner")], vec!["rename dinner"]),
         (vec![("moderatedroom", "true"), ("membersonly", "1")], vec!["close"]),
+        (vec![("membersonly", "0"), ("roomdesc", "Soup")], vec!["describe Soup", "unlock"]),
         (vec![("roomname", "x"), ("moderatedroom", "1")], vec!["rename x", "close"]),
     ] {
         let mut side = available();
@@ -273,7 +300,9 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         assert_eq!(shown, DONE, "{fields:?}");
     }
     for (fields, condition) in [
-        (vec![("membersonly", "0")], "not-acceptable"),
+        (vec![("persistentroom", "0")], "not-acceptable"),
+        (vec![("membersonly", "0"), ("membersonly", "1")], "bad-request"),
+        (vec![("membersonly", "king")], "bad-request"),
         (vec![("publicroom", "1")], "not-acceptable"),
         (vec![("whois", "moderators")], "not-acceptable"),
         (vec![("moderatedroom", "perhaps")], "bad-request"),

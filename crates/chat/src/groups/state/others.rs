@@ -1,0 +1,77 @@
+//! Of a group what is not its members here: those of other servers, those who are banned, what it
+//! is to whoever is no member, and who is above whom.
+//!
+//! Pure, and part of the state. Invariant: what is said of members of other servers is of all of
+//! them, and they have no inbox.
+
+use super::{GroupState, Membership};
+use model::account::AccountAddress;
+use model::chat::{ChatFault, GroupRole as Role, MemberStatus};
+use model::timeline::{Space, TimelineId};
+use std::sync::Arc;
+
+/// Members of a group that are of other servers.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Abroad {
+    pub all: Arc<[AccountAddress]>,
+    /// Those who have come by themselves: they are members while they are there.
+    pub guests: Arc<[AccountAddress]>,
+}
+
+impl GroupState {
+    /// Accounts that are remembered of it: members, and those who are banned.
+    pub(crate) fn known(&self) -> usize {
+        self.members.len() + self.banned.len()
+    }
+
+    /// How many are banned from it.
+    pub(crate) fn banned_len(&self) -> usize {
+        self.banned.len()
+    }
+
+    pub(crate) fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Whether whoever knows its address may become a member.
+    pub(crate) fn is_unlocked(&self) -> bool {
+        self.unlocked_since.is_some()
+    }
+
+    /// So many of those who are banned, behind the first `from`.
+    pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
+        let these = self.banned.values().skip(from).take(count).cloned();
+        these.map(|member| MemberStatus { member, role: Role::Member, muted: true }).collect()
+    }
+
+    /// Members that have an inbox, and it.
+    pub(crate) fn with_inboxes(&self) -> impl Iterator<Item = (AccountAddress, TimelineId)> {
+        let here = self.members.iter().filter(|(inbox, _)| inbox.space() != Space::Foreign);
+        here.map(|(inbox, it)| (it.member.address.clone(), *inbox))
+    }
+
+    /// Whether an account may know who is banned: owner and admins.
+    pub(crate) fn may_list_banned(&self, by: TimelineId) -> Result<(), ChatFault> {
+        if self.member(by)?.role == Role::Member { Err(ChatFault::Forbidden) } else { Ok(()) }
+    }
+
+    /// Whether one account is above another one that has said something: an admin above members
+    /// and those who are none any more.
+    pub(crate) fn moderates(&self, by: TimelineId, author: TimelineId) -> bool {
+        let role_of = |one| self.members.get(&one).map_or(Role::Member, |it| it.role);
+        let role = role_of(by);
+        by != author && role > Role::Member && role > role_of(author)
+    }
+
+    /// All members of other servers.
+    pub(crate) fn foreign(&mut self) -> Abroad {
+        let there = self.members.iter().filter(|(inbox, _)| inbox.space() == Space::Foreign);
+        let there = there.map(|(_, it)| it);
+        let address = |it: &Membership| it.member.address.clone();
+        let made = || Abroad {
+            all: there.clone().map(address).collect(),
+            guests: there.filter(|it| it.is_guest).map(address).collect(),
+        };
+        self.foreign.get_or_insert_with(made).clone()
+    }
+}

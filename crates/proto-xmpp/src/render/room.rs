@@ -1,0 +1,168 @@
+//! Messages of a group as stanzas of its room (XEP-0045 7.4): as they are said, later, in an
+//! archive (XEP-0313 5.1.2), to a device here or elsewhere.
+//!
+//! It knows no session. Invariant: what a room shows was said to its group, with the room's id for
+//! it and by whom it was.
+
+use super::{CONFERENCE, KeptStanza, MUC_USER, OCCUPANT_IDS, put_delay, put_stanza_id};
+use crate::message::amend;
+use crate::stanza::{StanzaReply, put_attribute};
+use crate::xml::scan::CLIENT;
+use crate::xml::text::escaped;
+use model::account::AccountAddress;
+use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE};
+
+/// How a message of a room is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoomRendering<'a> {
+    /// To which device; none: it is part of an archive, with whose it was.
+    pub to: Option<&'a str>,
+    /// It was said before: with when that was.
+    pub is_delayed: bool,
+    /// On a stream between servers, which has a namespace of its own.
+    pub is_abroad: bool,
+}
+
+/// Appends a message of a group as a stanza of its room. False: it says nothing that is shown.
+pub fn write_in_room(message: &ChatMessage, how: RoomRendering<'_>, out: &mut Vec<u8>) -> bool {
+    let room = &message.to;
+    let kept = KeptStanza::of(&message.content);
+    // What happened to the group is shown by itself, and no part of what was said.
+    // A subject without a text would be taken for the room's (8.1), which is the title.
+    let is_hidden = message.content.is_reserved() || kept.is_subject(message);
+    if is_hidden && !amend::is_one(&message.content) {
+        return false;
+    }
+    let begin = out.len();
+    open_in_room(message, &kept, how, out);
+    if !kept.put_said(message, out) {
+        out.truncate(begin);
+        return false;
+    }
+    put_stanza_id(message, room.as_str(), out);
+    out.extend_from_slice(occupant_id(&message.from).as_bytes());
+    if how.is_delayed {
+        put_delay(message, room.as_str(), out);
+    }
+    if how.to.is_none() {
+        let jid = escaped(message.from.as_str());
+        let whose = format!("<x xmlns='{MUC_USER}'><item jid='{jid}'/></x>");
+        out.extend_from_slice(whose.as_bytes());
+    }
+    out.extend_from_slice(b"</message>");
+    true
+}
+
+/// Appends the start tag of what somebody said in a room.
+pub fn open_in_room(
+    message: &ChatMessage,
+    kept: &KeptStanza<'_>,
+    how: RoomRendering<'_>,
+    out: &mut Vec<u8>,
+) {
+    let room = &message.to;
+    out.extend_from_slice(b"<message");
+    put_attribute("xmlns", (!how.is_abroad).then_some(CLIENT), out);
+    put_attribute("from", Some(&format!("{room}/{}", nick_of(room, &message.from))), out);
+    put_attribute("to", how.to, out);
+    put_attribute("type", Some("groupchat"), out);
+    kept.put_attributes(message, out);
+    out.push(b'>');
+}
+
+/// What a room says of an occupant (XEP-0045 7.2.2).
+#[derive(Clone, Copy, Debug)]
+pub struct OccupantItem<'a> {
+    /// The room.
+    pub room: &'a AccountAddress,
+    /// Whose occupant it is.
+    pub account: &'a AccountAddress,
+    /// Its address as it is told.
+    pub jid: &'a str,
+    /// `unavailable`, or empty.
+    pub kind: &'static str,
+    /// What it is in the room, for good.
+    pub affiliation: &'static str,
+    /// What it may do there.
+    pub role: &'static str,
+}
+
+/// Appends presence of an occupant; `actor` and `told` are XML.
+pub fn put_occupant(
+    to: &str,
+    item: OccupantItem<'_>,
+    (actor, told): (&str, &str),
+    out: &mut Vec<u8>,
+) {
+    let OccupantItem { room, account, jid, kind, affiliation, role } = item;
+    let from = format!("{room}/{}", nick_of(room, account));
+    let head = StanzaReply { name: "presence", from: Some(&from), to, id: None };
+    let inner = format!(
+        "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{}'>\
+         {actor}</item>{told}</x>{}",
+        escaped(jid),
+        occupant_id(account)
+    );
+    head.put(kind, &inner, out);
+}
+
+/// Appends the subject of a room (8.1), and who gave it.
+pub fn put_subject(
+    to: &str,
+    (room, by): (&AccountAddress, Option<&str>),
+    title: &str,
+    out: &mut Vec<u8>,
+) {
+    let from = by.map_or_else(|| room.to_string(), |nick| format!("{room}/{nick}"));
+    let head = StanzaReply { name: "message", from: Some(&from), to, id: None };
+    head.put("groupchat", &format!("<subject>{}</subject>", escaped(title)), out);
+}
+
+/// Appends that a room is configured otherwise (10.2.1).
+pub fn put_configured(to: &str, room: &AccountAddress, out: &mut Vec<u8>) {
+    let from = Some(room.as_str());
+    let head = StanzaReply { name: "message", from, to, id: None };
+    head.put("groupchat", &format!("<x xmlns='{MUC_USER}'><status code='104'/></x>"), out);
+}
+
+/// Appends an invitation, mediated and direct (7.8.2, XEP-0249).
+pub fn put_invitation(
+    to: &str,
+    (room, by): (&AccountAddress, &AccountAddress),
+    (id, delay): (&str, &str),
+    out: &mut Vec<u8>,
+) {
+    let head = StanzaReply { name: "message", from: Some(room.as_str()), to, id: Some(id) };
+    let inner = format!(
+        "<x xmlns='{MUC_USER}'><invite from='{by}'/></x>\
+         <x xmlns='{CONFERENCE}' jid='{room}'/>{delay}"
+    );
+    head.put("", &inner, out);
+}
+
+/// The name of somebody in a room: that of the account, whole if it is of another domain.
+pub fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a str {
+    let domain = account.domain();
+    match room.is_group_of(domain) || room.is_chatroom_of(domain) {
+        true => account.name(),
+        false => account.as_str(),
+    }
+}
+
+/// Whose name in a room this is, if accounts there are of this domain.
+pub fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
+    let (name, domain) = nick.split_once('@').unwrap_or((nick, domain));
+    crate::jid::account(name, domain)
+}
+
+/// The domain whose accounts a room is of.
+pub fn domain_of(room: &AccountAddress) -> &str {
+    let of = |service| room.domain().strip_prefix(service);
+    let services = [GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE];
+    services.into_iter().find_map(of).unwrap_or(room.domain())
+}
+
+/// The id of an occupant (XEP-0421 4): the rooms hide nobody, so it is the account.
+pub fn occupant_id(account: &AccountAddress) -> String {
+    format!("<occupant-id xmlns='{OCCUPANT_IDS}' id='{}'/>", escaped(account.as_str()))
+}

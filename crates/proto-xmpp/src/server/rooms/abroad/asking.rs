@@ -1,0 +1,272 @@
+//! What comes from other servers for rooms: presence, messages and questions of those who are in
+//! them, or want to be.
+//!
+//! A stanza is of the domain that it says: that was shown. Invariant: each that wants an answer has
+//! one, here or when chat has answered.
+
+use super::{Asked, AskedWhat, RoomsAbroad, device_of};
+use crate::archive::{self, ArchiveQuery};
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::message::transient;
+use crate::render::{self, MUC_USER, full_jid};
+use crate::server::archive::is_asked;
+use crate::server::iq::{DISCO_ITEMS, PING};
+use crate::server::rooms::administration::Ordering;
+use crate::server::rooms::disco::{Reply, asks_room, asks_service};
+use crate::server::rooms::entering::Entering;
+use crate::server::rooms::occupants::account_of;
+use crate::server::rooms::{MUC, RoomAsk, RoomWhat, subject_alone};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
+use crate::xml::scan::{Element, Scan};
+use base::time::Now;
+use model::account::{AccountAddress, Addressee};
+use model::chat::{DEVICE_NAME_BYTES_MAX, GroupVerb, NewMessage};
+use model::ports::chat::ErrandWhat;
+
+/// Whose device it is.
+pub(super) type Who = (AccountAddress, Box<str>);
+
+impl RoomsAbroad {
+    /// A stanza of another server is for a room, or for the service that has them.
+    pub fn takes(&mut self, now: Now, xml: &[u8]) {
+        let Ok(scan) = Scan::of_peer(xml) else { return };
+        let stanza = scan.root();
+        let address = |name: &str| stanza.attribute(name).and_then(|text| Jid::parse(&text));
+        let (Some(from), Some(to)) = (address("from"), address("to")) else { return };
+        if stanza.attribute("id").is_some_and(|id| id.len() > ID_BYTES_MAX) {
+            return self.cannot(&stanza, StanzaFault::BadRequest);
+        }
+        // What is written for a device has its name in it.
+        let is_device = |who: &Who| who.1.len() <= DEVICE_NAME_BYTES_MAX && !who.0.is_group();
+        match (stanza.name(), &*kind(&stanza)) {
+            ("presence", "error") => self.failed(&from, &to),
+            ("message", "error") => self.failed(&from, &to),
+            ("iq", "error" | "result") => {}
+            ("presence", "unavailable") => self.leaves(now, &from, &to),
+            ("presence", "") => match (device_of(from).filter(is_device), to) {
+                (Some(who), Jid { account: Some(room), resource: Some(nick), .. }) => {
+                    self.presence(now, who, (&room, &nick), &stanza);
+                }
+                // Neither the service nor a room without a name in it is entered (7.2.1).
+                _ => self.cannot(&stanza, StanzaFault::JidMalformed),
+            },
+            ("presence", _) => {}
+            ("message", kind) => match (device_of(from).filter(is_device), to.account.clone()) {
+                (Some(who), Some(room)) => {
+                    let is_for_all = kind == "groupchat";
+                    self.message(now, who, (&room, to.resource.as_deref(), is_for_all), &stanza);
+                }
+                _ => self.cannot(&stanza, StanzaFault::ServiceUnavailable),
+            },
+            ("iq", "get" | "set") => self.question(now, from, &to, &stanza),
+            _ => self.cannot(&stanza, StanzaFault::BadRequest),
+        }
+        self.takes_guests_out(now);
+    }
+
+    /// A stanza is refused here: it makes no sense whatever the group is, which is counted, or
+    /// there is too much.
+    fn cannot(&mut self, stanza: &Element<'_, '_>, fault: StanzaFault) {
+        self.refused.invalid += u64::from(fault != StanzaFault::ResourceConstraint);
+        let mut xml = Vec::new();
+        let from = stanza.attribute("from").and_then(|text| Jid::parse(&text));
+        if let Some(from) = from
+            && crate::peer::stanzas::refuse(stanza, fault, &mut xml)
+        {
+            let (domain, xml) = (from.domain, xml.into());
+            self.out.push(super::AbroadWord::Stanza { domain, xml });
+        }
+    }
+
+    /// Somebody enters a room, or says how it is there (7.2, 7.6).
+    fn presence(
+        &mut self,
+        now: Now,
+        who: Who,
+        (room, nick): (&AccountAddress, &str),
+        stanza: &Element<'_, '_>,
+    ) {
+        let is_in = self.seats.at(room, (&who.0, &who.1)).is_some();
+        if stanza.child("x", MUC).is_none() {
+            // One's name is that of the account (7.6); how one is there is not shown.
+            if !is_in || *nick != *who.0.as_str() {
+                self.cannot(stanza, StanzaFault::NotAcceptable);
+            }
+            return;
+        }
+        let domain = who.0.domain();
+        let entering = self.entering.values().map(Vec::len).sum::<usize>();
+        let of_domain =
+            |all: &Vec<super::Entrant>| all.iter().filter(|it| it.who.0.domain() == domain).count();
+        let of_domain = self.entering.values().map(of_domain).sum::<usize>();
+        let limits = &self.limits;
+        let is_full = self.seats.len() + entering >= limits.occupants_max as usize
+            || self.seats.of_domain(domain) + of_domain >= limits.occupants_a_domain_max as usize;
+        if is_full && !is_in {
+            self.refused.dropped += 1;
+            return self.cannot(stanza, StanzaFault::ResourceConstraint);
+        }
+        if !self.begins_to_enter(room, &who) {
+            return; // it is about to be in
+        }
+        let what = RoomWhat::Enter(Box::new(Entering::new(room, nick, stanza, false)));
+        self.asks(now, (who, room.clone()), ("presence", stanza), what);
+    }
+
+    /// A question about a room begins.
+    fn asks(
+        &mut self,
+        now: Now,
+        about: (Who, AccountAddress),
+        (name, stanza): (&'static str, &Element<'_, '_>),
+        what: RoomWhat,
+    ) {
+        let id = stanza.attribute("id").map(|id| id.as_ref().into());
+        let to = stanza.attribute("to").unwrap_or_default().as_ref().into();
+        self.ask_room(now, about, RoomAsk { stanza: name, id, to, what, place: None });
+    }
+
+    /// Something is said in a room, or to one who is there (7.4, 7.5, 7.8, 8.1).
+    fn message(
+        &mut self,
+        now: Now,
+        who: Who,
+        (room, nick, is_for_all): (&AccountAddress, Option<&str>, bool),
+        stanza: &Element<'_, '_>,
+    ) {
+        let is_in = self.seats.at(room, (&who.0, &who.1)).is_some();
+        let to = match (nick, is_for_all) {
+            (Some(_), true) => return self.cannot(stanza, StanzaFault::BadRequest),
+            (None, false) => return self.mediates(now, who, room, stanza),
+            _ if !is_in => return self.cannot(stanza, StanzaFault::NotAcceptable),
+            (None, true) => room.clone(),
+            (Some(nick), false) => match account_of(nick, &self.own) {
+                // What is for another server is that one's to hear.
+                Some(account) if account.domain() == &*self.own => account,
+                _ => return self.cannot(stanza, StanzaFault::ItemNotFound),
+            },
+        };
+        if let Some(title) = subject_alone(stanza).filter(|_| is_for_all) {
+            let what = RoomWhat::Order(Ordering::verb(room.clone(), GroupVerb::Rename, title));
+            return self.asks(now, (who, room.clone()), ("message", stanza), what);
+        }
+        // That somebody types passes rooms of one server alone.
+        let said = render::said(stanza).filter(|_| transient::told(stanza).is_none());
+        let Some(said) = said else { return };
+        let client_id = said.client_id.unwrap_or_else(|| self.made_up());
+        let new = NewMessage { to: Addressee::from(to), client_id, content: said.content };
+        let id = stanza.attribute("id").map(|id| id.as_ref().into());
+        let whom = stanza.attribute("to").unwrap_or_default().as_ref().into();
+        let ((account, device), room) = (who, room.clone());
+        let what = AskedWhat::Say(id, whom);
+        let asked = Asked { account, device, room, what, since: now.mono };
+        if !self.ask(asked, ErrandWhat::Send(Box::new(new))) {
+            self.cannot(stanza, StanzaFault::ResourceConstraint);
+        }
+    }
+
+    /// An invitation that is declined, or sent through the room (7.8.2).
+    fn mediates(&mut self, now: Now, who: Who, room: &AccountAddress, stanza: &Element<'_, '_>) {
+        let x = stanza.child("x", MUC_USER);
+        let order = match x {
+            Some(x) if x.child("decline", MUC_USER).is_some() => {
+                // Whoever was invited is a member, until it goes.
+                Ordering::verb(room.clone(), GroupVerb::Leave, Box::default())
+            }
+            Some(x) => match crate::server::rooms::talk::invited(&x) {
+                Ok(invited) => Ordering::add(room.clone(), invited),
+                Err(fault) => return self.cannot(stanza, fault),
+            },
+            None => return self.cannot(stanza, StanzaFault::ServiceUnavailable),
+        };
+        let what = RoomWhat::Order(order);
+        self.asks(now, (who, room.clone()), ("message", stanza), what);
+    }
+
+    /// A question for the service, a room, or somebody in it (6, XEP-0313, XEP-0410).
+    fn question(&mut self, now: Now, from: Jid, to: &Jid, iq: &Element<'_, '_>) {
+        let mut children = iq.children();
+        let (Some(asked), None) = (children.next(), children.next()) else {
+            return self.cannot(iq, StanzaFault::BadRequest);
+        };
+        let is_set = *kind(iq) == *"set";
+        let reply = match (&to.account, &to.resource) {
+            // Of an account of another server there is no list of its rooms.
+            (None, None) if asked.is("query", DISCO_ITEMS) && !is_set => {
+                Ok(Reply::Now(format!("<query xmlns='{DISCO_ITEMS}'/>")))
+            }
+            (None, None) => asks_service(&asked, (is_set, false)),
+            (Some(room), None) => match device_of(from.clone()) {
+                Some(who) if is_asked(&asked) && is_set => {
+                    return self.asks_archive(now, (who, room), (iq, &asked));
+                }
+                Some(_) if asked.is("query", archive::MAM) => Ok(Reply::Now(archive::form())),
+                _ => asks_room(from.account.as_ref(), room, &asked, is_set),
+            },
+            (Some(room), Some(nick)) => {
+                let who = device_of(from.clone());
+                let who = who.filter(|it| self.seats.at(room, (&it.0, &it.1)).is_some());
+                let is_own = who.as_ref().is_some_and(|it| *it.0.as_str() == **nick);
+                match (who, asked.is("ping", PING) && !is_set && is_own) {
+                    (None, _) => Err(StanzaFault::NotAcceptable),
+                    (Some(_), true) => Ok(Reply::Now(String::new())),
+                    (Some(_), false) => Err(StanzaFault::ServiceUnavailable),
+                }
+            }
+            (None, Some(_)) => Err(StanzaFault::ServiceUnavailable),
+        };
+        match (reply, device_of(from.clone()), &to.account) {
+            (Ok(Reply::Now(inner)), ..) => {
+                let (id, from_us) = (iq.attribute("id"), iq.attribute("to"));
+                let (id, from_us) = (id.as_deref(), from_us.as_deref());
+                let whom = iq.attribute("from").unwrap_or_default();
+                let reply = StanzaReply { name: "iq", from: from_us, to: &whom, id };
+                let mut xml = Vec::new();
+                reply.result(&inner, &mut xml);
+                let (domain, xml) = (from.domain, xml.into());
+                self.out.push(super::AbroadWord::Stanza { domain, xml });
+            }
+            (Ok(Reply::Ask(what)), Some(who), Some(room)) => {
+                self.asks(now, (who, room.clone()), ("iq", iq), what);
+            }
+            // Only devices of accounts are members.
+            (Ok(Reply::Ask(_)), ..) => self.cannot(iq, StanzaFault::ItemNotFound),
+            (Err(fault), ..) => self.cannot(iq, fault),
+        }
+    }
+
+    /// A part of a room's archive is wanted.
+    fn asks_archive(
+        &mut self,
+        now: Now,
+        (who, room): (Who, &AccountAddress),
+        (iq, asked): (&Element<'_, '_>, &Element<'_, '_>),
+    ) {
+        let query = match ArchiveQuery::of_room(asked, room) {
+            Ok(query) if asked.name() == "query" => query,
+            Ok(_) => return self.cannot(iq, StanzaFault::BadRequest),
+            Err(fault) => return self.cannot(iq, fault),
+        };
+        let id: Option<Box<str>> = iq.attribute("id").map(|id| id.as_ref().into());
+        let Some(range) = query.range.clone() else {
+            let about = (id.as_deref(), room.as_str());
+            return self.answers(&who, about, &archive::fin_of_nothing(query.is_whole));
+        };
+        let what = AskedWhat::Archive(id, Box::new(query));
+        let ((account, device), room) = (who, room.clone());
+        let asked = Asked { account, device, room, what, since: now.mono };
+        if !self.ask(asked, ErrandWhat::Archive(range)) {
+            self.cannot(iq, StanzaFault::ResourceConstraint);
+        }
+    }
+
+    /// Answers a question of this id, to this one, by what is XML.
+    pub(super) fn answers(&mut self, who: &Who, (id, from): (Option<&str>, &str), inner: &str) {
+        let full = full_jid(&who.0, &who.1);
+        let reply = StanzaReply { name: "iq", from: Some(from), to: &full, id };
+        let mut xml = Vec::new();
+        reply.result(inner, &mut xml);
+        self.sends(&who.0, xml);
+    }
+}

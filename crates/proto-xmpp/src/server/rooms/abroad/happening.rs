@@ -1,0 +1,215 @@
+//! What happens in rooms, for those who are in them from other servers: what is said, who comes and
+//! goes, who may do what.
+//!
+//! Invariant: of a room that was entered each message of the group behind its history is shown
+//! once to each seat, while its account is a member; whoever misses one is out, and is told so.
+
+use super::RoomsAbroad;
+use super::asking::Who;
+use super::seats::Seat;
+use super::telling::{MISSED, MISSED_MAX};
+use crate::render::room::{
+    RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
+};
+use crate::render::{self, full_jid};
+use crate::server::rooms::occupants::{Gone, Occupant, Refreshing, nick_of};
+use crate::server::rooms::{RoomAsk, RoomWhat};
+use crate::xml::text;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::foreign::RoomWord;
+use model::chat::{ChatMessage, GroupChange, GroupRole, GroupVerb};
+use std::collections::HashSet;
+
+/// An address that is still to be filled in.
+const NOBODY: &[u8] = b" to=''";
+
+/// Guests who are found not to be there that one word takes out.
+const GHOSTS_MAX: usize = 16;
+
+impl RoomsAbroad {
+    /// Something was said in a group, or happened there.
+    pub fn said(&mut self, now: Now, word: &RoomWord) {
+        let room = &word.message.to;
+        for entrant in self.entering.get_mut(room).into_iter().flatten() {
+            if entrant.missed.len() <= MISSED_MAX {
+                entrant.missed.push(word.clone());
+            }
+        }
+        self.invites(word);
+        self.tells(now, word, None);
+        // Of a guest who is not there this server has forgotten that it was, in a start.
+        let ghosts = word.guests.iter().filter(|it| !self.is_about(room, it));
+        let ghosts: Vec<AccountAddress> = ghosts.take(GHOSTS_MAX).cloned().collect();
+        ghosts.iter().for_each(|account| self.departs(room, account));
+        self.takes_guests_out(now);
+    }
+
+    /// Whoever was added by somebody, and is not there, is invited (7.8.2).
+    fn invites(&mut self, word: &RoomWord) {
+        let message = &*word.message;
+        let change = GroupChange::of(&message.content);
+        let Some(change) = change.filter(|it| it.verb == GroupVerb::Add) else { return };
+        let foreign: HashSet<_> = word.to.iter().collect();
+        for member in change.members.iter().filter(|it| foreign.contains(&it.address)) {
+            let (whom, id) = (&member.address, render::stanza_id(message));
+            let mut xml = Vec::new();
+            let of = (&message.to, &message.from);
+            put_invitation(whom.as_str(), of, (&id, ""), &mut xml);
+            self.sends(whom, xml);
+        }
+    }
+
+    /// Shows what was said, or what happened, to each seat of the room, or to this one.
+    pub(super) fn tells(
+        &mut self,
+        now: Now,
+        word: &RoomWord,
+        whom: Option<(&AccountAddress, &str)>,
+    ) {
+        let message = &*word.message;
+        let room = &message.to;
+        let members: HashSet<_> = word.to.iter().collect();
+        let Some(it) = self.seats.room_mut(room) else { return };
+        it.is_unlocked = word.unlocked;
+        let is_meant = |seat: &Seat| whom.is_none_or(|it| it == (&seat.account, &*seat.device));
+        // Places have no gaps: one that was skipped was lost on the way within this server.
+        let has_missed = |seat: &Seat| seat.place > 0 && message.seq > seat.place + 1;
+        let missed = self.seats.take_from(room, |seat| is_meant(seat) && has_missed(seat));
+        for seat in missed {
+            self.is_gone(room, seat, MISSED);
+        }
+        let Some(it) = self.seats.room_mut(room) else { return };
+        let mut all = Vec::new();
+        for seat in it.seats.iter_mut().filter(|seat| is_meant(seat)) {
+            // Its history had this; or it was a member until now, and heard of that.
+            if message.seq > seat.place && members.contains(&seat.account) {
+                seat.place = message.seq;
+                all.push((seat.account.clone(), seat.device.clone()));
+            }
+        }
+        match GroupChange::of(&message.content) {
+            Some(change) => self.happens(now, message, &change, &all),
+            None => self.says(message, &all),
+        }
+    }
+
+    /// It is written once, and each is given the same, but for whom it is to.
+    fn says(&mut self, message: &ChatMessage, all: &[Who]) {
+        let how = RoomRendering { to: Some(""), is_delayed: false, is_abroad: true };
+        let mut shared = Vec::new();
+        if all.is_empty() || !write_in_room(message, how, &mut shared) {
+            return;
+        }
+        // Before that stands the sender alone, in whose address a quote is escaped.
+        let Some(at) = shared.windows(NOBODY.len()).position(|it| it == NOBODY) else { return };
+        let (head, tail) = shared.split_at(at + NOBODY.len() - 1);
+        for who in all {
+            let mut xml = Vec::with_capacity(shared.len() + 64);
+            xml.extend_from_slice(head);
+            text::put_value(&full_jid(&who.0, &who.1), &mut xml);
+            xml.extend_from_slice(tail);
+            self.sends(&who.0, xml);
+        }
+    }
+
+    /// Something happened to a group.
+    fn happens(&mut self, now: Now, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
+        let (room, by) = (&message.to, &message.from);
+        let role = match change.verb {
+            GroupVerb::Create | GroupVerb::Unban => return,
+            GroupVerb::Rename => {
+                let by = Some(nick_of(room, by));
+                return self
+                    .to_each(all, |to, out| put_subject(to, (room, by), &change.title, out));
+            }
+            GroupVerb::Describe | GroupVerb::Lock | GroupVerb::Unlock => {
+                return self.to_each(all, |to, out| put_configured(to, room, out));
+            }
+            GroupVerb::Close | GroupVerb::Open => {
+                self.to_each(all, |to, out| put_configured(to, room, out));
+                return self.look_again(now, room, Vec::new());
+            }
+            GroupVerb::Mute | GroupVerb::Unmute => {
+                let whom = change.members.iter().map(|it| it.address.clone()).collect();
+                return self.look_again(now, room, whom);
+            }
+            GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve => {
+                return self.loses(message, change, all);
+            }
+            GroupVerb::Add | GroupVerb::Join | GroupVerb::Demote => GroupRole::Member,
+            GroupVerb::Promote => GroupRole::Admin,
+            GroupVerb::HandOver => {
+                self.is_now(room, (by, GroupRole::Admin), all);
+                GroupRole::Owner
+            }
+        };
+        for member in &change.members {
+            self.is_now(room, (&member.address, role), all);
+        }
+    }
+
+    fn to_each(&mut self, all: &[Who], put: impl Fn(&str, &mut Vec<u8>)) {
+        for who in all {
+            let mut xml = Vec::new();
+            put(&full_jid(&who.0, &who.1), &mut xml);
+            self.sends(&who.0, xml);
+        }
+    }
+
+    /// A member has this role from now on.
+    fn is_now(
+        &mut self,
+        room: &AccountAddress,
+        (account, role): (&AccountAddress, GroupRole),
+        all: &[Who],
+    ) {
+        let Some(it) = self.seats.room_mut(room) else { return };
+        let is_silent = it.is_closed && role == GroupRole::Member;
+        it.seats.iter_mut().filter(|seat| seat.account == *account).for_each(|seat| {
+            seat.role = role;
+            seat.is_guest &= role == GroupRole::Member;
+        });
+        let occupant = Occupant { room, account, role, is_silent };
+        for who in all {
+            let told = if who.0 == *account { "<status code='110'/>" } else { "" };
+            self.show(who, occupant, told);
+        }
+    }
+
+    /// Who may speak is read from the group, and shown; of all if nobody is named.
+    fn look_again(&mut self, now: Now, room: &AccountAddress, whom: Vec<AccountAddress>) {
+        let seat = self.seats.room(room).and_then(|it| it.seats.first());
+        let Some(who) = seat.map(|seat| (seat.account.clone(), seat.device.clone())) else {
+            return;
+        };
+        let (to, what) = (room.as_str().into(), RoomWhat::Refresh(Refreshing::of(room, whom)));
+        let ask = RoomAsk { stanza: "presence", id: None, to, what, place: None };
+        self.ask_room(now, (who, room.clone()), ask);
+    }
+
+    /// Members are members no more; perhaps some of these, or all.
+    fn loses(&mut self, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
+        let (room, by) = (&message.to, &message.from);
+        let is_unlocked = self.seats.room(room).is_some_and(|it| it.is_unlocked);
+        let how = match change.verb {
+            GroupVerb::Remove => Gone::Removed(by, is_unlocked),
+            GroupVerb::Ban => Gone::Banned(by),
+            GroupVerb::Dissolve => Gone::Dissolved,
+            _ => Gone::Left,
+        };
+        let is_all = change.verb == GroupVerb::Dissolve;
+        for who in all {
+            let is_out = is_all || change.members.iter().any(|it| it.address == who.0);
+            let others = change.members.iter().map(|it| &it.address).filter(|it| **it != who.0);
+            let own = is_out.then_some(&who.0);
+            for account in others.chain(own) {
+                self.show_gone(who, (room, account), how, "");
+            }
+        }
+        let is_out = |account: &AccountAddress| {
+            is_all || change.members.iter().any(|it| it.address == *account)
+        };
+        self.seats.take_from(room, |seat| is_out(&seat.account));
+    }
+}

@@ -1,0 +1,338 @@
+//! Rooms of this server for occupants of other servers (XEP-0045): who of them looks at which room,
+//! what they say and ask there, and what they are shown.
+//!
+//! ```text
+//! stanza of another server ─► question ─► asked of chat in its account's name ─► next step, or done
+//! message of a group ─► each seat of its room: a stanza for its domain
+//! ```
+//! Whoever enters is a member of the group, as an occupant of this server is; what it asks is what
+//! a session asks ([`super`]), as an errand of its account. Kept is a **seat** for each device that
+//! has entered. It knows no stream, no route and no store. Invariant: seats and questions are
+//! within their limits; whoever could not be sent something has no seat any more, and is told.
+
+mod asking;
+mod happening;
+mod seats;
+mod telling;
+
+use super::{RoomAnswer, RoomAsk, RoomRequest, Step, fault_of};
+use crate::archive::ArchiveQuery;
+use crate::fault::StanzaFault;
+use crate::jid::Jid;
+use crate::stanza::StanzaReply;
+use asking::Who;
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::foreign::{ForeignRefused, RoomWord};
+use model::chat::{ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb};
+use model::limits::FederationLimits;
+use model::ports::chat::ErrandWhat;
+use seats::{Guest, Seats};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+/// Longest time that is waited for an answer of chat: homes answer sooner.
+const ASKED_TIME: Duration = Duration::from_secs(120);
+
+/// Guests who are being taken out of their groups at once.
+const LEAVES_MAX: usize = 32;
+
+/// Something that rooms want of those around them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AbroadWord {
+    /// Chat is asked this in the name of an account, and its answer is told under the number.
+    Ask {
+        /// The number.
+        number: u64,
+        /// The account, of another server.
+        account: AccountAddress,
+        /// On which device.
+        device: Box<str>,
+        /// What.
+        what: Box<ErrandWhat>,
+    },
+    /// A stanza for another domain.
+    Stanza {
+        /// The domain.
+        domain: Box<str>,
+        /// The stanza.
+        xml: Box<[u8]>,
+    },
+}
+
+/// Rooms of this server for occupants of others.
+pub struct RoomsAbroad {
+    /// The domain of this server, and that of its rooms.
+    own: Box<str>,
+    service: Box<str>,
+    limits: FederationLimits,
+    seats: Seats,
+    /// Those who are about to have one, by room.
+    entering: HashMap<AccountAddress, Vec<Entrant>>,
+    asked: HashMap<u64, Asked>,
+    /// Guests who are there no more, and are still members.
+    leaving: VecDeque<Guest>,
+    /// They, and those of whom chat was asked.
+    departing: HashSet<Guest>,
+    leaves: usize,
+    last: u64,
+    /// What orders and messages without an id are named by.
+    seed: u64,
+    out: Vec<AbroadWord>,
+    refused: ForeignRefused,
+}
+
+/// Somebody who is about to be in a room.
+struct Entrant {
+    who: Who,
+    /// What was said there meanwhile.
+    missed: Vec<RoomWord>,
+    /// It has left before it was in.
+    is_left: bool,
+}
+
+/// Something that chat was asked.
+struct Asked {
+    account: AccountAddress,
+    device: Box<str>,
+    room: AccountAddress,
+    what: AskedWhat,
+    since: Instant,
+}
+
+enum AskedWhat {
+    /// A question about the room, as a session has it.
+    Room(RoomAsk),
+    /// Something is said: its id, and to whom.
+    Say(Option<Box<str>>, Box<str>),
+    /// A part of the room's archive, for the question with this id.
+    Archive(Option<Box<str>>, Box<ArchiveQuery>),
+    /// A guest who is gone is to be no member.
+    Leave,
+}
+
+impl RoomsAbroad {
+    /// Those of this domain.
+    pub fn new(own: &str, limits: &FederationLimits, seed: u64) -> RoomsAbroad {
+        RoomsAbroad {
+            own: own.into(),
+            service: format!("{GROUP_SERVICE}{own}").into(),
+            limits: limits.clone(),
+            seats: Seats::default(),
+            entering: HashMap::new(),
+            asked: HashMap::new(),
+            leaving: VecDeque::new(),
+            departing: HashSet::new(),
+            leaves: 0,
+            last: 0,
+            seed,
+            out: Vec::new(),
+            refused: ForeignRefused::default(),
+        }
+    }
+
+    /// The domain of the rooms.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// What is wanted since this was asked last.
+    pub fn take_out(&mut self) -> Vec<AbroadWord> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// What was refused since this was asked last.
+    pub fn take_refused(&mut self) -> ForeignRefused {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Devices of other servers that are in rooms.
+    pub fn occupants(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Whether chat has questions to answer, or is to be asked.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Chat has answered; `None`: it could not, or there was no time.
+    pub fn answered(&mut self, now: Now, number: u64, told: Option<&ChatDelivery>) {
+        let Some(Asked { account, device, room, what, .. }) = self.asked.remove(&number) else {
+            return;
+        };
+        let busy = ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
+        let told = told.unwrap_or(&busy);
+        let who = (account, device);
+        match what {
+            AskedWhat::Room(ask) => self.room_answered(now, (who, room), ask, told),
+            AskedWhat::Say(id, to) => {
+                let why = match told {
+                    ChatDelivery::Failed { why, .. } => Some(*why),
+                    ChatDelivery::Rejected(rejected) => Some(rejected.why),
+                    _ => None,
+                };
+                if let Some(why) = why {
+                    self.refuse(&who, "message", (id.as_deref(), &to), fault_of(why));
+                }
+            }
+            AskedWhat::Archive(id, query) => {
+                self.archive_answered(&who, (&room, id), *query, told);
+            }
+            AskedWhat::Leave => {
+                self.leaves -= 1;
+                self.departing.remove(&Guest { room, account: who.0 });
+            }
+        }
+        self.takes_guests_out(now);
+    }
+
+    /// Nobody waits longer for what chat did not answer.
+    pub fn sweep(&mut self, now: Now) {
+        let is_over = |it: &Asked| now.mono >= it.since + ASKED_TIME;
+        let over = self.asked.iter().filter(|(_, it)| is_over(it)).map(|(number, _)| *number);
+        let over: Vec<u64> = over.collect();
+        over.into_iter().for_each(|number| self.answered(now, number, None));
+        self.takes_guests_out(now);
+    }
+
+    /// Chat is asked something in somebody's name. False: it is asked too much already.
+    fn ask(&mut self, asked: Asked, what: ErrandWhat) -> bool {
+        let is_full = self.asked.len() >= self.limits.taking_max as usize;
+        if is_full && !matches!(asked.what, AskedWhat::Leave) {
+            self.refused.dropped += 1;
+            return false;
+        }
+        self.last += 1;
+        let number = self.last;
+        let (account, device) = (asked.account.clone(), asked.device.clone());
+        self.asked.insert(number, asked);
+        self.out.push(AbroadWord::Ask { number, account, device, what: Box::new(what) });
+        true
+    }
+
+    /// A question about a room goes on with what it needs next.
+    fn ask_room(&mut self, now: Now, (who, room): (Who, AccountAddress), ask: RoomAsk) {
+        let errand = self.errand_of(ask.what.request());
+        let about = (ask.stanza, ask.id.clone(), ask.to.clone());
+        let (account, device) = who.clone();
+        let what = AskedWhat::Room(ask);
+        let Some(errand) = errand else { return };
+        if !self.ask(Asked { account, device, room, what, since: now.mono }, errand) {
+            let (stanza, id, to) = about;
+            self.refuse(&who, stanza, (id.as_deref(), &to), StanzaFault::ResourceConstraint);
+        }
+    }
+
+    /// What a session would ask, in an account's name.
+    fn errand_of(&mut self, request: RoomRequest) -> Option<ErrandWhat> {
+        Some(match request {
+            RoomRequest::Members(range) => ErrandWhat::Members(Box::new(range)),
+            RoomRequest::History(range) => ErrandWhat::History(Box::new(range)),
+            RoomRequest::Recall { with, seq } => ErrandWhat::Recall { with, seq },
+            // Of an account of another server there is no list.
+            RoomRequest::Conversations { .. } => return None,
+            RoomRequest::Order { group, verb, title, members } => {
+                let (group, client_id) = (Some(group.into()), self.made_up());
+                ErrandWhat::Group(Box::new(GroupOrder { group, client_id, verb, title, members }))
+            }
+        })
+    }
+
+    /// Chat has answered a question about a room.
+    fn room_answered(
+        &mut self,
+        now: Now,
+        (who, room): (Who, AccountAddress),
+        mut ask: RoomAsk,
+        told: &ChatDelivery,
+    ) {
+        let answer = match told {
+            ChatDelivery::Members(page) => RoomAnswer::Members(page),
+            ChatDelivery::History(page) => RoomAnswer::History(page),
+            ChatDelivery::Changed(_) | ChatDelivery::Sent { .. } => RoomAnswer::Changed,
+            ChatDelivery::Failed { why, .. } => RoomAnswer::Failed(*why),
+            _ => RoomAnswer::Failed(ChatFault::Busy),
+        };
+        match ask.what.take(who.0.as_str(), answer) {
+            Step::Ask => self.ask_room(now, (who, room), ask),
+            Step::Done => self.room_done(now, (who, room), ask, None),
+            Step::Refused(fault) => self.room_done(now, (who, room), ask, Some(fault)),
+        }
+    }
+
+    /// A guest is gone: it is to be no member any more.
+    fn departs(&mut self, room: &AccountAddress, account: &AccountAddress) {
+        let guest = Guest { room: room.clone(), account: account.clone() };
+        let has_room = self.departing.len() < self.limits.occupants_max as usize;
+        if has_room && self.departing.insert(guest.clone()) {
+            self.leaving.push_back(guest);
+        }
+    }
+
+    /// Guests who are gone leave their groups, some at a time.
+    fn takes_guests_out(&mut self, now: Now) {
+        while self.leaves < LEAVES_MAX
+            && let Some(guest) = self.leaving.pop_front()
+        {
+            if self.is_about(&guest.room, &guest.account) {
+                self.departing.remove(&guest); // it has come back
+                continue;
+            }
+            let Guest { room, account } = guest;
+            self.leaves += 1;
+            let order = RoomRequest::Order {
+                group: room.clone(),
+                verb: GroupVerb::Leave,
+                title: Box::default(),
+                members: Vec::new(),
+            };
+            let (device, what, since) = (Box::default(), AskedWhat::Leave, now.mono);
+            if let Some(errand) = self.errand_of(order) {
+                self.ask(Asked { account, device, room, what, since }, errand);
+            }
+        }
+    }
+
+    /// A stanza is refused, and whoever said it is told why.
+    fn refuse(
+        &mut self,
+        who: &Who,
+        stanza: &'static str,
+        (id, to): (Option<&str>, &str),
+        fault: StanzaFault,
+    ) {
+        let full = crate::render::full_jid(&who.0, &who.1);
+        let reply = StanzaReply { name: stanza, from: Some(to), to: &full, id };
+        let mut xml = Vec::new();
+        match stanza {
+            "presence" => {
+                let inner = format!("<x xmlns='{}'/>", super::MUC);
+                reply.error_whole(&inner, fault, ("", ""), &mut xml);
+            }
+            _ => reply.error(fault, "", &mut xml),
+        }
+        self.sends(&who.0, xml);
+    }
+
+    /// A stanza goes to somebody's domain.
+    fn sends(&mut self, to: &AccountAddress, xml: Vec<u8>) {
+        let domain = to.domain().into();
+        self.out.push(AbroadWord::Stanza { domain, xml: xml.into() });
+    }
+
+    /// An id for what has none (a UUID of version 8, RFC 9562 5.8).
+    fn made_up(&mut self) -> ClientMessageId {
+        self.last += 1;
+        let id = u128::from(self.seed) << 64 | u128::from(self.last) | 2 << 62;
+        ClientMessageId((id & !(0xf << 76) | 8 << 76).to_be_bytes())
+    }
+}
+
+/// Whose device an address is.
+fn device_of(jid: Jid) -> Option<Who> {
+    Some((jid.account?, jid.resource?))
+}
+
+#[cfg(test)]
+mod tests;

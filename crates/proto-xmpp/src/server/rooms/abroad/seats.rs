@@ -1,0 +1,136 @@
+//! Seats: devices of other servers that are in rooms here.
+//!
+//! Pure bookkeeping, by room and counted by domain. Invariant: the counts are those of the seats.
+
+use model::account::AccountAddress;
+use model::chat::GroupRole;
+use model::timeline::Seq;
+use std::collections::HashMap;
+
+/// A device that is in a room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Seat {
+    pub account: AccountAddress,
+    pub device: Box<str>,
+    pub role: GroupRole,
+    /// It is a member since it entered, and while it is there.
+    pub is_guest: bool,
+    /// The last place of the conversation that it was shown.
+    pub place: Seq,
+}
+
+/// Somebody who became a member of a group by entering its room.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Guest {
+    pub room: AccountAddress,
+    pub account: AccountAddress,
+}
+
+/// A room that somebody of another server is in.
+#[derive(Default)]
+pub(super) struct SeatedRoom {
+    pub seats: Vec<Seat>,
+    pub is_closed: bool,
+    pub is_unlocked: bool,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Seats {
+    rooms: HashMap<AccountAddress, SeatedRoom>,
+    count: usize,
+    by_domain: HashMap<Box<str>, usize>,
+}
+
+impl Seats {
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// How many a domain has.
+    pub(super) fn of_domain(&self, domain: &str) -> usize {
+        self.by_domain.get(domain).copied().unwrap_or(0)
+    }
+
+    pub(super) fn room(&self, room: &AccountAddress) -> Option<&SeatedRoom> {
+        self.rooms.get(room)
+    }
+
+    pub(super) fn room_mut(&mut self, room: &AccountAddress) -> Option<&mut SeatedRoom> {
+        self.rooms.get_mut(room)
+    }
+
+    /// That of a device.
+    pub(super) fn at(&self, room: &AccountAddress, who: (&AccountAddress, &str)) -> Option<&Seat> {
+        let is_it = |it: &&Seat| it.account == *who.0 && *it.device == *who.1;
+        self.rooms.get(room)?.seats.iter().find(is_it)
+    }
+
+    pub(super) fn has_account(&self, room: &AccountAddress, account: &AccountAddress) -> bool {
+        let room = self.rooms.get(room);
+        room.is_some_and(|it| it.seats.iter().any(|seat| seat.account == *account))
+    }
+
+    /// A device is in a room from now on, in which this holds.
+    pub(super) fn put(
+        &mut self,
+        room: &AccountAddress,
+        seat: Seat,
+        (is_closed, is_unlocked): (bool, bool),
+    ) {
+        self.take_one(room, (&seat.account, &seat.device));
+        self.count += 1;
+        *self.by_domain.entry(seat.account.domain().into()).or_default() += 1;
+        let it = self.rooms.entry(room.clone()).or_default();
+        (it.is_closed, it.is_unlocked) = (is_closed, is_unlocked);
+        it.seats.push(seat);
+    }
+
+    /// A device is in it no more.
+    pub(super) fn take_one(
+        &mut self,
+        room: &AccountAddress,
+        who: (&AccountAddress, &str),
+    ) -> Option<Seat> {
+        let mut taken = self.take_from(room, |it| it.account == *who.0 && *it.device == *who.1);
+        taken.pop()
+    }
+
+    /// These are in a room no more.
+    pub(super) fn take_from(
+        &mut self,
+        room: &AccountAddress,
+        is_out: impl Fn(&Seat) -> bool,
+    ) -> Vec<Seat> {
+        let Some(it) = self.rooms.get_mut(room) else { return Vec::new() };
+        let taken: Vec<Seat> = it.seats.extract_if(.., |seat| is_out(seat)).collect();
+        if it.seats.is_empty() {
+            self.rooms.remove(room);
+        }
+        self.count -= taken.len();
+        for seat in &taken {
+            let domain = seat.account.domain();
+            if let Some(count) = self.by_domain.get_mut(domain) {
+                *count -= 1;
+                if *count == 0 {
+                    self.by_domain.remove(domain);
+                }
+            }
+        }
+        taken
+    }
+
+    /// Nobody of a domain is in any room any more: who was, and where.
+    pub(super) fn take_domain(&mut self, domain: &str) -> Vec<(AccountAddress, Seat)> {
+        if self.of_domain(domain) == 0 {
+            return Vec::new();
+        }
+        let rooms: Vec<AccountAddress> = self.rooms.keys().cloned().collect();
+        let mut all = Vec::new();
+        for room in rooms {
+            let taken = self.take_from(&room, |seat| seat.account.domain() == domain);
+            all.extend(taken.into_iter().map(|seat| (room.clone(), seat)));
+        }
+        all
+    }
+}

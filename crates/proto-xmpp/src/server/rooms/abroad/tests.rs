@@ -1,0 +1,486 @@
+//! Rooms for occupants of other servers: how they enter, speak, hear and go, and what is bounded.
+
+use super::*;
+use crate::xml::scan::Scan;
+use model::account::AccountId;
+use model::chat::{
+    ChatMessage, Content, GroupChange, GroupChanged, GroupMember, GroupRole, HistoryPage,
+    MemberStatus, MembersPage,
+};
+use std::sync::Arc;
+
+const ROOM: &str = "yard@conference.a.example";
+const EVE: &str = "eve@b.example/phone";
+
+fn address(text: &str) -> AccountAddress {
+    AccountAddress::parse(text, "a.example").expect("an address")
+}
+
+fn now() -> Now {
+    Now { wall_ms: 1_700_000_000_000, ..Now::default() }
+}
+
+/// Rooms with these limits on those who are in them: in all, and of a domain.
+fn rooms_with(occupants_max: u32, occupants_a_domain_max: u32) -> RoomsAbroad {
+    let limits =
+        FederationLimits { occupants_max, occupants_a_domain_max, ..FederationLimits::default() };
+    RoomsAbroad::new("a.example", &limits, 7)
+}
+
+fn rooms() -> RoomsAbroad {
+    rooms_with(10, 10)
+}
+
+/// What it asks, with the numbers; stanzas are collected.
+fn asked(rooms: &mut RoomsAbroad, shown: &mut Vec<String>) -> Vec<(u64, String, ErrandWhat)> {
+    let mut all = Vec::new();
+    for word in rooms.take_out() {
+        match word {
+            AbroadWord::Ask { number, account, what, .. } => {
+                all.push((number, account.to_string(), *what));
+            }
+            AbroadWord::Stanza { domain, xml } => {
+                let text = String::from_utf8(xml.into()).expect("UTF-8");
+                let scan = Scan::of_peer(text.as_bytes()).expect("XML");
+                let to = scan.root().attribute("to").expect("whom it is for").into_owned();
+                assert_eq!(Jid::parse(&to).expect("an address").domain, domain);
+                shown.push(text);
+            }
+        }
+    }
+    all
+}
+
+/// The one thing that it asks.
+fn asks(rooms: &mut RoomsAbroad) -> (u64, ErrandWhat) {
+    let mut all = asked(rooms, &mut Vec::new());
+    assert_eq!(all.len(), 1, "{all:?}");
+    let (number, _, what) = all.remove(0);
+    (number, what)
+}
+
+fn shown(rooms: &mut RoomsAbroad) -> Vec<String> {
+    let mut shown = Vec::new();
+    let all = asked(rooms, &mut shown);
+    assert!(all.is_empty(), "{all:?}");
+    shown
+}
+
+/// Stanzas, and how many questions.
+fn shown_and_asked(rooms: &mut RoomsAbroad) -> (Vec<String>, usize) {
+    let mut shown = Vec::new();
+    let all = asked(rooms, &mut shown);
+    (shown, all.len())
+}
+
+fn message(from: &str, seq: u64, content: Content) -> Arc<ChatMessage> {
+    let (from, to, device) = (address(from), address(ROOM), "x".into());
+    let client_id = ClientMessageId([7; 16]);
+    let at_ms = 1_700_000_000_000;
+    Arc::new(ChatMessage {
+        id: seq,
+        seq,
+        at_ms,
+        from,
+        device,
+        to,
+        client_id,
+        content,
+        amended: None,
+    })
+}
+
+fn word(message: Arc<ChatMessage>, to: &[&str], guests: &[&str]) -> RoomWord {
+    let all = |names: &[&str]| names.iter().map(|it| address(it)).collect();
+    RoomWord { message, to: all(to), guests: all(guests), unlocked: true }
+}
+
+fn change(verb: GroupVerb, name: &str) -> Content {
+    let member = GroupMember { address: address(name), id: AccountId::FOREIGN };
+    GroupChange { verb, title: "".into(), members: vec![member] }.content()
+}
+
+fn history(messages: Vec<Arc<ChatMessage>>) -> ChatDelivery {
+    ChatDelivery::History(Box::new(HistoryPage { number: 0, messages, more: false }))
+}
+
+fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
+    let status = |(name, role): &(&str, GroupRole)| MemberStatus {
+        member: GroupMember { address: address(name), id: AccountId(1) },
+        role: *role,
+        muted: false,
+    };
+    ChatDelivery::Members(Box::new(MembersPage {
+        number: 0,
+        group: address(ROOM),
+        version: 3,
+        title: "Yard".into(),
+        description: Box::default(),
+        closed: false,
+        unlocked: true,
+        total: all.len() as u32,
+        from: 0,
+        members: all.iter().map(status).collect(),
+    }))
+}
+
+fn changed() -> ChatDelivery {
+    let (number, group, id, seq, at_ms, again) = (0, address(ROOM), 5, 5, 5, false);
+    ChatDelivery::Changed(Box::new(GroupChanged { number, group, id, seq, at_ms, again }))
+}
+
+fn failed(why: ChatFault) -> ChatDelivery {
+    ChatDelivery::Failed { number: 0, why }
+}
+
+fn says(rooms: &mut RoomsAbroad, stanza: &str) {
+    rooms.takes(now(), stanza.as_bytes());
+}
+
+fn presence(from: &str, kind: &str) -> String {
+    let x = "<x xmlns='http://jabber.org/protocol/muc'/>";
+    format!("<presence id='p' from='{from}' to='{ROOM}/eve'{kind}>{x}</presence>")
+}
+
+/// Somebody enters, as a member since then or since before; what is shown.
+fn enters(rooms: &mut RoomsAbroad, who: &str, joins: bool) -> Vec<String> {
+    says(rooms, &presence(who, ""));
+    let (number, _) = asks(rooms);
+    if joins {
+        rooms.answered(now(), number, Some(&failed(ChatFault::NotMember)));
+        let (number, what) = asks(rooms);
+        let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
+        assert_eq!((order.verb, order.members.len()), (GroupVerb::Join, 0));
+        rooms.answered(now(), number, Some(&changed()));
+        let (again, what) = asks(rooms);
+        assert!(matches!(what, ErrandWhat::History(_)));
+        rooms.answered(now(), again, Some(&history(vec![message("ann", 4, Content::text("old"))])));
+    } else {
+        let old = vec![message("ann", 4, Content::text("old"))];
+        rooms.answered(now(), number, Some(&history(old)));
+    }
+    let (number, what) = asks(rooms);
+    assert!(matches!(what, ErrandWhat::Members(_)));
+    let (own, _) = who.split_once('/').expect("a device");
+    let all = [("ann@a.example", GroupRole::Owner), (own, GroupRole::Member)];
+    rooms.answered(now(), number, Some(&members(&all)));
+    shown(rooms)
+}
+
+#[test]
+fn somebody_of_another_server_enters_and_is_shown_what_is_there() {
+    let mut rooms = rooms();
+    let all = enters(&mut rooms, EVE, true);
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(all[0].starts_with("<presence from='yard@conference.a.example/ann' to='eve@b.ex"));
+    assert!(all[0].contains("affiliation='owner' role='moderator' jid='ann@a.example'"));
+    let own = "from='yard@conference.a.example/eve@b.example' to='eve@b.example/phone'";
+    assert!(all[1].contains(own) && all[1].contains("jid='eve@b.example/phone'"), "{}", all[1]);
+    for code in ["100", "110", "210"] {
+        assert!(all[1].contains(&format!("<status code='{code}'/>")), "{code}: {}", all[1]);
+    }
+    assert!(all[2].starts_with("<message from='yard@conference.a.example/ann'"), "{}", all[2]);
+    assert!(all[2].contains("<body>old</body>") && all[2].contains("<delay "));
+    assert!(all[3].contains("<subject>Yard</subject>"));
+    assert_eq!(rooms.occupants(), 1);
+    // What is said is shown once, and what the history had is not.
+    let said = message("ann", 5, Content::text("hello"));
+    let to = ["eve@b.example"];
+    rooms.said(now(), &word(said.clone(), &to, &to));
+    let all = shown(&mut rooms);
+    assert!(all.len() == 1 && all[0].contains("<body>hello</body>"), "{all:?}");
+    assert!(!all[0].contains("xmlns='jabber:client'") && !all[0].contains("<delay"));
+    rooms.said(now(), &word(said, &to, &to));
+    rooms.said(now(), &word(message("ann", 4, Content::text("old")), &to, &to));
+    assert_eq!(shown(&mut rooms), [""; 0]);
+    // A second device does not join once more.
+    assert_eq!(enters(&mut rooms, "eve@b.example/desk", false).len(), 4);
+    let mut both = rooms;
+    both.said(now(), &word(message("ann", 5, Content::text("hello")), &to, &to));
+    assert_eq!(shown(&mut both).len(), 1, "whose history ended before");
+    both.said(now(), &word(message("ann", 6, Content::text("both")), &to, &to));
+    assert_eq!(shown(&mut both).len(), 2);
+    // What was lost on the way here is known by its place: nobody misses it in silence.
+    both.said(now(), &word(message("ann", 8, Content::text("later")), &to, &[]));
+    let all = shown_and_asked(&mut both);
+    assert_eq!((all.0.len(), both.occupants()), (2, 0), "{all:?}");
+    assert!(all.0.iter().all(|it| it.contains("<status code='333'/><status code='110'/>")));
+}
+
+#[test]
+fn what_is_said_while_somebody_enters_is_missed_by_nobody_and_told_once() {
+    let mut rooms = rooms();
+    says(&mut rooms, &presence(EVE, ""));
+    let (number, _) = asks(&mut rooms);
+    let to = ["eve@b.example"];
+    for (seq, text) in [(5, "in the history"), (6, "behind it")] {
+        rooms.said(now(), &word(message("ann", seq, Content::text(text)), &to, &[]));
+    }
+    let last = message("ann", 5, Content::text("in the history"));
+    rooms.answered(now(), number, Some(&history(vec![last])));
+    let (number, _) = asks(&mut rooms);
+    rooms.said(now(), &word(message("ann", 7, Content::text("then")), &to, &[]));
+    let all = [("ann@a.example", GroupRole::Owner), ("eve@b.example", GroupRole::Member)];
+    rooms.answered(now(), number, Some(&members(&all)));
+    let all = shown(&mut rooms);
+    let bodies: Vec<_> = ["in the history", "behind it", "then"]
+        .map(|text| all.iter().filter(|it| it.contains(text)).count())
+        .into();
+    assert_eq!(bodies, [1, 1, 1], "{all:?}");
+    // One who misses more than is kept is told to try again.
+    says(&mut rooms, &presence("eve@b.example/desk", ""));
+    let (number, _) = asks(&mut rooms);
+    for seq in 8..400 {
+        rooms.said(now(), &word(message("ann", seq, Content::text("much")), &to, &[]));
+    }
+    shown(&mut rooms);
+    rooms.answered(now(), number, Some(&history(vec![])));
+    let (number, _) = asks(&mut rooms);
+    let all = [("ann@a.example", GroupRole::Owner), ("eve@b.example", GroupRole::Member)];
+    rooms.answered(now(), number, Some(&members(&all)));
+    let all = shown(&mut rooms);
+    assert!(all.len() == 1 && all[0].contains("resource-constraint"), "{all:?}");
+    assert_eq!(rooms.occupants(), 1);
+}
+
+#[test]
+fn what_an_occupant_says_is_said_in_its_name_and_refused_as_the_book_has_it() {
+    let mut rooms = rooms();
+    let say = |from: &str| {
+        format!(
+            "<message id='m' type='groupchat' from='{from}' to='{ROOM}'><body>hi</body></message>"
+        )
+    };
+    says(&mut rooms, &say(EVE));
+    let refused = shown(&mut rooms);
+    assert!(refused[0].contains("not-acceptable") && refused[0].contains("id='m'"));
+    enters(&mut rooms, EVE, true);
+    says(&mut rooms, &say(EVE));
+    let (number, what) = asks(&mut rooms);
+    let ErrandWhat::Send(new) = what else { panic!("{what:?}") };
+    assert_eq!((new.to.as_str(), &*new.content.text), (ROOM, "hi"));
+    rooms.answered(now(), number, Some(&failed(ChatFault::Muted)));
+    let refused = shown(&mut rooms);
+    assert!(refused[0].contains("type='error'") && refused[0].contains("<forbidden "));
+    says(&mut rooms, &say("eve@b.example/other"));
+    assert!(shown(&mut rooms)[0].contains("not-acceptable"), "that device is not in it");
+    let subject = format!(
+        "<message id='s' type='groupchat' from='{EVE}' to='{ROOM}'><subject>x</subject></message>"
+    );
+    says(&mut rooms, &subject);
+    let (number, what) = asks(&mut rooms);
+    let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
+    assert_eq!((order.verb, &*order.title), (GroupVerb::Rename, "x"));
+    rooms.answered(now(), number, Some(&failed(ChatFault::Forbidden)));
+    assert!(shown(&mut rooms)[0].contains("<forbidden "));
+    let private = |nick: &str| {
+        format!("<message type='chat' from='{EVE}' to='{ROOM}/{nick}'><body>psst</body></message>")
+    };
+    says(&mut rooms, &private("ann"));
+    let (_, what) = asks(&mut rooms);
+    let ErrandWhat::Send(new) = what else { panic!("{what:?}") };
+    assert_eq!(new.to.as_str(), "ann@a.example");
+    says(&mut rooms, &private("mallory@c.example"));
+    assert!(shown(&mut rooms)[0].contains("item-not-found"), "no way to a third server");
+}
+
+#[test]
+fn whoever_goes_is_a_guest_no_more_and_whoever_was_added_stays_a_member() {
+    let mut rooms = rooms();
+    enters(&mut rooms, EVE, true);
+    enters(&mut rooms, "eve@b.example/desk", false);
+    enters(&mut rooms, "mallory@b.example/x", false);
+    says(&mut rooms, &presence("eve@b.example/desk", " type='unavailable'"));
+    let all = shown(&mut rooms);
+    assert!(all.len() == 1 && all[0].contains("type='unavailable'") && all[0].contains("'110'"));
+    says(&mut rooms, &presence("mallory@b.example/x", " type='unavailable'"));
+    assert_eq!(shown(&mut rooms).len(), 1, "it was added: it stays");
+    says(&mut rooms, &presence(EVE, " type='unavailable'"));
+    let mut all = Vec::new();
+    let orders = asked(&mut rooms, &mut all);
+    assert_eq!((orders.len(), all.len()), (1, 1));
+    let (number, account, what) = &orders[0];
+    let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
+    assert_eq!((account.as_str(), order.verb), ("eve@b.example", GroupVerb::Leave));
+    rooms.answered(now(), *number, Some(&changed()));
+    assert!(rooms.is_idle() && rooms.occupants() == 0);
+    says(&mut rooms, &presence(EVE, " type='unavailable'"));
+    assert_eq!(shown(&mut rooms), [""; 0], "it is gone already");
+}
+
+#[test]
+fn kicks_bans_and_roles_are_shown_and_whoever_is_out_hears_nothing_more() {
+    let to = ["eve@b.example", "mallory@b.example"];
+    for (verb, code) in [(GroupVerb::Remove, "307"), (GroupVerb::Ban, "301")] {
+        let mut rooms = rooms();
+        enters(&mut rooms, EVE, true);
+        enters(&mut rooms, "mallory@b.example/x", true);
+        rooms.said(now(), &word(message("ann", 5, change(verb, "eve@b.example")), &to, &to[1..]));
+        let all = shown(&mut rooms);
+        assert_eq!(all.len(), 2, "{all:?}");
+        let to_eve = all.iter().find(|it| it.contains("to='eve@")).expect("told");
+        let code_of = format!("<status code='{code}'/><status code='110'/>");
+        assert!(to_eve.contains(&code_of) && to_eve.contains("<actor nick='ann'"), "{to_eve}");
+        let other = all.iter().find(|it| it.contains("to='mallory@")).expect("told");
+        assert!(other.contains("/eve@b.example'") && !other.contains("'110'"), "{other}");
+        rooms.said(now(), &word(message("ann", 6, Content::text("x")), &to[1..], &to[1..]));
+        let all = shown(&mut rooms);
+        assert!(all.len() == 1 && all[0].contains("to='mallory@b.example/x'"));
+        assert_eq!(rooms.occupants(), 1);
+    }
+    let mut rooms = rooms();
+    enters(&mut rooms, EVE, false);
+    rooms.said(now(), &word(message("ann", 5, change(GroupVerb::Promote, to[0])), &to[..1], &[]));
+    assert!(shown(&mut rooms)[0].contains("affiliation='admin' role='moderator'"));
+    rooms.said(now(), &word(message("ann", 6, change(GroupVerb::Mute, to[0])), &to[..1], &[]));
+    let (number, what) = asks(&mut rooms);
+    assert!(matches!(what, ErrandWhat::Members(_)), "who may speak is read");
+    rooms.answered(now(), number, Some(&members(&[(to[0], GroupRole::Member)])));
+    assert!(shown(&mut rooms)[0].contains("<status code='110'/>"));
+    // Of whom the group says no more that it is a member, it is shown nothing: a word was lost.
+    rooms.said(now(), &word(message("ann", 7, Content::text("x")), &to[1..], &[]));
+    assert_eq!(shown(&mut rooms), [""; 0]);
+}
+
+#[test]
+fn whoever_is_added_is_invited_and_a_guest_who_is_not_there_is_taken_out() {
+    let mut rooms = rooms();
+    let to = ["eve@b.example"];
+    rooms.said(now(), &word(message("ann", 9, change(GroupVerb::Add, to[0])), &to, &[]));
+    let all = shown(&mut rooms);
+    assert!(all.len() == 1 && all[0].contains("<invite from='ann@a.example'/>"), "{all:?}");
+    assert!(all[0].contains("to='eve@b.example'") && all[0].contains("jabber:x:conference"));
+    rooms.said(now(), &word(message("ann", 10, Content::text("x")), &to, &to));
+    let (number, what) = asks(&mut rooms);
+    let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
+    assert_eq!(order.verb, GroupVerb::Leave);
+    rooms.said(now(), &word(message("ann", 11, Content::text("y")), &to, &to));
+    assert_eq!(shown(&mut rooms), [""; 0], "it is being taken out");
+    rooms.answered(now(), number, None);
+    rooms.said(now(), &word(message("ann", 12, Content::text("z")), &to, &to));
+    asks(&mut rooms);
+}
+
+#[test]
+fn a_server_that_is_not_reached_takes_its_occupants_out_a_few_at_a_time() {
+    let mut rooms = rooms_with(1_000, 1_000);
+    for at in 0..100 {
+        enters(&mut rooms, &format!("p{at}@b.example/x"), true);
+    }
+    enters(&mut rooms, "kim@c.example/x", true);
+    rooms.lost(now(), "b.example");
+    assert_eq!(rooms.occupants(), 1);
+    let mut left = Vec::new();
+    let mut orders = asked(&mut rooms, &mut Vec::new());
+    while !orders.is_empty() {
+        assert!(orders.len() <= LEAVES_MAX, "{}", orders.len());
+        for (number, account, what) in std::mem::take(&mut orders) {
+            assert!(matches!(what, ErrandWhat::Group(order) if order.verb == GroupVerb::Leave));
+            left.push(account);
+            rooms.answered(now(), number, Some(&changed()));
+            orders.extend(asked(&mut rooms, &mut Vec::new()));
+        }
+    }
+    left.sort_unstable();
+    left.dedup();
+    assert_eq!(left.len(), 100);
+    // One stanza that comes back is one device.
+    let lost =
+        format!("<message type='error' from='kim@c.example/x' to='{ROOM}'><error/></message>");
+    rooms.bounced(now(), lost.as_bytes());
+    let mut all = Vec::new();
+    assert_eq!(asked(&mut rooms, &mut all).len(), 1);
+    assert!(all[0].contains("<status code='333'/>") && rooms.occupants() == 0);
+}
+
+#[test]
+fn seats_and_questions_are_bounded() {
+    let mut rooms = rooms_with(3, 2);
+    enters(&mut rooms, "a@b.example/x", true);
+    enters(&mut rooms, "b@b.example/x", true);
+    says(&mut rooms, &presence("c@b.example/x", ""));
+    assert!(shown(&mut rooms)[0].contains("resource-constraint"), "of one domain");
+    enters(&mut rooms, "c@c.example/x", true);
+    says(&mut rooms, &presence("d@d.example/x", ""));
+    assert!(shown(&mut rooms)[0].contains("resource-constraint"), "of all");
+    assert_eq!(rooms.take_refused(), ForeignRefused { dropped: 2, invalid: 0 });
+    // Those who are about to have a seat count.
+    let mut rooms = rooms_with(3, 2);
+    for name in ["a", "b", "c"] {
+        says(&mut rooms, &presence(&format!("{name}@b.example/x"), ""));
+    }
+    let mut all = Vec::new();
+    assert_eq!((asked(&mut rooms, &mut all).len(), all.len()), (2, 1));
+    // Who asks more than is answered is told to wait.
+    let limits = FederationLimits { taking_max: 16, ..FederationLimits::default() };
+    let mut rooms = RoomsAbroad::new("a.example", &limits, 7);
+    let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+    for _ in 0..20 {
+        says(&mut rooms, &format!("<iq type='get' id='i' from='{EVE}' to='{ROOM}'>{info}</iq>"));
+    }
+    let mut all = Vec::new();
+    assert_eq!((asked(&mut rooms, &mut all).len(), all.len()), (16, 4));
+    assert!(all.iter().all(|it| it.contains("resource-constraint")));
+    // Nobody answers: whoever asked is told, and there is room again.
+    let later = Now { mono: now().after(ASKED_TIME), ..now() };
+    rooms.sweep(later);
+    assert_eq!((shown(&mut rooms).len(), rooms.is_idle()), (16, true));
+}
+
+#[test]
+fn nonsense_is_answered_by_the_protocols_own_error_and_asks_nothing() {
+    let x = "<x xmlns='http://jabber.org/protocol/muc'/>";
+    for (stanza, condition) in [
+        (format!("<presence from='{EVE}' to='{ROOM}'>{x}</presence>"), "jid-malformed"),
+        (format!("<presence from='{EVE}' to='conference.a.example/x'>{x}</presence>"), "jid-malf"),
+        (format!("<presence from='eve@b.example' to='{ROOM}/e'>{x}</presence>"), "jid-malformed"),
+        (format!("<presence from='b.example' to='{ROOM}/e'>{x}</presence>"), "jid-malformed"),
+        (format!("<presence from='{EVE}' to='{ROOM}/eve'/>"), "not-acceptable"),
+        (format!("<message from='{EVE}' to='{ROOM}'><body>x</body></message>"), "service-unav"),
+        (
+            format!("<message type='groupchat' from='{EVE}' to='{ROOM}/x'><body/></message>"),
+            "bad-request",
+        ),
+        (format!("<iq type='get' id='i' from='{EVE}' to='{ROOM}'/>"), "bad-request"),
+        (
+            format!("<iq type='get' id='i' from='{EVE}' to='{ROOM}'><x xmlns='y'/></iq>"),
+            "service-unavailable",
+        ),
+        (
+            format!(
+                "<iq type='get' id='i' from='{EVE}' to='{ROOM}/eve@b.example'>\
+                 <ping xmlns='urn:xmpp:ping'/></iq>"
+            ),
+            "not-acceptable",
+        ),
+        (format!("<message id='{}' from='{EVE}' to='{ROOM}'/>", "i".repeat(2_000)), "bad-request"),
+    ] {
+        let mut rooms = rooms();
+        says(&mut rooms, &stanza);
+        let all = shown(&mut rooms);
+        assert!(all.len() == 1 && all[0].contains(condition), "{stanza}: {all:?}");
+        assert!(all[0].contains("type='error'"));
+        assert_eq!(rooms.take_refused(), ForeignRefused { dropped: 0, invalid: 1 }, "{stanza}");
+    }
+    for silent in [
+        format!("<presence type='error' from='{EVE}' to='{ROOM}/x'/>"),
+        format!("<message type='error' from='{EVE}' to='{ROOM}'/>"),
+        format!("<iq type='result' id='i' from='{EVE}' to='{ROOM}'/>"),
+        format!("<presence type='subscribe' from='{EVE}' to='{ROOM}'/>"),
+        "<presence".to_owned(),
+    ] {
+        let mut rooms = rooms();
+        says(&mut rooms, &silent);
+        assert_eq!(shown(&mut rooms), [""; 0], "{silent}");
+    }
+    // A room whose members nobody may join is for them alone.
+    let mut rooms = rooms();
+    says(&mut rooms, &presence(EVE, ""));
+    for why in [ChatFault::NotMember, ChatFault::NotMember] {
+        let (number, _) = asks(&mut rooms);
+        rooms.answered(now(), number, Some(&failed(why)));
+    }
+    let all = shown(&mut rooms);
+    assert!(all.len() == 1 && all[0].contains("registration-required"), "{all:?}");
+    assert!(all[0].contains("<x xmlns='http://jabber.org/protocol/muc'/>"));
+}

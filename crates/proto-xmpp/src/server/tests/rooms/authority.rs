@@ -1,0 +1,302 @@
+//! Who may be in a room and what its moderators do there: bans, rooms that whoever wants may enter,
+//! messages that are called back; its archive, and what is said to one occupant.
+
+use super::super::harness::*;
+use super::*;
+use crate::archive::id_text;
+
+fn to_room(inner: &str) -> String {
+    format!("<iq type='set' id='q' to='{ROOM}'>{inner}</iq>")
+}
+
+/// A change that bob made, at this place of the conversation.
+fn change(side: &mut Side, seq: u64, verb: GroupVerb, name: &str) -> String {
+    let member = |name| GroupMember { address: address(name), id: model::account::AccountId(1) };
+    let members = Some(name).filter(|it| !it.is_empty()).map(member).into_iter().collect();
+    let change = GroupChange { verb, title: "".into(), members };
+    comes(side, 8 + seq, said("bob", seq, change.content()))
+}
+
+#[test]
+fn who_is_kicked_removed_or_banned_is_shown_by_the_code_of_that() {
+    let bob = "<actor nick='bob' jid='bob@a.example'/>";
+    for (unlocks, verb, item, code) in [
+        (false, GroupVerb::Remove, "affiliation='none'", "321"),
+        (true, GroupVerb::Remove, "affiliation='none'", "307"),
+        (false, GroupVerb::Ban, "affiliation='outcast'", "301"),
+        (true, GroupVerb::Ban, "affiliation='outcast'", "301"),
+    ] {
+        let mut side = inside();
+        if unlocks {
+            let shown = change(&mut side, 5, GroupVerb::Unlock, "");
+            assert!(shown.contains("<status code='104'/>"), "{shown}");
+        }
+        let shown = change(&mut side, 6, verb, "carol");
+        let all = stanzas(&shown);
+        assert_eq!(all.len(), 1, "{shown}");
+        assert!(all[0].contains(" from='lunch@conference.a.example/carol'"), "{shown}");
+        assert!(all[0].contains("type='unavailable'") && all[0].contains(item), "{shown}");
+        assert!(all[0].contains(bob) && all[0].contains(&format!("<status code='{code}'/></x>")));
+        // Oneself, too: and then the room says nothing any more.
+        let shown = change(&mut side, 7, verb, "ann");
+        assert!(shown.contains(&format!("<status code='{code}'/><status code='110'/>")));
+        let said = comes(&mut side, 16, said("bob", 8, Content::text("psst")));
+        assert_eq!(said, "", "it is out");
+    }
+    let mut side = inside();
+    change(&mut side, 5, GroupVerb::Unlock, "");
+    change(&mut side, 6, GroupVerb::Lock, "");
+    assert!(
+        change(&mut side, 7, GroupVerb::Remove, "carol").contains("'321'"),
+        "it is locked again"
+    );
+    assert_eq!(change(&mut inside(), 5, GroupVerb::Unban, "carol"), "", "who was not there is not");
+    let shown = change(&mut inside(), 5, GroupVerb::Describe, "");
+    assert!(shown.contains("<status code='104'/>"), "{shown}");
+}
+
+#[test]
+fn whoever_enters_a_room_that_is_unlocked_becomes_a_member() {
+    let mut side = available();
+    assert_eq!(says(&mut side, ENTER), "");
+    let (number, _) = asks_for_history(&mut side);
+    assert_eq!(failed(&mut side, number, ChatFault::NotMember), "");
+    let (number, order) = gives_order(&mut side);
+    assert_eq!(order.verb, GroupVerb::Create);
+    assert_eq!(failed(&mut side, number, ChatFault::Conflict), "");
+    let (number, order) = gives_order(&mut side);
+    assert_eq!((order.verb, order.members.len()), (GroupVerb::Join, 0));
+    assert_eq!(changed(&mut side, number), "");
+    let (number, _) = asks_for_history(&mut side);
+    assert_eq!(told(&mut side, history(number, &[(4, "before")])), "");
+    let (number, _) = asks_for_members(&mut side);
+    let shown = told(&mut side, members(number, &TWO, false));
+    assert!(shown.contains("<status code='110'/>") && !shown.contains("'201'"), "{shown}");
+    assert!(shown.contains("<body>before</body>"));
+}
+
+#[test]
+fn whoever_is_banned_or_does_not_get_in_is_told_why() {
+    for (why, condition) in [
+        (ChatFault::GroupBanned, "<error type='auth'><forbidden "),
+        (ChatFault::NotMember, "<error type='auth'><registration-required "),
+        (ChatFault::GroupFull, "service-unavailable"),
+    ] {
+        let mut side = available();
+        says(&mut side, ENTER);
+        let (number, _) = asks_for_history(&mut side);
+        failed(&mut side, number, ChatFault::NotMember);
+        let (number, _) = gives_order(&mut side);
+        failed(&mut side, number, ChatFault::Conflict);
+        let (number, _) = gives_order(&mut side);
+        let shown = failed(&mut side, number, why);
+        assert!(shown.contains(condition), "{why:?}: {shown}");
+        assert!(words(&mut side).is_empty());
+    }
+    // One who was a member a moment ago is not asked in circles.
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_for_history(&mut side);
+    failed(&mut side, number, ChatFault::NotMember);
+    let (number, _) = gives_order(&mut side);
+    failed(&mut side, number, ChatFault::Conflict);
+    let (number, _) = gives_order(&mut side);
+    changed(&mut side, number);
+    let (number, _) = asks_for_history(&mut side);
+    let shown = failed(&mut side, number, ChatFault::NotMember);
+    assert!(shown.contains("registration-required"), "{shown}");
+}
+
+#[test]
+fn a_message_is_called_back_by_the_id_that_the_room_gave_it() {
+    let theirs = said("bob", 4, Content::text("spam"));
+    let id = id_text(ArchiveId::of(&theirs));
+    let moderate = |id: &str, inner: &str| {
+        to_room(&format!(
+            "<moderate xmlns='urn:xmpp:message-moderate:1' id='{id}'>{inner}</moderate>"
+        ))
+    };
+    let retract = "<retract xmlns='urn:xmpp:message-retract:1'/>";
+    let page = |number, messages: Vec<Arc<ChatMessage>>| {
+        let page = HistoryPage { number, messages, more: false };
+        ChatDelivery::History(Box::new(page))
+    };
+    let mut side = inside();
+    assert_eq!(says(&mut side, &moderate(&id, retract)), "");
+    let (number, range) = asks_for_history(&mut side);
+    assert_eq!((range.from, range.count, range.backwards), (3, 1, false));
+    assert_eq!(told(&mut side, page(number, vec![theirs.clone()])), "");
+    let ChatRequest::Recall { number, with, seq, .. } = asks(&mut side) else { panic!("recalled") };
+    assert_eq!((with.as_str(), seq), (ROOM, 4));
+    let sent = ChatDelivery::Sent { number, id: 9, seq: 9, at_ms: 9, again: false };
+    let shown = told(&mut side, sent);
+    assert!(shown.starts_with("<iq type='result' id='q' from='lunch@conf"), "{shown}");
+    // What stands there is another one; who asks may not.
+    says(&mut side, &moderate(&id, retract));
+    let (number, _) = asks_for_history(&mut side);
+    let other = said("bob", 5, Content::text("other"));
+    assert!(told(&mut side, page(number, vec![other])).contains("item-not-found"));
+    says(&mut side, &moderate(&id, retract));
+    let (number, _) = asks_for_history(&mut side);
+    told(&mut side, page(number, vec![theirs]));
+    let ChatRequest::Recall { number, .. } = asks(&mut side) else { panic!("recalled") };
+    assert!(failed(&mut side, number, ChatFault::Forbidden).contains("forbidden"));
+    for (stanza, condition) in [
+        (moderate(&id, ""), "bad-request"),
+        (moderate("nonsense", retract), "item-not-found"),
+        (moderate(&id, retract).replace(" id='AAA", " di='AAA"), "bad-request"),
+    ] {
+        let shown = says(&mut side, &stanza);
+        assert!(shown.contains(condition) && words(&mut side).is_empty(), "{stanza}: {shown}");
+    }
+}
+
+#[test]
+fn the_archive_of_a_room_is_asked_of_the_room_and_shown_as_it_was_said_there() {
+    const MAM: &str = "urn:xmpp:mam:2";
+    let mut side = available();
+    let query = to_room(&format!("<query xmlns='{MAM}' queryid='x'/>"));
+    assert_eq!(says(&mut side, &query), "");
+    let ChatRequest::Archive { number, range, .. } = asks(&mut side) else { panic!("asked") };
+    assert_eq!(range.with.as_ref().map(|it| it.as_str()), Some(ROOM));
+    let (verb, title, members) = (GroupVerb::Rename, "x".into(), Vec::new());
+    let renamed = GroupChange { verb, title, members };
+    let messages = vec![said("bob", 3, renamed.content()), said("bob", 4, Content::text("hello"))];
+    let id = id_text(ArchiveId::of(&messages[1]));
+    let page = ArchivePage { number, messages, goes_on: None };
+    let shown = told(&mut side, ChatDelivery::Archive(Box::new(page)));
+    let all = stanzas(&shown);
+    assert_eq!(all.len(), 2, "a message, and the end: {shown}");
+    let head = format!("<message from='{ROOM}' to='ann@a.example/desk'><result xmlns='{MAM}' ");
+    assert!(all[0].starts_with(&head), "{shown}");
+    assert!(all[0].contains(&format!("queryid='x' id='{id}'")), "{shown}");
+    assert!(all[0].contains(
+        "<message xmlns='jabber:client' from='lunch@conference.a.example/bob' type='groupchat'"
+    ));
+    assert!(all[0].contains("<item jid='bob@a.example'/>") && !all[0].contains(" to='lunch"));
+    assert!(all[1].contains("complete='true'") && all[1].contains(&format!("<last>{id}</last>")));
+    for (why, condition) in [
+        (ChatFault::NotMember, "<error type='auth'><forbidden "),
+        (ChatFault::UnknownMessage, "item-not-found"),
+    ] {
+        says(&mut side, &query);
+        let ChatRequest::Archive { number, .. } = asks(&mut side) else { panic!("asked") };
+        let shown = failed(&mut side, number, why);
+        assert!(shown.contains(condition) && shown.contains(&format!("from='{ROOM}'")), "{shown}");
+    }
+    let preferences = to_room(&format!("<prefs xmlns='{MAM}' default='never'/>"));
+    assert!(says(&mut side, &preferences).contains("bad-request"), "everything is kept");
+}
+
+#[test]
+fn what_is_said_to_one_occupant_is_said_to_its_account() {
+    let mut side = inside();
+    let say = |nick: &str| {
+        format!("<message type='chat' id='p' to='{ROOM}/{nick}'><body>psst</body></message>")
+    };
+    assert_eq!(says(&mut side, &say("bob")), "");
+    let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
+    assert_eq!((message.to.as_str(), &*message.content.text), ("bob@a.example", "psst"));
+    // It is in no room: that it was said before is no reason to show it there.
+    let sent = ChatDelivery::Sent { number, id: 9, seq: 1, at_ms: 9, again: true };
+    assert_eq!(told(&mut side, sent), "");
+    assert!(words(&mut side).is_empty());
+    says(&mut side, &say("eve@b.example"));
+    let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
+    assert_eq!(message.to.as_str(), "eve@b.example");
+    let shown = failed(&mut side, number, ChatFault::UnknownAccount);
+    assert!(shown.contains("item-not-found") || shown.contains("service-unavailable"), "{shown}");
+    assert!(says(&mut side, &say("b b")).contains("item-not-found"));
+    assert!(says(&mut available(), &say("bob")).contains("not-acceptable"), "it is not in it");
+}
+
+#[test]
+fn a_room_of_ten_thousand_is_asked_for_a_page_at_a_time_and_shows_a_few_of_them() {
+    const ALL: u32 = 10_000;
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_for_history(&mut side);
+    told(&mut side, history(number, &[(4, "before")]));
+    let page = |number, from: u32| {
+        let count = u32::from(MEMBERS_PAGE_MAX).min(ALL - from);
+        // Whoever enters is the last of them.
+        let name = |at: u32| if at + 1 == ALL { "ann".into() } else { format!("m{at}") };
+        let one = |at: u32| MemberStatus {
+            member: GroupMember { address: address(&name(at)), id: model::account::AccountId(1) },
+            role: GroupRole::Member,
+            muted: false,
+        };
+        ChatDelivery::Members(Box::new(MembersPage {
+            number,
+            group: address(ROOM),
+            version: 7,
+            title: "".into(),
+            description: Box::default(),
+            closed: false,
+            unlocked: true,
+            total: ALL,
+            from,
+            members: (from..from + count).map(one).collect(),
+        }))
+    };
+    let (mut pages, mut shown) = (0, String::new());
+    while shown.is_empty() {
+        // One question is with the service, however many there are.
+        let (number, range) = asks_for_members(&mut side);
+        assert_eq!((range.from, range.count), (pages * 256, MEMBERS_PAGE_MAX));
+        shown = told(&mut side, page(number, range.from));
+        pages += 1;
+    }
+    assert_eq!(pages, 40);
+    let presences = stanzas(&shown).iter().filter(|it| it.starts_with("<presence ")).count();
+    assert_eq!(presences, 257, "so many, and oneself");
+    assert!(shown.len() < 128 * 1024, "{}", shown.len());
+    // What is said there is one stanza, whoever else hears it.
+    let shown = comes(&mut side, 13, said("m7", 5, Content::text("hello")));
+    assert_eq!(stanzas(&shown).len(), 1);
+    assert!(words(&mut side).iter().all(|it| !matches!(it, ChatRequest::Members { .. })));
+}
+
+#[test]
+fn a_channel_is_a_room_that_one_subscribes_to_by_entering_it() {
+    const NEWS: &str = "news@channel.a.example";
+    let enter = format!(
+        "<presence id='e' to='{NEWS}/ann'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
+    );
+    let published = |seq| {
+        let message = said("bob", seq, Content::text("extra, extra"));
+        Arc::new(ChatMessage { to: address(NEWS), ..(*message).clone() })
+    };
+    let mut side = available();
+    assert_eq!(says(&mut side, &enter), "");
+    let (number, _) = asks_for_history(&mut side);
+    failed(&mut side, number, ChatFault::NotMember);
+    let (number, order) = gives_order(&mut side);
+    assert_eq!(order.verb, GroupVerb::Join, "it is made in IM");
+    assert_eq!(changed(&mut side, number), "");
+    let (number, _) = asks_for_history(&mut side);
+    let page = HistoryPage { number, messages: vec![published(4)], more: false };
+    assert_eq!(told(&mut side, ChatDelivery::History(Box::new(page))), "");
+    let (number, _) = asks_for_members(&mut side);
+    let shown = stanzas(&failed(&mut side, number, ChatFault::Forbidden));
+    assert_eq!(shown.len(), 3, "{shown:?}");
+    assert!(shown[0].contains("role='visitor'") && shown[0].contains("<status code='110'/>"));
+    assert!(shown[1].contains("<body>extra, extra</body>") && shown[1].contains("<delay"));
+    assert!(shown[2].contains("<subject>news</subject>"));
+    let shown = comes(&mut side, 13, published(5));
+    assert!(shown.contains("from='news@channel.a.example/bob'"), "{shown}");
+    // One that is not there.
+    let mut side = available();
+    says(&mut side, &enter);
+    let (number, _) = asks_for_history(&mut side);
+    failed(&mut side, number, ChatFault::NotMember);
+    let (number, _) = gives_order(&mut side);
+    assert!(failed(&mut side, number, ChatFault::NotMember).contains("item-not-found"));
+    let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+    let ask = |to: &str| format!("<iq type='get' id='q' to='{to}'>{info}</iq>");
+    assert!(says(&mut side, &ask("channel.a.example")).contains("name='Channels'"));
+    says(&mut side, &ask(NEWS));
+    let (number, _) = asks_for_members(&mut side);
+    let shown = failed(&mut side, number, ChatFault::Forbidden);
+    assert!(shown.contains("name='news'") && shown.contains("'muc_open'"), "{shown}");
+}

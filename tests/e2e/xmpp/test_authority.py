@@ -1,0 +1,169 @@
+"""Rooms as their admins have them: archive, bans, rooms that anybody enters, moderation, by slixmpp.
+
+People of IM are in the same groups, and see the same.
+"""
+
+from fixture import DEADLINE_S
+from xmpp.people import slixmpp, together
+from xmpp.test_rooms import SERVICE, Guests
+
+MODERATE = "urn:xmpp:message-moderate:1"
+RETRACT = "urn:xmpp:message-retract:1"
+CONFIG = "muc#roomconfig_"
+
+
+class Authority(Guests):
+    async def guest(self, name, resource="", there=True, plugins=()):
+        return await super().guest(name, resource, there, ("0313", "0421", "0004", *plugins))
+
+    def address(self, name):
+        return f"{name[-40:].lstrip('.-_')}.{self.id().rsplit('_', 1)[-1]}@{SERVICE}"
+
+    async def made(self, *plugins):
+        """Bob has made a room by entering it."""
+        bob = await self.guest(self.bob, plugins=plugins)
+        room = await self.enter(bob, self.address(self.bob))
+        self.assertIn(201, room.codes)
+        return bob, room
+
+    async def configure(self, person, room, **wanted):
+        plugin = person.client.plugin["xep_0045"]
+        form = await plugin.get_room_config(room)
+        form["type"] = "submit"
+        for name, value in wanted.items():
+            form.get_fields()[CONFIG + name]["value"] = value
+        await plugin.set_room_config(room, form)
+
+    async def archived(self, person, room, **how):
+        """What the archive of a room has: by whom, and what."""
+        found = person.client["xep_0313"].iterate(slixmpp().JID(room), **how)
+        said = [it["mam_result"]["forwarded"]["stanza"] async for it in found]
+        return [(it["from"].resource, it["body"]) for it in said]
+
+    async def fails(self, awaited, condition):
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await awaited
+        self.assertEqual(refused.exception.condition, condition)
+
+    @together
+    async def test_the_archive_of_a_room_is_read_by_pages_by_its_members_alone(self):
+        phone, group = await self.lunch(self.bob)
+        bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        room = await self.enter(bob, group)
+        for number in range(30):
+            room.say(f"number {number}")
+        await room.hears(30)
+        phone.order("add", group, [self.carol])
+        phone.send(group, "welcome")
+        await room.hears(1)
+        said = await self.archived(bob, group, rsm={"max": 7})
+        numbers = [(self.bob, f"number {number}") for number in range(30)]
+        self.assertEqual(said, [(self.ann, "before"), *numbers, (self.ann, "welcome")])
+        self.assertEqual(await self.archived(carol, group), [(self.ann, "welcome")])
+        of_ann = await self.archived(bob, group, with_jid=slixmpp().JID(f"{group}/{self.ann}"))
+        self.assertEqual(of_ann, [(self.ann, "before"), (self.ann, "welcome")])
+        dave = await self.guest(self.dave)
+        await self.fails(self.archived(dave, group), "forbidden")
+        await self.fails(self.archived(dave, f"nowhere@{SERVICE}"), "forbidden")
+        info = (await bob.client.plugin["xep_0030"].get_info(group))["disco_info"]
+        self.assertIn("urn:xmpp:mam:2#extended", info["features"])
+        own = bob.client["xep_0313"].iterate(with_jid=slixmpp().JID(group))
+        self.assertEqual([it async for it in own], [], "that of the account has no rooms")
+
+    @together
+    async def test_who_is_banned_is_out_for_both_and_stays_out_over_the_server_s_death(self):
+        phone, group = await self.lunch(self.bob, self.carol)
+        bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        of_bob, of_carol = await self.enter(bob, group), await self.enter(carol, group)
+        phone.order("promote", group, [self.bob])
+        await of_bob.sees(self.bob, affiliation="admin")
+        plugin = bob.client.plugin["xep_0045"]
+        victim = f"{self.carol}@localhost"
+        await plugin.set_affiliation(group, "outcast", jid=victim)
+        for room in (of_bob, of_carol):
+            gone = await room.sees(self.carol, affiliation="outcast")
+            self.assertEqual(gone["type"], "unavailable")
+            self.assertIn(301, gone["muc"]["status_codes"])
+        listed = await plugin.get_affiliation_list(group, "outcast")
+        self.assertEqual([str(jid) for jid in listed], [victim])
+        self.assertEqual(self.im("groups banned", self.ann, group).split(), [victim])
+        self.assertEqual(phone.order("add", group, [self.carol]).word, "group_banned")
+        await self.refused(carol, group, "forbidden")
+        await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.ann}@localhost"),
+                         "forbidden")
+        await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.bob}@localhost"),
+                         "conflict")
+        await self.fails(
+            carol.client.plugin["xep_0045"].get_affiliation_list(group, "outcast"), "forbidden")
+        await plugin.set_affiliation(group, "member", jid=victim)
+        await of_bob.sees(self.carol, affiliation="member")
+        await self.enter(carol, group)
+        self.assertEqual(len(await plugin.get_affiliation_list(group, "outcast")), 0)
+
+    @together
+    async def test_a_room_is_described_and_unlocked_and_whoever_wants_enters(self):
+        bob, room = await self.made()
+        carol = await self.guest(self.carol)
+        await self.refused(carol, room.address, "registration-required")
+        await self.configure(bob, room.address, membersonly=False, roomdesc="Soup, mostly")
+        await bob.next("groupchat_config_status")
+        info = (await carol.client.plugin["xep_0030"].get_info(room.address))["disco_info"]
+        self.assertIn("muc_open", info["features"])
+        self.assertNotIn("muc_membersonly", info["features"])
+        room.say("come in")
+        of_carol = await self.enter(carol, room.address)
+        self.assertEqual(of_carol.texts(), ["come in"])
+        await room.sees(self.carol, affiliation="member", role="participant")
+        told = self.im("groups members", self.bob, room.address)
+        self.assertIn(f"{self.carol}@localhost member", told)
+        plugin = bob.client.plugin["xep_0045"]
+        await plugin.set_role(room.address, self.carol, "none")
+        gone = await of_carol.sees(self.carol, affiliation="none")
+        self.assertIn(307, gone["muc"]["status_codes"])
+        await self.enter(carol, room.address)
+        await plugin.set_affiliation(room.address, "outcast", jid=f"{self.carol}@localhost")
+        await self.refused(carol, room.address, "forbidden")
+        await self.fails(self.configure(bob, room.address, persistentroom=False),
+                         "not-acceptable")
+
+    @together
+    async def test_a_moderator_calls_a_message_back_for_everybody(self):
+        phone, group = await self.lunch(self.bob, self.carol)
+        bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        of_bob, of_carol = await self.enter(bob, group), await self.enter(carol, group)
+        of_carol.say("spam")
+        heard = await bob.next("groupchat_message")
+        identity = heard["stanza_id"]["id"]
+        await of_carol.hears()
+
+        def moderates(person):
+            iq = person.client.make_iq_set(ito=group)
+            builder = slixmpp().xmlstream.ET
+            moderate = builder.SubElement(iq.xml, f"{{{MODERATE}}}moderate", id=identity)
+            builder.SubElement(moderate, f"{{{RETRACT}}}retract")
+            return iq.send(timeout=DEADLINE_S)
+        await self.fails(moderates(bob), "forbidden")
+        phone.order("promote", group, [self.bob])
+        await of_bob.sees(self.bob, affiliation="admin")
+        await moderates(bob)
+        for person in (bob, carol):
+            told = await person.next("groupchat_message")
+            retract = told.xml.find(f"{{{RETRACT}}}retract")
+            self.assertEqual(retract.get("id"), identity)
+        self.assertNotIn((self.carol, "spam"), await self.archived(bob, group))
+
+    @together
+    async def test_what_is_said_to_one_occupant_is_between_the_two(self):
+        _, group = await self.lunch(self.bob, self.carol)
+        bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        await self.enter(bob, group)
+        await self.enter(carol, group)
+        bob.client.send_message(f"{group}/{self.carol}", "between us", mtype="chat")
+        while (heard := await carol.next())["type"] != "chat":
+            pass
+        self.assertEqual((heard["body"], heard["from"].bare),
+                         ("between us", f"{self.bob}@localhost"))
+        bob.client.send_message(f"{group}/nobody at all", "psst", mtype="chat")
+        error = await bob.next("message_error")
+        self.assertEqual(error["error"]["condition"], "item-not-found")
+

@@ -1,0 +1,208 @@
+"""Rooms with people of another server in them: of a second Holdline, and of Prosody, by slixmpp.
+
+People of IM have them in the group.
+"""
+
+from fixture import DEADLINE_S
+from im.test_groups import Person as Phone
+from im.wire import schema
+from xmpp.people import own_name, slixmpp, together
+from xmpp.test_federation import Neighbour, Pair
+from xmpp.test_prosody import WithProsody
+from xmpp.test_rooms import KINDS, Room
+
+SERVICE = "conference.a.example"
+
+
+class Visitor(Neighbour):
+    """A device that enters rooms, at whichever server."""
+
+    def __init__(self, port, jid, password):
+        super().__init__(port, jid, password)
+        for plugin in ("0045", "0249", "0313"):
+            self.client.register_plugin(f"xep_{plugin}")
+        for kind in KINDS:
+            self.hear(kind)
+
+    async def enter(self, room, nick=None):
+        plugin = self.client.plugin["xep_0045"]
+        nick = nick or self.client.boundjid.local
+        told = await plugin.join_muc_wait(slixmpp().JID(room), nick, timeout=DEADLINE_S)
+        for kind in ("groupchat_message", "groupchat_subject", "groupchat_presence"):
+            while not self.queues[kind].empty():
+                self.queues[kind].get_nowait()
+        return Room(self, room, told)
+
+    async def unlocks(self, room, **wanted):
+        plugin = self.client.plugin["xep_0045"]
+        form = await plugin.get_room_config(room)
+        form["type"] = "submit"
+        for name, value in {"membersonly": False, **wanted}.items():
+            form.get_fields()[f"muc#roomconfig_{name}"]["value"] = value
+        await plugin.set_room_config(room, form)
+
+    async def refused(self, room, condition):
+        with self.assertion.assertRaises(slixmpp().exceptions.PresenceError) as refused:
+            await self.enter(room)
+        self.assertion.assertEqual(refused.exception.condition, condition)
+
+
+class Visits:
+    """What holds whichever server the other one is."""
+
+    def phone(self, name):
+        schema()
+        link = Phone(self.ours.ports["any"])
+        self.addCleanup(link.close)
+        link.login(f"{name}@a.example", "phone", password=f"secret of {name}".encode())
+        return link
+
+    def address(self):
+        return f"{own_name(self, 'room')}@{SERVICE}"
+
+    async def unlocked(self):
+        """Ann, of ours, has a room that anybody enters; and Eve, of the other server."""
+        ann, eve = await self.both()
+        room = await ann.enter(self.address())
+        await ann.unlocks(room.address)
+        return ann, eve, room
+
+    @together
+    async def test_a_visitor_enters_speaks_hears_and_leaves_and_im_sees_it(self):
+        ann, eve, room = await self.unlocked()
+        phone = self.phone(ann.client.boundjid.local)
+        room.say("before")
+        await room.hears()
+        there = await eve.enter(room.address)
+        self.assertEqual(there.texts(), ["before"])
+        self.assertLessEqual({100, 110, 210}, there.codes)
+        self.assertEqual(there.names(), {ann.client.boundjid.local: ("owner", "moderator"),
+                                         eve.jid: ("member", "participant")})
+        seen = await room.sees(eve.jid, affiliation="member", role="participant")
+        self.assertEqual(seen["muc"]["jid"].bare, eve.jid)
+        there.say("hello from elsewhere")
+        for one in (room, there):
+            self.assertEqual(await one.hears(), [(eve.jid, "hello from elsewhere")])
+        room.say("welcome")
+        self.assertEqual(await there.hears(), [(ann.client.boundjid.local, "welcome")])
+        while phone.next("message").message.content.text != "hello from elsewhere":
+            pass
+        members = [it.address for it in phone.members(room.address).members]
+        self.assertEqual(sorted(members), sorted([ann.jid, eve.jid]))
+        await eve.client.plugin["xep_0199"].send_ping(f"{room.address}/{eve.jid}",
+                                                      timeout=DEADLINE_S)
+        eve.client.plugin["xep_0045"].leave_muc(room.address, eve.client.boundjid.local)
+        gone = await room.sees(eve.jid, affiliation="none")
+        self.assertEqual(gone["type"], "unavailable")
+        members = [it.address for it in phone.members(room.address).members]
+        self.assertEqual(members, [ann.jid])
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await eve.client.plugin["xep_0199"].send_ping(f"{room.address}/{eve.jid}",
+                                                          timeout=DEADLINE_S)
+        self.assertEqual(refused.exception.condition, "not-acceptable")
+
+    @together
+    async def test_a_visitor_is_kicked_muted_and_banned(self):
+        ann, eve, room = await self.unlocked()
+        there = await eve.enter(room.address)
+        await room.sees(eve.jid, affiliation="member")
+        plugin = ann.client.plugin["xep_0045"]
+        await plugin.set_role(room.address, eve.jid, "visitor")
+        await there.sees(eve.jid, role="visitor")
+        there.say("may I?")
+        error = await eve.next("groupchat_message_error")
+        self.assertEqual(error["error"]["condition"], "forbidden")
+        await plugin.set_role(room.address, eve.jid, "none")
+        gone = await there.sees(eve.jid, affiliation="none")
+        self.assertLessEqual({110, 307}, gone["muc"]["status_codes"])
+        there.say("am I?")
+        error = await eve.next("groupchat_message_error")
+        self.assertEqual(error["error"]["condition"], "not-acceptable")
+        there = await eve.enter(room.address)
+        await plugin.set_affiliation(room.address, "outcast", jid=eve.jid)
+        gone = await there.sees(eve.jid, affiliation="outcast")
+        self.assertLessEqual({110, 301}, gone["muc"]["status_codes"])
+        await eve.refused(room.address, "forbidden")
+
+    @together
+    async def test_a_room_for_members_alone_is_entered_by_who_is_invited(self):
+        ann, eve = await self.both()
+        room = await ann.enter(self.address())
+        await eve.refused(room.address, "registration-required")
+        ann.client.plugin["xep_0045"].invite(room.address, eve.jid, "come in")
+        invited = await eve.next("groupchat_invite")
+        self.assertEqual(invited["from"].bare, room.address)
+        there = await eve.enter(room.address)
+        room.say("welcome")
+        self.assertEqual(await there.hears(), [(ann.client.boundjid.local, "welcome")])
+        found = eve.client["xep_0313"].iterate(slixmpp().JID(room.address))
+        said = [it["mam_result"]["forwarded"]["stanza"]["body"] async for it in found]
+        self.assertEqual(said, ["welcome"])
+        await eve.leave()
+        phone = self.phone(ann.client.boundjid.local)
+        members = [it.address for it in phone.members(room.address).members]
+        self.assertEqual(sorted(members), sorted([ann.jid, eve.jid]), "she stays a member")
+
+
+class Neighbours(Visits, Pair):
+    """Of a second Holdline."""
+
+    @classmethod
+    def of(cls, domain, port, hosts):
+        rooms = [f"conference.{name}=127.0.0.1:{place}" for name, place in cls.ports.items()]
+        return super().of(domain, port, hosts + rooms)
+
+    @property
+    def ours(self):
+        return self.pair["a.example"]
+
+    async def both(self):
+        people = []
+        for name, domain in (("ann", "a.example"), ("eve", "b.example")):
+            server, name = self.pair[domain], own_name(self, name)
+            server.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
+            one = Visitor(server.ports["xmpp"][1], f"{name}@{domain}/desk", f"secret of {name}")
+            one.jid, one.assertion = f"{name}@{domain}", self
+            self.people.append(one)
+            people.append(await one.here())
+        return people
+
+
+class Vanishing(Neighbours):
+    """The other server goes."""
+
+    test_a_visitor_enters_speaks_hears_and_leaves_and_im_sees_it = None
+    test_a_visitor_is_kicked_muted_and_banned = None
+    test_a_room_for_members_alone_is_entered_by_who_is_invited = None
+
+    @together
+    async def test_a_server_that_vanishes_takes_its_people_out(self):
+        ann, eve, room = await self.unlocked()
+        await eve.enter(room.address)
+        await room.sees(eve.jid, affiliation="member")
+        self.pair["b.example"].kill()
+        room.say("anybody?")
+        gone = await room.sees(eve.jid, affiliation="none")
+        self.assertEqual(gone["type"], "unavailable")
+        phone = self.phone(ann.client.boundjid.local)
+        self.assertEqual([it.address for it in phone.members(room.address).members], [ann.jid])
+
+
+class Prosodies(Visits, WithProsody):
+    """Of Prosody."""
+
+    @property
+    def ours(self):
+        return self.holdline
+
+    async def both(self):
+        name = own_name(self, "ann")
+        self.holdline.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
+        ann = Visitor(self.holdline.ports["xmpp"][1], f"{name}@a.example/desk",
+                      f"secret of {name}")
+        eve = Visitor(self.prosody.clients, "bob@b.example/phone", "secret")
+        ann.jid, eve.jid = f"{name}@a.example", "bob@b.example"
+        for one in (ann, eve):
+            one.assertion = self
+            self.people.append(one)
+        return await ann.here(), await eve.here()
