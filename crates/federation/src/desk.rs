@@ -13,6 +13,7 @@ use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::{Answer, Command, Control};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::peer::stanzas::{self, StanzaPurpose};
+use proto_xmpp::server::NodesQuestion;
 use proto_xmpp::xml::scan::{Element, Scan};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +28,6 @@ pub type TellTaken = Arc<dyn Fn(TakenStanza) + Send + Sync>;
 
 /// Where stanzas are taken in.
 pub struct ArrivalDesk {
-    own: Box<str>,
     control: Arc<dyn Control + Send + Sync>,
     tell: TellTaken,
     /// What an error would say of those that are being taken in.
@@ -47,6 +47,8 @@ struct Taking {
     /// Whether somebody is told if nobody is there.
     is_asking: bool,
     since: Instant,
+    /// If it asks about what an account publishes, how that is answered.
+    question: Option<NodesQuestion>,
 }
 
 /// What is to be done about a stanza now.
@@ -57,29 +59,30 @@ pub enum Judged {
     Refused(Box<[u8]>, StanzaFault),
     /// It is a question to the domain.
     Question(Box<[u8]>),
+    /// This is the answer to a question.
+    Answered(Box<[u8]>),
 }
 
 impl ArrivalDesk {
-    /// One for this domain, over these shards.
+    /// One over these shards.
     pub fn new(
-        own: &str,
         control: Arc<dyn Control + Send + Sync>,
         tell: TellTaken,
         (limits, seed): (&FederationLimits, u64),
     ) -> ArrivalDesk {
         let FederationLimits { taking_max, taking_bytes_max: bytes_max, .. } = *limits;
         let (taking, taking_max) = (HashMap::new(), taking_max as usize);
-        let (own, bytes, last) = (own.into(), 0, 0);
-        ArrivalDesk { own, control, tell, taking, bytes, taking_max, bytes_max, last, seed }
+        let (bytes, last) = (0, 0);
+        ArrivalDesk { control, tell, taking, bytes, taking_max, bytes_max, last, seed }
     }
 
-    /// A stanza that is for this domain, of a sender that was shown.
+    /// A stanza that is for a domain of ours, of a sender that was shown.
     pub fn take(&mut self, now: Now, xml: Box<[u8]>) -> Judged {
         let made = self.made_up();
         let read = match Scan::of_peer(&xml) {
             Ok(scan) => {
                 let root = scan.root();
-                let read = stanzas::read(&root, &self.own, made);
+                let read = stanzas::read(&root, made);
                 read.map(|read| (read, is_asking(&root)))
             }
             Err(_) => return Judged::Nothing,
@@ -88,7 +91,10 @@ impl ArrivalDesk {
             Ok((StanzaPurpose::Nothing, _)) => Judged::Nothing,
             Ok((StanzaPurpose::Question, _)) => Judged::Question(xml),
             Ok((StanzaPurpose::Arrival(arrival), is_asking)) => {
-                self.hand_in(now, arrival, (xml, is_asking))
+                self.hand_in(now, arrival, (xml, is_asking, None))
+            }
+            Ok((StanzaPurpose::Nodes(arrival, question), is_asking)) => {
+                self.hand_in(now, arrival, (xml, is_asking, Some(question)))
             }
             Err(fault) => Judged::Refused(xml, fault),
         }
@@ -98,7 +104,7 @@ impl ArrivalDesk {
         &mut self,
         now: Now,
         arrival: ForeignArrival,
-        (xml, is_asking): (Box<[u8]>, bool),
+        (xml, is_asking, question): (Box<[u8]>, bool, Option<NodesQuestion>),
     ) -> Judged {
         let bytes = self.bytes + xml.len() as u64;
         if self.taking.len() >= self.taking_max || bytes > self.bytes_max {
@@ -108,7 +114,7 @@ impl ArrivalDesk {
         self.last += 1;
         let (number, tell) = (self.last, self.tell.clone());
         let is_asking = is_asking && !matches!(arrival.what, ArrivalWhat::Wish(_));
-        self.taking.insert(number, Taking { xml, is_asking, since: now.mono });
+        self.taking.insert(number, Taking { xml, is_asking, since: now.mono, question });
         let command = Command::Chat(ChatCommand::Foreign(Box::new(arrival)));
         let reply = move |answer| tell(TakenStanza { number, answer });
         self.control.ask(command, Box::new(reply));
@@ -117,10 +123,19 @@ impl ArrivalDesk {
 
     /// What became of one.
     pub fn taken(&mut self, taken: TakenStanza) -> Judged {
-        let Some(Taking { xml, is_asking, .. }) = self.taking.remove(&taken.number) else {
+        let Some(Taking { xml, is_asking, question, .. }) = self.taking.remove(&taken.number)
+        else {
             return Judged::Nothing;
         };
         self.bytes -= xml.len() as u64;
+        if let (Some(question), Answer::Chat(ChatAnswer::Told(Some(told)))) =
+            (question, &taken.answer)
+            && let ChatDelivery::Nodes(answer) = &**told
+            && let Ok(scan) = Scan::of_peer(&xml)
+        {
+            let answer = question.answer((**answer).clone(), &scan.root());
+            return Judged::Answered(answer.into());
+        }
         match fault_of(&taken.answer).filter(|_| is_asking) {
             Some(fault) => Judged::Refused(xml, fault),
             None => Judged::Nothing,
@@ -205,7 +220,7 @@ mod tests {
         let large = message(&"x".repeat(40_000));
         let bytes = 2 * large.len() as u64;
         let limits = FederationLimits { taking_bytes_max: bytes, ..FederationLimits::default() };
-        let mut desk = ArrivalDesk::new("a.example", control.clone(), tell, (&limits, 1));
+        let mut desk = ArrivalDesk::new(control.clone(), tell, (&limits, 1));
         let now = Now::default();
         let is_taken = |desk: &mut ArrivalDesk, xml: Box<[u8]>| match desk.take(now, xml) {
             Judged::Nothing => true,
@@ -213,7 +228,7 @@ mod tests {
                 assert_eq!(fault, StanzaFault::ResourceConstraint);
                 false
             }
-            Judged::Question(_) => panic!("it is none"),
+            Judged::Question(_) | Judged::Answered(_) => panic!("it is none"),
         };
         assert!(is_taken(&mut desk, large.clone()) && is_taken(&mut desk, large.clone()));
         assert!(!is_taken(&mut desk, message("y")), "one byte too many");

@@ -148,8 +148,9 @@ pub struct FederationSettings {
     pub domains: Arc<ForeignDomains>,
     /// Files can be sent here.
     pub takes_files: bool,
-    /// The certificate that is shown to servers that are called, and its key.
-    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The certificates that are shown to servers that are called, in the name of which domain,
+    /// and their keys.
+    pub certificates: Vec<(Box<str>, PathBuf, PathBuf)>,
     /// What the keys of dialback are made of: the same on every node of the domain.
     pub secret: Vec<u8>,
     /// The process's limits.
@@ -179,7 +180,6 @@ pub fn start(
     let limits = &section.limits;
     let secrets = settings.components.iter();
     let profile = Arc::new(PeerProfile {
-        own: settings.domains.own.clone(),
         rooms: format!("{GROUP_SERVICE}{}", settings.domains.own).into(),
         components: secrets.map(|(of, it)| (of.clone(), ComponentSecret(it.clone()))).collect(),
         domains: settings.domains.clone(),
@@ -187,7 +187,7 @@ pub fn start(
         secret: DialbackSecret::new(&settings.secret),
         requires_tls: section.requires_tls(),
         requires_certificates: section.require_certificates,
-        has_certificate: settings.certificate.is_some(),
+        certified: settings.certificates.iter().map(|(of, ..)| of.clone()).collect(),
         begin_ms_max: limits.begin_ms_max,
         idle_s_max: limits.idle_s_max,
     });
@@ -203,9 +203,9 @@ pub fn start(
         let _ = answers.post(FederationMail::Taken(taken));
     });
     let rooms = RoomsDesk::new(control.clone(), way.clone(), seed ^ other);
-    let desk = ArrivalDesk::new(&profile.own, control, tell, (limits, other));
+    let desk = ArrivalDesk::new(control, tell, (limits, other));
     let trust = match section.enabled {
-        true => Some(PeerTrust::new(section, settings.certificate.clone())?),
+        true => Some(PeerTrust::new(section, &settings.domains, &settings.certificates)?),
         false => None,
     };
     let (mut doors, mut kinds, mut sockets) = (Vec::new(), Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ pub(crate) use room::Opener;
 
 use crate::desk::{ArrivalDesk, Judged};
 use crate::rooms::RoomsDesk;
-use crate::route::{DomainRoute, RouteState, ends_of, name_of};
+use crate::route::{DomainRoute, RouteState};
 use crate::settings::FederationSection;
 use crate::trust::PeerTrust;
 use crate::{FederationMail, PeerDoor, WayOut, weight_of};
@@ -28,7 +28,7 @@ use net::logic::{ConnectionOrigin, ShardHandle, ShardLogic};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::jid;
 use proto_xmpp::peer::stanzas;
-use proto_xmpp::peer::{PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
+use proto_xmpp::peer::{DomainPair, PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
 use proto_xmpp::server::abroad::{AbroadWord, RoomsAbroad};
 use proto_xmpp::server::answer_for_domain;
 use proto_xmpp::stanza::StanzaReply;
@@ -71,7 +71,7 @@ pub struct FederationLogic {
     /// Whose doing it is that domains are called.
     openers: Openers,
     /// Domains that are being called, by the calls' numbers.
-    calls: HashMap<u64, Box<str>>,
+    calls: HashMap<u64, DomainPair>,
     /// Streams on which somebody shows a key, until its domain has answered.
     showing: Vec<Showing>,
     /// Refused stanzas on their way back.
@@ -87,7 +87,7 @@ impl FederationLogic {
         let (routes, openers, calls, showing, errors) = Default::default();
         let sweeps_at = Instant::default();
         let limits = &parts.section.limits;
-        let rooms = RoomsAbroad::new(&parts.profile.own, limits, parts.rooms.seed);
+        let rooms = RoomsAbroad::new(&parts.profile.domains.own, limits, parts.rooms.seed);
         FederationLogic {
             parts,
             rooms,
@@ -102,8 +102,17 @@ impl FederationLogic {
         }
     }
 
-    fn own(&self) -> &str {
-        &self.parts.profile.own
+    fn is_own(&self, domain: &str) -> bool {
+        self.parts.domains.is_own(domain)
+    }
+
+    /// Between which domains a stanza goes that is for this one: from the one that its sender is
+    /// of. Components hear all of ours over one stream.
+    fn pair(&self, domain: &str, xml: &[u8]) -> DomainPair {
+        let PeerProfile { domains, .. } = &*self.parts.profile;
+        let from = if domains.is_component(domain) { None } else { domain_in(xml, "from") };
+        let own = from.filter(|from| self.parts.profile.is_ours(from));
+        DomainPair { own: own.unwrap_or(domains.own.clone()), peer: domain.into() }
     }
 
     fn number(&mut self) -> u64 {
@@ -125,11 +134,12 @@ impl FederationLogic {
 
     /// A stanza is for a domain.
     fn send(&mut self, now: Now, domain: &str, xml: Box<[u8]>, handle: &mut Handle) {
-        if *domain == *self.own() {
+        if self.is_own(domain) {
             return self.takes(now, xml, handle);
         }
-        match self.queue(now, (domain, true), xml) {
-            Ok(()) => self.goes_on(now, domain, handle),
+        let pair = self.pair(domain, &xml);
+        match self.queue(now, (&pair, true), xml) {
+            Ok(()) => self.goes_on(now, &pair, handle),
             Err((xml, fault)) => self.refuse(&xml, fault),
         }
     }
@@ -147,10 +157,7 @@ impl FederationLogic {
                         self.parts.rooms.ask((number, account), device, what);
                     }
                     AbroadWord::Stanza { domain, xml } => {
-                        let is_component = self.parts.domains.is_component(&domain);
-                        let from = Some(self.rooms.service()).filter(|_| !is_component);
-                        let name = name_of(from, &domain);
-                        self.send(now, &name, xml, handle);
+                        self.send(now, &domain, xml, handle);
                     }
                 }
             }
@@ -166,16 +173,16 @@ impl FederationLogic {
     fn queue(
         &mut self,
         now: Now,
-        (domain, is_own): (&str, bool),
+        (pair, is_own): (&DomainPair, bool),
         xml: Box<[u8]>,
     ) -> Result<(), (Box<[u8]>, StanzaFault)> {
-        let (_, to) = ends_of(domain);
+        let domain = &*pair.peer;
         let is_component = self.parts.domains.is_component(domain);
-        if !is_component && !self.parts.profile.may_be(to) {
+        if !is_component && !self.parts.profile.may_be(domain) {
             return Err((xml, StanzaFault::RemoteServerNotFound));
         }
         let mut opener = None;
-        if !self.routes.contains_key(domain) {
+        if !self.routes.contains_key(pair) {
             opener = if is_own { account_of(&xml).map(Opener::Account) } else { None };
             if !self.may_open(opener.as_ref()) {
                 self.parts.way.refused(1);
@@ -183,8 +190,8 @@ impl FederationLogic {
             }
         }
         let limits = &self.parts.section.limits;
-        let new = || DomainRoute { opener, ..DomainRoute::default() };
-        let route = self.routes.entry(domain.into()).or_insert_with(new);
+        let route = self.routes.entry(pair.clone());
+        let route = route.or_insert_with(|| DomainRoute::of(opener));
         match route.state {
             RouteState::Failed(until, fault) if until > now.mono => return Err((xml, fault)),
             RouteState::Idle if is_component => return Err((xml, StanzaFault::ServiceUnavailable)),
@@ -212,8 +219,8 @@ impl FederationLogic {
     }
 
     /// A route goes on, as far as it can: its domain is called, or what waits is written.
-    fn goes_on(&mut self, now: Now, domain: &str, handle: &mut Handle) {
-        let Some(route) = self.routes.get_mut(domain) else { return };
+    fn goes_on(&mut self, now: Now, pair: &DomainPair, handle: &mut Handle) {
+        let Some(route) = self.routes.get_mut(pair) else { return };
         if let Some((conn, xml)) = route.take() {
             handle.deliver(conn, PeerOrder::Write(xml));
         }
@@ -223,8 +230,8 @@ impl FederationLogic {
             RouteState::Failed(until, _) => until <= now.mono,
             _ => false,
         };
-        if is_wanted && may_call && !self.parts.domains.is_component(domain) {
-            self.call(now, domain);
+        if is_wanted && may_call && !self.parts.domains.is_component(&pair.peer) {
+            self.call(now, pair);
         }
     }
 
@@ -239,6 +246,7 @@ impl FederationLogic {
             Judged::Nothing => {}
             Judged::Refused(xml, fault) => self.refuse(&xml, fault),
             Judged::Question(xml) => self.answers(now, &xml),
+            Judged::Answered(xml) => self.errors.push_back(xml),
         }
         self.send_errors(now, handle);
     }
@@ -280,12 +288,15 @@ impl FederationLogic {
     fn send_errors(&mut self, now: Now, handle: &mut Handle) {
         while let Some(xml) = self.errors.pop_front() {
             match domain_for(&xml) {
-                Some(domain) if *domain == *self.own() => _ = self.parts.desk.take(now, xml),
+                Some(domain) if self.is_own(&domain) => _ = self.parts.desk.take(now, xml),
                 Some(domain) if *domain == *self.rooms.service() => self.rooms.bounced(now, &xml),
-                Some(domain) if self.queue(now, (&domain, false), xml).is_ok() => {
-                    self.goes_on(now, &domain, handle);
+                Some(domain) => {
+                    let pair = self.pair(&domain, &xml);
+                    if self.queue(now, (&pair, false), xml).is_ok() {
+                        self.goes_on(now, &pair, handle);
+                    }
                 }
-                _ => {}
+                None => {}
             }
         }
     }
@@ -297,7 +308,7 @@ impl FederationLogic {
             self.rooms.takes(now, &xml);
             return self.rooms_go_on(now, handle);
         }
-        if *to == *self.own() || self.parts.domains.is_component(&to) {
+        if self.is_own(&to) || self.parts.domains.is_component(&to) {
             return self.send(now, &to, xml, handle);
         }
         // Nobody speaks to other servers by this one but its own accounts.
@@ -321,7 +332,7 @@ impl FederationLogic {
         over.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
         let late = self.showing.extract_if(.., |it| it.until <= now.mono);
         for Showing { conn, proof, .. } in late {
-            handle.deliver(conn, PeerOrder::Shown(Box::new(proof), None));
+            handle.deliver(conn, PeerOrder::Shown(proof.pair, None));
         }
         self.send_errors(now, handle);
         self.rooms.sweep(now);
@@ -348,8 +359,13 @@ fn account_of(xml: &[u8]) -> Option<Box<str>> {
 
 /// The domain that a stanza is for.
 fn domain_for(xml: &[u8]) -> Option<Box<str>> {
+    domain_in(xml, "to")
+}
+
+/// The domain of an address that a stanza names so.
+fn domain_in(xml: &[u8], name: &str) -> Option<Box<str>> {
     let scan = Scan::of_peer(xml).ok()?;
-    jid::domain_of(&scan.root().attribute("to")?)
+    jid::domain_of(&scan.root().attribute(name)?)
 }
 
 impl ShardLogic for FederationLogic {
@@ -374,32 +390,33 @@ impl ShardLogic for FederationLogic {
     fn word(&mut self, now: Now, from: ConnRef, word: PeerWord, handle: &mut Handle) {
         match word {
             PeerWord::Component(domain, number) => {
-                let route = self.routes.entry(domain.clone()).or_default();
+                let pair = self.pair(&domain, &[]);
+                let route = self.routes.entry(pair.clone()).or_default();
                 if let Some((before, _)) = route.stream() {
                     handle.deliver(before, PeerOrder::End);
                 }
                 route.becomes(RouteState::Ready((from, number)));
                 tell!(event::COMPONENT_CAME, peer = &*domain);
-                self.goes_on(now, &domain, handle);
+                self.goes_on(now, &pair, handle);
             }
             PeerWord::Stanza { xml, .. } => self.comes(now, xml, handle),
             PeerWord::Shows { proof, number, source } => {
                 self.shows(now, (from, number, source), *proof, handle);
             }
             PeerWord::Verified(proof, is_right) => self.verified(&proof, is_right, handle),
-            PeerWord::Ready(domain) => {
-                let Some(route) = self.routes.get_mut(&domain) else { return };
+            PeerWord::Ready(pair) => {
+                let Some(route) = self.routes.get_mut(&pair) else { return };
                 if let RouteState::Opening(stream) = route.state {
                     route.becomes(RouteState::Ready(stream));
-                    tell!(event::FOREIGN_STREAM_OPEN, peer = &*domain);
+                    tell!(event::FOREIGN_STREAM_OPEN, peer = &*pair.peer);
                 }
-                self.goes_on(now, &domain, handle);
+                self.goes_on(now, &pair, handle);
             }
-            PeerWord::Drained(domain) => {
-                if let Some(route) = self.routes.get_mut(&domain) {
+            PeerWord::Drained(pair) => {
+                if let Some(route) = self.routes.get_mut(&pair) {
                     route.drained();
                 }
-                self.goes_on(now, &domain, handle);
+                self.goes_on(now, &pair, handle);
             }
         }
     }
@@ -448,10 +465,10 @@ impl ShardLogic for FederationLogic {
     }
 
     fn ended(&mut self, now: Now, peer: &Peer, reason: CloseReason, handle: &mut Handle) {
-        let Some(route) = peer.route().map(Box::from) else {
+        let Some(pair) = peer.pair() else {
             return forget_shown(&mut self.showing, &mut self.routes, peer.number());
         };
-        self.stream_ended(now, (route, peer.number()), reason, handle);
+        self.stream_ended(now, (pair, peer.number()), reason, handle);
         self.send_errors(now, handle);
         self.rooms_go_on(now, handle);
     }

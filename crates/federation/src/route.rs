@@ -16,18 +16,6 @@ use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::peer::DialbackProof;
 use std::collections::VecDeque;
 
-/// What a route is known by: the domain that it goes to; before it and a blank, which no domain
-/// has, the domain of ours that it comes from, where that is not the one of accounts.
-pub fn name_of(from: Option<&str>, to: &str) -> Box<str> {
-    from.map_or_else(|| to.into(), |from| format!("{from} {to}").into())
-}
-
-/// The domain of ours that a route comes from, if it is not the one of accounts, and the one that
-/// it goes to.
-pub fn ends_of(name: &str) -> (Option<&str>, &str) {
-    name.split_once(' ').map_or((None, name), |(from, to)| (Some(from), to))
-}
-
 /// Bytes that are with a connection until it has written them.
 const WINDOW_BYTES: usize = 64 * 1024;
 
@@ -65,13 +53,18 @@ pub struct DomainRoute {
 
 impl Default for DomainRoute {
     fn default() -> DomainRoute {
-        let (waiting, proofs, opener) = Default::default();
-        let (state, bytes, is_writing) = (RouteState::Idle, 0, false);
-        DomainRoute { state, waiting, bytes, is_writing, proofs, opener }
+        DomainRoute::of(None)
     }
 }
 
 impl DomainRoute {
+    /// One that is somebody's doing.
+    pub fn of(opener: Option<Opener>) -> DomainRoute {
+        let (waiting, proofs) = Default::default();
+        let (state, bytes, is_writing) = (RouteState::Idle, 0, false);
+        DomainRoute { state, waiting, bytes, is_writing, proofs, opener }
+    }
+
     /// A stanza is to go; it comes back if there is no room for it.
     pub fn put(
         &mut self,

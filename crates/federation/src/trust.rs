@@ -2,12 +2,17 @@
 
 use crate::settings::FederationSection;
 use client::{CertificateCheck, Trust, TrustedConfig};
+use model::chat::foreign::ForeignDomains;
 use model::link::Protocol;
 use net::layer::ClientLayers;
+use proto_xmpp::peer::DomainPair;
 use std::path::PathBuf;
 
+/// What is believed, and what is shown, in the name of each domain.
+pub(crate) struct PeerTrust(Vec<(Box<str>, OwnTrust)>);
+
 /// TLS from the first byte on (XEP-0368), and TLS that begins within a stream.
-pub(crate) struct PeerTrust {
+struct OwnTrust {
     direct: TrustedConfig,
     within: TrustedConfig,
 }
@@ -16,9 +21,34 @@ impl PeerTrust {
     /// Reads the files. An error says what to change.
     pub fn new(
         section: &FederationSection,
-        certificate: Option<(PathBuf, PathBuf)>,
+        domains: &ForeignDomains,
+        certificates: &[(Box<str>, PathBuf, PathBuf)],
     ) -> Result<PeerTrust, String> {
-        let (cert_file, key_file) = certificate.unzip();
+        let of_domain = |own: &str| {
+            let shown = certificates.iter().find(|(of, ..)| **of == *own);
+            let (cert_file, key_file) =
+                shown.map(|(_, certificate, key)| (certificate.clone(), key.clone())).unzip();
+            Ok((own.into(), OwnTrust::new(section, (cert_file, key_file))?))
+        };
+        Ok(PeerTrust(domains.all_own().map(of_domain).collect::<Result<_, String>>()?))
+    }
+
+    /// What goes around a stream between domains; none: the other has no name that a certificate
+    /// can carry.
+    pub fn layers(&self, pair: &DomainPair, is_direct: bool) -> Option<ClientLayers> {
+        let (_, trust) = self.0.iter().find(|(own, _)| *own == pair.own)?;
+        let config = if is_direct { &trust.direct } else { &trust.within };
+        let tls = config.towards(&pair.peer).ok()?;
+        let protocol = Protocol::Xmpp;
+        Some(ClientLayers { tls: Some(tls), start_tls: !is_direct, web_socket: None, protocol })
+    }
+}
+
+impl OwnTrust {
+    fn new(
+        section: &FederationSection,
+        (cert_file, key_file): (Option<PathBuf>, Option<PathBuf>),
+    ) -> Result<OwnTrust, String> {
         let check = match section.require_certificates {
             true => CertificateCheck::All,
             // Who somebody is shows by dialback; against whoever only listens any will do.
@@ -35,14 +65,6 @@ impl PeerTrust {
         let config = |alpn: &[&str]| {
             TrustedConfig::of(&trust(alpn)).map_err(|error| format!("federation: {}", error.text))
         };
-        Ok(PeerTrust { direct: config(&["xmpp-server"])?, within: config(&[])? })
-    }
-
-    /// What goes around a stream to a domain; none: it has no name that a certificate can carry.
-    pub fn layers(&self, domain: &str, is_direct: bool) -> Option<ClientLayers> {
-        let config = if is_direct { &self.direct } else { &self.within };
-        let tls = config.towards(domain).ok()?;
-        let protocol = Protocol::Xmpp;
-        Some(ClientLayers { tls: Some(tls), start_tls: !is_direct, web_socket: None, protocol })
+        Ok(OwnTrust { direct: config(&["xmpp-server"])?, within: config(&[])? })
     }
 }

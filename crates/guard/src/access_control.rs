@@ -189,7 +189,7 @@ impl AccessControl {
             let step = match method {
                 Method::Certificate => self.by_certificate(question, errands),
                 Method::Passwords => self.by_password(now_s, question, errands),
-                Method::Scram => Step::Next,
+                Method::Scram | Method::Anonymous => Step::Next,
                 Method::Token => self.by_token(now_s, question, errands),
                 Method::Http => self.by_service(now_s, question, errands),
             };

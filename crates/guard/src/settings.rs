@@ -124,6 +124,8 @@ words! {
         Token = "token",
         /// Another service is asked.
         Http = "http",
+        /// Whoever wishes is a guest, by XMPP.
+        Anonymous = "anonymous",
     }
 }
 
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn choices_have_the_words_of_configurations() {
         assert_eq!(Anonymous::ALL.map(Anonymous::name), ["no", "loopback", "yes"]);
-        let methods = ["certificate", "passwords", "scram", "token", "http"];
+        let methods = ["certificate", "passwords", "scram", "token", "http", "anonymous"];
         assert_eq!(Method::ALL.map(Method::name), methods);
         for (anonymous, far, near) in [
             (Anonymous::No, false, false),

@@ -25,5 +25,5 @@ pub use bucket::{BUCKET_S_MAX, BucketSettings, origin};
 pub use door::MediaDoor;
 pub use permit::PATH;
 pub use storage::{AddressSigner, FolderSettings, StorageSettings};
-pub use stream::{Cipher, Incoming};
+pub use stream::{Cipher, Handed, Incoming};
 pub use tally::{MediaTally, TransferOutcome};

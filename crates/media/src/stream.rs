@@ -61,7 +61,7 @@ impl fmt::Debug for Incoming {
 }
 
 /// A connection that is served.
-pub(crate) struct Handed<S> {
+pub struct Handed<S> {
     stream: S,
     cipher: Option<Box<dyn Cipher>>,
     plain: Vec<u8>,
@@ -79,7 +79,7 @@ pub(crate) struct Handed<S> {
 
 impl Handed<TcpStream> {
     /// Begins to serve it: something must go on within `silence`, and all be over within `whole`.
-    pub(crate) fn new(
+    pub fn new(
         incoming: Incoming,
         silence: Duration,
         whole: Duration,

@@ -65,7 +65,7 @@ reasons! {
     AdminKick "admin_kick" "An operator ended it.";
     Redirected "redirected" "Sent to another server.";
     SlowConsumer "slow_consumer" "The out-queue reached its limit: the peer did not read.";
-    HandedOver "handed_over" "It asked for a file, and went on beside the shards.";
+    HandedOver "handed_over" "It asked for a file, or for BOSH, and went on beside the shards.";
     Draining "draining" "The server is shutting down.";
     ServerStopped "server_stopped" "The drain's time was over.";
     ConnectRefused "connect_refused" "Our own call was refused by the other end.";

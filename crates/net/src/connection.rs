@@ -8,7 +8,7 @@ use crate::detail::Reached;
 use crate::layer::tls::TlsSession;
 use crate::layer::{ClientLayers, Layers};
 use crate::shard::outqueue::OutQueue;
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, TlsFacts};
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -69,6 +69,10 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const RESET: u16 = 4_096;
     /// A look at its silence is due at its time, for the sweep would come too late.
     pub(crate) const WATCHED: u16 = 8_192;
+    /// Somebody beside the shards gave it: its socket is of this process, and no TLS begins on it.
+    pub(crate) const GIVEN: u16 = 16_384;
+    /// What was given is encrypted on the way to whom it is for.
+    pub(crate) const ENCRYPTED: u16 = 32_768;
 
     pub(crate) fn new(socket: S, now_ms: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
         ConnectionRecord {
@@ -133,7 +137,8 @@ impl<M, S> ConnectionRecord<M, S> {
     /// lent, and come back by [`take_back`](Self::take_back).
     pub(crate) fn lend_link(&mut self, may_start_tls: bool) -> Link {
         let near = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        let tls = self.tls().map(TlsSession::lend);
+        let given = self.has(Self::ENCRYPTED).then(TlsFacts::default);
+        let tls = self.tls().map(TlsSession::lend).or(given);
         Link {
             peer: SocketAddr::new(near[usize::from(self.has(Self::LOOPBACK))], 0),
             near: self.has(Self::LOOPBACK),

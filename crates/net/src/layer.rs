@@ -84,8 +84,8 @@ enum Stage {
     Upgrade,
     /// A file was given: whatever else it says is passed over until it closes.
     Answered,
-    /// It asks for what somebody beside the shards answers: it leaves.
-    Leaves,
+    /// It asks for what somebody beside the shards answers: it leaves for that one of them.
+    Leaves(u8),
     /// In a WebSocket whose subprotocol does not say what is inside.
     Wrapped,
     Open,
@@ -291,7 +291,7 @@ impl Layers {
                 !handshake.pending.is_empty()
                     || matches!(
                         handshake.stage,
-                        Stage::Upgrade | Stage::Answered | Stage::Leaves | Stage::Wrapped
+                        Stage::Upgrade | Stage::Answered | Stage::Leaves(_) | Stage::Wrapped
                     )
             })
     }
@@ -314,10 +314,12 @@ impl Layers {
 
     /// Whoever answers what it asks for, if it leaves.
     pub(crate) fn leaves_for(&self) -> Option<Arc<dyn StreamTaker>> {
-        let handshake = self.handshake.as_ref().filter(|it| it.stage == Stage::Leaves)?;
-        match &handshake.side {
-            Side::Accepted(door, _) => door.handed.as_ref().map(|handed| handed.taker.clone()),
-            Side::Dialled(_) | Side::Started(_) => None,
+        let handshake = self.handshake.as_ref()?;
+        match (&handshake.side, handshake.stage) {
+            (Side::Accepted(door, _), Stage::Leaves(to)) => {
+                door.handed.get(usize::from(to)).map(|handed| handed.taker.clone())
+            }
+            _ => None,
         }
     }
 

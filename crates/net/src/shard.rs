@@ -45,6 +45,7 @@ use model::link::{FrameLimits, Protocol, WireProfile};
 use model::machine::{Machine, Outbox, TurnAway};
 use model::request::Refusal;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,23 @@ pub enum ShardMessage<M: Machine, Mail, S> {
     Deliver(ConnRef, M::Down),
     /// Mail between the shards' logic.
     Mail(Mail),
+    /// A connection from somebody beside the shards.
+    Given(Box<GivenConnection<S>>),
+}
+
+/// A connection that somebody beside the shards gives to one: its socket is of this process, and
+/// what is to be known of it is what that one says.
+pub struct GivenConnection<S> {
+    /// The shard's end.
+    pub socket: S,
+    /// Whom it is for.
+    pub peer: SocketAddr,
+    /// What is spoken on it.
+    pub protocol: Protocol,
+    /// It is encrypted on the way to whom it is for.
+    pub encrypted: bool,
+    /// The listener that it came through, in another form.
+    pub door: u8,
 }
 
 /// A connection on its way to its owner's shard.
@@ -492,6 +510,7 @@ where
                 ShardMessage::Moved(moved) => self.move_in(*moved),
                 ShardMessage::Deliver(to, down) => self.deliver(to, down),
                 ShardMessage::Mail(mail) => self.logic.mail(self.now, mail, &mut self.handle),
+                ShardMessage::Given(given) => self.take_given(*given),
             }
             self.settle();
         }

@@ -1,12 +1,13 @@
 //! XMPP: a server's side of a stream as a pure machine, and what it is made of.
 //!
 //! [`xml`] finds the pieces of a stream and reads them, [`stream`], [`stanza`] and
-//! [`sasl`] are what is said of streams, stanzas and logins, [`archive`] what is asked of archives,
-//! `forms` what forms are made of, [`jid`] holds addresses to the rules of accounts, [`moment`]
-//! reads times, [`moving`] what other servers have kept, [`render`] turns messages of the model into stanzas and back, [`message`] is what
-//! they can be besides texts, and [`server::Server`] is the machine. Nothing here knows a socket, a
-//! clock, an account's contents or another connection; whatever bytes come, they are answered, more
-//! is waited for, or the stream ends with an error.
+//! [`sasl`] are what is said of streams, stanzas and logins, [`bosh`] carries a stream in requests
+//! of HTTP, [`archive`] is what is asked of archives, `forms` what forms are made of, [`jid`] holds
+//! addresses to the rules of accounts, [`moment`] reads times, [`moving`] what other servers have
+//! kept, [`render`] turns messages of the model into stanzas and back, [`message`] is what they can
+//! be besides texts, and [`server::Server`] is the machine. Nothing here knows a socket, a clock, an
+//! account's contents or another connection; whatever bytes come, they are answered, more is waited
+//! for, or the stream ends with an error.
 //!
 //! What of XMPP is spoken is told in `docs/xmpp.md`.
 
@@ -15,6 +16,8 @@ use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 
 pub mod archive;
+pub mod bosh;
+mod capabilities;
 pub mod claims;
 pub mod fault;
 mod forms;

@@ -13,12 +13,14 @@ use model::session::Denial;
 pub const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 
 /// Mechanisms that are known here, the best first.
-pub const MECHANISMS: [Mechanism; 5] = [
+pub const MECHANISMS: [Mechanism; 7] = [
+    Mechanism::External,
     Mechanism::ScramSha256Plus,
     Mechanism::ScramSha256,
     Mechanism::ScramSha1Plus,
     Mechanism::ScramSha1,
     Mechanism::Plain,
+    Mechanism::Anonymous,
 ];
 
 /// Failed logins of one connection, after which it ends (RFC 6120 6.4.5).
@@ -27,6 +29,8 @@ pub const TRIES_MAX: u8 = 3;
 /// A way to prove who one is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mechanism {
+    /// `EXTERNAL`: the certificate that TLS has verified.
+    External,
     /// `SCRAM-SHA-256-PLUS`, bound to the connection.
     ScramSha256Plus,
     /// `SCRAM-SHA-256`, without channel binding.
@@ -37,17 +41,21 @@ pub enum Mechanism {
     ScramSha1,
     /// `PLAIN`: the password itself.
     Plain,
+    /// `ANONYMOUS`: nobody, as a guest (RFC 4505).
+    Anonymous,
 }
 
 impl Mechanism {
     /// The registered name.
     pub const fn name(self) -> &'static str {
         match self {
+            Mechanism::External => "EXTERNAL",
             Mechanism::ScramSha256Plus => "SCRAM-SHA-256-PLUS",
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
             Mechanism::ScramSha1Plus => "SCRAM-SHA-1-PLUS",
             Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::Plain => "PLAIN",
+            Mechanism::Anonymous => "ANONYMOUS",
         }
     }
 
@@ -284,8 +292,11 @@ mod tests {
         assert_eq!(SaslFailure::of(Denial::BadCredentials), SaslFailure::NotAuthorized);
         assert!(SaslFailure::ALL.iter().all(|failure| !failure.name().is_empty()));
         let scram = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1"];
-        assert_eq!(MECHANISMS.map(Mechanism::name)[..4], scram);
-        assert_eq!(MECHANISMS.map(Mechanism::is_bound), [true, false, true, false, false]);
+        assert_eq!(MECHANISMS.map(Mechanism::name)[1..5], scram);
+        assert_eq!(
+            MECHANISMS.map(Mechanism::is_bound)[..6],
+            [false, true, false, true, false, false]
+        );
         assert_eq!(Mechanism::of("PLAIN"), Some(Mechanism::Plain));
         assert_eq!(Mechanism::of("plain"), None);
     }

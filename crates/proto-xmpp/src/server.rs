@@ -14,6 +14,7 @@
 
 mod archive;
 mod busy;
+mod external;
 mod features;
 mod foreign;
 mod inbox;
@@ -33,13 +34,17 @@ mod stream_management;
 mod web_socket;
 
 pub(crate) use features::{put_presence, read_availability};
+pub(crate) use iq::DISCO_INFO;
 pub use iq::answer_for_domain;
+pub use nodes::NodesQuestion;
 pub(crate) use nodes::moved;
+pub(crate) use web_socket::put_standalone;
 
 use crate::fault::StreamFault;
 use crate::stream;
 use base::time::Now;
 use model::chat::ChatDelivery;
+use model::chat::foreign::ForeignDomains;
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::link::{Link, StartTlsRefusal};
@@ -57,16 +62,18 @@ type Out = Outbox<Request>;
 pub struct XmppListener {
     /// Milliseconds from accept to a bound resource, TLS in between not counted.
     pub bind_ms_max: u32,
-    /// The domain that is served.
-    pub domain: Box<str>,
-    /// There may be others that serve their domains.
-    pub federates: bool,
+    /// The domains that are served, and those of others.
+    pub domains: Arc<ForeignDomains>,
     /// SCRAM with SHA-256 is offered.
     pub scram_sha_256: bool,
     /// SCRAM with SHA-1 is offered.
     pub scram_sha_1: bool,
     /// PLAIN is offered, where TLS stands.
     pub plain: bool,
+    /// EXTERNAL is offered, to whoever has shown a certificate that names an account.
+    pub certificates: bool,
+    /// ANONYMOUS is offered.
+    pub guests: bool,
 }
 
 /// One connection's server machine.

@@ -5,6 +5,7 @@ use crate::jid;
 use crate::sasl::{Mechanism, SASL};
 use crate::xml::scan::{CLIENT, Element, STREAMS};
 use crate::xml::text;
+use model::chat::foreign::ForeignDomains;
 
 /// The namespace of STARTTLS (RFC 6120 5.4.1).
 pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
@@ -31,8 +32,8 @@ const CHANNEL_BINDING: &str = "urn:xmpp:sasl-cb:0";
 
 const STREAM_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-streams";
 
-/// Looks at the header of a client's stream to this domain.
-pub fn check(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
+/// Looks at the header of a client's stream; the domain that it is for, one of these.
+pub fn check(header: Element<'_, '_>, domains: &ForeignDomains) -> Result<Box<str>, StreamFault> {
     if header.namespace() != STREAMS {
         return Err(StreamFault::InvalidNamespace);
     }
@@ -46,25 +47,29 @@ pub fn check(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFaul
     if declares("xmlns").as_deref() != Some(CLIENT) {
         return Err(StreamFault::InvalidNamespace);
     }
-    check_address(header, own_domain)
+    check_address(header, domains)
 }
 
 /// Looks at what begins a stream in a WebSocket (RFC 7395 3.4).
-pub fn check_open(open: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
+pub fn check_open(
+    open: Element<'_, '_>,
+    domains: &ForeignDomains,
+) -> Result<Box<str>, StreamFault> {
     match open.is("open", FRAMING) {
-        true => check_address(open, own_domain),
+        true => check_address(open, domains),
         false => Err(StreamFault::InvalidNamespace),
     }
 }
 
 /// For whom a stream is, and of which version.
-fn check_address(header: Element<'_, '_>, own_domain: &str) -> Result<(), StreamFault> {
+fn check_address(
+    header: Element<'_, '_>,
+    domains: &ForeignDomains,
+) -> Result<Box<str>, StreamFault> {
     let to = header.attribute("to").and_then(|to| jid::domain(&to));
-    if to.as_deref() != Some(own_domain) {
-        return Err(StreamFault::HostUnknown);
-    }
+    let to = to.filter(|to| domains.is_own(to)).ok_or(StreamFault::HostUnknown)?;
     match is_versioned(&header) {
-        true => Ok(()),
+        true => Ok(to),
         false => Err(StreamFault::UnsupportedVersion),
     }
 }
@@ -127,13 +132,13 @@ pub fn write_login_features(offer: &LoginOffer, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes the features behind it.
-pub fn write_session_features(out: &mut Vec<u8>) {
+/// Writes the features behind it, with the server's capabilities as XML.
+pub fn write_session_features(capabilities: &str, out: &mut Vec<u8>) {
     let text = format!(
         "<stream:features><bind xmlns='{BIND}'><required/></bind>\
          <session xmlns='{SESSION}'><optional/></session><sm xmlns='{SM}'/><csi xmlns='{CSI}'/>\
          <ver xmlns='urn:xmpp:features:rosterver'/><sub xmlns='urn:xmpp:features:pre-approval'/>\
-         </stream:features>"
+         {capabilities}</stream:features>"
     );
     out.extend_from_slice(text.as_bytes());
 }
@@ -161,17 +166,23 @@ mod tests {
     use super::*;
     use crate::xml::scan::Scan;
 
-    fn header(attributes: &str) -> Result<(), StreamFault> {
+    fn domains() -> ForeignDomains {
+        let others = ["c.example".into()].into();
+        ForeignDomains { own: "a.example".into(), others, ..ForeignDomains::default() }
+    }
+
+    fn header(attributes: &str) -> Result<String, StreamFault> {
         let text = format!("<stream:stream {attributes}>");
-        check(Scan::header(text.as_bytes())?.root(), "a.example")
+        check(Scan::header(text.as_bytes())?.root(), &domains()).map(String::from)
     }
 
     #[test]
     fn a_header_is_for_this_domain_and_of_this_version() {
         let namespaces = format!("xmlns='{CLIENT}' xmlns:stream='{STREAMS}'");
         let of = |more: &str| header(&format!("{namespaces} {more}"));
-        assert_eq!(of("to='a.example' version='1.0'"), Ok(()));
-        assert_eq!(of("to='A.Example.' version='2.7' xml:lang='de' from='x'"), Ok(()));
+        assert_eq!(of("to='a.example' version='1.0'").as_deref(), Ok("a.example"));
+        let other = of("to='C.Example.' version='2.7' xml:lang='de' from='x'");
+        assert_eq!(other.as_deref(), Ok("c.example"));
         use StreamFault::*;
         assert_eq!(of("version='1.0'"), Err(HostUnknown));
         assert_eq!(of("to='b.example' version='1.0'"), Err(HostUnknown));
@@ -186,10 +197,10 @@ mod tests {
         assert_eq!(header("xmlns='jabber:client'"), Err(BadNamespacePrefix));
         let other = format!("<x:stream xmlns:x='{STREAMS}' xmlns='{CLIENT}'>");
         let other = Scan::header(other.as_bytes()).expect("a tag");
-        assert_eq!(check(other.root(), "a.example"), Err(BadNamespacePrefix));
+        assert_eq!(check(other.root(), &domains()), Err(BadNamespacePrefix));
         let other = format!("<stream:flow {namespaces}>");
         let other = Scan::header(other.as_bytes()).expect("a tag");
-        assert_eq!(check(other.root(), "a.example"), Err(BadFormat));
+        assert_eq!(check(other.root(), &domains()), Err(BadFormat));
     }
 
     #[test]
@@ -217,13 +228,13 @@ mod tests {
             features,
             "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\
              <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>\
-             SCRAM-SHA-256-PLUS</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
+             EXTERNAL</mechanism><mechanism>SCRAM-SHA-256-PLUS</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
              <mechanism>SCRAM-SHA-1-PLUS</mechanism><mechanism>SCRAM-SHA-1</mechanism>\
-             <mechanism>PLAIN</mechanism></mechanisms>\
+             <mechanism>PLAIN</mechanism><mechanism>ANONYMOUS</mechanism></mechanisms>\
              <sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'>\
              <channel-binding type='tls-exporter'/></sasl-channel-binding></stream:features>"
         );
-        written(&write_session_features);
+        written(&|out| write_session_features("<c xmlns='x'/>", out));
         let mut out = Vec::new();
         write_fault(StreamFault::NotWellFormed, "a < b", &mut out);
         let end = out.len() - "</stream:stream>".len();

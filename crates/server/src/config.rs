@@ -10,6 +10,7 @@
 mod access;
 mod accounts_section;
 mod chat;
+mod domains;
 mod listeners;
 pub(crate) mod media;
 pub mod mosquitto;
@@ -30,7 +31,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use model::id::ProductKey;
-use model::limits::Limits;
+use model::limits::{BoshLimits, Limits};
 use model::product::{AnonymousFrom, Product};
 use names::NameSettings;
 use toml_edit::{Document, TableLike};
@@ -40,6 +41,7 @@ pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
+pub use domains::DomainSection;
 pub use federation::{ComponentSection, FederationSection};
 pub use guard::Anonymous;
 pub use listeners::{
@@ -71,6 +73,8 @@ pub const SECRETS_MAX: usize = 8;
 pub const WEBHOOKS_MAX: usize = 16;
 /// Most bridges. One more is refused.
 pub const BRIDGES_MAX: usize = 64;
+/// Most domains beside the first. One more is refused.
+pub const DOMAINS_MAX: usize = 64;
 /// Most components. One more is refused.
 pub const COMPONENTS_MAX: usize = 64;
 /// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
@@ -78,8 +82,11 @@ pub const REWRITES_MAX: usize = 256;
 /// The paths of WebSocket upgrades where none is chosen: one for each protocol.
 pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websocket"];
 
+/// The path of BOSH where one is served unasked.
+const BOSH_PATH: &str = "/http-bind";
+
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 20] = [
+const SECTIONS: [(&str, &str); 22] = [
     ("server", "the process."),
     (
         "listen",
@@ -92,12 +99,18 @@ const SECTIONS: [(&str, &str); 20] = [
     ("limits", "what bounds memory and work, and what happens there."),
     ("mqtt", "topics and sessions: what bounds them, and what happens there."),
     ("chat", "accounts and conversations: what bounds them, and what happens there."),
+    (
+        "domain",
+        "domains whose accounts are others than those of [chat] domain, one section for each. \
+         There are none at first.",
+    ),
     ("push", "what devices of accounts are told that are not connected, and by whom."),
     (
         "media",
         "files that people send in IM and XMPP: where they are kept. There is none of it until a \
          folder or a bucket is named.",
     ),
+    ("bosh", "XMPP in requests of HTTP, of listeners that have a path for it: what bounds it."),
     ("federation", "other servers of XMPP: whether they are spoken with, and how."),
     (
         "component",
@@ -140,10 +153,14 @@ pub struct Config {
     pub mqtt: MqttSection,
     /// `[chat]`.
     pub chat: ChatSection,
+    /// `[domain.NAME]`, in the file's order.
+    pub domains: Vec<DomainSection>,
     /// `[push]`.
     pub push: PushSection,
     /// `[media]`.
     pub media: MediaSection,
+    /// `[bosh]`.
+    pub bosh: BoshLimits,
     /// `[federation]`.
     pub federation: FederationSection,
     /// `[component.NAME]`, in the file's order.
@@ -278,8 +295,10 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         limits: Limits { topics, chat: chat.limits.clone(), notifications, media: files, ..limits },
         mqtt,
         chat,
+        domains: domains(root, reader),
         push,
         media,
+        bosh: reader.single(root, "bosh"),
         federation: reader.single(root, "federation"),
         components: components(root, reader),
         access: access(root, reader),
@@ -337,6 +356,17 @@ fn bridges(
     bridges
 }
 
+fn domains(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<DomainSection> {
+    let mut domains = Vec::new();
+    for (name, sheet, table) in reader.named(root, "domain", DOMAINS_MAX) {
+        if let Some(mut domain) = reader.checked(DomainSection::named(&name), &sheet) {
+            reader.fill(&sheet, Some(table), &[], &mut domain);
+            domains.push(domain);
+        }
+    }
+    domains
+}
+
 fn components(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<ComponentSection> {
     let mut components = Vec::new();
     for (name, sheet, table) in reader.named(root, "component", COMPONENTS_MAX) {
@@ -379,7 +409,10 @@ fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
     let with = |listener: ListenSection, web_socket| ListenSection { web_socket, ..listener };
     let at = |path: &str| WebSocketAt::Path(path.into());
     let mut listeners = vec![
-        with(on("any", 7000, ListenerProtocol::Any), WebSocketAt::Usual),
+        ListenSection {
+            bosh: BOSH_PATH.into(),
+            ..with(on("any", 7000, ListenerProtocol::Any), WebSocketAt::Usual)
+        },
         on("miop", 7001, ListenerProtocol::Miop),
         with(on("ws", 7003, ListenerProtocol::Http), at("/miop")),
         on("mqtt", 1883, ListenerProtocol::Mqtt),

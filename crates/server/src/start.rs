@@ -5,6 +5,7 @@
 //! [`RunningServer::join`] returns when all shards have let their connections go.
 
 mod archives;
+mod bosh;
 mod bridges;
 mod chat_page;
 mod doors;
@@ -204,6 +205,7 @@ pub fn start_with(
     folder.forget_others(&timelines)?;
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
+    let bosh = bosh::open(&config, &mut doors, &boxes)?;
     let archive = archives::open(&config)?;
     let places = archives::places(&mut folder, archive.is_some(), count)?;
     let completed = (topics.entrance.clone(), archive.clone());
@@ -236,6 +238,7 @@ pub fn start_with(
         gateway: notices.gateway.clone(),
         shown: shown.clone(),
         media: media.and_then(|media| media.door),
+        bosh,
         archive: archive.clone(),
     };
     let api =
@@ -473,7 +476,11 @@ impl Seeds {
 /// Settles how many connections there may be, and refuses what the descriptors do not allow.
 fn fit_descriptors(config: &mut Config) -> Result<(), StartError> {
     let limit = descriptors::raise();
-    let spare = u64::from(config.server.descriptors_spare);
+    // A session of BOSH has an end beside that of its shard.
+    let sessions = u64::from(config.bosh.sessions_max).min(limit / 16);
+    config.bosh.sessions_max = sessions as u32;
+    let of_bosh = if bosh::is_served(config) { sessions } else { 0 };
+    let spare = u64::from(config.server.descriptors_spare) + of_bosh;
     let crowd = u64::from(config.limits.crowd_max);
     let wanted = match config.limits.connections_max {
         0 => limit.saturating_sub(crowd + spare + descriptors::OWN).clamp(1, 1_000_000),

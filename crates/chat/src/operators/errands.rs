@@ -81,11 +81,22 @@ impl Chat {
         (asker, what): (Asker, ErrandWhat),
         fx: &mut Effects,
     ) {
+        self.errand_requests(now, ask, (asker, |session| request_of(session, what)), fx);
+    }
+
+    /// The same in a device's own words.
+    pub(crate) fn errand_requests(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (asker, request): (Asker, impl FnOnce(SessionRef) -> ChatRequest),
+        fx: &mut Effects,
+    ) {
         if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
             return fx.answers.push((ask, ChatAnswer::Busy));
         }
         let Requester { conn, session, .. } = self.puts_errand(Owed::Command(ask), asker);
-        self.request(now, conn, request_of(session, what), fx);
+        self.request(now, conn, request(session), fx);
     }
 
     /// Something will be asked in the name of an account; by whom that is.

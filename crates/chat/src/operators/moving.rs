@@ -171,7 +171,7 @@ impl Chat {
             return self.tell_stored(from, number, Ok(stored), fx);
         }
         let receivers = order.route.inboxes();
-        self.append(now, from, order, (None, receivers), fx);
+        self.append(now, from, order, (None, receivers.into()), fx);
     }
 
     /// Devices of an account have had all of its inbox up to a place, elsewhere.

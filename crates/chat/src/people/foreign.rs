@@ -22,8 +22,8 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord, RoomWord};
 use model::chat::{
-    Availability, ChatMessage, Contact, ContactOrder, Half, HandingOn, Subscription,
-    SubscriptionVerb,
+    Availability, ChatMessage, ChatRequest, Contact, ContactOrder, Half, HandingOn, NodesAsk,
+    NodesRequest, Subscription, SubscriptionVerb,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -147,6 +147,9 @@ impl Chat {
                 let what = ErrandWhat::Contact(wish);
                 return self.foreign_asks(now, ask, (inbox, home, "".into()), what, fx);
             }
+            ArrivalWhat::Nodes { of, ask: wanted } => {
+                return self.foreign_asks_nodes(now, ask, (inbox, home, of), *wanted, fx);
+            }
             ArrivalWhat::Presence { from, device, availability } => {
                 let by = by(&from);
                 let availability = availability.map(|it| Arc::from(*it));
@@ -179,6 +182,26 @@ impl Chat {
         }
         let asker = Asker { inbox, address, device, is_operator: false };
         self.errand_asks(now, ask, (asker, what), fx);
+    }
+
+    /// A foreign account asks about nodes of an account here, as one of ours would.
+    fn foreign_asks_nodes(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (inbox, address, of): (TimelineId, AccountAddress, AccountAddress),
+        wanted: NodesAsk,
+        fx: &mut Effects,
+    ) {
+        if !self.settings.is_foreign(&address) || self.settings.is_foreign(&of) {
+            return fx.answers.push((ask, ChatAnswer::Reached(false)));
+        }
+        let asker = Asker { inbox, address, device: "".into(), is_operator: false };
+        let request = |session| {
+            let of = Some(of.into());
+            ChatRequest::Nodes(Box::new(NodesRequest { session, number: 0, of, ask: wanted }))
+        };
+        self.errand_requests(now, ask, (asker, request), fx);
     }
 
     /// A stanza is for devices of an account of this shard. Whether there is one that takes it.

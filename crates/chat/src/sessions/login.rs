@@ -9,7 +9,7 @@
 
 use crate::accounts::{AccountRow, Owner, Waiter, fault_of};
 use crate::log::{Answered, PendingCall};
-use crate::sessions::Arrival;
+use crate::sessions::{Arrival, guests};
 use crate::{Chat, Effects};
 use base::pace::AdmissionPace;
 use base::time::Now;
@@ -17,7 +17,7 @@ use model::account::AccountId;
 use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, LoggedIn, Login, LoginRefused};
 use model::counters::ChatCounter;
 use model::id::ConnRef;
-use model::ports::access::{Admission, Grant, NameOwner, Question};
+use model::ports::access::{Admission, EXTERNAL, Grant, NameOwner, Question};
 use model::ports::log::{Call, Done, Read, TimelineStatus};
 use model::session::Denial;
 use model::timeline::{ReaderId, TimelineId};
@@ -145,6 +145,9 @@ impl Chat {
         } else {
             logins.pace.admit(now).err().map(|retry_ms| (Denial::Busy, retry_ms.max(1)))
         };
+        let retry_ms = self.settings.limits.retry_jitter_ms;
+        let is_many = || self.refuses_guest(login).map(|why| (why, retry_ms));
+        let refused = refused.or_else(is_many);
         if let Some((why, retry_after_ms)) = refused {
             refuse(from, login, (why, retry_after_ms), fx);
             return false;
@@ -216,6 +219,9 @@ impl Chat {
         match (grant.user.as_deref(), owner) {
             (None, NameOwner::Unknown) => Some(Owner::Nobody),
             (Some(user), _) if *user != *name => None,
+            // A certificate outlives the account that it names: where it is all that a client
+            // chose to show (EXTERNAL), it makes none.
+            (Some(_), NameOwner::Unknown) if is_by(login, EXTERNAL) => None,
             (Some(_), NameOwner::Account(uid)) => {
                 granted.is_none_or(|granted| granted == uid).then_some(Owner::Booked(uid))
             }
@@ -255,6 +261,10 @@ impl Chat {
         if self.erasures.has(timeline) {
             return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
         }
+        let is_guest = guests::is_guest(&let_in.login);
+        if is_guest && !self.marks_guest(timeline, &let_in.login.account, fx) {
+            return self.turn_away(&let_in.login, let_in.conn, Denial::Busy, fx);
+        }
         self.sessions.expect(timeline, &let_in.login.account);
         let reader = self.reader_of(&let_in.login);
         let read = Read::Standing { timeline, reader };
@@ -277,6 +287,9 @@ impl Chat {
             Err(error) => self.give_up(let_in, fault_of(error), fx),
         }
         self.sessions.expect_no_more(inbox);
+        if !self.sessions.online.contains_key(&inbox) {
+            self.leaves_guest(inbox);
+        }
     }
 
     fn enter_at(
@@ -385,6 +398,11 @@ impl Chat {
             protocol: login.protocol,
         }
     }
+}
+
+/// Whether somebody comes by this method.
+pub(crate) fn is_by(login: &Login, method: &str) -> bool {
+    login.method.as_ref().is_some_and(|(of, _)| **of == *method)
 }
 
 fn refuse(conn: ConnRef, login: &Login, (why, retry_after_ms): (Denial, u32), fx: &mut Effects) {

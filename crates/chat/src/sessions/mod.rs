@@ -7,6 +7,7 @@ mod detached;
 mod entering;
 pub(crate) mod fast;
 mod following;
+pub(crate) mod guests;
 pub(crate) mod login;
 mod rights;
 pub(crate) mod transients;
@@ -357,6 +358,7 @@ impl Chat {
             if online.sessions.is_empty() && online.coming == 0 {
                 self.sessions.online.remove(&session.inbox);
                 self.follows.is_due(session.inbox);
+                self.leaves_guest(session.inbox);
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use super::room::may_show;
 use super::{FederationLogic, Handle, Opener, Showing};
-use crate::route::{DomainRoute, RouteState, ends_of};
+use crate::route::{DomainRoute, RouteState};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ConnRef;
@@ -15,7 +15,7 @@ use model::ports::names::NameFault;
 use model::{event, tell};
 use net::{CallFault, NamedCall};
 use proto_xmpp::fault::StanzaFault;
-use proto_xmpp::peer::{DialbackProof, Peer, PeerCall, PeerOrder};
+use proto_xmpp::peer::{DialbackProof, DomainPair, Peer, PeerOrder};
 use proto_xmpp::xml::framer::{Framer, StreamPiece};
 use std::time::Duration;
 
@@ -23,15 +23,14 @@ use std::time::Duration;
 const PORT: u16 = 5269;
 
 impl FederationLogic {
-    /// A domain is called, for this route.
-    pub(super) fn call(&mut self, now: Now, name: &str) {
-        let (tag, (_, domain)) = (self.number(), ends_of(name));
+    /// A domain is called.
+    pub(super) fn call(&mut self, now: Now, pair: &DomainPair) {
+        let (tag, domain) = (self.number(), &*pair.peer);
+        let trust = self.parts.trust.as_ref();
         let layers =
-            self.parts.trust.as_ref().and_then(|trust| {
-                Some((trust.layers(domain, false)?, trust.layers(domain, true)?))
-            });
+            trust.and_then(|trust| Some((trust.layers(pair, false)?, trust.layers(pair, true)?)));
         let Some((within, direct)) = layers.filter(|_| domain.is_ascii()) else {
-            return self.not_reached(now, name, StanzaFault::RemoteServerNotFound, true);
+            return self.not_reached(now, pair, StanzaFault::RemoteServerNotFound, true);
         };
         let named = match self.parts.section.place_of(domain) {
             Some((host, port)) => NamedCall {
@@ -52,8 +51,8 @@ impl FederationLogic {
                 tag,
             },
         };
-        self.calls.insert(tag, name.into());
-        if let Some(route) = self.routes.get_mut(name) {
+        self.calls.insert(tag, pair.clone());
+        if let Some(route) = self.routes.get_mut(pair) {
             route.becomes(RouteState::Calling(tag));
         }
         self.parts.dialler.call(now, named, &mut *self.parts.names);
@@ -62,23 +61,20 @@ impl FederationLogic {
     /// A call has come through: the stream begins.
     pub(super) fn called(&mut self, tag: u64) -> Option<Peer> {
         let (tag, conn) = self.parts.dialler.opened(tag)?;
-        let domain = self.calls.remove(&tag)?;
-        let route = self.routes.get_mut(&domain)?;
+        let pair = self.calls.remove(&tag)?;
+        let route = self.routes.get_mut(&pair)?;
         route.becomes(RouteState::Opening((conn, tag)));
-        let (from, to) = ends_of(&domain);
-        let (own, to) = (from.unwrap_or(self.own()).into(), to.into());
-        let call = PeerCall { own, domain: to, route: domain };
-        Some(Peer::outgoing(self.parts.profile.clone(), tag, call))
+        Some(Peer::outgoing(self.parts.profile.clone(), tag, pair))
     }
 
     /// Goes on with calls, and with keys that are to be asked about; when to come back.
     pub(super) fn turn_calls(&mut self, now: Now, handle: &mut Handle) -> Option<Instant> {
         let next = self.parts.dialler.turn(now, &mut *self.parts.names, handle);
         for (tag, fault) in self.parts.dialler.take_failed() {
-            let Some(domain) = self.calls.remove(&tag) else { continue };
-            tell!(event::FOREIGN_UNREACHED, peer = &*domain, reason = %fault);
+            let Some(pair) = self.calls.remove(&tag) else { continue };
+            tell!(event::FOREIGN_UNREACHED, peer = &*pair.peer, reason = %fault);
             let (fault, is_its) = why(fault);
-            self.not_reached(now, &domain, fault, is_its);
+            self.not_reached(now, &pair, fault, is_its);
         }
         for route in self.routes.values_mut() {
             let Some((conn, _)) = route.stream() else { continue };
@@ -88,25 +84,25 @@ impl FederationLogic {
         }
         let failed = self.routes.iter().filter(|(_, route)| !route.proofs.is_empty());
         let failed = failed.filter(|(_, it)| matches!(it.state, RouteState::Failed(..)));
-        let failed: Vec<Box<str>> = failed.map(|(domain, _)| domain.clone()).collect();
-        failed.iter().for_each(|domain| self.unanswered(domain, handle));
+        let failed: Vec<DomainPair> = failed.map(|(pair, _)| pair.clone()).collect();
+        failed.iter().for_each(|pair| self.unanswered(pair, handle));
         self.send_errors(now, handle);
         next
     }
 
     /// A domain was not reached: what waits for it is refused, and what comes in a while is, if
     /// it is the domain's fault.
-    fn not_reached(&mut self, now: Now, domain: &str, fault: StanzaFault, is_its: bool) {
+    fn not_reached(&mut self, now: Now, pair: &DomainPair, fault: StanzaFault, is_its: bool) {
         let pause = Duration::from_millis(self.parts.section.limits.pause_ms.into());
-        let Some(route) = self.routes.get_mut(domain) else { return };
+        let Some(route) = self.routes.get_mut(pair) else { return };
         // That a stranger's domain is not there is not remembered: there are as many as he likes.
         let pause = if route.has_any() && is_its { pause } else { Duration::ZERO };
         route.becomes(RouteState::Failed(now.after(pause), fault));
         for xml in route.give_up() {
             self.refuse(&xml, fault);
         }
-        if let (Some(_), domain) = ends_of(domain) {
-            self.rooms.lost(now, domain);
+        if *pair.own == *self.rooms.service() {
+            self.rooms.lost(now, &pair.peer);
         }
     }
 
@@ -114,18 +110,18 @@ impl FederationLogic {
     pub(super) fn stream_ended(
         &mut self,
         now: Now,
-        (domain, number): (Box<str>, u64),
+        (pair, number): (DomainPair, u64),
         reason: CloseReason,
         handle: &mut Handle,
     ) {
-        let Some(route) = self.routes.get_mut(&domain) else { return };
+        let Some(route) = self.routes.get_mut(&pair) else { return };
         if route.stream().is_none_or(|(_, other)| other != number) {
             return; // another one has its place
         }
         let was = route.state;
         route.becomes(RouteState::Idle);
-        tell!(event::FOREIGN_STREAM_OVER, peer = &*domain, reason = reason.name());
-        if self.parts.domains.is_component(&domain) {
+        tell!(event::FOREIGN_STREAM_OVER, peer = &*pair.peer, reason = reason.name());
+        if self.parts.domains.is_component(&pair.peer) {
             let lost = route.give_up();
             lost.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
             return;
@@ -133,10 +129,10 @@ impl FederationLogic {
         match was {
             // It never was one: the server does not take us.
             RouteState::Opening(_) => {
-                self.not_reached(now, &domain, StanzaFault::RemoteServerTimeout, true);
-                self.unanswered(&domain, handle);
+                self.not_reached(now, &pair, StanzaFault::RemoteServerTimeout, true);
+                self.unanswered(&pair, handle);
             }
-            _ => self.goes_on(now, &domain, handle),
+            _ => self.goes_on(now, &pair, handle),
         }
     }
 
@@ -159,42 +155,41 @@ impl FederationLogic {
         proof: DialbackProof,
         handle: &mut Handle,
     ) {
-        let domain = proof.domain.clone();
+        let pair = proof.pair.clone();
         let limits = &self.parts.section.limits;
         let until = now.after(Duration::from_millis(limits.begin_ms_max.into()));
         let may_show = may_show(&self.showing, source, limits.keys_a_source_max);
         let opener = Opener::Source(source);
-        if !may_show || !self.routes.contains_key(&domain) && !self.may_open(Some(&opener)) {
-            return handle.deliver(conn, PeerOrder::Shown(Box::new(proof), None));
+        if !may_show || !self.routes.contains_key(&pair) && !self.may_open(Some(&opener)) {
+            return handle.deliver(conn, PeerOrder::Shown(pair, None));
         }
         self.showing.push(Showing { conn, number, source, proof: proof.clone(), until });
-        let new = || DomainRoute { opener: Some(opener), ..DomainRoute::default() };
-        let route = self.routes.entry(domain.clone()).or_insert_with(new);
+        let route = self.routes.entry(pair.clone());
+        let route = route.or_insert_with(|| DomainRoute::of(Some(opener)));
         // Whoever calls is there: it may be called, whatever became of the last call.
         if let RouteState::Failed(..) = route.state {
             route.becomes(RouteState::Idle);
         }
         route.proofs.push(proof);
-        self.goes_on(now, &domain, handle);
+        self.goes_on(now, &pair, handle);
     }
 
     /// The servers of a domain have said whether a key is right.
     pub(super) fn verified(&mut self, proof: &DialbackProof, is_right: bool, handle: &mut Handle) {
         let found = self.showing.iter().position(|it| it.proof == *proof);
         if let Some(Showing { conn, proof, .. }) = found.map(|at| self.showing.remove(at)) {
-            handle.deliver(conn, PeerOrder::Shown(Box::new(proof), Some(is_right)));
+            handle.deliver(conn, PeerOrder::Shown(proof.pair, Some(is_right)));
         }
     }
 
     /// Nobody of a domain says anything about keys.
-    fn unanswered(&mut self, domain: &str, handle: &mut Handle) {
-        if let Some(route) = self.routes.get_mut(domain) {
+    fn unanswered(&mut self, pair: &DomainPair, handle: &mut Handle) {
+        if let Some(route) = self.routes.get_mut(pair) {
             route.proofs.clear();
         }
-        for Showing { conn, proof, .. } in
-            self.showing.extract_if(.., |it| *it.proof.domain == *domain)
+        for Showing { conn, proof, .. } in self.showing.extract_if(.., |it| it.proof.pair == *pair)
         {
-            handle.deliver(conn, PeerOrder::Shown(Box::new(proof), None));
+            handle.deliver(conn, PeerOrder::Shown(proof.pair, None));
         }
     }
 }

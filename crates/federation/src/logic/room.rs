@@ -9,14 +9,14 @@ use crate::route::{DomainRoute, RouteState};
 use base::time::Instant;
 use model::id::ConnRef;
 use model::link::Source;
-use proto_xmpp::peer::DialbackProof;
+use proto_xmpp::peer::{DialbackProof, DomainPair};
 use std::collections::HashMap;
 
 /// Keys that are asked about at once. Who shows one more is told that nobody could say.
 const SHOWING_MAX: usize = 1_024;
 
-/// Routes by their domains.
-pub(super) type Routes = HashMap<Box<str>, DomainRoute>;
+/// Routes by the domains between which they are.
+pub(super) type Routes = HashMap<DomainPair, DomainRoute>;
 
 /// Somebody whose doing it is that a domain is called.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -81,7 +81,7 @@ pub(super) fn may_show(showing: &[Showing], source: Source, most: u32) -> bool {
 /// A stream is over: nobody is asked any more about the keys that were shown on it.
 pub(super) fn forget_shown(showing: &mut Vec<Showing>, routes: &mut Routes, number: u64) {
     for Showing { proof, .. } in showing.extract_if(.., |it| it.number == number) {
-        if let Some(route) = routes.get_mut(&proof.domain) {
+        if let Some(route) = routes.get_mut(&proof.pair) {
             route.proofs.retain(|other| *other != proof);
         }
     }
@@ -106,30 +106,31 @@ mod tests {
         Source::of(IpAddr::from([192, 0, 2, last]))
     }
 
+    fn pair(peer: &str) -> DomainPair {
+        DomainPair { own: "a.example".into(), peer: peer.into() }
+    }
+
     fn failed(opener: Option<Opener>) -> DomainRoute {
         let until = Now::default().after(Duration::from_secs(30));
-        let state = RouteState::Failed(until, StanzaFault::RemoteServerNotFound);
-        DomainRoute { state, opener, ..DomainRoute::default() }
+        let mut route = DomainRoute::of(opener);
+        route.becomes(RouteState::Failed(until, StanzaFault::RemoteServerNotFound));
+        route
     }
 
     fn showing(number: u64, source: Source) -> Showing {
-        let proof = DialbackProof {
-            domain: "b.example".into(),
-            own: "a.example".into(),
-            id: number.to_string().into(),
-            key: "k".into(),
-        };
+        let (pair, id) = (pair("b.example"), number.to_string().into());
+        let proof = DialbackProof { pair, id, key: "k".into() };
         Showing { conn: conn(), number, source, proof, until: Now::default().mono }
     }
 
     #[test]
     fn domains_that_were_not_reached_make_room_unless_something_waits_for_them() {
         let mut routes = Routes::new();
-        (0..4).for_each(|at| _ = routes.insert(format!("x{at}.example").into(), failed(None)));
-        let waiting = routes.get_mut("x0.example").expect("there");
+        (0..4).for_each(|at| _ = routes.insert(pair(&format!("x{at}.example")), failed(None)));
+        let waiting = routes.get_mut(&pair("x0.example")).expect("there");
         let until = Now::default().mono;
         assert_eq!(waiting.put(until, b"a"[..].into(), &FederationLimits::default()), Ok(()));
-        routes.get_mut("x1.example").expect("there").proofs.push(showing(1, source(1)).proof);
+        routes.get_mut(&pair("x1.example")).expect("there").proofs.push(showing(1, source(1)).proof);
         assert!(make_room(&mut routes, 5) && routes.len() == 4, "there is some");
         assert!(make_room(&mut routes, 4) && routes.len() == 2);
         assert!(!make_room(&mut routes, 2), "these wait");
@@ -141,13 +142,13 @@ mod tests {
         let (mut openers, mut routes) = (Openers::default(), Routes::new());
         for at in 0..3 {
             assert_eq!(openers.take(&ann, 2), at < 2, "{at}");
-            routes.insert(format!("x{at}.example").into(), failed(Some(ann.clone())));
+            routes.insert(pair(&format!("x{at}.example")), failed(Some(ann.clone())));
         }
-        routes.remove("x2.example");
+        routes.remove(&pair("x2.example"));
         assert!(openers.take(&bob, 2), "another one has his own");
         openers.count(&routes);
         assert!(!openers.take(&ann, 2), "they are not reached");
-        routes.get_mut("x0.example").expect("there").becomes(RouteState::Ready((conn(), 1)));
+        routes.get_mut(&pair("x0.example")).expect("there").becomes(RouteState::Ready((conn(), 1)));
         openers.count(&routes);
         assert!(openers.take(&ann, 2) && !openers.take(&ann, 2), "one was reached");
     }
@@ -169,10 +170,10 @@ mod tests {
             route.proofs.push(one.proof.clone());
             all.push(one);
         }
-        routes.insert("b.example".into(), route);
+        routes.insert(pair("b.example"), route);
         forget_shown(&mut all, &mut routes, 7);
         assert!(all.len() == 1 && all[0].number == 8);
-        let proofs = &routes["b.example"].proofs;
+        let proofs = &routes[&pair("b.example")].proofs;
         assert!(proofs.len() == 1 && proofs[0] == all[0].proof);
     }
 }

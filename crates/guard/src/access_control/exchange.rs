@@ -13,7 +13,7 @@ use crate::scram::{self, Binding, ClientFirst, ITERATIONS_MIN, ScramHash, ScramK
 use crate::settings::Method;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use model::link::ChannelBindings;
-use model::ports::access::{Admission, Question};
+use model::ports::access::{ANONYMOUS, Admission, EXTERNAL, Question};
 use model::session::Denial;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +36,9 @@ impl AccessControl {
         (method, data): (&str, &[u8]),
         errands: &mut dyn Errands,
     ) -> Admission {
+        if [ANONYMOUS, EXTERNAL].contains(&method) {
+            return self.without_words(question, method, errands);
+        }
         let Some((hash, is_bound)) = self.taken(method, question) else {
             return Admission::Refused(Denial::BadMethod);
         };
@@ -46,6 +49,26 @@ impl AccessControl {
             None | Some(SILENT) => self.begin(now_s, question, (hash, is_bound, data), errands),
             Some(dialogue) => self.finish(question, dialogue, (hash, data), errands),
         }
+    }
+
+    /// Nothing is said to prove who it is. Names of guests, and which name in a certificate is an
+    /// account's, are a matter of the machine of XMPP alone.
+    fn without_words(
+        &self,
+        question: &Question,
+        method: &str,
+        errands: &mut dyn Errands,
+    ) -> Admission {
+        let methods = self.people().door(question.door).methods.clone();
+        let (wanted, user) = match method {
+            ANONYMOUS => (Method::Anonymous, None),
+            _ => (Method::Certificate, question.certificate.clone()),
+        };
+        let is_whole = method == ANONYMOUS || user.as_ref().is_some_and(|user| !user.is_empty());
+        if question.protocol != "xmpp" || !methods.contains(&wanted) || !is_whole {
+            return Admission::Refused(Denial::BadMethod);
+        }
+        self.let_in(Proof { user, ..Proof::default() }, errands)
     }
 
     /// What a method of this name is, if it is taken there: its hash, and whether it is bound.

@@ -147,6 +147,35 @@ fn anonymous_is_a_choice() {
 }
 
 #[test]
+fn who_shows_nothing_is_let_in_by_methods_that_are_wanted() {
+    let control = |methods: &[Method]| {
+        let door = ListenerPolicy { methods: methods.into(), ..ListenerPolicy::default() };
+        access_control(Settings { doors: vec![door], ..Settings::default() }, None)
+    };
+    let asked = |method: &str, certificate: Option<&str>, protocol: &'static str| Question {
+        method: Some((method.into(), Box::default())),
+        certificate: certificate.map(Box::from),
+        protocol,
+        ..question(certificate, None)
+    };
+    let all = control(&[Method::Passwords, Method::Anonymous, Method::Certificate]);
+    let word_of = |control: &AccessControl, asked: Question| word(control.admit(NOW_S, &asked));
+    assert_eq!(word_of(&all, asked("ANONYMOUS", None, "xmpp")), "-");
+    assert_eq!(word_of(&all, asked("EXTERNAL", Some("bob"), "xmpp")), "bob");
+    assert_eq!(word_of(&all, asked("EXTERNAL", Some("off"), "xmpp")), "NotAuthorized");
+    for (control, asked) in [
+        (&all, asked("ANONYMOUS", None, "im")),
+        (&all, asked("EXTERNAL", Some("bob"), "im")),
+        (&all, asked("EXTERNAL", Some(""), "xmpp")),
+        (&all, asked("EXTERNAL", None, "xmpp")),
+        (&control(&[Method::Scram]), asked("ANONYMOUS", None, "xmpp")),
+        (&control(&[Method::Scram]), asked("EXTERNAL", Some("bob"), "xmpp")),
+    ] {
+        assert_eq!(word_of(control, asked), "BadMethod");
+    }
+}
+
+#[test]
 fn slow_hashes_are_for_threads_and_are_remembered() {
     let access_control = access_control(Settings::default(), None);
     assert_eq!(at_once(&access_control, Some("bob"), Some("open")), "bob");

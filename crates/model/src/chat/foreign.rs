@@ -9,7 +9,7 @@
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{
     Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
-    NewMessage, SubscriptionVerb,
+    NewMessage, NodesAsk, SubscriptionVerb,
 };
 use crate::ports::chat::ErrandWhat;
 use std::sync::Arc;
@@ -25,8 +25,10 @@ impl AccountId {
 /// Domains whose accounts are foreign.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ForeignDomains {
-    /// The domain that is served here.
+    /// The domain that is served here; of several the first, whose accounts need not name it.
     pub own: Box<str>,
+    /// The other domains that are served here.
+    pub others: Box<[Box<str>]>,
     /// Domains of components.
     pub components: Box<[Box<str>]>,
     /// Every domain that is not ours is another server's.
@@ -50,9 +52,20 @@ impl ForeignDomains {
         self.is_component(domain) || self.federates && !self.is_ours(domain)
     }
 
-    fn is_ours(&self, domain: &str) -> bool {
-        let is_its = |service: &str| domain.strip_prefix(service) == Some(&self.own);
-        *domain == *self.own || SERVICES.into_iter().any(is_its)
+    /// Whether it is served here.
+    pub fn is_own(&self, domain: &str) -> bool {
+        *domain == *self.own || self.others.iter().any(|other| **other == *domain)
+    }
+
+    /// The domains that are served here.
+    pub fn all_own(&self) -> impl Iterator<Item = &str> {
+        [&self.own].into_iter().chain(&self.others).map(|domain| &**domain)
+    }
+
+    /// Whether it is served here, or a service of such a domain.
+    pub fn is_ours(&self, domain: &str) -> bool {
+        let is_its = |service| domain.strip_prefix(service).is_some_and(|rest| self.is_own(rest));
+        self.is_own(domain) || SERVICES.into_iter().any(is_its)
     }
 }
 
@@ -231,6 +244,13 @@ pub enum ArrivalWhat {
         /// The stanza, as it is written to a client.
         xml: Arc<[u8]>,
     },
+    /// The foreign account, whose home it is, asks about nodes of an account here.
+    Nodes {
+        /// Of whose.
+        of: AccountAddress,
+        /// What.
+        ask: Box<NodesAsk>,
+    },
 }
 
 impl ForeignArrival {
@@ -257,12 +277,18 @@ mod tests {
     fn what_is_ours_is_never_foreign_and_components_always_are() {
         let domains = |federates| ForeignDomains {
             own: "a.example".into(),
+            others: ["c.example".into()].into(),
             components: ["echo.a.example".into()].into(),
             federates,
         };
         for federates in [false, true] {
             let domains = domains(federates);
             assert!(domains.is_any() && domains.is_foreign("echo.a.example"));
+            for ours in ["a.example", "c.example", "conference.c.example", "live.a.example"] {
+                assert!(domains.is_ours(ours) && !domains.is_foreign(ours), "{ours}");
+            }
+            assert!(domains.is_own("c.example") && !domains.is_own("conference.c.example"));
+            assert_eq!(domains.all_own().collect::<Vec<_>>(), ["a.example", "c.example"]);
             assert!(!domains.is_foreign("a.example"));
             for service in ["conference", "channel", "live", "upload"] {
                 assert!(!domains.is_foreign(&format!("{service}.a.example")), "{service}");

@@ -28,6 +28,9 @@ section! {
         sessions_max: u32 = 4_000_000, whole(1..=1 << 30, "sessions");
         /// Devices of one account that are here. With one more the one that came first ends.
         devices_an_account_max: u8 = 16, whole(1..=64, "devices");
+        /// Guests, who come by listeners whose methods have anonymous, and whose accounts are there
+        /// for as long as they are. One more is refused as full.
+        guests_max: u32 = 1_000, whole(0..=1_000_000, "guests");
         /// Bytes of a message's text. A longer one is refused.
         text_bytes_max: u32 = 64 * 1024, whole(256..=TEXT, "bytes");
         /// Bytes that a message carries beside its text. More is refused.

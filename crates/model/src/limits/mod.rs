@@ -5,6 +5,7 @@
 //! format stands with the format.
 
 mod api;
+mod bosh;
 mod chat;
 mod dial;
 mod federation;
@@ -15,6 +16,7 @@ mod pushes;
 mod topics;
 
 pub use api::ApiLimits;
+pub use bosh::BoshLimits;
 pub use chat::ChatLimits;
 pub use dial::DialLimits;
 pub use federation::FederationLimits;

@@ -12,6 +12,12 @@ use crate::session::Denial;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// The method of whoever is nobody, and shows nothing (RFC 4505).
+pub const ANONYMOUS: &str = "ANONYMOUS";
+
+/// The method of whoever shows its certificate, and nothing else (RFC 4422 A).
+pub const EXTERNAL: &str = "EXTERNAL";
+
 /// The way to users and rules. One serves all shards; calls do not block.
 pub trait Access: Send + Sync {
     /// Whether this client may come in.
@@ -61,7 +67,7 @@ pub struct Question {
     pub password: Option<Box<[u8]>>,
     /// Identity in its verified certificate, or of its pre-shared key.
     pub certificate: Option<Box<str>>,
-    /// An exchange: method and data.
+    /// An exchange: method and data; or [`ANONYMOUS`], or [`EXTERNAL`].
     pub method: Option<(Box<str>, Box<[u8]>)>,
     /// Where the exchange stands, as [`Admission::Continue`] gave it.
     pub dialogue: Option<Box<[u8]>>,

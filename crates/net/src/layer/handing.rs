@@ -21,7 +21,7 @@ pub(super) const NO_ROOM: &str = "HTTP/1.1 503 Service Unavailable\r\n\
 #[derive(Clone)]
 pub struct HandedPaths {
     /// How they begin.
-    pub prefix: &'static str,
+    pub prefix: Box<str>,
     /// Who that is.
     pub taker: Arc<dyn StreamTaker>,
 }

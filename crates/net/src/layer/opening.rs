@@ -28,7 +28,7 @@ impl Layers {
                     handshake.pending = Vec::new();
                     None
                 }
-                Stage::Leaves | Stage::Wrapped | Stage::Open => None,
+                Stage::Leaves(_) | Stage::Wrapped | Stage::Open => None,
             };
             let Some(next) = next else { break };
             self.handshake.as_mut().expect("a stage does not end the opening").stage = next;
@@ -112,7 +112,7 @@ impl Layers {
                     origins: &door.origins,
                     wires: &served.collect::<Vec<_>>(),
                     files: &door.files,
-                    handed: door.handed.as_ref().map_or("", |handed| handed.prefix),
+                    handed: &door.handed,
                 };
                 match websocket::answer(&handshake.pending, &offer) {
                     websocket::Upgrade::More if handshake.pending.len() > HEAD_BYTES_MAX => {
@@ -130,10 +130,10 @@ impl Layers {
                         self.encrypt(&answer, outer)?;
                         return Ok(Some(Stage::Answered));
                     }
-                    websocket::Upgrade::Handed if handshake.may_leave() => {
-                        return Ok(Some(Stage::Leaves));
+                    websocket::Upgrade::Handed(to) if handshake.may_leave(to) => {
+                        return Ok(Some(Stage::Leaves(to)));
                     }
-                    websocket::Upgrade::Handed => {
+                    websocket::Upgrade::Handed(_) => {
                         return self.refused(handing::NO_ROOM, CloseReason::Busy, outer);
                     }
                     websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
@@ -179,10 +179,10 @@ impl Handshake {
 
     /// Whether there is room for it with whoever answers what it asks for. Who was let in to be
     /// told that it is full is told so.
-    fn may_leave(&self) -> bool {
+    fn may_leave(&self, to: u8) -> bool {
         let Side::Accepted(door, _) = &self.side else { return false };
         let has_room = |handed: &HandedPaths| handed.taker.has_room();
-        !self.link.crowded && door.handed.as_ref().is_some_and(has_room)
+        !self.link.crowded && door.handed.get(usize::from(to)).is_some_and(has_room)
     }
 
     fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {

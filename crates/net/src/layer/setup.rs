@@ -30,16 +30,17 @@ pub struct ListenerSetup {
     pub tls: Option<Arc<TlsServer>>,
     /// Nothing comes but in TLS, whatever `protocol` says.
     pub tls_only: bool,
-    /// The paths of WebSocket upgrades, `*` for any; none: HTTP is not served. What is inside is
-    /// what `protocol` says, or is told by the subprotocol, else by its first bytes.
+    /// The paths of WebSocket upgrades, `*` for any; without any, and without paths that are
+    /// handed on, HTTP is not served. What is inside is what `protocol` says, or is told by the
+    /// subprotocol, else by its first bytes.
     pub paths: Vec<String>,
     /// Origins that a browser's upgrade may come from, besides those of the host that it asks for;
     /// `*`: any.
     pub origins: Vec<String>,
     /// Files for browsers, beside the WebSockets.
     pub files: Arc<[StaticFile]>,
-    /// Paths that somebody beside the shards answers.
-    pub handed: Option<HandedPaths>,
+    /// Paths that somebody beside the shards answers, 256 at most.
+    pub handed: Vec<HandedPaths>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
     /// Who may send one. At a socket file, whoever may open it.
@@ -64,7 +65,7 @@ impl ListenerSetup {
             paths: Vec::new(),
             origins: Vec::new(),
             files: Arc::default(),
-            handed: None,
+            handed: Vec::new(),
             proxy: false,
             proxies: Vec::new(),
             backlog: BACKLOG,
@@ -91,7 +92,7 @@ impl ListenerSetup {
     pub(super) fn takes(&self, protocol: Protocol) -> bool {
         match protocol {
             Protocol::Tls => false,
-            Protocol::Http => !self.paths.is_empty(),
+            Protocol::Http => !self.paths.is_empty() || !self.handed.is_empty(),
             other => self.protocol.is_none_or(|only| only == other),
         }
     }

@@ -46,9 +46,9 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// PEM file of its private key.
     pub key: PathBuf,
-    /// PEM files of other certificates, each with its chain and its key, for clients that ask for
+    /// PEM files of other certificates, each with its chain, and of its key, for clients that ask for
     /// one of their names (RFC 6066 3).
-    pub others: Vec<PathBuf>,
+    pub others: Vec<(PathBuf, PathBuf)>,
     /// PEM file of the authorities whose client certificates are believed.
     pub client_ca: Option<PathBuf>,
     /// PEM file of certificates of clients that were revoked.
@@ -178,7 +178,7 @@ fn read(
     let (certificate, key) = (&files.certificate, &files.key);
     let provider = Arc::new(ring::default_provider());
     let usual = certificates::pair(certificate, key, &provider)?;
-    let others = files.others.iter().map(|file| certificates::pair(file, file, &provider));
+    let others = files.others.iter().map(|(file, key)| certificates::pair(file, key, &provider));
     let choice = CertificateChoice::new(usual, &others.collect::<Result<Vec<_>, _>>()?);
     let versions: &[_] = match files.only_1_3 {
         true => &[&rustls::version::TLS13],

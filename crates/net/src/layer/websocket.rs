@@ -8,6 +8,7 @@
 
 use crate::layer::Flow;
 use crate::layer::files::{self, StaticFile};
+use crate::layer::handing::HandedPaths;
 use base::hash::HashKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -47,8 +48,9 @@ pub enum Upgrade {
     Foreign(String),
     /// It asks for a file of the listener's, and for no upgrade: this is the answer.
     File(Vec<u8>),
-    /// It asks, without an upgrade, for what somebody beside the shards answers.
-    Handed,
+    /// It asks, without an upgrade, for what somebody beside the shards answers: the place of that
+    /// one among those.
+    Handed(u8),
     /// An upgrade.
     Accept {
         /// Bytes of the head.
@@ -308,8 +310,8 @@ pub struct UpgradeOffer<'a> {
     pub wires: &'a [&'static WireProfile],
     /// What is given to whoever asks for no upgrade.
     pub files: &'a [StaticFile],
-    /// How paths begin that somebody beside the shards answers; empty: there are none.
-    pub handed: &'a str,
+    /// Paths that somebody beside the shards answers.
+    pub handed: &'a [HandedPaths],
 }
 
 /// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
@@ -332,8 +334,9 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     if !upgrades && let Some(file) = files::answer(offer.files, asked, method, known) {
         return Upgrade::File(file);
     }
-    if !upgrades && !offer.handed.is_empty() && asked.starts_with(offer.handed) {
-        return Upgrade::Handed;
+    let handed = offer.handed.iter().position(|handed| asked.starts_with(&*handed.prefix));
+    if let Some(at) = handed.filter(|_| !upgrades) {
+        return Upgrade::Handed(at as u8);
     }
     if !offer.paths.iter().any(|path| path == asked || path == "*") {
         let at = offer.paths.join(" and ");
@@ -379,7 +382,7 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
 
 /// Whether a page of this origin (RFC 6454 7) may upgrade: one of the host that was asked for, or
 /// one that is listed. `null`, which pages without an origin say, is nobody's own.
-fn is_known(origin: &str, host: &str, origins: &[String]) -> bool {
+pub fn is_known(origin: &str, host: &str, origins: &[String]) -> bool {
     if origins.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(origin)) {
         return true;
     }
@@ -496,6 +499,7 @@ fn refusal(status: &str, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::handing::{HandedStream, StreamTaker};
     use crate::wires::WIRES;
 
     fn request(host: &str, path: &str, protocol: Protocol) -> String {
@@ -698,7 +702,7 @@ mod tests {
             origins: &[],
             wires: &[&WIRES[0], &WIRES[1]],
             files: &[],
-            handed: "",
+            handed: &[],
         };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
         let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
@@ -738,7 +742,7 @@ mod tests {
             origins: &[],
             wires: &[&WIRES[1]],
             files: &[],
-            handed: "",
+            handed: &[],
         };
         let chosen = |names: &str| {
             let request = good.replace("Protocol: mqtt", &format!("Protocol: {names}"));
@@ -762,24 +766,39 @@ mod tests {
         assert!(protocol.is_none() && !text.contains("WebSocket-Protocol"));
     }
 
+    struct Nobody;
+
+    impl StreamTaker for Nobody {
+        fn has_room(&self) -> bool {
+            false
+        }
+
+        fn take(&self, _: HandedStream) -> bool {
+            false
+        }
+    }
+
     #[test]
     fn what_others_answer_is_handed_to_them_once_its_head_is_whole_and_no_upgrade_is() {
         let paths = ["/mqtt".to_owned(), "/media/x".to_owned()];
+        let to = |prefix: &str| HandedPaths { prefix: prefix.into(), taker: Arc::new(Nobody) };
+        let handed = ["/media/", "/http-bind"].map(to);
         let offer = UpgradeOffer {
             paths: &paths,
             origins: &[],
             wires: &[&WIRES[1]],
             files: &[],
-            handed: "/media/",
+            handed: &handed,
         };
         let of = |request: &str| answer(request.as_bytes(), &offer);
-        assert!(matches!(of("PUT /media/x HTTP/1.1\r\n\r\nbody"), Upgrade::Handed));
-        assert!(matches!(of("GET /media/?q HTTP/1.1\r\nHost: h\r\n\r\n"), Upgrade::Handed));
+        assert!(matches!(of("PUT /media/x HTTP/1.1\r\n\r\nbody"), Upgrade::Handed(0)));
+        assert!(matches!(of("POST /http-bind HTTP/1.1\r\n\r\n<"), Upgrade::Handed(1)));
+        assert!(matches!(of("GET /media/?q HTTP/1.1\r\nHost: h\r\n\r\n"), Upgrade::Handed(0)));
         assert!(matches!(of("GET /media/x HTTP/1.1\r\nHost: h\r\n"), Upgrade::More));
         assert!(matches!(of("GET /medial HTTP/1.1\r\n\r\n"), Upgrade::Refuse(_)));
         let upgrade = request("h", "/media/x", Protocol::Mqtt);
         assert!(matches!(of(&upgrade), Upgrade::Accept { .. }));
-        let none = UpgradeOffer { handed: "", ..offer };
+        let none = UpgradeOffer { handed: &[], ..offer };
         let asked = answer(b"GET /media/x HTTP/1.1\r\n\r\n", &none);
         assert!(matches!(asked, Upgrade::Refuse(_)));
     }
@@ -792,7 +811,7 @@ mod tests {
             origins: &origins,
             wires: &[&WIRES[0], &WIRES[1]],
             files: &[],
-            handed: "",
+            handed: &[],
         };
         let request = request("h", "/any/where", Protocol::Mqtt);
         let from = |origin: &str| {
@@ -813,7 +832,7 @@ mod tests {
             origins: &origins,
             wires: &[&WIRES[0], &WIRES[1]],
             files: &[],
-            handed: "",
+            handed: &[],
         };
         let line = format!("Host: {host}\r\nOrigin: {origin}\r\n");
         let request = request("h", "/mqtt", Protocol::Mqtt).replace("Host: h\r\n", &line);

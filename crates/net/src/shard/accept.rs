@@ -4,17 +4,17 @@
 //! BUSY in its protocol's words, one beyond that is reset. A caller always gets an answer.
 
 use super::census::{Census, NO_BUCKET};
-use super::{Conn, Shard, ShardMessageOf};
+use super::{Conn, GivenConnection, Shard, ShardMessageOf};
 use crate::connection::ConnectionRecord;
 use crate::detail::{Detail, Reached};
-use crate::layer::Layers;
+use crate::layer::{Layers, ListenerSetup};
 use crate::logic::tap::Tapped;
 use crate::logic::{ConnectionOrigin, Dial, ShardLogic};
 use crate::transport::{Accepted, Net};
 use base::slab::Key;
 use model::close::CloseReason;
 use model::counters::ProcessCounter;
-use model::link::{Link, Source};
+use model::link::{Link, Source, TlsFacts};
 use model::machine::Machine;
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -45,9 +45,48 @@ where
     }
 
     fn take_in(&mut self, door: u8, socket: N::Socket, peer: SocketAddr) {
-        let limits = &self.settings.limits;
-        let (most, crowd) = (limits.connections_max, limits.crowd_max);
         let listener = self.settings.doors[door as usize].clone();
+        let (bucket, beyond) = self.admit(&listener, peer);
+        if beyond > self.settings.limits.crowd_max {
+            return self.reject(&listener, bucket, (socket, peer));
+        }
+        let layers = Layers::accepted(listener, H::WIRES, peer, beyond > 0);
+        let mut extra = self.new_extra();
+        extra.layers = Some(Box::new(layers));
+        let record = ConnectionRecord::new(socket, self.now.ms_wrapping(), 0, door, extra);
+        let Ok(key) = self.watch(record) else {
+            return self.settings.census.leave_source(bucket);
+        };
+        self.set_bucket(key, bucket);
+        self.tell_came(key, peer);
+        self.limit_opening(key);
+    }
+
+    /// Takes a connection that somebody beside the shards gives: its protocol begins at once.
+    pub(super) fn take_given(&mut self, given: GivenConnection<N::Socket>) {
+        let GivenConnection { socket, peer, protocol, encrypted, door } = given;
+        let listener = self.settings.doors[usize::from(door)].clone();
+        let (bucket, beyond) = self.admit(&listener, peer);
+        if beyond > self.settings.limits.crowd_max {
+            return self.reject(&listener, bucket, (socket, peer));
+        }
+        let is_encrypted = if encrypted { Conn::<N, H>::ENCRYPTED } else { 0 };
+        let (flags, extra) = (Conn::<N, H>::GIVEN | is_encrypted, self.new_extra());
+        let record = ConnectionRecord::new(socket, self.now.ms_wrapping(), flags, door, extra);
+        let Ok(key) = self.watch(record) else {
+            return self.settings.census.leave_source(bucket);
+        };
+        self.set_bucket(key, bucket);
+        self.tell_came(key, peer);
+        let tls = encrypted.then(TlsFacts::default);
+        let link =
+            Link { peer, near: false, crowded: beyond > 0, tls, door, ..Link::loopback(protocol) };
+        self.begin(key, &link, ConnectionOrigin::Accepted(door));
+    }
+
+    /// Counts a connection: where it is counted by its source, and how many too many there are.
+    fn admit(&mut self, listener: &ListenerSetup, peer: SocketAddr) -> (u16, u32) {
+        let most = self.settings.limits.connections_max;
         let open = self.settings.census.enter();
         let through = listener.open.enter();
         let most_through = match listener.connections_max {
@@ -65,24 +104,22 @@ where
         if pressed > 0 {
             self.handle.counters.count(ProcessCounter::PressedConnections);
         }
-        if beyond > crowd {
-            self.settings.census.leave();
-            self.settings.census.leave_source(bucket);
-            listener.open.leave();
-            self.handle.counters.closed(CloseReason::Full);
-            self.notice(CloseReason::Full.name(), Some(peer), None);
-            return self.net.close(socket, true);
-        }
-        let layers = Layers::accepted(listener, H::WIRES, peer, beyond > 0);
-        let mut extra = self.new_extra();
-        extra.layers = Some(Box::new(layers));
-        let record = ConnectionRecord::new(socket, self.now.ms_wrapping(), 0, door, extra);
-        let Ok(key) = self.watch(record) else {
-            return self.settings.census.leave_source(bucket);
-        };
-        self.set_bucket(key, bucket);
-        self.tell_came(key, peer);
-        self.limit_opening(key);
+        (bucket, beyond)
+    }
+
+    /// There is not even room to say that there is none.
+    fn reject(
+        &mut self,
+        listener: &ListenerSetup,
+        bucket: u16,
+        (socket, peer): (N::Socket, SocketAddr),
+    ) {
+        self.settings.census.leave();
+        self.settings.census.leave_source(bucket);
+        listener.open.leave();
+        self.handle.counters.closed(CloseReason::Full);
+        self.notice(CloseReason::Full.name(), Some(peer), None);
+        self.net.close(socket, true);
     }
 
     /// Where a connection from there is counted: who is of this machine is not.

@@ -51,6 +51,9 @@ where
         if conn.has(Conn::<N, H>::WEB_SOCKET) {
             return Err(StartTlsRefusal::InWebSocket);
         }
+        if conn.has(Conn::<N, H>::GIVEN) {
+            return Err(StartTlsRefusal::NotConfigured);
+        }
         if conn.extra.as_ref().is_some_and(|extra| extra.layers.is_some()) {
             return Err(StartTlsRefusal::Stands);
         }
@@ -99,7 +102,7 @@ where
     /// Whether the machine of this connection may order TLS now.
     pub(super) fn may_start_tls(&self, conn: &Conn<N, H>) -> bool {
         let layered = conn.extra.as_ref().is_some_and(|extra| extra.layers.is_some());
-        if layered || conn.has(Conn::<N, H>::WEB_SOCKET) {
+        if layered || conn.has(Conn::<N, H>::WEB_SOCKET) || conn.has(Conn::<N, H>::GIVEN) {
             return false;
         }
         match conn.has(Conn::<N, H>::DIALLED) {

@@ -763,10 +763,10 @@ fn who_asks_for_what_others_answer_is_handed_over_and_keeps_its_place_until_it_i
     let taker = Arc::new(Taker::default());
     taker.room.store(1, std::sync::atomic::Ordering::Relaxed);
     let at = ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let handed = HandedPaths { prefix: "/media/", taker: taker.clone() };
+    let handed = HandedPaths { prefix: "/media/".into(), taker: taker.clone() };
     let mut world = ShardHarness::at(ListenerSetup {
         paths: vec!["/".to_owned()],
-        handed: Some(handed),
+        handed: vec![handed],
         ..ListenerSetup::plain("test", at)
     });
     let said = b"PUT /media/x HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhel";

@@ -11,13 +11,16 @@
 use super::wire::{
     DIALBACK_FEATURE, check_header, dialback_domains, new_id, sender, write_dialback, write_header,
 };
-use super::{Around, DialbackProof, Next, Out, PeerEnd, PeerProfile, PeerWord, certificate};
+use super::{
+    Around, DialbackProof, DomainPair, Next, Out, PeerEnd, PeerProfile, PeerWord, certificate,
+};
 use crate::fault::{StanzaFault, StreamFault};
 use crate::jid;
 use crate::sasl::{self, SASL, SaslFailure};
 use crate::stanza::condition;
 use crate::stream::{self, LoginOffer, TLS};
 use crate::xml::scan::{DIALBACK, Element, SERVER};
+use model::link::Source;
 
 /// Domains that one stream may show, and keys that may be asked about at once.
 const DOMAINS_MAX: usize = 16;
@@ -36,8 +39,8 @@ pub(super) struct IncomingStream {
     is_new: bool,
     has_answered: bool,
     shown: Vec<Box<str>>,
-    /// Keys that the servers of their domains are asked about.
-    asked: Vec<DialbackProof>,
+    /// Domains whose servers are asked.
+    asked: Vec<DomainPair>,
 }
 
 impl IncomingStream {
@@ -63,7 +66,7 @@ impl IncomingStream {
         self.is_new = is_new == Ok(true);
         let (profile, to) = (around.profile, domain("to"));
         let is_ours = to.as_ref().is_none_or(|to| profile.is_ours(to));
-        let own = to.as_ref().filter(|_| is_ours).unwrap_or(&profile.own);
+        let own = to.as_ref().filter(|_| is_ours).unwrap_or(&profile.domains.own);
         let whom = (Some(&**own), self.says.as_deref(), Some(&*self.id));
         write_header(SERVER, whom, self.is_new, out.bytes());
         self.has_answered = true;
@@ -80,7 +83,8 @@ impl IncomingStream {
     /// Where nothing was said yet a header stands before the error (RFC 6120 4.9.1.2).
     pub(super) fn open_to_end(&self, profile: &PeerProfile, out: &mut Out) {
         if !self.has_answered {
-            write_header(SERVER, (Some(&profile.own), None, None), true, out.bytes());
+            let own = (Some(&*profile.domains.own), None, None);
+            write_header(SERVER, own, true, out.bytes());
         }
     }
 
@@ -197,39 +201,40 @@ impl IncomingStream {
             return Ok(());
         }
         self.has_room()?;
-        if self.asked.iter().any(|it| it.domain == from && it.own == to) {
+        let pair = DomainPair { own: to, peer: from };
+        if self.asked.contains(&pair) {
             return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
         }
-        if !around.profile.may_be(&from) {
-            refuse(&from, &to, StanzaFault::NotAllowed, out);
+        if !around.profile.may_be(&pair.peer) {
+            refuse(&pair.peer, &pair.own, StanzaFault::NotAllowed, out);
             return Ok(());
         }
         let key = result.text();
         let key = key.trim();
         if key.len() > KEY_BYTES_MAX {
-            refuse(&from, &to, StanzaFault::NotAcceptable, out);
+            refuse(&pair.peer, &pair.own, StanzaFault::NotAcceptable, out);
             return Ok(());
         }
+        self.asked.push(pair.clone());
         let (id, key) = (self.id.as_str().into(), key.into());
-        let proof = DialbackProof { domain: from, own: to, id, key };
-        self.asked.push(proof.clone());
+        let proof = Box::new(DialbackProof { pair, id, key });
         let source = Source::of(around.link.peer.ip());
-        out.say(PeerWord::Shows { proof: Box::new(proof), number: self.number, source });
+        out.say(PeerWord::Shows { proof, number: self.number, source });
         Ok(())
     }
 
     /// The servers of a domain have said whether somebody is of it.
-    pub(super) fn answer(&mut self, proof: &DialbackProof, is_right: Option<bool>, out: &mut Out) {
-        let Some(at) = self.asked.iter().position(|asked| asked == proof) else { return };
-        let DialbackProof { domain, own, .. } = self.asked.remove(at);
-        let whom = (&*own, &*domain, None);
+    pub(super) fn answer(&mut self, pair: &DomainPair, is_right: Option<bool>, out: &mut Out) {
+        let Some(at) = self.asked.iter().position(|asked| asked == pair) else { return };
+        let DomainPair { own, peer } = self.asked.remove(at);
+        let whom = (&*own, &*peer, None);
         match is_right {
             Some(true) => write_dialback("result", whom, Some("valid"), "", out.bytes()),
             Some(false) => write_dialback("result", whom, Some("invalid"), "", out.bytes()),
-            None => refuse(&domain, &own, StanzaFault::RemoteServerTimeout, out),
+            None => refuse(&peer, &own, StanzaFault::RemoteServerTimeout, out),
         }
-        if is_right == Some(true) && !self.shown.contains(&domain) {
-            self.shown.push(domain);
+        if is_right == Some(true) && !self.shown.contains(&peer) {
+            self.shown.push(peer);
         }
     }
 }

@@ -47,9 +47,7 @@ pub const PEER_WIRE: WireProfile = WireProfile {
 /// What all of these streams have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerProfile {
-    /// The domain that is served here.
-    pub own: Box<str>,
-    /// That of its rooms, which other servers speak with by itself.
+    /// Our domain of rooms, which other servers speak with by itself.
     pub rooms: Box<str>,
     /// Components by their domains, with their secrets.
     pub components: Vec<(Box<str>, ComponentSecret)>,
@@ -63,8 +61,8 @@ pub struct PeerProfile {
     pub requires_tls: bool,
     /// A server is who its certificate says, and nobody without one.
     pub requires_certificates: bool,
-    /// There is a certificate of our own to show.
-    pub has_certificate: bool,
+    /// Domains of ours of which there is a certificate to show.
+    pub certified: Box<[Box<str>]>,
     /// Milliseconds until a stream must be of a domain.
     pub begin_ms_max: u32,
     /// Seconds after which a stream ends on which nothing is said.
@@ -98,8 +96,17 @@ impl PeerProfile {
 
     /// Whether a domain is one that is served here.
     pub fn is_ours(&self, domain: &str) -> bool {
-        *domain == *self.own || *domain == *self.rooms
+        self.domains.is_own(domain) || *domain == *self.rooms
     }
+}
+
+/// Two domains between which something is said.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DomainPair {
+    /// One that is served here.
+    pub own: Box<str>,
+    /// One that is served elsewhere.
+    pub peer: Box<str>,
 }
 
 /// The secret that a component shares with this server. It is never shown.
@@ -133,21 +140,19 @@ pub enum PeerWord {
         /// Where it comes from.
         source: Source,
     },
-    /// The stream of this route is ours to say something on.
-    Ready(Box<str>),
+    /// The stream to a domain is ours to say something on, in the name of one of ours.
+    Ready(DomainPair),
     /// Whether somebody, who showed a key elsewhere, is of the domain of this stream.
     Verified(Box<DialbackProof>, bool),
-    /// All that was written on this route has been taken.
-    Drained(Box<str>),
+    /// All that was written between these has been taken.
+    Drained(DomainPair),
 }
 
 /// A key of dialback and what it is of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DialbackProof {
-    /// The domain that somebody says to be of.
-    pub domain: Box<str>,
-    /// Ours, to which it says so.
-    pub own: Box<str>,
+    /// The domain that somebody says to be of, and that of ours to which it says so.
+    pub pair: DomainPair,
     /// The id of the stream on which it says so.
     pub id: Box<str>,
     /// The key.
@@ -159,8 +164,8 @@ pub struct DialbackProof {
 pub enum PeerOrder {
     /// Stanzas, to be written.
     Write(Box<[u8]>),
-    /// Whoever showed this key is of its domain, or not; none: nobody could say.
-    Shown(Box<DialbackProof>, Option<bool>),
+    /// Whoever showed a key for such a domain is of it, or not; none: nobody could say.
+    Shown(DomainPair, Option<bool>),
     /// Ask whether a key is right.
     Verify(Box<DialbackProof>),
     /// End the stream.
@@ -168,17 +173,6 @@ pub enum PeerOrder {
 }
 
 type Out = Outbox<PeerWord>;
-
-/// Who calls whom.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PeerCall {
-    /// The domain of ours that has something to say.
-    pub own: Box<str>,
-    /// The domain that it is said to.
-    pub domain: Box<str>,
-    /// What the two are known by to whoever calls.
-    pub route: Box<str>,
-}
 
 /// Why a stream ends.
 enum PeerEnd {
@@ -238,9 +232,9 @@ impl Peer {
         Peer::of(profile, number, Kind::Incoming(IncomingStream::new(number)))
     }
 
-    /// A stream that is begun here.
-    pub fn outgoing(profile: Arc<PeerProfile>, number: u64, call: PeerCall) -> Peer {
-        Peer::of(profile, number, Kind::Outgoing(OutgoingStream::new(call)))
+    /// A stream that is begun here, from a domain of ours to another.
+    pub fn outgoing(profile: Arc<PeerProfile>, number: u64, pair: DomainPair) -> Peer {
+        Peer::of(profile, number, Kind::Outgoing(OutgoingStream::new(pair)))
     }
 
     /// The number that it was made with.
@@ -248,13 +242,16 @@ impl Peer {
         self.number
     }
 
-    /// The route that something is said to over it: of a component, its domain; none: it is one to
-    /// hear.
-    pub fn route(&self) -> Option<&str> {
+    /// Between whom something is said over it; none: it is one to hear. A component hears all of
+    /// ours, as the first of them.
+    pub fn pair(&self) -> Option<DomainPair> {
         match &self.kind {
-            Kind::Component(it) => it.domain(),
+            Kind::Component(it) => {
+                let own = self.profile.domains.own.clone();
+                it.domain().map(|peer| DomainPair { own, peer: peer.into() })
+            }
             Kind::Incoming(_) => None,
-            Kind::Outgoing(it) => Some(it.route()),
+            Kind::Outgoing(it) => Some(it.pair().clone()),
         }
     }
 
@@ -394,8 +391,8 @@ impl Machine for Peer {
                 out.bytes().extend_from_slice(&bytes);
                 out.tell_drained();
             }
-            (PeerOrder::Shown(proof, is_right), Kind::Incoming(it)) => {
-                it.answer(&proof, is_right, out);
+            (PeerOrder::Shown(pair, is_right), Kind::Incoming(it)) => {
+                it.answer(&pair, is_right, out);
                 self.settles(out);
             }
             (PeerOrder::Verify(proof), Kind::Outgoing(it)) => {
@@ -428,7 +425,7 @@ impl Machine for Peer {
     }
 
     fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
-        out.say(PeerWord::Drained(self.route().unwrap_or_default().into()));
+        self.pair().into_iter().for_each(|pair| out.say(PeerWord::Drained(pair)));
         Ok(())
     }
 

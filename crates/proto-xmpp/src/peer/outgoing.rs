@@ -8,7 +8,7 @@
 //! Invariant: nothing is written on it for others before it is ready.
 
 use super::wire::{check_header, dialback_domains, write_dialback, write_header};
-use super::{Around, DialbackProof, Next, Out, PeerCall, PeerEnd, PeerWord};
+use super::{Around, DialbackProof, DomainPair, Next, Out, PeerEnd, PeerProfile, PeerWord};
 use crate::fault::StreamFault;
 use crate::sasl::{self, SASL};
 use crate::stream::TLS;
@@ -23,7 +23,7 @@ const ASKED_MAX: usize = 1_024;
 
 /// A stream that is begun here.
 pub(super) struct OutgoingStream {
-    call: PeerCall,
+    pair: DomainPair,
     /// The id that the other server has given it.
     id: Box<str>,
     stage: Stage,
@@ -53,11 +53,11 @@ enum Stage {
 }
 
 impl OutgoingStream {
-    pub(super) fn new(call: PeerCall) -> OutgoingStream {
+    pub(super) fn new(pair: DomainPair) -> OutgoingStream {
         let (proofs, asked) = Default::default();
         let (id, stage) = ("".into(), Stage::Header);
         let (has_failed, has_said, looks) = Default::default();
-        OutgoingStream { call, id, stage, proofs, asked, has_failed, has_said, looks }
+        OutgoingStream { pair, id, stage, proofs, asked, has_failed, has_said, looks }
     }
 
     /// Something is said on it.
@@ -73,9 +73,9 @@ impl OutgoingStream {
         std::mem::take(&mut self.has_said).then_some(ms)
     }
 
-    /// What it is known by.
-    pub(super) fn route(&self) -> &str {
-        &self.call.route
+    /// From which domain it is, and to which.
+    pub(super) fn pair(&self) -> &DomainPair {
+        &self.pair
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -88,13 +88,13 @@ impl OutgoingStream {
     }
 
     fn begins(&self, out: &mut Out) {
-        let whom = (Some(&*self.call.own), Some(&*self.call.domain), None);
+        let whom = (Some(&*self.pair.own), Some(&*self.pair.peer), None);
         write_header(SERVER, whom, true, out.bytes());
     }
 
     fn is_taken(&mut self, out: &mut Out) {
         self.stage = Stage::Ready;
-        out.say(PeerWord::Ready(self.call.route.clone()));
+        out.say(PeerWord::Ready(self.pair.clone()));
     }
 
     pub(super) fn header(
@@ -163,8 +163,9 @@ impl OutgoingStream {
         let mechanisms = features.child("mechanisms", SASL);
         let mut mechanisms = mechanisms.into_iter().flat_map(|all| all.children());
         let takes_ours = mechanisms.any(|it| it.text().trim() == "EXTERNAL");
-        if takes_ours && around.profile.has_certificate && !self.has_failed {
-            let own = sasl::encoded(self.call.own.as_bytes());
+        let is_certified = around.profile.certified.contains(&self.pair.own);
+        if takes_ours && is_certified && !self.has_failed {
+            let own = sasl::encoded(self.pair.own.as_bytes());
             let auth = format!("<auth xmlns='{SASL}' mechanism='EXTERNAL'>{own}</auth>");
             out.bytes().extend_from_slice(auth.as_bytes());
             self.stage = Stage::Proving;
@@ -180,9 +181,9 @@ impl OutgoingStream {
             return Err(PeerEnd::Fault(StreamFault::PolicyViolation));
         }
         self.stage = Stage::Showing;
-        let PeerCall { own, domain, .. } = &self.call;
-        let key = profile.secret.key(domain, own, &self.id);
-        write_dialback("result", (own, domain, None), None, &key, out.bytes());
+        let DomainPair { own, peer } = &self.pair;
+        let key = profile.secret.key(peer, own, &self.id);
+        write_dialback("result", (own, peer, None), None, &key, out.bytes());
         for proof in std::mem::take(&mut self.proofs) {
             self.verify(proof, (around.now, profile), out);
         }
@@ -208,7 +209,7 @@ impl OutgoingStream {
         {
             self.asked.pop_front();
         }
-        let whom = (&*proof.own, &*self.call.domain, Some(&*proof.id));
+        let whom = (&*self.pair.own, &*self.pair.peer, Some(&*proof.id));
         let key = crate::xml::text::escaped(&proof.key);
         write_dialback("verify", whom, None, &key, out.bytes());
         let until = now.after(Duration::from_millis(profile.begin_ms_max.into()));
@@ -216,7 +217,7 @@ impl OutgoingStream {
     }
 
     fn verified(&mut self, verify: &Element<'_, '_>, out: &mut Out) {
-        let is_of = dialback_domains(verify).is_some_and(|(from, _)| from == self.call.domain);
+        let is_of = dialback_domains(verify).is_some_and(|(from, _)| from == self.pair.peer);
         let id = verify.attribute("id").unwrap_or_default();
         let at = self.asked.iter().position(|(_, proof)| *proof.id == *id && is_of);
         let Some((_, proof)) = at.and_then(|at| self.asked.remove(at)) else { return };
@@ -229,19 +230,19 @@ impl OutgoingStream {
 mod tests {
     use super::*;
     use crate::peer::tests::profile;
+    use base::hash::HashKey;
     use model::link::{Link, Protocol};
 
     /// A server that never answers has only so much of ours.
     #[test]
     fn keys_that_nobody_answers_for_are_forgotten() {
         let profile = PeerProfile { begin_ms_max: 10_000, ..(*profile(false)).clone() };
-        let proof = |at: usize| DialbackProof {
-            domain: "b.example".into(),
-            own: "a.example".into(),
-            id: at.to_string().into(),
-            key: "k".into(),
+        let pair = DomainPair { own: "a.example".into(), peer: "b.example".into() };
+        let proof = |at: usize| {
+            let (pair, id) = (pair.clone(), at.to_string().into());
+            DialbackProof { pair, id, key: "k".into() }
         };
-        let (mut stream, mut out) = (OutgoingStream::new("b.example"), Out::default());
+        let (mut stream, mut out) = (OutgoingStream::new(pair.clone()), Out::new(HashKey::new(1, 2)));
         (0..ASKED_MAX + 5)
             .for_each(|at| stream.verify(proof(at), (Now::default(), &profile), &mut out));
         assert_eq!((stream.proofs.len(), stream.asked.len()), (ASKED_MAX, 0));

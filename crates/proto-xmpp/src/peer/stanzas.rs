@@ -9,7 +9,7 @@
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{self, MUC_USER, STANZA_IDS};
-use crate::server::{put_presence, read_availability};
+use crate::server::{NodesQuestion, put_presence, read_availability};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{CLIENT, Element};
 use crate::xml::text;
@@ -56,22 +56,20 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
 }
 
 /// A stanza of another domain.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum StanzaPurpose {
     /// For an account here.
     Arrival(ForeignArrival),
+    /// A question about what an account here publishes.
+    Nodes(ForeignArrival, NodesQuestion),
     /// A question to this domain itself, or to the server in the name of an account.
     Question,
     /// Nobody hears of it.
     Nothing,
 }
 
-/// Reads a stanza that is for `own`. `made` is an id for a message that brings none.
-pub fn read(
-    stanza: &Element<'_, '_>,
-    own: &str,
-    made: ClientMessageId,
-) -> Result<StanzaPurpose, StanzaFault> {
+/// Reads a stanza that is for a domain of ours. `made` is an id for a message that brings none.
+pub fn read(stanza: &Element<'_, '_>, made: ClientMessageId) -> Result<StanzaPurpose, StanzaFault> {
     let address = |name: &str| stanza.attribute(name).and_then(|text| Jid::parse(&text));
     let to = address("to").ok_or(StanzaFault::JidMalformed)?;
     if stanza.attribute("id").is_some_and(|id| id.len() > ID_BYTES_MAX) {
@@ -85,13 +83,13 @@ pub fn read(
             _ => Ok(StanzaPurpose::Nothing),
         };
     };
-    let arrival = StanzaArrival { stanza, own, from: address("from"), to, home };
+    let arrival = StanzaArrival { stanza, from: address("from"), to, home };
     match stanza.name() {
         "message" => arrival.message(made),
         "presence" => arrival.presence(),
         "iq" if arrival.to.resource.is_some() => Ok(arrival.shown()),
         "iq" if is_answer => Ok(StanzaPurpose::Nothing),
-        "iq" => Ok(StanzaPurpose::Question),
+        "iq" => Ok(arrival.asks()),
         _ => Err(StanzaFault::FeatureNotImplemented),
     }
 }
@@ -99,7 +97,6 @@ pub fn read(
 /// A stanza for an account here.
 struct StanzaArrival<'s, 't, 'a> {
     stanza: &'s Element<'t, 'a>,
-    own: &'s str,
     /// None: an address that has no place here, of which nothing can be stored.
     from: Option<Jid>,
     to: Jid,
@@ -109,12 +106,24 @@ struct StanzaArrival<'s, 't, 'a> {
 impl StanzaArrival<'_, '_, '_> {
     /// Shown to the device it is for, or to all that are there.
     fn shown(self) -> StanzaPurpose {
-        let is_shown = |child: &Element<'_, '_>| !is_forged(child, self.own);
+        let is_shown = |child: &Element<'_, '_>| !is_forged(child, &self.to.domain);
         let xml = render::passed_on(self.stanza, None, is_shown).into();
         let from = self.from.and_then(|jid| jid.account);
         let device = self.to.resource;
         let what = ArrivalWhat::Stanza { from, device, xml };
         StanzaPurpose::Arrival(ForeignArrival { home: self.home, what })
+    }
+
+    /// A question to an account, which its server answers.
+    fn asks(self) -> StanzaPurpose {
+        let from = self.from.and_then(|jid| jid.account);
+        match from.zip(NodesQuestion::of(self.stanza)) {
+            Some((home, (question, ask))) => {
+                let what = ArrivalWhat::Nodes { of: self.home, ask: Box::new(ask) };
+                StanzaPurpose::Nodes(ForeignArrival { home, what }, question)
+            }
+            None => StanzaPurpose::Question,
+        }
     }
 
     /// RFC 6121 8.5.

@@ -2,7 +2,7 @@
 
 use super::*;
 use base::time::Now;
-use model::link::{CertificateName, Link, PeerCertificate, Protocol, TlsFacts};
+use model::link::{CertificateName, Link, PeerCertificate, Protocol, Source, TlsFacts};
 use testkit::pair::PairSide;
 
 type Side = PairSide<Peer>;
@@ -12,22 +12,26 @@ const OPEN: &str = "<?xml version='1.0'?><stream:stream xmlns='jabber:server' \
 
 pub(super) fn profile(requires_tls: bool) -> Arc<PeerProfile> {
     Arc::new(PeerProfile {
-        own: "a.example".into(),
         rooms: "conference.a.example".into(),
         components: vec![("echo.a.example".into(), ComponentSecret("secret".into()))],
-        domains: Arc::new(ForeignDomains {
-            own: "a.example".into(),
-            components: ["echo.a.example".into()].into(),
-            federates: true,
-        }),
+        domains: crate::server::tests::harness::domains(true),
         peers: PeerDomains { allow: [].into(), deny: ["denied.example".into()].into() },
         secret: DialbackSecret::new(b"cluster"),
         requires_tls,
         requires_certificates: false,
-        has_certificate: true,
+        certified: ["a.example".into()].into(),
         begin_ms_max: 10_000,
         idle_s_max: 60,
     })
+}
+
+/// Of a.example and b.example.
+fn pair() -> DomainPair {
+    pair_of("a.example")
+}
+
+fn pair_of(own: &str) -> DomainPair {
+    DomainPair { own: own.into(), peer: "b.example".into() }
 }
 
 fn bare() -> Link {
@@ -58,12 +62,6 @@ fn incoming(link: Link, requires_tls: bool) -> (Side, String) {
     (side, features)
 }
 
-/// A call of ours to b.example.
-fn call() -> PeerCall {
-    let [own, domain, route] = ["a.example", "b.example", "b.example"].map(Into::into);
-    PeerCall { own, domain, route }
-}
-
 /// The other server shows a key of b.example to one of ours: what is to be asked about it.
 fn shows(side: &mut Side, own: &str) -> Box<DialbackProof> {
     let key = format!("<db:result from='b.example' to='{own}'>key</db:result>");
@@ -86,10 +84,12 @@ fn a_domain_is_believed_when_its_own_server_has_said_so() {
     let (mut side, features) = incoming(bare(), false);
     assert!(features.contains("urn:xmpp:features:dialback") && !features.contains("EXTERNAL"));
     let id = id_of(&features).to_owned();
-    let proof = shows(&mut side, "a.example");
-    let [domain, own, key] = ["b.example", "a.example", "key"].map(Into::into);
-    assert_eq!(*proof, DialbackProof { domain, own, id: id.as_str().into(), key });
-    let said = told(&mut side, PeerOrder::Shown(proof, Some(true)));
+    assert_eq!(says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>"), "");
+    let proof = DialbackProof { pair: pair(), id: id.as_str().into(), key: "key".into() };
+    let source = Source::of(bare().peer.ip());
+    let shows = PeerWord::Shows { proof: Box::new(proof), number: 1, source };
+    assert_eq!(side.take_words(), [shows]);
+    let said = told(&mut side, PeerOrder::Shown(pair(), Some(true)));
     assert_eq!(said, "<db:result from='a.example' to='b.example' type='valid'></db:result>");
     assert_eq!(says(&mut side, MESSAGE), "");
     let from = "b.example".into();
@@ -104,16 +104,15 @@ fn rooms_have_a_name_of_their_own_among_servers() {
     let features = says(&mut side, &header);
     assert!(features.contains(" from='conference.a.example'"), "{features}");
     let proof = shows(&mut side, "conference.a.example");
-    assert_eq!(&*proof.own, "conference.a.example");
-    let said = told(&mut side, PeerOrder::Shown(proof, Some(true)));
+    assert_eq!(&*proof.pair.own, "conference.a.example");
+    let said = told(&mut side, PeerOrder::Shown(proof.pair, Some(true)));
     assert!(said.starts_with("<db:result from='conference.a.example' to='b.example'"), "{said}");
     let to_room = MESSAGE.replace("ann@a.example", "yard@conference.a.example");
     assert_eq!(says(&mut side, &to_room), "");
     assert_eq!(side.take_words().len(), 1);
     // A key of theirs that is shown to us is asked about in the name that it was shown to.
-    let route = "conference.a.example b.example".into();
-    let call = PeerCall { own: "conference.a.example".into(), route, ..call() };
-    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, call), bare());
+    let pair = pair_of("conference.a.example");
+    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, pair.clone()), bare());
     let header = String::from_utf8(side.open(Now::default())).expect("UTF-8");
     assert!(header.contains("from='conference.a.example' to='b.example'"), "{header}");
     says(&mut side, &format!("{OPEN} from='b.example' id='77' version='1.0'>"));
@@ -121,7 +120,7 @@ fn rooms_have_a_name_of_their_own_among_servers() {
     let key = DialbackSecret::new(b"cluster").key("b.example", "conference.a.example", "77");
     assert!(said.contains(&key) && said.contains("from='conference.a.example'"), "{said}");
     says(&mut side, "<db:result from='b.example' to='conference.a.example' type='valid'/>");
-    assert_eq!(side.take_words(), [PeerWord::Ready("conference.a.example b.example".into())]);
+    assert_eq!(side.take_words(), [PeerWord::Ready(pair)]);
     // And other servers ask about ours.
     let (mut side, _) = incoming(bare(), false);
     let (to, from) = ("conference.a.example", "b.example");
@@ -147,8 +146,9 @@ fn who_was_not_shown_or_says_another_domain_is_not_heard() {
         ("<db:result from='c.example'>key</db:result>", "<improper-addressing"),
     ] {
         let (mut side, _) = incoming(bare(), false);
-        let proof = shows(&mut side, "a.example");
-        told(&mut side, PeerOrder::Shown(proof, Some(true)));
+        says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>");
+        told(&mut side, PeerOrder::Shown(pair(), Some(true)));
+        side.take_words();
         let said = says(&mut side, forged);
         assert!(said.contains(fault) && side.ended.is_some(), "{forged}: {said}");
         assert_eq!(side.take_words(), []);
@@ -159,15 +159,14 @@ fn who_was_not_shown_or_says_another_domain_is_not_heard() {
 fn a_key_that_is_not_right_shows_nothing() {
     for (right, kind) in [(Some(false), "type='invalid'"), (None, "remote-server-timeout")] {
         let (mut side, _) = incoming(bare(), false);
-        let proof = shows(&mut side, "a.example");
-        let said = told(&mut side, PeerOrder::Shown(proof, right));
+        says(&mut side, "<db:result from='b.example' to='a.example'>key</db:result>");
+        let said = told(&mut side, PeerOrder::Shown(pair(), right));
         assert!(said.contains(kind), "{said}");
         assert!(says(&mut side, MESSAGE).contains("<not-authorized"));
     }
     // What nobody has asked for is no answer.
     let (mut side, _) = incoming(bare(), false);
-    let proof = shows(&mut incoming(bare(), false).0, "a.example");
-    assert_eq!(told(&mut side, PeerOrder::Shown(proof, Some(true))), "");
+    assert_eq!(told(&mut side, PeerOrder::Shown(pair(), Some(true))), "");
     assert!(says(&mut side, MESSAGE).contains("<not-authorized"));
 }
 
@@ -309,7 +308,7 @@ fn a_stream_for_another_domain_or_of_no_server_ends() {
 
 /// A stream to b.example, as far as its features.
 fn outgoing(link: Link, features: &str) -> (Side, String) {
-    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, call()), link);
+    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, pair()), link);
     let header = String::from_utf8(side.open(Now::default())).expect("UTF-8");
     assert!(header.contains("from='a.example' to='b.example' version='1.0'"), "{header}");
     let header = format!("{OPEN} from='b.example' id='77' version='1.0'>");
@@ -325,7 +324,7 @@ fn a_stream_of_ours_is_ready_when_the_other_server_believes_our_key() {
     assert_eq!(said, format!("<db:result from='a.example' to='b.example'>{key}</db:result>"));
     assert_eq!(side.take_words(), []);
     says(&mut side, "<db:result from='b.example' to='a.example' type='valid'/>");
-    assert_eq!(side.take_words(), [PeerWord::Ready("b.example".into())]);
+    assert_eq!(side.take_words(), [PeerWord::Ready(pair())]);
     let (mut side, _) = outgoing(bare(), "");
     says(&mut side, "<db:result from='b.example' to='a.example' type='invalid'/>");
     assert_eq!((side.take_words(), side.ended), (vec![], Some(CloseReason::AuthFailed)));
@@ -343,7 +342,7 @@ fn tls_begins_where_it_is_offered_and_our_certificate_is_shown_where_it_is_wante
     assert!(said.contains(&sasl_encoded("a.example")), "{said}");
     let said = says(&mut side, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
     assert!(said.starts_with("<?xml"), "{said}");
-    assert_eq!(side.take_words(), [PeerWord::Ready("b.example".into())]);
+    assert_eq!(side.take_words(), [PeerWord::Ready(pair())]);
     // A server that does not want it after all is shown a key.
     let (mut side, _) = outgoing(encrypted(&[]), external);
     let failed = "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>";
@@ -352,11 +351,8 @@ fn tls_begins_where_it_is_offered_and_our_certificate_is_shown_where_it_is_wante
 
 #[test]
 fn keys_are_asked_about_as_soon_as_may_be_and_answers_are_told_by_domain_and_id() {
-    let proof = |id: &str| {
-        let [domain, own, key] = ["b.example", "a.example", "k"].map(Into::into);
-        DialbackProof { domain, own, id: id.into(), key }
-    };
-    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, call()), bare());
+    let proof = |id: &str| DialbackProof { pair: pair(), id: id.into(), key: "k".into() };
+    let mut side = PairSide::new(Peer::outgoing(profile(false), 7, pair()), bare());
     side.open(Now::default());
     assert_eq!(told(&mut side, PeerOrder::Verify(Box::new(proof("1")))), "", "not yet");
     says(&mut side, &format!("{OPEN} from='b.example' id='77' version='1.0'>"));
@@ -451,7 +447,7 @@ fn whatever_comes_no_stanza_is_of_a_domain_that_was_not_shown() {
         let profile = profile(rng.below(2) == 0);
         let peer = match rng.below(3) {
             0 => Peer::incoming(profile, 1),
-            1 => Peer::outgoing(profile, 1, call()),
+            1 => Peer::outgoing(profile, 1, pair()),
             _ => Peer::component(profile, 1),
         };
         let link = if rng.below(2) == 0 { bare() } else { encrypted(&["b.example"]) };
@@ -490,9 +486,9 @@ fn whatever_comes_no_stanza_is_of_a_domain_that_was_not_shown() {
                         let is_right =
                             [Some(true), Some(true), Some(false), None][rng.below(4) as usize];
                         if is_right == Some(true) {
-                            shown.push(proof.domain.clone());
+                            shown.push(proof.pair.peer.clone());
                         }
-                        side.tell(Now::default(), PeerOrder::Shown(proof, is_right));
+                        side.tell(Now::default(), PeerOrder::Shown(proof.pair, is_right));
                     }
                     PeerWord::Stanza { from, .. } => {
                         let has_certificate = side.link.tls.is_some() && *from == *"b.example";

@@ -7,7 +7,6 @@
 //! Invariant: what is handed on says by whom it is.
 
 use super::Out;
-use super::features::UPLOAD_SERVICE;
 use super::iq::DISCO_ITEMS;
 use super::session::Session;
 use crate::jid::{self, Jid};
@@ -15,17 +14,14 @@ use crate::render::{self, MUC_USER};
 use crate::stanza::kind;
 use crate::xml::scan::Element;
 use model::chat::foreign::ForeignStanza;
-use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, ChatRequest, GROUP_SERVICE, HandingOn};
+use model::chat::{ChatRequest, HandingOn};
 
 impl Session {
     /// The domain of an address, if somebody else may serve that.
     pub(super) fn foreign_domain(&self, to: Option<&str>) -> Option<Box<str>> {
-        let domain = jid::domain_of(to.filter(|_| self.has(Session::FEDERATES))?)?;
-        let own = self.domain();
-        let is_ours = |service: &str| domain.strip_prefix(service) == Some(own);
-        let services = ["", GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE, UPLOAD_SERVICE];
-        let is_served = services.iter().any(|service| is_ours(service));
-        (!is_served).then_some(domain)
+        let domain = jid::domain_of(to.filter(|_| self.federates())?)?;
+        let is_ours = self.domains.as_ref().is_some_and(|domains| domains.is_ours(&domain));
+        (!is_ours).then_some(domain)
     }
 
     /// A message for another domain that is not stored is handed on. False: it is to be stored, or
@@ -73,8 +69,8 @@ impl Session {
         let lists_services = asked.is_some_and(|asked| {
             asked.is("query", DISCO_ITEMS) && asked.attribute("node").is_none()
         });
-        let is_own = to.as_deref() == Some(self.domain()) && self.has(Session::FEDERATES);
-        let own = (is_own && lists_services).then(|| self.domain().into());
+        let own = to.as_deref().and_then(jid::domain).filter(|to| self.is_here(to));
+        let own = own.filter(|_| self.federates() && lists_services);
         let Some(domain) = self.foreign_domain(to.as_deref()).or(own) else { return false };
         self.hands_on(iq, (domain, None), out);
         true

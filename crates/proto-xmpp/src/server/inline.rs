@@ -11,6 +11,7 @@
 //! its `success`, so a client that knows how it logs in is online in one round trip. Invariant:
 //! what `success` says is so.
 
+use super::iq::stream_capabilities;
 use super::opening::{Granted, Opening, Stage};
 use super::session::Session;
 use super::stream_management::resumption::{self, KeepLimits, Wish};
@@ -210,7 +211,7 @@ impl Opening {
         let agent = inline.agent.clone().ok_or(SaslFailure::MalformedRequest)?;
         let bound = bound_of(input.link, binding).ok_or(SaslFailure::InvalidMechanism)?;
         let message = sasl::decoded(first)?;
-        let (account, mac) = sasl::hashed_token(&message, &self.listener.domain)?;
+        let (account, mac) = sasl::hashed_token(&message, &self.domain)?;
         if !self.is_at_home(&account, (now, input), out) {
             return Ok(false);
         }
@@ -288,7 +289,7 @@ impl Opening {
             let said = format!("{before}{}{after}", inline.failed);
             out.bytes().extend_from_slice(said.as_bytes());
         }
-        stream::write_session_features(out.bytes());
+        stream::write_session_features(stream_capabilities(), out.bytes());
         self.stage = Stage::Features;
     }
 }

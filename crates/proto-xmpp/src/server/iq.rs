@@ -12,6 +12,7 @@ use super::features::{BLOCKING, PUSH, UPLOAD_SERVICE};
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
 use crate::archive::MAM_FEATURES;
+use crate::capabilities::Capabilities;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{CARBONS, STANZA_IDS};
@@ -22,9 +23,10 @@ use crate::xml::text::escaped;
 use base::time::Now;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, GROUP_SERVICE};
+use std::sync::LazyLock;
 
 pub(super) const PING: &str = "urn:xmpp:ping";
-pub(super) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
+pub(crate) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
 pub(super) const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 const VERSION: &str = "jabber:iq:version";
 const TIME: &str = "urn:xmpp:time";
@@ -32,6 +34,9 @@ const TIME: &str = "urn:xmpp:time";
 /// What the server says that it does.
 const SERVER_FEATURES: [&str; 7] =
     [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING];
+
+/// Who the server is.
+const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>";
 
 /// What an account says that it does.
 const ACCOUNT_FEATURES: [&str; 7] = {
@@ -104,7 +109,8 @@ impl Session {
         if whom == Asked::Account && self.asks_of_account(now, &asked, (is_set, about), out) {
             return;
         }
-        match self.answer((now, file_bytes_max > 0), &asked, (is_set, whom)) {
+        let domain = to.as_deref().and_then(crate::jid::domain);
+        match self.answer((now, file_bytes_max > 0), &asked, (is_set, whom, domain)) {
             Ok(inner) => self.answers(about, &inner, out),
             Err(fault) => self.refuse("iq", about, fault, out),
         }
@@ -153,16 +159,16 @@ impl Session {
 
     fn whom(&self, jid: &Jid) -> (Asked, StanzaFault) {
         let whom = match &jid.account {
-            None if *jid.domain == *self.domain() => Asked::Server,
+            None if self.is_here(&jid.domain) => Asked::Server,
             Some(account) if account.as_str() == self.account() => Asked::Account,
             _ => Asked::Another,
         };
         (whom, self.nobody_at(&jid.domain))
     }
 
-    /// Whether this would be another account of the same domain (there may be none).
+    /// Whether this would be another account here (there may be none).
     fn is_neighbour(&self, jid: &Jid) -> bool {
-        jid.account.is_some() && *jid.domain == *self.domain()
+        jid.account.is_some() && self.is_here(&jid.domain)
     }
 
     /// What is in the answer to a question.
@@ -170,14 +176,17 @@ impl Session {
         &mut self,
         (now, takes_files): (Now, bool),
         asked: &Element<'_, '_>,
-        (is_set, whom): (bool, Asked),
+        (is_set, whom, domain): (bool, Asked, Option<Box<str>>),
     ) -> Result<String, StanzaFault> {
         match (asked.name(), asked.namespace(), is_set) {
+            ("query", DISCO_INFO, false) if whom == Asked::Server => server_info(asked),
             ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
                 Err(StanzaFault::ItemNotFound)
             }
             ("query", DISCO_INFO, false) => Ok(info(whom)),
-            ("query", DISCO_ITEMS, false) => Ok(items(whom, self.domain(), takes_files)),
+            ("query", DISCO_ITEMS, false) => {
+                Ok(items(whom, domain.as_deref().unwrap_or(self.domain()), takes_files))
+            }
             ("enable" | "disable", CARBONS, true) => {
                 self.set(Session::CARBONS, asked.name() == "enable");
                 Ok(String::new())
@@ -211,10 +220,12 @@ pub fn answer_for_domain(
     }
     let has_node = asked.attribute("node").is_some();
     match (asked.name(), asked.namespace()) {
-        ("query", DISCO_INFO | DISCO_ITEMS) if has_node => Err(StanzaFault::ItemNotFound),
-        ("query", DISCO_INFO) => Ok(info(Asked::Server)),
+        ("query", DISCO_INFO) => server_info(asked),
+        ("query", DISCO_ITEMS) if has_node => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_ITEMS) => {
-            let items = items(Asked::Server, &domains.own, takes_files);
+            let to = iq.attribute("to").and_then(|to| crate::jid::domain(&to));
+            let own = to.as_deref().filter(|to| domains.is_own(to)).unwrap_or(&domains.own);
+            let items = items(Asked::Server, own, takes_files);
             let components = domains.components.iter();
             let more: String = components.map(|it| format!("<item jid='{it}'/>")).collect();
             Ok(items.replace("</query>", &format!("{more}</query>")))
@@ -259,8 +270,28 @@ fn info(whom: Asked) -> String {
     if whom != Asked::Server {
         return account_info();
     }
-    let identity = "<identity category='server' type='im' name='Holdline'/>";
-    disco_info(None, identity, SERVER_FEATURES, "")
+    disco_info(None, SERVER_IDENTITY, SERVER_FEATURES, "")
+}
+
+/// The server's capabilities, which it never changes.
+static CAPABILITIES: LazyLock<Option<Capabilities>> =
+    LazyLock::new(|| Capabilities::of(&info(Asked::Server)));
+
+/// Those that are told with a stream's features (XEP-0115 6.3, XEP-0390 3.5), as XML.
+pub(super) fn stream_capabilities() -> &'static str {
+    CAPABILITIES.as_ref().map_or("", |it| &it.elements)
+}
+
+/// What the server says of itself, also under the names of its capabilities.
+fn server_info(asked: &Element<'_, '_>) -> Result<String, StanzaFault> {
+    let Some(node) = asked.attribute("node") else { return Ok(info(Asked::Server)) };
+    match CAPABILITIES.as_ref().is_some_and(|it| it.is_at(&node)) {
+        true => {
+            let identity = SERVER_IDENTITY;
+            Ok(disco_info(Some(&node), identity, SERVER_FEATURES, ""))
+        }
+        false => Err(StanzaFault::ItemNotFound),
+    }
 }
 
 /// Who an account is, and what it does (XEP-0030 3.1, XEP-0163 6.1).

@@ -5,8 +5,9 @@
 //! somebody else too. Whether a proof is right is for the service to say.
 
 use super::opening::{Opening, Stage};
-use super::{End, Out, XmppListener};
+use super::{End, Out, XmppListener, external};
 use crate::fault::StreamFault;
+use crate::jid;
 use crate::sasl::{self, Mechanism, SASL, SaslFailure, TRIES_MAX};
 use crate::stream::SASL2;
 use crate::xml::scan::Element;
@@ -16,6 +17,7 @@ use model::chat::{self, ChatRequest, LoginRefused};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::Input;
+use model::ports::access::{ANONYMOUS, EXTERNAL};
 use model::session::Denial;
 use std::time::Duration;
 
@@ -38,6 +40,8 @@ pub(super) struct Login {
     mechanism: Option<Mechanism>,
     /// It asked for its home.
     is_homed: bool,
+    /// The name of a guest, until it is at home.
+    guest: Option<AccountAddress>,
     /// Logins that failed.
     failed: u8,
     /// Longest silence of whoever is let in, seconds.
@@ -45,14 +49,18 @@ pub(super) struct Login {
 }
 
 impl XmppListener {
-    /// Ways to log in over such a link.
-    pub(super) fn mechanisms(&self, link: &Link) -> Vec<Mechanism> {
+    /// Ways to log in over such a link, to a domain.
+    pub(super) fn mechanisms(&self, link: &Link, domain: &str) -> Vec<Mechanism> {
         let is_bound = bindings_of(link).contains(&EXPORTER);
         let is_offered = |mechanism: &Mechanism| {
             let is_held = match mechanism {
+                Mechanism::External => {
+                    self.certificates && !external::accounts_of(link, domain).is_empty()
+                }
                 Mechanism::ScramSha256Plus | Mechanism::ScramSha256 => self.scram_sha_256,
                 Mechanism::ScramSha1Plus | Mechanism::ScramSha1 => self.scram_sha_1,
                 Mechanism::Plain => self.plain && link.tls.is_some(),
+                Mechanism::Anonymous => self.guests,
             };
             is_held && (is_bound || !mechanism.is_bound())
         };
@@ -138,7 +146,7 @@ impl Opening {
         if input.link.tls.is_none() && input.link.may_start_tls {
             return Err(SaslFailure::EncryptionRequired);
         }
-        let offered = self.listener.mechanisms(input.link);
+        let offered = self.listener.mechanisms(input.link, &self.domain);
         let mechanism = Mechanism::of(name).filter(|mechanism| offered.contains(mechanism));
         let mechanism = mechanism.ok_or(SaslFailure::InvalidMechanism)?;
         self.login.mechanism = Some(mechanism);
@@ -158,8 +166,13 @@ impl Opening {
         out: &mut Out,
     ) -> Result<bool, SaslFailure> {
         let mechanism = self.login.mechanism.ok_or(SaslFailure::InvalidMechanism)?;
-        let domain = &self.listener.domain;
+        let domain = &self.domain;
         let (account, password, method) = match mechanism {
+            Mechanism::External => {
+                let account = external::account(message, input.link, domain)?;
+                return Ok(self.is_certified(account, (now, input), out));
+            }
+            Mechanism::Anonymous => return Ok(self.is_guest((now, input), out)),
             Mechanism::Plain => {
                 let (account, password) = sasl::plain(message, domain)?;
                 (account, Some(password.into()), None)
@@ -178,6 +191,50 @@ impl Opening {
         let login = chat::Login { password, method, ..self.words(account, input.link) };
         out.say(ChatRequest::Login(Box::new(login)));
         Ok(true)
+    }
+
+    /// Its certificate says who it is. False: it goes where that one is at home.
+    fn is_certified(
+        &mut self,
+        account: AccountAddress,
+        (now, input): (Now, &Input<'_>),
+        out: &mut Out,
+    ) -> bool {
+        if !self.is_at_home(&account, (now, input), out) {
+            return false;
+        }
+        let is_first = *account.domain() == *self.listener.domains.own;
+        let user = if is_first { account.name() } else { account.as_str() }.into();
+        let method = Some((EXTERNAL.into(), Box::default()));
+        let words = self.words(account, input.link);
+        let login = chat::Login { certificate: Some(user), method, ..words };
+        out.say(ChatRequest::Login(Box::new(login)));
+        true
+    }
+
+    /// It is nobody, and has a name that is made up. What it says of itself is not kept. False: it
+    /// goes where that one is at home.
+    fn is_guest(&mut self, (now, input): (Now, &Input<'_>), out: &mut Out) -> bool {
+        let guest = match self.login.guest.take() {
+            Some(guest) => guest,
+            None => {
+                let (peer, at) = (self.peer.to_string(), now.mono.nanos().to_be_bytes());
+                let word = |of: &[u8]| out.draw(&[b"guest", of, &at, peer.as_bytes()]);
+                let name = format!("guest-{:016x}{:016x}", word(b"one"), word(b"two"));
+                match jid::account(&name, &self.domain) {
+                    Some(guest) => guest,
+                    None => return true,
+                }
+            }
+        };
+        if !self.is_at_home(&guest, (now, input), out) {
+            self.login.guest = Some(guest);
+            return false;
+        }
+        let method = Some((ANONYMOUS.into(), Box::default()));
+        let login = chat::Login { method, ..self.words(guest, input.link) };
+        out.say(ChatRequest::Login(Box::new(login)));
+        true
     }
 
     /// Whether this is where an account is at home; it waits for an answer then. Else it goes
@@ -209,7 +266,6 @@ impl Opening {
             binds: true,
             password: None,
             method: None,
-            // A certificate would be the mechanism EXTERNAL, which is not offered.
             certificate: None,
             bindings: link.tls.as_ref().and_then(|tls| tls.bindings.clone()).filter(|_| is_bound),
             peer: self.peer,

@@ -6,6 +6,7 @@
 //! nothing behind what the service has not answered.
 
 use super::inline::{self, Inline};
+use super::iq::stream_capabilities;
 use super::login::{Login, bindings_of};
 use super::session::Session;
 use super::stream_management::acks;
@@ -35,6 +36,8 @@ pub(super) struct Opening {
     /// When it must be.
     pub(super) due: Instant,
     pub(super) listener: Arc<XmppListener>,
+    /// The domain that the stream is for: the first of several, until it says so.
+    pub(super) domain: Box<str>,
     /// Whose address it is: whoever shows the bytes later does not know it any more.
     pub(super) peer: SocketAddr,
     framer: Framer,
@@ -84,6 +87,7 @@ impl Opening {
     pub(super) fn new(now: Now, listener: Arc<XmppListener>, link: &Link) -> Opening {
         Opening {
             due: now.after(Duration::from_millis(u64::from(listener.bind_ms_max))),
+            domain: listener.domains.own.clone(),
             listener,
             peer: link.peer,
             framer: Framer::default(),
@@ -126,12 +130,12 @@ impl Opening {
                 Some(StreamPiece::Space(count)) => _ = input.take(count),
                 Some(StreamPiece::Header(count)) => {
                     let scan = Scan::header(input.take(count))?;
-                    stream::check(scan.root(), &self.listener.domain)?;
+                    self.is_for(stream::check(scan.root(), &self.listener.domains)?)?;
                     self.header(now, input.link, out)?;
                 }
                 Some(StreamPiece::Element(count)) if self.stage == Stage::Header => {
                     let scan = Scan::element(input.take(count))?;
-                    stream::check_open(scan.root(), &self.listener.domain)?;
+                    self.is_for(stream::check_open(scan.root(), &self.listener.domains)?)?;
                     self.header(now, input.link, out)?;
                 }
                 Some(StreamPiece::Element(count)) => {
@@ -151,6 +155,16 @@ impl Opening {
         }
     }
 
+    /// A stream is for this domain: behind a login that of the account.
+    fn is_for(&mut self, domain: Box<str>) -> Result<(), End> {
+        let account = self.granted.as_ref().map(|granted| granted.address.domain());
+        if account.is_some_and(|account| *account != *domain) {
+            return Err(StreamFault::HostUnknown.into());
+        }
+        self.domain = domain;
+        Ok(())
+    }
+
     /// A stream begins (RFC 6120 4.3.1, 4.3.2).
     fn header(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), End> {
         if link.crowded {
@@ -159,7 +173,7 @@ impl Opening {
         self.open(now, out);
         self.stage = Stage::Features;
         if self.granted.is_some() {
-            stream::write_session_features(out.bytes());
+            stream::write_session_features(stream_capabilities(), out.bytes());
             return Ok(());
         }
         let offer = self.offer(link);
@@ -174,13 +188,14 @@ impl Opening {
         }
         let peer = self.peer.to_string();
         let id = out.draw(&[b"stream", &now.mono.nanos().to_be_bytes(), peer.as_bytes()]);
-        stream::write_header(&self.listener.domain, id, out.bytes());
+        stream::write_header(&self.domain, id, out.bytes());
     }
 
     /// What is offered on such a link. Where TLS may begin, it must, and nothing else is.
     fn offer(&self, link: &Link) -> LoginOffer {
         let may_start = link.tls.is_none() && link.may_start_tls;
-        let mechanisms = if may_start { Vec::new() } else { self.listener.mechanisms(link) };
+        let mechanisms =
+            if may_start { Vec::new() } else { self.listener.mechanisms(link, &self.domain) };
         let is_bound = mechanisms.iter().any(|mechanism| mechanism.is_bound());
         let bindings = if is_bound { bindings_of(link) } else { Vec::new() };
         let more = inline::offer(&mechanisms, link);
@@ -288,6 +303,7 @@ impl Opening {
         // From here on it is its own that ends.
         self.granted = None;
         session.is_over(silence_s, self.in_web_socket);
+        session.domains = Some(self.listener.domains.clone());
         self.release(out);
         if let Err(end) = session.resumes(now, (waiting, head), (has, within), out) {
             let session = session.session;
@@ -370,7 +386,7 @@ impl Opening {
         if let Some(inline) = self.inline.take() {
             let mut session = inline.binds(now, (granted, &jid), out);
             session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
-            session.set(Session::FEDERATES, self.listener.federates);
+            session.domains = Some(self.listener.domains.clone());
             self.release(out);
             return Ok(session);
         }
@@ -382,7 +398,7 @@ impl Opening {
         reply.result(&inner, out.bytes());
         let mut session = Session::new(granted.session, &jid, granted.silence_s);
         session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
-        session.set(Session::FEDERATES, self.listener.federates);
+        session.domains = Some(self.listener.domains.clone());
         self.release(out);
         Ok(Box::new(session))
     }

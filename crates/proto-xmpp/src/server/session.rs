@@ -1,6 +1,6 @@
 //! A bound device: its stanzas (RFC 6120 8, RFC 6121 4, 5).
 //!
-//! What is kept of a device at rest is this record of 56 bytes and its JID. What is under way (a
+//! What is kept of a device at rest is this record of 64 bytes and its JID. What is under way (a
 //! stanza that is not whole, messages that are not answered, an inbox that is behind) stands in
 //! [`Busy`], which goes when nothing of it is left. Invariant: a message that was not stored is
 //! answered by an error with its id; one that was is not answered.
@@ -21,11 +21,13 @@ use crate::xml::framer::StreamPiece;
 use crate::xml::scan::{CLIENT, Element, Scan};
 use base::time::Now;
 use model::chat::ChatDelivery;
+use model::chat::foreign::ForeignDomains;
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::Limits;
 use model::machine::Input;
 use model::timeline::Seq;
+use std::sync::Arc;
 
 /// How long a device may take to answer a ping after its silence, milliseconds.
 const PONG_MS: u32 = 30_000;
@@ -44,6 +46,8 @@ pub(super) struct Session {
     pub(super) busy: Option<Box<Busy>>,
     /// What is acknowledged, if the client wants that.
     pub(super) acks: Option<Box<Acks>>,
+    /// Which domains are whose; none: its own is all there is.
+    pub(super) domains: Option<Arc<ForeignDomains>>,
     /// Names that were made up for messages.
     pub(super) named: u32,
     silence_s: u16,
@@ -51,7 +55,7 @@ pub(super) struct Session {
     flags: u16,
 }
 
-const _: () = assert!(size_of::<Session>() <= 56, "what is kept of a device at rest");
+const _: () = assert!(size_of::<Session>() <= 64, "what is kept of a device at rest");
 
 impl Session {
     /// It wants to have messages: it has sent presence, with a priority that is not negative.
@@ -80,9 +84,6 @@ impl Session {
     pub(super) const ENTERING: u16 = 1_024;
     /// Nobody looks at it (XEP-0352).
     pub(super) const INACTIVE: u16 = 2_048;
-    /// There may be others that serve their domains.
-    pub(super) const FEDERATES: u16 = 4_096;
-
     pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
         Session {
             jid: jid.into(),
@@ -90,6 +91,7 @@ impl Session {
             place: 0,
             busy: None,
             acks: None,
+            domains: None,
             named: 0,
             silence_s,
             flags: 0,
@@ -233,14 +235,25 @@ impl Session {
         is_account && jid.resource.is_none_or(|resource| *resource == *self.resource())
     }
 
-    /// Whether an address is at a service: the domain begins with its name, before the own.
+    /// Whether a domain is served here: its own, or one beside that.
+    pub(super) fn is_here(&self, domain: &str) -> bool {
+        *domain == *self.domain() || self.domains.as_ref().is_some_and(|it| it.is_own(domain))
+    }
+
+    /// Whether others serve their domains, and are spoken with.
+    pub(super) fn federates(&self) -> bool {
+        self.domains.as_ref().is_some_and(|domains| domains.is_any())
+    }
+
+    /// Whether an address is at a service: the domain begins with its name, before one that is
+    /// served here.
     pub(super) fn is_at(&self, jid: &Jid, service: &str) -> bool {
-        jid.domain.strip_prefix(service) == Some(self.domain())
+        jid.domain.strip_prefix(service).is_some_and(|rest| self.is_here(rest))
     }
 
     /// Why nobody is reached at a domain.
     pub(super) fn nobody_at(&self, domain: &str) -> StanzaFault {
-        match domain == self.domain() {
+        match self.is_here(domain) {
             true => StanzaFault::ServiceUnavailable,
             false => StanzaFault::RemoteServerNotFound,
         }

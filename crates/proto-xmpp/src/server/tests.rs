@@ -3,6 +3,7 @@
 mod acks;
 mod amendments;
 mod archive;
+mod domains;
 mod foreign;
 pub(crate) mod harness;
 mod inbox;

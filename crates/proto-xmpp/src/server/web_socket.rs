@@ -35,7 +35,7 @@ pub(super) fn frame(out: &mut Out) {
                 count
             }
             StreamPiece::Element(count) => {
-                element(&rest[..count], bytes);
+                put_standalone(&rest[..count], bytes);
                 count
             }
             StreamPiece::Close(count) => {
@@ -59,7 +59,7 @@ fn open(header: &[u8], out: &mut Vec<u8>) {
 }
 
 /// An element with the namespaces that the stream's header declares over TCP (RFC 7395 3.3.3).
-fn element(element: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put_standalone(element: &[u8], out: &mut Vec<u8>) {
     let name = element.iter().take_while(|byte| !matches!(byte, b' ' | b'>' | b'/')).count();
     let (begin, rest) = element.split_at(name);
     let tag_ends = rest.iter().position(|byte| *byte == b'>').unwrap_or(rest.len());

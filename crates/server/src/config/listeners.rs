@@ -49,6 +49,9 @@ section! {
         /// holdline-im.1, xmpp), else by the first bytes.
         web_socket as "websocket": WebSocketAt = WebSocketAt::Off,
             switch("a path such as \"/mqtt\", or \"*\" for any", is_web_path);
+        /// The path whose HTTP requests carry XMPP (BOSH), such as "/http-bind"; "" is none. What
+        /// bounds it is in [bosh].
+        bosh: String = String::new(), text("a path such as \"/http-bind\", or empty", is_bosh_path);
         /// Web pages whose scripts may connect, by their origin; "*" is any page. Pages of the host
         /// that the browser asks for always may, so [] is those alone. A page of another site is
         /// refused with 403. Who is no browser names no origin, and is not asked.
@@ -91,7 +94,7 @@ section! {
         anonymous: Anonymous = Anonymous::Loopback;
         /// MQTT, IM and XMPP: how clients may prove who they are, in this order. One that is not
         /// configured is passed over. scram is of [access] scram_hashes. XMPP offers these, and
-        /// PLAIN in TLS.
+        /// PLAIN in TLS; anonymous lets guests in there, of whom [chat] guests_max may be.
         methods: Vec<Method> = ListenerPolicy::default().methods;
         /// MQTT and IM: where the nameless are let in, believe a name that no method knows,
         /// unproved.
@@ -293,6 +296,11 @@ const LISTEN_ADDRESS: Kind = text(
 
 fn is_mode(text: &str) -> bool {
     (3..=4).contains(&text.len()) && text.bytes().all(|b| (b'0'..=b'7').contains(&b))
+}
+
+fn is_bosh_path(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
+    text.is_empty() || is_url_path(text) && text.len() > 1 && text.bytes().all(is_plain)
 }
 
 fn is_web_path(text: &str) -> bool {

@@ -6,8 +6,8 @@
 use super::problem::{HIDDEN, without_password};
 use super::reader::Sheet;
 use super::{
-    AutoSubscribeSection, BridgeSection, Config, Rewrite, SECTIONS, WebhookSection, usual_limits,
-    usual_listeners,
+    AutoSubscribeSection, BridgeSection, Config, DomainSection, Rewrite, SECTIONS, WebhookSection,
+    usual_limits, usual_listeners,
 };
 use admin::{ConfigSection, ConfigSetting};
 use base::setting::{Reload, Section, Setting, Shown, Value};
@@ -184,6 +184,7 @@ pub(super) fn documented() -> String {
                     SUBSCRIBE_EXAMPLE,
                 );
             }
+            "domain" => example::<DomainSection>(&mut out, "[domain.b]", DOMAIN_EXAMPLE),
             "component" => {
                 example::<ComponentSection>(&mut out, "[component.echo]", COMPONENT_EXAMPLE);
             }
@@ -211,6 +212,7 @@ const REWRITE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"old/+/#\""), ("to", "\"
 const SUBSCRIBE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"dev/%c/in\"")];
 const BRIDGE_EXAMPLE: &[(&str, &str)] =
     &[("addresses", "[\"broker.example:1883\"]"), ("topics", "[\"sensors/# out 1\"]")];
+const DOMAIN_EXAMPLE: &[(&str, &str)] = &[("domain", "\"b.example\"")];
 const COMPONENT_EXAMPLE: &[(&str, &str)] =
     &[("domain", "\"echo.example.org\""), ("secret_file", "\"/etc/holdline/echo.secret\"")];
 const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
@@ -275,8 +277,12 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.extend(list(Some(&mqtt), "rewrite", &config.mqtt.rewrites));
     pages.extend(list(Some(&mqtt), "auto_subscribe", &config.mqtt.auto_subscribes));
     pages.push(single("chat", &config.chat));
+    for domain in &config.domains {
+        pages.push(page(Sheet::named("domain", &domain.name), domain));
+    }
     pages.push(single("push", &config.push));
     pages.push(single("media", &config.media));
+    pages.push(single("bosh", &config.bosh));
     pages.push(single("federation", &config.federation));
     for component in &config.components {
         pages.push(page(Sheet::named("component", &component.name), component));

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::setting::Section;
 use guard::{Anonymous, Method};
+use model::chat::foreign::ForeignDomains;
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 use net::layer::tls::ClientCertificates;
@@ -36,6 +37,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
             reader.broken(&[(&sheet, "topics"), (&sheet, "addresses")], &fault, "correct it");
         }
     }
+    domains(config, reader);
     components(config, reader);
     for product in &config.products {
         admits(product, reader);
@@ -44,11 +46,58 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     media(&config.media, reader);
 }
 
+/// Each domain is one, and none is a service of another; a certificate has its key.
+fn domains(config: &Config, reader: &mut Reader<'_>) {
+    for (at, domain) in config.domains.iter().enumerate() {
+        let sheet = Sheet::named("domain", &domain.name);
+        let others = config.domains.iter().map(|it| &it.domain).enumerate();
+        let others = others.filter(|(place, _)| *place != at).map(|(_, other)| other);
+        let mut others = others.chain([&config.chat.domain]);
+        let before = config.domains[..at].iter().any(|it| it.domain == domain.domain);
+        let rules: [(bool, &'static str, &str, &str); 4] = [
+            (
+                before || domain.domain == config.chat.domain,
+                "domain",
+                "is a domain that is served already",
+                "give each section one of its own",
+            ),
+            (
+                others.any(|other| is_service_of(&domain.domain, other)),
+                "domain",
+                "is where rooms or files of another domain are",
+                "give it another name",
+            ),
+            (
+                domain.certificate.is_some() != domain.key.is_some(),
+                "certificate",
+                "certificate and key go together",
+                "name both files or neither",
+            ),
+            (
+                domain.certificate.is_some() && config.tls.certificate.is_none(),
+                "certificate",
+                "a certificate of one domain stands beside that of all",
+                "set certificate and key in [tls], too",
+            ),
+        ];
+        for (_, key, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
+            reader.broken(&[(&sheet, key)], rule, remedy);
+        }
+    }
+}
+
+/// Whether a domain is one of the services that stand before another.
+fn is_service_of(domain: &str, other: &str) -> bool {
+    let own = ForeignDomains { own: other.into(), ..ForeignDomains::default() };
+    domain != other && own.is_ours(domain)
+}
+
 /// Each component has a domain of its own.
 fn components(config: &Config, reader: &mut Reader<'_>) {
     for (at, component) in config.components.iter().enumerate() {
         let before = config.components[..at].iter().any(|it| it.domain == component.domain);
-        if before || component.domain == config.chat.domain {
+        let is_own = config.domains.iter().any(|it| it.domain == component.domain);
+        if before || is_own || component.domain == config.chat.domain {
             let sheet = Sheet::named("component", &component.name);
             let rule = "is a domain that is served already";
             reader.broken(&[(&sheet, "domain")], rule, "give each component one of its own");
@@ -324,6 +373,8 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
     let has_tls = listener.tls || listener.protocol.may_begin_tls();
     let has_certificate = listener.certificate.is_some() || config.tls.certificate.is_some();
     let web_socket = listener.web_socket != WebSocketAt::Off;
+    let of_xmpp = [ListenerProtocol::Any, ListenerProtocol::Http, ListenerProtocol::Xmpp];
+    let carries_xmpp = of_xmpp.contains(&listener.protocol);
     let asks = listener.client_certificates != ClientCertificates::Off;
     let demands = listener.client_certificates == ClientCertificates::Required;
     let rules = [
@@ -364,7 +415,13 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
             "set websocket = false",
         ),
         (
-            !web_socket && listener.protocol == ListenerProtocol::Http,
+            !listener.bosh.is_empty() && !carries_xmpp,
+            "bosh",
+            "BOSH carries XMPP, which this listener does not take",
+            "set protocol = \"any\", \"http\" or \"xmpp\", or bosh = \"\"",
+        ),
+        (
+            !web_socket && listener.bosh.is_empty() && listener.protocol == ListenerProtocol::Http,
             "protocol",
             "a listener of protocol \"http\" serves WebSockets alone",
             "set websocket = \"/miop\", \"/mqtt\", \"/im\" or \"/xmpp-websocket\"",

@@ -8,6 +8,7 @@ mod chat_over_mqtt;
 
 pub use self::chat_over_mqtt::ChatOverMqtt;
 use base::time::Now;
+use model::chat::foreign::ForeignDomains;
 use model::close::CloseReason;
 use model::link::{Link, Protocol, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
@@ -42,11 +43,12 @@ impl DoorProfile {
         let im = Arc::new(ImListener { bind_ms_max, domain: domain.into() });
         let xmpp = Arc::new(XmppListener {
             bind_ms_max,
-            domain: domain.into(),
-            federates: false,
+            domains: Arc::new(ForeignDomains { own: domain.into(), ..ForeignDomains::default() }),
             scram_sha_256: true,
             scram_sha_1: false,
             plain: true,
+            certificates: true,
+            guests: false,
         });
         DoorProfile { mqtt: ListenerProfile::strict(bind_ms_max), im, xmpp }
     }

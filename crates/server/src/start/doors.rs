@@ -37,7 +37,7 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         let files = TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
-            others: config.tls.others.iter().filter(|_| !is_own).map(Into::into).collect(),
+            others: others(config).filter(|_| !is_own).collect(),
             client_ca: listener.client_ca.clone().or_else(|| config.tls.client_ca.clone()),
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
@@ -48,6 +48,12 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         Ok((listener.name.clone(), Arc::new(tls)))
     };
     config.listen.iter().filter(with_tls).map(load).collect()
+}
+
+/// Certificates beside that of all, with their keys.
+fn others(config: &Config) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    let of_all = config.tls.others.iter().map(|file| (file.into(), file.into()));
+    of_all.chain(config.domains.iter().filter_map(|domain| domain.certificate()))
 }
 
 /// A certificate with its key, PEM files: one's own, or that of all.
@@ -92,6 +98,7 @@ pub(super) fn served(config: &Config, listener: &ListenSection) -> bool {
 pub(super) fn foreign_domains(config: &Config) -> ForeignDomains {
     ForeignDomains {
         own: config.chat.domain.as_str().into(),
+        others: config.domains.iter().map(|it| it.domain.as_str().into()).collect(),
         components: config.components.iter().map(|it| it.domain.as_str().into()).collect(),
         federates: config.federation.enabled,
     }
@@ -133,6 +140,14 @@ impl Peers {
             .map(|component| Ok((component.domain.as_str().into(), component.read_secret()?)));
         let of = &config.federation;
         let (certificate, its_key) = certificate((&of.certificate, &of.key), config);
+        let usual = certificate.clone().zip(its_key.clone());
+        let of_domain = |domain: &str, own: Option<(PathBuf, PathBuf)>| {
+            let (certificate, key) = own.or_else(|| usual.clone())?;
+            Some((domain.into(), certificate, key))
+        };
+        let more = config.domains.iter().map(|it| of_domain(&it.domain, it.certificate()));
+        let first = of_domain(&config.chat.domain, None);
+        let certificates = [first].into_iter().chain(more).flatten().collect();
         let key = secret.key("dialback");
         let words = [b"0", b"1", b"2", b"3"].map(|word| key.of(&[word]).to_be_bytes());
         let limits = &of.limits;
@@ -141,7 +156,7 @@ impl Peers {
             components: secrets.collect::<Result<_, String>>().map_err(StartError)?,
             domains: Arc::new(domains),
             takes_files: config.media.is_on(),
-            certificate: certificate.clone().zip(its_key.clone()),
+            certificates,
             secret: words.concat(),
             limits: config.limits.clone(),
             random: [random_word()?, random_word()?, random_word()?],
@@ -195,7 +210,7 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
             paths: listener.web_socket.paths(),
             origins: listener.web_socket_origins.clone(),
             files: if gives_page(config, listener) { page.clone() } else { Arc::default() },
-            handed: None,
+            handed: Vec::new(),
             proxy: listener.proxy == ProxyHeader::V1V2,
             proxies: listener.proxies(),
             backlog: listener.backlog.min(i32::MAX as u32) as i32,
@@ -219,6 +234,7 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
     let bind_ms_max = config.limits.bind_ms_max;
     let im = Arc::new(ImListener { bind_ms_max, domain: config.chat.domain.as_str().into() });
     let served = config.listen.iter().filter(|listener| served(config, listener));
+    let domains = Arc::new(foreign_domains(config));
     let has_scram = |listener: &ListenSection, hash| {
         listener.methods.contains(&Method::Scram) && config.access.scram_hashes.contains(&hash)
     };
@@ -231,11 +247,12 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
         im: im.clone(),
         xmpp: Arc::new(XmppListener {
             bind_ms_max,
-            domain: config.chat.domain.as_str().into(),
-            federates: foreign_domains(config).is_any(),
+            domains: domains.clone(),
             scram_sha_256: has_scram(listener, ScramHash::Sha256),
             scram_sha_1: has_scram(listener, ScramHash::Sha1),
             plain: listener.methods.iter().any(takes_password),
+            certificates: listener.methods.contains(&Method::Certificate),
+            guests: listener.methods.contains(&Method::Anonymous),
         }),
     };
     served.map(profile).collect()

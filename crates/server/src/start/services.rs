@@ -12,6 +12,7 @@ use crate::switchboard::Switchboard;
 use crate::trace::{TraceDesk, TraceTally};
 use admin::Feed;
 use base::hash::HashKey;
+use bosh::BoshDoor;
 use media::{MediaDoor, TransferOutcome};
 use model::ports::presence::queries::PresenceQueries;
 use model::timeline::TimelineId;
@@ -44,6 +45,8 @@ pub(super) struct Parts {
     pub(super) archive: Option<Arc<Archive>>,
     /// The folder of files, where there is one.
     pub(super) media: Option<MediaDoor>,
+    /// XMPP in requests of HTTP, where it is.
+    pub(super) bosh: Option<BoshDoor>,
 }
 
 /// Starts the HTTP API at its listener, with its first token.
@@ -54,7 +57,7 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
-    let Parts { stream, gateway, shown, media, archive, .. } = parts;
+    let Parts { stream, gateway, shown, media, bosh, archive, .. } = parts;
     let statuses = bridges.clone();
     let accounts = entrance.clone();
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
@@ -97,7 +100,8 @@ pub(super) fn start_api(
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
             let of_accounts = account_readings(accounts.database_counts());
             let of_archive = archive.iter().flat_map(|it| super::archives::readings(it.counts()));
-            let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive);
+            let of_bosh = bosh.iter().flat_map(super::bosh::readings);
+            let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive).chain(of_bosh);
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),

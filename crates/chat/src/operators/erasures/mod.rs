@@ -92,6 +92,16 @@ impl Erasures {
         true
     }
 
+    /// The write by which it is stored that an account is to be erased: after a start it is.
+    pub(crate) fn row_of(&self, inbox: TimelineId, address: &AccountAddress) -> Write {
+        Erasure::new(address.clone(), 0, 0).put(inbox)
+    }
+
+    /// One begins whose row is there.
+    pub(crate) fn opens(&mut self, inbox: TimelineId, address: AccountAddress) {
+        self.open.entry(inbox).or_insert_with(|| Erasure::new(address, 0, 0));
+    }
+
     /// Whether an account is being erased.
     pub(crate) fn has(&self, inbox: TimelineId) -> bool {
         self.open.contains_key(&inbox)

@@ -13,7 +13,7 @@ fn address(text: &str) -> AccountAddress {
 
 fn read_of(stanza: &str) -> Result<StanzaPurpose, StanzaFault> {
     let scan = Scan::of_peer(stanza.as_bytes()).expect("XML");
-    read(&scan.root(), "a.example", MADE)
+    read(&scan.root(), MADE)
 }
 
 fn arrives(stanza: &str) -> (String, ArrivalWhat) {
@@ -187,10 +187,35 @@ fn what_has_no_place_here_is_refused_or_passed_over() {
         ("<presence from='b.example' to='ann@a.example'/>", Ok(StanzaPurpose::Nothing)),
         ("<presence from='b@b.example' to='a.example'/>", Ok(StanzaPurpose::Nothing)),
     ] {
-        assert_eq!(read_of(stanza), expected, "{stanza}");
+        assert_eq!(format!("{:?}", read_of(stanza)), format!("{expected:?}"), "{stanza}");
     }
     let long = format!("<iq id='{}' to='ann@a.example' type='get'/>", "x".repeat(2_000));
-    assert_eq!(read_of(&long), Err(BadRequest));
+    assert!(matches!(read_of(&long), Err(BadRequest)));
+}
+
+#[test]
+fn a_question_about_what_somebody_publishes_goes_to_the_home_of_who_asks() {
+    let asks = |from: &str, inner: &str| {
+        read_of(&format!("<iq type='get' id='1' from='{from}' to='ann@a.example'>{inner}</iq>"))
+    };
+    let vcard = "<vCard xmlns='vcard-temp'/>";
+    match asks("bob@b.example/x", vcard) {
+        Ok(StanzaPurpose::Nodes(
+            ForeignArrival { home, what: ArrivalWhat::Nodes { of, .. } },
+            _,
+        )) => {
+            assert_eq!((home.as_str(), of.as_str()), ("bob@b.example", "ann@a.example"));
+        }
+        other => panic!("{other:?}"),
+    }
+    for (from, inner) in [
+        ("b.example", vcard),
+        ("bob@b.example", "<ping xmlns='urn:xmpp:ping'/>"),
+        ("bob@b.example", ""),
+    ] {
+        let asked = asks(from, inner);
+        assert!(matches!(asked, Ok(StanzaPurpose::Question)), "{from} {inner} {asked:?}");
+    }
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl Session {
         let name = if asking.what == What::Presence { "presence" } else { "iq" };
         if let Some(why) = asking.fault {
             let jid = about.1.and_then(Jid::parse);
-            let is_far = jid.is_some_and(|jid| *jid.domain != *self.domain());
+            let is_far = jid.is_some_and(|jid| !self.is_here(&jid.domain));
             return self.refuse(name, about, StanzaFault::of(why, is_far), out);
         }
         if asking.what != What::Presence {

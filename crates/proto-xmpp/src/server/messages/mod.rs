@@ -141,7 +141,7 @@ impl Session {
                     Session::fault_in_room(why)
                 }
                 jid => {
-                    let is_far = jid.as_ref().is_some_and(|jid| *jid.domain != *self.domain());
+                    let is_far = jid.as_ref().is_some_and(|jid| !self.is_here(&jid.domain));
                     StanzaFault::of(why, is_far)
                 }
             };

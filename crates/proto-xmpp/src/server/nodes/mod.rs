@@ -9,6 +9,7 @@
 
 mod avatar;
 mod bookmarks;
+mod elsewhere;
 mod forms;
 mod interests;
 pub(crate) mod moved;
@@ -19,6 +20,7 @@ mod render;
 mod vcard;
 
 pub(super) use avatar::{put_badge, shows_avatar};
+pub use elsewhere::NodesQuestion;
 
 use super::Out;
 use super::iq::{DISCO_INFO, DISCO_ITEMS};
@@ -169,22 +171,12 @@ impl Session {
         out: &mut Out,
     ) {
         let is_own = of.is_none();
-        let node = || asked.attribute("node").map(Box::<str>::from);
         let wanted = match (asked.namespace(), is_set) {
-            (PUBSUB, false) => pubsub::gets(asked),
             (PUBSUB, true) => self.sets_of_nodes(now, asked),
             (OWNER, _) => owner::asks(asked, is_set),
-            (vcard::VCARD, false) => Ok(vcard::gets(is_own)),
             (vcard::VCARD, true) if is_own => vcard::sets(asked),
             (private::PRIVATE, _) if is_own => private::asks(asked, is_set),
-            (DISCO_INFO, false) => Ok(match node() {
-                Some(node) => (Want::Node(node.clone()), NodesAsk::Node(node)),
-                None => (Want::Account, NodesAsk::Names),
-            }),
-            (DISCO_ITEMS, false) => Ok(match node() {
-                Some(node) => pubsub::all_of(node),
-                None => (Want::Names, NodesAsk::Names),
-            }),
+            (_, false) => gets(asked, is_own),
             _ => Err(NodesFault::Forbidden),
         };
         match wanted {
@@ -245,19 +237,42 @@ impl Session {
         (fault, is_disco): (NodesFault, bool),
         out: &mut Out,
     ) {
-        let (fault, condition) = match fault {
-            // XEP-0030 8: who may not know whether somebody is there is told nothing.
-            NodesFault::UnknownAccount if is_disco => (StanzaFault::ServiceUnavailable, ""),
-            fault => stanza_fault(fault),
-        };
         let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
-        let own = match condition {
-            "" => String::new(),
-            condition => format!("<{condition} xmlns='{ERRORS}'/>"),
-        };
-        reply.error_whole("", fault, ("", &own), out.bytes());
+        put_refusal(&reply, (fault, is_disco), out.bytes());
         self.counts_sent(out);
     }
+}
+
+/// What is read of nodes, of the own account or of another's.
+fn gets(asked: &Element<'_, '_>, is_own: bool) -> Wanted {
+    let node = asked.attribute("node").map(Box::<str>::from);
+    match asked.namespace() {
+        PUBSUB => pubsub::gets(asked),
+        vcard::VCARD => Ok(vcard::gets(is_own)),
+        DISCO_INFO => Ok(match node {
+            Some(node) => (Want::Node(node.clone()), NodesAsk::Node(node)),
+            None => (Want::Account, NodesAsk::Names),
+        }),
+        DISCO_ITEMS => Ok(match node {
+            Some(node) => pubsub::all_of(node),
+            None => (Want::Names, NodesAsk::Names),
+        }),
+        _ => Err(NodesFault::Forbidden),
+    }
+}
+
+/// Writes an error; whether the question was about an account as such.
+fn put_refusal(reply: &StanzaReply<'_>, (fault, is_disco): (NodesFault, bool), out: &mut Vec<u8>) {
+    let (fault, condition) = match fault {
+        // XEP-0030 8: who may not know whether somebody is there is told nothing.
+        NodesFault::UnknownAccount if is_disco => (StanzaFault::ServiceUnavailable, ""),
+        fault => stanza_fault(fault),
+    };
+    let own = match condition {
+        "" => String::new(),
+        condition => format!("<{condition} xmlns='{ERRORS}'/>"),
+    };
+    reply.error_whole("", fault, ("", &own), out);
 }
 
 /// A fault as the stanza's, and the condition of PubSub that goes with it, if any.

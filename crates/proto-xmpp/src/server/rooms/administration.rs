@@ -13,12 +13,11 @@
 //! after the other, and the first that is refused ends them.
 
 use super::forms::Configuration;
-use super::occupants::account_of;
 use super::walk::Walk;
 use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::render::room::domain_of;
+use crate::render::room::{account_of, domain_of};
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatFault, GroupVerb};

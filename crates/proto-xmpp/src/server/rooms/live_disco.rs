@@ -7,6 +7,7 @@
 use super::{MUC, MUC_ADMIN};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::render::room::{account_of, domain_of};
 use crate::server::Out;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
@@ -84,7 +85,7 @@ impl Session {
         let mut items = asked.children();
         let item = items.next().filter(|_| items.next().is_none());
         let item = item.filter(|item| item.is("item", MUC_ADMIN));
-        let whom = item.as_ref().and_then(|item| self.named_in_live(item));
+        let whom = item.as_ref().and_then(|item| self.named_in_live(&room, item));
         let verb = item.as_ref().and_then(verb_of);
         let (Some(whom), Some(verb)) = (whom, verb) else {
             return self.refuse_here("iq", about, StanzaFault::BadRequest, out);
@@ -94,10 +95,14 @@ impl Session {
     }
 
     /// Whom an item is about, by its address or by its name in the room.
-    fn named_in_live(&self, item: &Element<'_, '_>) -> Option<AccountAddress> {
+    fn named_in_live(
+        &self,
+        room: &AccountAddress,
+        item: &Element<'_, '_>,
+    ) -> Option<AccountAddress> {
         match (item.attribute("jid"), item.attribute("nick")) {
             (Some(jid), _) => Jid::parse(&jid)?.account,
-            (None, Some(nick)) => super::occupants::account_of(&nick, self.domain()),
+            (None, Some(nick)) => account_of(&nick, domain_of(room)),
             (None, None) => None,
         }
     }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 fn bound_elsewhere() -> Side {
     let listener = XmppListener {
         bind_ms_max: 10_000,
-        domain: "a.example".into(),
-        federates: true,
+        domains: domains(true),
         scram_sha_256: true,
         scram_sha_1: false,
         plain: true,
+        certificates: true,
+        guests: false,
     };
     let mut side = at(listener, encrypted());
     says(&mut side, HEADER);

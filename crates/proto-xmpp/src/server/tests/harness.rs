@@ -6,6 +6,7 @@ use crate::xml::scan::Scan;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 pub(crate) use model::chat::ChatRequest;
+use model::chat::foreign::ForeignDomains;
 use model::chat::{
     ChatDelivery, ChatMessage, ClientMessageId, Content, InboxPage, LoggedIn, PeopleAsk,
 };
@@ -32,15 +33,23 @@ pub(crate) fn address(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")
 }
 
+/// The domains a.example and m.example; whether others serve theirs.
+pub(crate) fn domains(federates: bool) -> Arc<ForeignDomains> {
+    let others = ["m.example".into()].into();
+    let own = "a.example".into();
+    Arc::new(ForeignDomains { own, others, federates, ..ForeignDomains::default() })
+}
+
 /// A connection over a link that stands.
 pub(crate) fn over(link: Link) -> Side {
     let listener = XmppListener {
         bind_ms_max: 10_000,
-        domain: "a.example".into(),
+        domains: domains(false),
         scram_sha_256: true,
-        federates: false,
         scram_sha_1: false,
         plain: true,
+        certificates: true,
+        guests: false,
     };
     at(listener, link)
 }

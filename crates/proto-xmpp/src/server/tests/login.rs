@@ -73,11 +73,12 @@ fn each_hash_is_offered_as_the_listener_says() {
     let offered = |has: [bool; 2], link: &Link| {
         let listener = XmppListener {
             bind_ms_max: 10_000,
-            domain: "a.example".into(),
+            domains: domains(false),
             scram_sha_256: has[0],
-            federates: false,
             scram_sha_1: has[1],
             plain: false,
+            certificates: true,
+            guests: false,
         };
         let said = says(&mut at(listener, link.clone()), HEADER);
         let names = |said: &str| {
@@ -104,11 +105,12 @@ fn each_hash_is_offered_as_the_listener_says() {
     }
     let listener = XmppListener {
         bind_ms_max: 10_000,
-        domain: "a.example".into(),
+        domains: domains(false),
         scram_sha_256: false,
-        federates: false,
         scram_sha_1: true,
         plain: false,
+        certificates: true,
+        guests: false,
     };
     let mut side = at(listener, over_tls);
     says(&mut side, HEADER);

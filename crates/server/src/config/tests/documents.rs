@@ -31,6 +31,7 @@ fn every_section_has_its_row_with_how_many_there_may_be() {
         "listen" => ("listen.NAME".to_owned(), up_to(LISTENERS_MAX)),
         "products" => ("products.KEY".to_owned(), up_to(PRODUCTS_MAX)),
         "bridge" => ("bridge.NAME".to_owned(), up_to(BRIDGES_MAX)),
+        "domain" => ("domain.NAME".to_owned(), up_to(DOMAINS_MAX)),
         "component" => ("component.NAME".to_owned(), up_to(COMPONENTS_MAX)),
         "webhook" => ("webhook".to_owned(), up_to(WEBHOOKS_MAX)),
         _ => (name.to_owned(), "one".to_owned()),

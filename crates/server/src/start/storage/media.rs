@@ -75,7 +75,7 @@ impl Media {
             door.files = door.files.iter().map(reaching).collect();
             if let Some(into) = self.door.clone().filter(|_| !door.paths.is_empty()) {
                 let taker = Arc::new(Taker(into));
-                door.handed = Some(HandedPaths { prefix: media::PATH, taker });
+                door.handed.push(HandedPaths { prefix: media::PATH.into(), taker });
             }
         }
     }
@@ -146,10 +146,15 @@ impl StreamTaker for Taker {
     }
 
     fn take(&self, stream: HandedStream) -> bool {
-        let HandedStream { socket, tls, said, unsent, place, .. } = stream;
-        let cipher = tls.map(|tls| Box::new(Tls(tls)) as Box<dyn Cipher>);
-        self.0.take(Incoming { socket, cipher, said, unsent, seat: Box::new(place) })
+        self.0.take(incoming(stream))
     }
+}
+
+/// A connection that a shard hands over, as those take it that serve HTTP.
+pub(in crate::start) fn incoming(stream: HandedStream) -> Incoming {
+    let HandedStream { socket, tls, said, unsent, place, .. } = stream;
+    let cipher = tls.map(|tls| Box::new(Tls(tls)) as Box<dyn Cipher>);
+    Incoming { socket, cipher, said, unsent, seat: Box::new(place) }
 }
 
 /// TLS of a connection that was handed over.

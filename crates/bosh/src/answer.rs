@@ -1,0 +1,234 @@
+//! HTTP of BOSH: a request is read, handed to its session, and answered when that says so.
+//!
+//! Faults of sessions are answered in their own words with status 200, as XEP-0124 17 has it; what
+//! is no request of BOSH at all, in those of HTTP. Invariant: a page of a site that the listener
+//! does not let in changes nothing here.
+
+use crate::door::Caller;
+use crate::host_meta;
+use crate::sessions::Sessions;
+use crate::tally::{BoshOutcome, BoshTally};
+use axum::body::{Body, to_bytes};
+use axum::http::header;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use net::layer::websocket::is_known;
+use proto_xmpp::bosh::{BoshFault, BoshRequest};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+/// How stanzas are sent.
+const XML: &str = "text/xml; charset=utf-8";
+
+/// A listener that is handed here.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BoshListener {
+    /// The path of BOSH; empty: there is none.
+    pub path: Box<str>,
+    /// That of XMPP in WebSockets.
+    pub web_socket: Option<Box<str>>,
+    /// Origins of pages that may connect, besides those of the host that they ask for.
+    pub origins: Vec<String>,
+    /// It gives nothing else by HTTP: what a browser asks next on a connection is for here, too.
+    pub keeps_alone: bool,
+}
+
+/// The sessions with what serves them.
+pub(crate) struct Desk {
+    pub(crate) sessions: Sessions,
+    pub(crate) tally: Arc<BoshTally>,
+    pub(crate) request_bytes_max: usize,
+    /// What requests that are being read may take together, KiB.
+    pub(crate) reading: Semaphore,
+    pub(crate) request_time: Duration,
+    /// Scheme and host of the listeners, if they are not those that are asked for.
+    pub(crate) url: String,
+    pub(crate) listeners: Vec<BoshListener>,
+}
+
+impl Desk {
+    /// Answers a request.
+    pub(crate) async fn answer(
+        self: Arc<Desk>,
+        caller: Caller,
+        request: Request<Body>,
+    ) -> Response<Body> {
+        let Some(listener) = self.listeners.get(usize::from(caller.door)) else {
+            return self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, "no such listener");
+        };
+        let mut response = self.answer_at(listener, caller, request).await;
+        if !listener.keeps_alone {
+            // What this connection asks next may be for a shard.
+            put(response.headers_mut(), header::CONNECTION, "close");
+        }
+        response
+    }
+
+    async fn answer_at(
+        &self,
+        listener: &BoshListener,
+        caller: Caller,
+        request: Request<Body>,
+    ) -> Response<Body> {
+        let path = request.uri().path();
+        if path.starts_with(host_meta::PATH) {
+            let mut response = self.host_meta(listener, caller, &request);
+            put(response.headers_mut(), header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+            return response;
+        }
+        if path != &*listener.path {
+            let why = "BOSH is at another path";
+            return self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, why);
+        }
+        let origin = text(request.headers(), header::ORIGIN).map(str::to_owned);
+        let host = host_of(&request);
+        if origin.as_ref().is_some_and(|origin| !is_known(origin, host, &listener.origins)) {
+            let why = "not from this origin: the listener's websocket_origins names those that may";
+            return self.refuse(BoshOutcome::Origin, StatusCode::FORBIDDEN, why);
+        }
+        let mut response = match *request.method() {
+            Method::POST => self.post(caller, request).await,
+            Method::OPTIONS => self.preflight(),
+            _ => {
+                let why = "POST is spoken here";
+                let mut response =
+                    self.refuse(BoshOutcome::Method, StatusCode::METHOD_NOT_ALLOWED, why);
+                put(response.headers_mut(), header::ALLOW, "POST, OPTIONS");
+                response
+            }
+        };
+        let headers = response.headers_mut();
+        put(headers, header::VARY, "Origin");
+        if let Some(origin) = origin {
+            put(headers, header::ACCESS_CONTROL_ALLOW_ORIGIN, &origin);
+        }
+        response
+    }
+
+    async fn post(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
+        let length = text(request.headers(), header::CONTENT_LENGTH);
+        let length = length.and_then(|text| text.parse().ok()).unwrap_or(self.request_bytes_max);
+        let room = length.min(self.request_bytes_max) / 1_024 + 1;
+        let Ok(room) = self.reading.try_acquire_many(room as u32) else { return self.is_full() };
+        let whole = to_bytes(request.into_body(), self.request_bytes_max);
+        let Ok(Ok(bytes)) = timeout(self.request_time, whole).await else {
+            let why = "larger than may be, or not whole in time";
+            return self.refuse(BoshOutcome::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, why);
+        };
+        let request = match BoshRequest::read(&bytes) {
+            Ok(request) => request,
+            Err(fault) => return self.ended(BoshOutcome::BadRequest, fault),
+        };
+        drop((bytes, room));
+        let (reply, told) = oneshot::channel();
+        match &request.sid {
+            None if request.to.is_empty() => {
+                return self.ended(BoshOutcome::BadRequest, BoshFault::ImproperAddressing);
+            }
+            None => {
+                if !self.sessions.begin(caller, (request, reply)) {
+                    return self.is_full();
+                }
+                self.tally.count(BoshOutcome::Begun);
+            }
+            Some(sid) => {
+                let Some(session) = self.sessions.find(sid, caller) else {
+                    return self.ended(BoshOutcome::Unknown, BoshFault::ItemNotFound);
+                };
+                if session.send((request, reply)).await.is_err() {
+                    return self.ended(BoshOutcome::Unknown, BoshFault::ItemNotFound);
+                }
+                self.tally.count(BoshOutcome::Taken);
+            }
+        }
+        match told.await {
+            Ok(answer) => stanzas(Body::from(Vec::from(&*answer))),
+            // It ended while this one was on its way.
+            Err(_) => stanzas(Body::from(BoshFault::ItemNotFound.answer())),
+        }
+    }
+
+    fn is_full(&self) -> Response<Body> {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let why = "as many as there may be";
+        let mut response = self.refuse(BoshOutcome::Full, status, why);
+        put(response.headers_mut(), header::RETRY_AFTER, "5");
+        response
+    }
+
+    fn preflight(&self) -> Response<Body> {
+        self.tally.count(BoshOutcome::Told);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let headers = response.headers_mut();
+        put(headers, header::ACCESS_CONTROL_ALLOW_METHODS, "POST, OPTIONS");
+        put(headers, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type");
+        put(headers, header::ACCESS_CONTROL_MAX_AGE, "7200");
+        response
+    }
+
+    fn host_meta(
+        &self,
+        listener: &BoshListener,
+        caller: Caller,
+        request: &Request<Body>,
+    ) -> Response<Body> {
+        let asked = (host_of(request), caller.encrypted);
+        let told = host_meta::answer(request.uri().path(), (listener, &self.url), asked);
+        match (request.method(), told) {
+            (&Method::GET | &Method::HEAD, Some((media_type, text))) => {
+                self.tally.count(BoshOutcome::Told);
+                let mut response = Response::new(Body::from(text));
+                put(response.headers_mut(), header::CONTENT_TYPE, media_type);
+                response
+            }
+            (_, Some(_)) => {
+                let status = StatusCode::METHOD_NOT_ALLOWED;
+                let mut response = self.refuse(BoshOutcome::Method, status, "GET is spoken here");
+                put(response.headers_mut(), header::ALLOW, "GET, HEAD");
+                response
+            }
+            (_, None) => self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, "not here"),
+        }
+    }
+
+    /// There is no session for this request.
+    fn ended(&self, outcome: BoshOutcome, fault: BoshFault) -> Response<Body> {
+        self.tally.count(outcome);
+        stanzas(Body::from(fault.answer()))
+    }
+
+    fn refuse(&self, outcome: BoshOutcome, status: StatusCode, why: &str) -> Response<Body> {
+        self.tally.count(outcome);
+        let mut response = Response::new(Body::from(format!("{why}\n")));
+        *response.status_mut() = status;
+        put(response.headers_mut(), header::CONTENT_TYPE, "text/plain; charset=utf-8");
+        response
+    }
+}
+
+/// The host that is asked for, with its port.
+fn host_of(request: &Request<Body>) -> &str {
+    text(request.headers(), header::HOST).unwrap_or_default()
+}
+
+fn stanzas(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    put(headers, header::CONTENT_TYPE, XML);
+    put(headers, header::CACHE_CONTROL, "no-store");
+    put(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    response
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    // What cannot stand there came from nobody who could read the answer.
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

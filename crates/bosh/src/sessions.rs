@@ -1,0 +1,102 @@
+//! The sessions: which there are, and how one begins.
+//!
+//! A session is known by its id alone, 128 random bits, and by whether its requests are encrypted:
+//! who heard an id in plain text gets nothing of a session that is not. Invariant: there are never
+//! more than may be, and one that is over is not found.
+
+use crate::door::{BoshSettings, Caller};
+use crate::task::{self, SessionStart};
+use base::hex;
+use proto_xmpp::bosh::{BoshRequest, BoshTerms};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+
+/// Requests that may wait for their session to look at them. One more waits outside.
+const QUEUE_MAX: usize = 4;
+
+/// Who gives a session its stream.
+pub trait StreamGiver: Send + Sync {
+    /// Gives a shard its end of a pair of sockets, for whoever asks. False: there is no room.
+    fn give(&self, socket: OwnedFd, caller: Caller) -> bool;
+}
+
+/// A request on its way to its session, and where its answer goes.
+pub(crate) type Posted = (BoshRequest, oneshot::Sender<Arc<[u8]>>);
+
+/// All sessions.
+pub(crate) struct Sessions {
+    open: Arc<Mutex<HashMap<Box<str>, Seat>>>,
+    terms: BoshTerms,
+    most: usize,
+    giver: Arc<dyn StreamGiver>,
+    now_us: fn() -> u64,
+    random: fn(&mut [u8]),
+}
+
+struct Seat {
+    to: mpsc::Sender<Posted>,
+    encrypted: bool,
+}
+
+impl Sessions {
+    pub(crate) fn new((terms, most): (BoshTerms, usize), settings: &BoshSettings) -> Sessions {
+        Sessions {
+            open: Arc::default(),
+            terms,
+            most,
+            giver: settings.giver.clone(),
+            now_us: settings.now_us,
+            random: settings.random,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn open(&self) -> u64 {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+
+    /// Where requests of a session go.
+    pub(crate) fn find(&self, sid: &str, caller: Caller) -> Option<mpsc::Sender<Posted>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(sid).filter(|seat| seat.encrypted == caller.encrypted).map(|seat| seat.to.clone())
+    }
+
+    /// Begins a session. False: there is no room, and the request has no answer.
+    pub(crate) fn begin(&self, caller: Caller, posted: Posted) -> bool {
+        let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else { return false };
+        let ready = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
+        let Ok(stream) = ready.and_then(|()| UnixStream::from_std(ours)) else { return false };
+        let mut id = [0; 16];
+        (self.random)(&mut id);
+        let sid: Box<str> = hex::encode(&id).into();
+        let (to, from) = mpsc::channel(QUEUE_MAX);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= self.most || !self.giver.give(theirs.into(), caller) {
+            return false;
+        }
+        open.insert(sid.clone(), Seat { to, encrypted: caller.encrypted });
+        drop(open);
+        let place = Place { open: self.open.clone(), sid: sid.clone() };
+        let start = SessionStart { terms: self.terms, sid, now_us: self.now_us };
+        tokio::spawn(async move {
+            task::run(start, posted, from, stream).await;
+            drop(place);
+        });
+        true
+    }
+}
+
+/// A session's place among all, until it is dropped.
+struct Place {
+    open: Arc<Mutex<HashMap<Box<str>, Seat>>>,
+    sid: Box<str>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.sid);
+    }
+}
