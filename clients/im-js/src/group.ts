@@ -107,7 +107,7 @@ export function changeOf(kind: number, text: string, extra: Uint8Array): GroupCh
   return { verb, title: text, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
 }
 
-/** Whether it tells of something that happened to a group and is not known here: nothing is shown. */
+/** Whether it tells of something that happened to a group and is not known here: not shown. */
 export function isOfNothingKnown(said: {
   readonly kind: number;
   readonly change: GroupChange | undefined;

@@ -4,8 +4,8 @@
 //! write that nobody waits for and that was refused is asked for again after a pause.
 
 use crate::accounts::AccountRow;
-use crate::follows::{Drawing, Together};
 use crate::groups::chatrooms;
+use crate::groups::follows::{Drawing, Together};
 use crate::inboxes::Placing;
 use crate::operators::Look;
 use crate::operators::mutes::Muting;

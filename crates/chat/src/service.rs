@@ -61,7 +61,7 @@ impl Service for Chat {
 
     fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         if let Some(request) = self.holds(from, request) {
-            self.asked(now, from, request, fx);
+            self.asks(now, from, request, fx);
         }
     }
 
@@ -244,13 +244,7 @@ impl Service for Chat {
 
 impl Chat {
     /// What a connection asks for is done.
-    pub(crate) fn asked(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        request: ChatRequest,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn asks(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         match request {
             ChatRequest::Login(login) => self.login(now, from, login, fx),
             ChatRequest::Enter(entering) => self.enter_granted(now, from, *entering, fx),

@@ -1,5 +1,5 @@
-"""Groups that are read: what is said in them comes to every member, by Google's protobuf library, over
-a power cut and while they turn."""
+"""Groups that are read: what is said in them comes to every member, by Google's protobuf library,
+over a power cut and while they turn."""
 
 from fixture import Case, poll
 from im.test_groups import Person

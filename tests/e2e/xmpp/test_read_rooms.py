@@ -1,5 +1,5 @@
-"""Rooms over groups that are read: whatever holds of rooms holds of them, where each group of two is
-large."""
+"""Rooms over groups that are read: whatever holds of rooms holds of them, where each group of two
+is large."""
 
 from xmpp import test_rooms
 from xmpp.people import together

@@ -2,7 +2,7 @@
  * One conversation on the page: its messages, those that wait and those that failed, and how more
  * of it is read.
  */
-import { amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, REACTION, RECALLED, } from "./im/index.js";
+import { amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, isOfNothingKnown, REACTION, RECALLED, } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
 import { by, made } from "./dom.js";
 import { madeFile } from "./files.js";
@@ -279,7 +279,7 @@ export class Conversation {
         const at = (ms) => timeOf(this.language, ms, Date.now());
         this.#peerRead = this.#known?.peerRead ?? 0;
         // What was called back is told in its place, and not once more where it was called back.
-        const isRow = ({ recall, target }) => recall === undefined && target === undefined;
+        const isRow = (message) => message.recall === undefined && message.target === undefined && !isOfNothingKnown(message);
         const said = this.#talk.shown.filter(isRow)
             .flatMap((message) => {
             const row = this.#row(message, at(message.at));

@@ -14,6 +14,7 @@
 pub(crate) mod catalog;
 pub(crate) mod chatrooms;
 pub(crate) mod fan_out;
+pub(crate) mod follows;
 pub(crate) mod members;
 pub(crate) mod orders;
 pub(crate) mod state;

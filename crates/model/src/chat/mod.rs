@@ -15,7 +15,6 @@ mod amend;
 mod archive;
 mod chatroom;
 mod conversation;
-mod fan_out;
 mod fast;
 mod fault;
 pub mod foreign;
@@ -48,12 +47,11 @@ pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
 };
-pub use fan_out::FanOut;
 pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
 pub use fault::ChatFault;
 pub use group::{
-    CHANNEL_SERVICE, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX,
-    GroupChange, GroupMember, GroupOrder, GroupVerb,
+    CHANNEL_SERVICE, FanOut, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE,
+    GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupVerb,
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,

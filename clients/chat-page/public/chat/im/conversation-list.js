@@ -12,6 +12,7 @@
  * page's place, each once; there are at most so many.
  */
 import { excerptOf, unknownConversation, UNREAD_MAX } from "./conversation.js";
+import { isOfNothingKnown } from "./group.js";
 import { EDIT, isMentioned, RECALLED } from "./message.js";
 /** After something that the server could not say now, milliseconds. */
 const AGAIN_MS = 1_000;
@@ -253,8 +254,9 @@ function saidOf(message, account) {
     const { seq, recall, target, uncounted, kind, change, isOwn } = message;
     const counts = !message.isOwn && !uncounted && kind !== RECALLED;
     const ends = change !== undefined && change.verb === "leave" && isOwn;
+    const isQuiet = isOfNothingKnown(message);
     const mentions = isMentioned(message, account);
-    return { seq, counts, recall, target, mentions, ends, excerpt: excerptOf(message) };
+    return { seq, counts, recall, target, isQuiet, mentions, ends, excerpt: excerptOf(message) };
 }
 /** Brings a conversation up to date, unless a page has that already. */
 function apply(row, { place, what }) {
@@ -274,7 +276,7 @@ function applyOwn(row) {
 function said(row, told, place) {
     const { seq, recall, target, excerpt, counts, mentions } = told;
     const { conversation } = row;
-    if (target !== undefined)
+    if (target !== undefined || told.isQuiet)
         return amends(row, told, target, place);
     const isNewest = seq >= conversation.saidSeq;
     const isUnread = counts && seq > conversation.read;
@@ -295,11 +297,13 @@ function said(row, told, place) {
     if (wasUnread && conversation.unread > 0)
         row.isStale = true;
 }
-/** An edit or a reaction moves nothing; what was said last may say something else now. */
-function amends(row, { seq, excerpt }, { id }, place) {
+/** An edit, a reaction, or what is not known here moves nothing; what was said last may say
+ * something else now. */
+function amends(row, { seq, excerpt }, target, place) {
     const { conversation } = row;
     const { last } = conversation;
-    const isOfLast = last?.id === id && excerpt.kind === EDIT && excerpt.text !== "";
+    const isEdit = excerpt.kind === EDIT && excerpt.text !== "";
+    const isOfLast = target !== undefined && last?.id === target.id && isEdit;
     row.conversation = {
         ...conversation,
         place: conversation.saidSeq === 0 ? place : conversation.place,

@@ -38,6 +38,10 @@ export function changeOf(kind, text, extra) {
         return undefined;
     return { verb, title: text, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
 }
+/** Whether it tells of something that happened to a group and is not known here: not shown. */
+export function isOfNothingKnown(said) {
+    return said.kind === GROUP_KIND && said.change === undefined;
+}
 /** A list of members as its pages come. */
 export class MembersList {
     #version = 0n;

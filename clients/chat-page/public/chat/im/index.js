@@ -5,7 +5,7 @@ export { DRAFT_BYTES_MAX, UNREAD_MAX } from "./conversation.js";
 export { FILE, fileExtra, fileOf, isPicture } from "./file.js";
 export { clientId } from "./given.js";
 export { areFriends, STATUS_BYTES_MAX } from "./contact.js";
-export { isGroup } from "./group.js";
+export { isGroup, isOfNothingKnown } from "./group.js";
 export { amended, EDIT, isMentioned, REACTION, RECALLED } from "./message.js";
 export { MemoryStorage } from "./storage.js";
 export { CHAT_STATES } from "./transient.js";

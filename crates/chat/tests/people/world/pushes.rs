@@ -6,8 +6,8 @@ use base::prng::Prng;
 use chat::{PushDetail, PushPolicy, QuietPush};
 use model::account::AccountAddress;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, Content, Loudness, Notification, NotifiedMessage,
-    PushRoute, PushStatus, PushWish, QuietHours,
+    ChatDelivery, ChatFault, ChatRequest, Content, InboxChange, Loudness, Notification,
+    NotifiedMessage, PushRoute, PushStatus, PushWish, QuietHours,
 };
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
@@ -178,8 +178,14 @@ impl World {
     /// messages that were.
     pub fn check_told(&mut self, had: Seq, told: &[NotificationOrder]) -> usize {
         let whole = super::whole(&self.devices[..2].iter().collect::<Vec<&Device>>());
-        let cursors: Vec<(AccountAddress, Seq)> =
+        let mut cursors: Vec<(AccountAddress, Seq)> =
             self.devices[..2].iter().flat_map(|device| device.cursors.clone()).collect();
+        // A device that went before it was answered has moved its account's cursor all the same.
+        for event in self.devices[..2].iter().flat_map(|device| device.events.values()) {
+            if let InboxChange::Read(upto) = &event.what {
+                cursors.push((event.with.clone(), *upto));
+            }
+        }
         let mut looked = 0;
         for (place, message) in &whole {
             let with = if message.to.is_group() { &message.to } else { &message.from };

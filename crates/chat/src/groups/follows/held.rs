@@ -52,7 +52,7 @@ impl Chat {
     pub(super) fn answer_held(&mut self, now: Now, fx: &mut Effects) {
         for (session, request) in std::mem::take(&mut self.follows.let_go) {
             if let Some(conn) = self.sessions.slab.at(session.key()).map(|it| it.conn) {
-                self.asked(now, conn, request, fx);
+                self.asks(now, conn, request, fx);
             }
         }
     }
