@@ -11,11 +11,9 @@ mod child;
 mod clock;
 mod crowd;
 mod floor;
-mod gateway;
 mod holdline;
 mod inside;
 mod measure;
-mod person;
 mod results;
 mod scenario;
 mod swarm;
@@ -62,7 +60,7 @@ fn main() -> ExitCode {
         }
         ("floor", [name]) => floor::run(name),
         // The rest is said by this program to itself, in other processes.
-        ("gateway", []) => gateway::run(),
+        ("gateway", []) => scenario::lab::chat::gateway::run(),
         ("caller", rest) => caller::orders::run(rest),
         ("crowd", rest) => crowd::run(rest),
         ("swarm", rest) => swarm::orders::run(rest),

@@ -7,8 +7,7 @@ mod echo;
 mod fanout;
 mod front_door;
 mod idle;
-mod im;
-mod lab;
+pub mod lab;
 pub mod log;
 mod login;
 mod memory;
@@ -74,18 +73,18 @@ pub const ALL: &[Scenario] = &[
     ("im-w8", lab::im::w8),
     ("im-latency", lab::latency),
     ("im-sizes", lab::sizes),
-    ("im-accounts", im::accounts),
-    ("im-accounts-mariadb", im::accounts_mariadb),
-    ("im-archive", im::w1_mariadb),
-    ("im-memory", im::memory),
-    ("im-pull", im::pull),
-    ("im-login-sync", im::login_sync),
+    ("im-accounts-embedded", lab::chat::accounts),
+    ("im-accounts-mariadb", lab::chat::accounts_mariadb),
+    ("im-archive", lab::chat::w1_mariadb),
+    ("im-memory", lab::chat::memory),
+    ("im-pull", lab::chat::pull),
+    ("im-login-sync", lab::chat::login_sync),
     ("im-wukongim-100", lab::w11),
-    ("im-wukongim-10000", lab::w12),
+    ("im-wukongim-large", lab::w12),
     ("im-goim", lab::w13),
-    ("im-wukongim-api", im::wukongim_api),
-    ("im-push", im::push),
-    ("im-media", im::media),
+    ("im-wukongim-api", lab::chat::wukongim_api),
+    ("im-push", lab::chat::push),
+    ("im-media", lab::chat::media),
     ("mqtt-memory", mqtt::memory),
     ("mqtt-connect", mqtt::connect),
     ("mqtt-shapes", mqtt::shapes),

@@ -59,7 +59,7 @@ pub const ALL: &[Target] = &[
     target("im-w7", "deliveries a second a core", 400_000.0, 1_600_000.0),
     target("im-w8", "deliveries a second a core", 400_000.0, 1_600_000.0),
     // An import of 200,003 accounts with keys for SCRAM, embedded; the aim is half of it.
-    target("im-accounts", "imported, embedded", 10.0, 5.0),
+    target("im-accounts-embedded", "imported, embedded", 10.0, 5.0),
     // Ten and fifty times 2,978 messages a second a core.
     target("log-pull", "hot tail, forwards, engine: CPU", 33.6, 6.7),
     target("log-pull", "page cache, forwards, engine: CPU", 33.6, 6.7),

@@ -70,7 +70,7 @@ class Others(Quick):
         self.has(figures, "sends a second a core", "distributions a second a core")
 
     def test_wukongims_large_group(self):
-        self.has(self.measured("im-wukongim-10000"), "deliveries a second a core")
+        self.has(self.measured("im-wukongim-large"), "deliveries a second a core")
 
     def test_an_applications_messages_to_groups(self):
         self.has(self.measured("im-wukongim-api"), "Holdline: CPU", "Holdline: sends")
@@ -105,7 +105,7 @@ class Calls(Quick):
                  "put 64 KiB: CPU", "get 64 KiB: CPU")
 
     def test_accounts_are_imported(self):
-        self.has(self.measured("im-accounts"), "imported, embedded", "again")
+        self.has(self.measured("im-accounts-embedded"), "imported, embedded", "again")
 
     @unittest.skipUnless(os.path.exists(SIM), "sim is not built: NO SESSIONS WERE HELD")
     def test_sessions_are_held_in_simulated_time(self):

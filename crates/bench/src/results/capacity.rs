@@ -66,7 +66,7 @@ const PHASES: &[(&str, &[Row])] = &[
         &[
             ("send, and delivery to one who is there", "im-w2", "CPU", Micros),
             ("the same, many on the way", "im-w2-pipelined", "CPU", Micros),
-            ("a member of a large group who is there", "im-wukongim-10000", "CPU", Nanos),
+            ("a member of a large group who is there", "im-wukongim-large", "CPU", Nanos),
             ("a member of a chatroom of 1,000", "im-w6", "deliveries a second a core", PerSecond),
             ("of 2,000", "im-w7", "deliveries a second a core", PerSecond),
             ("of 5,000", "im-w8", "deliveries a second a core", PerSecond),

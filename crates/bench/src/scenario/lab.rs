@@ -4,6 +4,7 @@
 //! it. Memory is a slope over counts, CPU is what the tool spent until all were there, a client.
 //! The count is what the broker's process says (its open sockets), not what a tool claims.
 
+pub mod chat;
 pub mod im;
 mod others;
 mod pairs;

@@ -8,16 +8,16 @@
 //! (`POSIX_FADV_DONTNEED`; what lies below the kernel may still have them). CPU is the server's;
 //! every message is counted.
 
-use super::super::log::disk;
-use super::super::{CALLER_CORE, SERVER_CORE, Scale};
+use super::super::talk;
+use super::person::Person;
 use super::rest;
 use crate::child::pinned;
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::{cpu, slope};
-use crate::person::Person;
 use crate::results::Outcome;
-use crate::scenario::lab::talk;
+use crate::scenario::log::disk;
+use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
 use client::im::{ImEvent, ImOrder};
 use serde_json::json;
 use std::io;

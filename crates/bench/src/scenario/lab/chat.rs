@@ -2,14 +2,16 @@
 //! memory, pushes and media.
 //!
 //! The server is the shipped one, on a core of its own where CPU is told; what speaks to it is on
-//! the other. What people say to each other by a plan of `holdline load` is measured in `lab`.
+//! the other. What people say to each other by a plan of `holdline load` is measured beside this.
 //! Invariant: what was acknowledged is looked for and found, or there is no figure.
 
 mod accounts;
 mod archive;
+pub mod gateway;
 mod mariadb;
 mod media;
 mod people;
+mod person;
 mod pull;
 mod push;
 mod sync;

@@ -1,18 +1,19 @@
 //! What a file costs the server of chat: the two calls that each has, leave to upload and the
 //! message that tells of it; and putting and getting it, where the server keeps it itself.
 //!
-//! *Bucket*: the leave is a presigned address of a storage that speaks S3; nothing of the file comes
-//! to the server. *Folder*: the file is put and got at the server's own listener. The same number
-//! of plain messages is said for comparison. CPU is the server's process's, until it is at rest.
+//! *Bucket*: the leave is a presigned address of a storage that speaks S3; nothing of the file
+//! comes to the server. *Folder*: the file is put and got at the server's own listener. The same
+//! number of plain messages is said for comparison. CPU is the server's process's, until it is at
+//! rest.
 
-use super::super::{CALLER_CORE, SERVER_CORE, Scale};
+use super::person::Person;
 use super::rest;
 use crate::child::pinned;
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::cpu;
-use crate::person::Person;
 use crate::results::Outcome;
+use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
 use client::im::{ImEvent, ImOrder};
 use model::chat::Content;
 use model::media::{UploadSlot, UploadWish};

@@ -7,17 +7,19 @@
 //! everything is kept; that is what a person costs. Private_Dirty of the server, without huge
 //! pages, each time after it is at rest.
 
-use super::super::Scale;
+use super::person::Person;
 use super::rest;
+use crate::clock;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::memory::Memory;
 use crate::measure::slope;
-use crate::person::Person;
 use crate::results::Outcome;
+use crate::scenario::Scale;
 use client::im::{ImEvent, ImOrder};
 use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// People of a group that talk to each other.
 const GROUP: u32 = 11;
@@ -28,6 +30,9 @@ const QUICK_GROUPS: u32 = 250;
 const STEPS: u32 = 5;
 /// Who plays them: so many groups at once.
 const THREADS: u32 = 8;
+/// The longest wait until what was said is in an inbox, and between two looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(2);
 /// What each says to another: twelve Chinese characters.
 const TEXT: &str = "今天晚上一起吃饭好不好呀";
 /// As much as may be configured.
@@ -107,20 +112,30 @@ fn talk(to: SocketAddr, group: u32) -> io::Result<()> {
         people.push(person);
     }
     for mut person in people {
-        let asked = person.ask(|number| ImOrder::Conversations {
-            number,
-            with: None,
-            before: 0,
-            count: 100,
-            groups: false,
-        })?;
-        let ImEvent::Conversations(page) = asked else {
-            return Err(io::Error::other(format!("{asked:?}")));
-        };
-        if page.conversations.len() != GROUP as usize - 1 {
-            return Err(io::Error::other(format!("{} conversations", page.conversations.len())));
+        let began = clock::now();
+        // What is acknowledged is in the conversation; in the other's inbox it is a moment later.
+        while listed(&mut person)? != GROUP as usize - 1 {
+            if clock::since(began) > PATIENCE {
+                return Err(io::Error::other("somebody lacks a conversation"));
+            }
+            std::thread::sleep(LOOK);
         }
         person.goes();
     }
     Ok(())
+}
+
+/// Conversations of somebody's list.
+fn listed(person: &mut Person) -> io::Result<usize> {
+    let asked = person.ask(|number| ImOrder::Conversations {
+        number,
+        with: None,
+        before: 0,
+        count: 100,
+        groups: false,
+    })?;
+    match asked {
+        ImEvent::Conversations(page) => Ok(page.conversations.len()),
+        other => Err(io::Error::other(format!("{other:?}"))),
+    }
 }

@@ -4,12 +4,12 @@
 //! SCRAM-SHA-256. `holdline user import` brings it to a fresh server, and once more. Timed is the
 //! command from its start to its end, which is when every account is on stable storage.
 
-use super::super::{SERVER_CORE, Scale};
 use super::mariadb::MariaDb;
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::cpu;
 use crate::results::Outcome;
+use crate::scenario::{SERVER_CORE, Scale};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;

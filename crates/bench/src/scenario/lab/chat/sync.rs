@@ -7,16 +7,16 @@
 //! the first also after a restart whose files the kernel was asked to forget. Time is from the call
 //! to the last answer; bytes are what the server sent.
 
-use super::super::log::disk;
-use super::super::{CALLER_CORE, SERVER_CORE, Scale};
+use super::super::talk;
+use super::person::Person;
 use super::rest;
 use crate::child::pinned;
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::{cpu, slope};
-use crate::person::Person;
 use crate::results::Outcome;
-use crate::scenario::lab::talk;
+use crate::scenario::log::disk;
+use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
 use client::im::{ImEvent, ImOrder};
 use model::timeline::Seq;
 use serde_json::json;

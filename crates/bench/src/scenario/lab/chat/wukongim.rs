@@ -8,15 +8,15 @@
 //! is written to a file, which nothing syncs. Ours has a place in a hundred inboxes besides. What
 //! was acknowledged is then looked for: in our inboxes' count, in their groups' last number.
 
-use super::super::{CALLER_CORE, SERVER_CORE, Scale};
+use super::person::Person;
 use super::{rest, rest_of};
 use crate::api::Api;
 use crate::child::{Child, pinned};
 use crate::clock;
 use crate::holdline::{Setup, free_ports};
 use crate::measure::{cpu, slope};
-use crate::person::Person;
 use crate::results::Outcome;
+use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
 use crate::swarm::peers::installed;
 use serde_json::{Value, json};
 use std::io;

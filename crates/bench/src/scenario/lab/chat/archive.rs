@@ -6,13 +6,13 @@
 //! that were acknowledged, each once. CPU is that of the server with its log from the first send
 //! until it is at rest, beside the database's own over everything.
 
-use super::super::lab::talk::{self, Talked};
-use super::super::{SERVER_CORE, Scale};
+use super::super::talk::{self, Talked};
 use super::mariadb::MariaDb;
 use crate::api::Api;
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
 use crate::results::Outcome;
+use crate::scenario::{SERVER_CORE, Scale};
 use serde_json::json;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,15 +6,15 @@
 //! difference of the server's CPU is what the pushes cost. Every notification is counted: by the
 //! server and at the gateway.
 
-use super::super::{CALLER_CORE, SERVER_CORE, Scale};
+use super::gateway::Gateway;
+use super::person::Person;
 use super::rest;
 use crate::child::pinned;
 use crate::clock;
-use crate::gateway::Gateway;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::cpu;
-use crate::person::Person;
 use crate::results::Outcome;
+use crate::scenario::{CALLER_CORE, SERVER_CORE, Scale};
 use client::im::ImOrder;
 use model::chat::{PushRoute, PushWish};
 use serde_json::json;
