@@ -1,14 +1,14 @@
-//! What other XMPP servers have: accounts, read as lines of an import, and what people have beside.
+//! What other XMPP servers have: accounts, as lines of an import, and what people have beside.
 //!
 //! [`prosody`] reads the folder in which Prosody keeps a host, [`xep_0227`] files of the portable
 //! form (XEP-0227) that Prosody and ejabberd write. An account is a name and either its password or
 //! keys for SCRAM, which say it without telling it; what comes of each is a line that `holdline
 //! user import` and the API take ([`ImportForm`]). Contacts, block lists, vCards, nodes, messages
 //! and rooms come one by one ([`MovedItem`]); [`sorted`] puts messages of all in the order of their
-//! times. It makes no accounts and knows no server. Invariants: what is found is taken over whole or
-//! named with the reason; no program is run, no other file opened, whatever a file says; memory is bounded by accounts and
-//! by one item, whatever the files' sizes; nothing
-//! here prints a password or a key by `Debug`.
+//! times. It makes no accounts and knows no server. Invariants: what is found is taken over whole
+//! or named with the reason; no program is run, no other file opened, whatever a file says; memory
+//! is bounded by accounts and by one item, whatever the files' sizes; nothing here prints a
+//! password or a key by `Debug`.
 
 mod account;
 #[cfg(test)]

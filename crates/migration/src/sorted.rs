@@ -35,7 +35,7 @@ pub struct Sorting {
 }
 
 /// They, the first key first.
-pub struct Sorted {
+pub struct SortedRecords {
     memory: std::vec::IntoIter<(u64, Box<[u8]>)>,
     sources: Vec<BufReader<File>>,
     /// The next of each source, by key and source: the last is what is in memory.
@@ -68,31 +68,31 @@ impl Sorting {
         }
         let run = std::mem::take(&mut self.run);
         self.bytes = 0;
-        let sorted = Sorted::of(run, Vec::new())?;
+        let sorted = SortedRecords::of(run, Vec::new())?;
         let file = written(&self.folder, sorted)?;
         self.files.push(file);
         if self.files.len() == RUNS_MAX {
-            let merged = Sorted::of(Vec::new(), std::mem::take(&mut self.files))?;
+            let merged = SortedRecords::of(Vec::new(), std::mem::take(&mut self.files))?;
             self.files.push(written(&self.folder, merged)?);
         }
         Ok(())
     }
 
     /// All of them, sorted.
-    pub fn sorted(self) -> std::io::Result<Sorted> {
-        Sorted::of(self.run, self.files)
+    pub fn sorted(self) -> std::io::Result<SortedRecords> {
+        SortedRecords::of(self.run, self.files)
     }
 }
 
-impl Sorted {
-    fn of(mut run: Vec<(u64, Box<[u8]>)>, files: Vec<File>) -> std::io::Result<Sorted> {
+impl SortedRecords {
+    fn of(mut run: Vec<(u64, Box<[u8]>)>, files: Vec<File>) -> std::io::Result<SortedRecords> {
         run.sort_by_key(|(key, _)| *key);
         let mut sources: Vec<_> = files.into_iter().map(BufReader::new).collect();
         for source in &mut sources {
             source.seek(SeekFrom::Start(0))?;
         }
         let memory = run.into_iter();
-        let mut sorted = Sorted { memory, sources, heads: BinaryHeap::new() };
+        let mut sorted = SortedRecords { memory, sources, heads: BinaryHeap::new() };
         for at in 0..=sorted.sources.len() {
             sorted.pull(at)?;
         }
@@ -131,7 +131,7 @@ fn record(source: &mut impl Read) -> std::io::Result<Option<(u64, Box<[u8]>)>> {
     Ok(Some((key, bytes)))
 }
 
-fn written(folder: &PathBuf, mut sorted: Sorted) -> std::io::Result<File> {
+fn written(folder: &PathBuf, mut sorted: SortedRecords) -> std::io::Result<File> {
     let mut file = BufWriter::new(nameless(folder)?);
     while let Some((key, bytes)) = sorted.next_record()? {
         let length = u32::try_from(bytes.len()).map_err(|_| ErrorKind::FileTooLarge)?;

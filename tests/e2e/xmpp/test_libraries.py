@@ -2,15 +2,17 @@
 stanza.js over a WebSocket, Smack (Java) over TCP with STARTTLS. The other is slixmpp.
 """
 
+import asyncio
 import os
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from certificates import Authority
-from fixture import Server, environment, poll
+from fixture import DEADLINE_S, Server, environment
 from xmpp.people import BUILT, own_name, together
 from xmpp.test_people import Friend, Friends
 
@@ -37,7 +39,7 @@ class Driven:
         self.process.stdin.write("\t".join(words) + "\n")
         self.process.stdin.flush()
 
-    def next(self, *kinds):
+    async def next(self, *kinds):
         """What it tells next of these kinds; what stands before it is passed over."""
         def found():
             while self.seen < len(self.told):
@@ -48,11 +50,19 @@ class Driven:
                     return told
             assert self.process.poll() is None, self.told
             return None
-        return poll(found, f"{kinds} in {self.told[-5:]}")
+        return await self.polled(found, kinds)
 
-    def until(self, *words):
+    async def until(self, *words):
         """Waits until it tells just this, whatever it tells before."""
-        return poll(lambda: words in self.told, f"{words} in {self.told[-8:]}")
+        return await self.polled(lambda: words in self.told, words)
+
+    async def polled(self, question, what):
+        """Waits, and lets others of this loop go on."""
+        until = time.monotonic() + DEADLINE_S
+        while not (answer := question()):
+            assert time.monotonic() < until, f"{what} in {self.told[-8:]}"
+            await asyncio.sleep(0.02)
+        return answer
 
 
 class Libraries(Friends):
@@ -81,9 +91,9 @@ class Libraries(Friends):
         """The jids of both: ann is driven, bob is slixmpp."""
         return f"{self.ann}@localhost", f"{self.bob}@localhost"
 
-    async def people(self):
+    async def both(self):
         ann = self.driven(self.ann)
-        self.assertEqual(ann.next("online")[1], f"{self.ann}@localhost/desk")
+        self.assertEqual((await ann.next("online"))[1], f"{self.ann}@localhost/desk")
         bob = Friend(self.server.ports["xmpp"][1], f"{self.bob}@localhost/desk",
                      f"secret of {self.bob}", authority=self.authority)
         self.people.append(bob)
@@ -98,61 +108,62 @@ class Conversations:
 
     @together
     async def test_people_become_contacts_see_each_other_and_talk(self):
-        ann, bob = await self.people()
+        ann, bob = await self.both()
         ann_jid, bob_jid = self.two()
         ann.do("add", bob_jid, "Bob B.")
         await bob.until("presence_subscribe", ann_jid)
         bob.client.send_presence(pto=ann_jid, ptype="subscribed")
         bob.client.send_presence(pto=ann_jid, ptype="subscribe")
-        there = ann.next("presence")
+        there = await ann.next("presence")
         while not there[1].startswith(bob_jid):
-            there = ann.next("presence")
+            there = await ann.next("presence")
         await bob.until("presence_available", f"{ann_jid}/desk")
         ann.do("show", "away")
         await bob.until("presence_away", f"{ann_jid}/desk")
         bob.client.send_presence(pshow="dnd")
-        ann.until("presence", str(bob.client.boundjid.full), "dnd")
+        await ann.until("presence", str(bob.client.boundjid.full), "dnd")
         ann.do("roster")
-        self.assertEqual(ann.next("contact"), ("contact", bob_jid, "Bob B.", "both"))
-        self.assertEqual(ann.next("roster"), ("roster", "1"))
+        self.assertEqual(await ann.next("contact"), ("contact", bob_jid, "Bob B.", "both"))
+        self.assertEqual(await ann.next("roster"), ("roster", "1"))
         for number in range(5):
             ann.do("say", bob_jid, f"{number} <&> 世界")
             heard = await bob.next()
             self.assertEqual((heard["body"], heard["from"].bare), (f"{number} <&> 世界", ann_jid))
             bob.say(ann_jid, f"heard {number}")
-            told = ann.next("message")
+            told = await ann.next("message")
             self.assertEqual(told[2], f"heard {number}")
             self.assertTrue(told[1].startswith(bob_jid))
         ann.do("archive", bob_jid)
         expected = []
         for number in range(5):
             expected += [f"{number} <&> 世界", f"heard {number}"]
-        self.assertEqual([ann.next("archived")[2] for _ in expected], expected)
-        self.assertEqual(ann.next("archive"), ("archive", "10"))
+        self.assertEqual([(await ann.next("archived"))[2] for _ in expected], expected)
+        self.assertEqual(await ann.next("archive"), ("archive", "10"))
         ann.do("quit")
         await bob.until("presence_unavailable", f"{ann_jid}/desk")
         self.assertEqual(ann.process.wait(20), 0)
 
     @together
     async def test_people_talk_in_a_room(self):
-        ann, bob = await self.people()
+        ann, bob = await self.both()
         room = f"{own_name(self, 'room')}@conference.localhost"
         self.server.ask("POST", "/v1/chat/groups",
                         {"owner": self.ann, "group": room, "members": [self.bob]})
         ann.do("join", room, self.ann)
-        self.assertEqual(ann.next("joined"), ("joined", room))
+        self.assertEqual(await ann.next("joined"), ("joined", room))
         await bob.client.plugin["xep_0045"].join_muc_wait(room, self.bob, maxstanzas=0, timeout=20)
         ann.do("tell", room, "hello, room")
         while not (heard := await bob.next("groupchat_message"))["body"]:
             pass
         self.assertEqual((heard["body"], str(heard["from"])), ("hello, room", f"{room}/{self.ann}"))
-        self.assertEqual(ann.next("room"), ("room", f"{room}/{self.ann}", "hello, room"))
+        self.assertEqual(await ann.next("room"), ("room", f"{room}/{self.ann}", "hello, room"))
         bob.client.send_message(room, "hello, ann", mtype="groupchat")
-        self.assertEqual(ann.next("room"), ("room", f"{room}/{self.bob}", "hello, ann"))
+        self.assertEqual(await ann.next("room"), ("room", f"{room}/{self.bob}", "hello, ann"))
 
-    def test_a_wrong_password_is_told(self):
+    @together
+    async def test_a_wrong_password_is_told(self):
         ann = self.driven(self.ann, "wrong one")
-        self.assertIn("not-authorized", str(ann.next("failed")))
+        self.assertIn("not-authorized", str(await ann.next("failed")))
 
 
 class StanzaJs(Conversations, Libraries):

@@ -39,7 +39,7 @@ class Terminal:
             "XDG_DATA_HOME": os.path.join(self.folder, "data"), "TERM": "screen"})
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50", "profanity")
         test.addCleanup(self.tmux, "kill-server", check=False)
-        self.shows("Welcome to Profanity")
+        self.shows("Profanity. Type /help")
 
     def tmux(self, *words, check=True):
         done = subprocess.run(["tmux", "-S", self.socket, *words], env=self.environment, text=True,

@@ -91,7 +91,7 @@ class Prosody(Program):
 
 
 class WithProsody(Case):
-    SHARED, NEIGHBOUR = False, Prosody
+    SHARED = False
 
     @classmethod
     def setUpClass(cls):
@@ -101,7 +101,7 @@ class WithProsody(Case):
         authority = Authority(folder)
         certificate, key = authority.issue("a.example", "DNS:a.example")
         port = free_port()
-        cls.prosody = cls.NEIGHBOUR(port, authority)
+        cls.prosody = Prosody(port, authority)
         cls.addClassCleanup(cls.prosody.close)
         cls.prosody.register("bob", "secret")
         cls.prosody.start()

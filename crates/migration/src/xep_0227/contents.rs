@@ -8,8 +8,8 @@
 //!   <archive xmlns='urn:xmpp:pie:0#mam'> <result xmlns='urn:xmpp:mam:2'/> …
 //!   <offline-messages> <message/> …
 //! ```
-//! Messages come one by one, so archives may be of any size. Invariant: what is taken at once is one
-//! element of at most [`ELEMENT_BYTES_MAX`]; a larger one is told, and stepped over.
+//! Messages come one by one, so archives may be of any size. Invariant: what is taken at once is
+//! one element of at most [`ELEMENT_BYTES_MAX`]; a larger one is told, and stepped over.
 
 use super::{DEPTH_MAX, PIE, Pace, Reading, TOKEN_BYTES_MAX, attribute};
 use crate::element::{MovedElement, MovedInner};

@@ -20,7 +20,6 @@ mod fault;
 pub mod foreign;
 mod group;
 mod members;
-mod moved;
 mod nodes;
 mod numbers;
 mod over_topics;
@@ -36,7 +35,9 @@ pub use amend::{
     AMENDED_BYTES_HARD_MAX, Amended, EMOJI_BYTES_MAX, EMOJI_HARD_MAX, REACTORS_HARD_MAX, Reaction,
     TargetMessage, emoji_of,
 };
-pub use archive::{ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange};
+pub use archive::{
+    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, MovedMessage,
+};
 pub use chatroom::{
     CHATROOM_KEEPS_MAX, CHATROOM_MODERATORS_MAX, CHATROOM_NAMED_MAX, CHATROOM_SERVICE,
     CHATROOM_TEXT_BYTES_MAX, ChatroomAsk, ChatroomJoined, ChatroomMessage, ChatroomMissed,
@@ -56,7 +57,6 @@ pub use group::{
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
 };
-pub use moved::MovedMessage;
 pub use nodes::{
     BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
     NODE_GROUPS_MAX, NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX, NODES_ASKED_MAX,

@@ -71,10 +71,9 @@ pub(super) fn accounts() -> Vec<Route> {
             .told("moveChat", "Take in what accounts have on another server",
                 "What became of each. Given again, nothing is there twice: a message that is not \
                  newer than the last of its conversation is passed over.")
-            .more("Contacts are asked and granted as they would ask themselves, so both may come \
-                   over in any order. Messages stand at their own times; bring those of all \
-                   accounts in the order of their times, before people talk here. Nothing of it \
-                   is told to webhooks, phones or other domains."),
+            .more("Contacts ask and grant as they would themselves, in any order. Messages stand \
+                   at their own times: bring those of all accounts in that order, before people talk \
+                   here. None is told to webhooks, phones or other domains."),
         post("/v1/chat/accounts/{account}/messages", chat::send)
             .wants(&[Chat], Other).refuses(SENDS)
             .told("sendMessage", "Say something in its name",

@@ -131,7 +131,8 @@ fn what_makes_no_sense_is_refused_alone_and_what_is_refused_says_why() {
         json!({ "account": "a b", "what": { "seen": { "upto": 1 } } }),
         json!({ "account": "ann", "what": { "contact": { "with": "bob", "name": long } } }),
         json!({ "account": "ann", "what": { "node": { "node": "", "items": [] } } }),
-        json!({ "account": "ann", "what": { "node": { "node": "n", "items": [], "access": "x" } } }),
+        json!({ "account": "ann", "what": { "node": {
+            "node": "n", "items": [], "access": "x" } } }),
         json!({ "account": "ann", "what": { "node": {
             "node": "n", "items": [{ "id": "", "payload_base64": "" }] } } }),
         message(""),

@@ -1,10 +1,9 @@
 //! XMPP beside Prosody and ejabberd, in one run: what an idle session keeps in memory, and what a
 //! login, a message, a message in a room and a page of an archive cost in CPU.
 //!
-//! Each server in turn has the same people and the same orders. Clients are blocking streams that do
-//! not parse, so that what is measured is the server's own CPU by the scheduler's accounting. TLS is
-//! left out: it is the same library's work in all of them. A server that is not installed is told
-//! and left out.
+//! Each server in turn has the same people and the same orders. Clients are blocking streams that
+//! do not parse; what is measured is the server's own CPU by the scheduler's accounting. TLS is
+//! left out. A server that is not installed is told and left out.
 
 mod servers;
 mod session;

@@ -1,6 +1,6 @@
-//! The servers that figures of XMPP are compared with: Debian's Prosody and ejabberd, and ours. Each
-//! is started afresh with the same people, whose passwords are kept as keys of SCRAM-SHA-256 with
-//! 4,096 rounds, and with the same rosters.
+//! The servers that figures of XMPP are compared with: Debian's Prosody and ejabberd, and ours.
+//! Each is started afresh with the same people, whose passwords are kept as keys of
+//! SCRAM-SHA-256 with 4,096 rounds, and with the same rosters.
 //!
 //! One that is not installed is left out and told. Holdline is one of them: the same orders.
 

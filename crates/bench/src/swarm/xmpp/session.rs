@@ -1,7 +1,7 @@
-//! A session of XMPP as the measurement has it: a blocking stream that says text and looks for text.
+//! A session of XMPP as the measurement has it: a blocking stream that says and looks for text.
 //!
-//! It costs its server what any client would, and itself little: what comes is not parsed. Invariant:
-//! whatever a server says, a wait for a text ends with it, in time, or with an error.
+//! It costs its server what any client would, and itself little: what comes is not parsed.
+//! Invariant: whatever a server says, a wait for a text ends with it, in time, or with an error.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

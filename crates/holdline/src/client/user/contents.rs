@@ -1,9 +1,10 @@
 //! What people have beside their accounts on another server comes over: contacts, what they
-//! publish and keep, blocks and rooms as they are read, messages of all in the order of their times.
+//! publish and keep, and blocks as they are read, messages of all in the order of their times, then
+//! rooms.
 //!
 //! ```text
 //! items ─► contacts, nodes, blocks ─► batches ─► POST /v1/chat/moves
-//!       └► messages ─► sorted by time ─► copies of one told apart ─► batches ─► the same; then `seen`
+//!       └► messages ─► sorted by time ─► copies of one told apart ─► batches; then `seen`
 //! ```
 //! Invariant: memory is that of the accounts, rooms, one batch and ten minutes of messages; what
 //! could not be taken is counted by its reason, and the first places of each are told.

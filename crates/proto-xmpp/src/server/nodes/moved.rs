@@ -10,7 +10,8 @@ use model::chat::{NodeChange, NodeItem, NodesAsk, NodesFault, NodesFound};
 /// A vCard (XEP-0054), with its photo as the avatar.
 pub(crate) fn vcard(xml: &str) -> Option<Vec<NodeChange>> {
     let scan = Scan::element(xml.as_bytes()).ok()?;
-    match vcard::sets(&scan.root()).ok()? {
+    let root = Some(scan.root()).filter(|root| root.is("vCard", vcard::VCARD))?;
+    match vcard::sets(&root).ok()? {
         (Want::VCardSet(changes), _) | (_, NodesAsk::Change(changes)) => Some(changes),
         _ => None,
     }
