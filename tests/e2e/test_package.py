@@ -418,6 +418,9 @@ class Operator(Rooted):
         root.run("holdline", "pub", *BY_TLS, "-u", "ann", "-P", "wrong", "-i", "ann", "-t",
                  "home/lamp", "-m", "on", expect=0x86)
 
+        # With a rule of anybody, what no rule speaks of is forbidden.
+        self.by("user", "put", "*", "--allow", "flood", "--allow", "news")
+
         # Metrics by a token that may do nothing else; the dashboard and the alerts that the package
         # brings ask for what is there.
         token = self.by("token", "make", "prometheus", "--scope", "metrics").strip()

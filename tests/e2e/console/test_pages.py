@@ -206,6 +206,38 @@ class Pages(Consoles):
         self.assertTrue(self.server.ask("GET", "/v1/clients/till-1")["online"])
         self.calm(operator, but=("403",))
 
+    def test_groups_and_chatrooms_are_found_and_governed(self):
+        self.furnish()
+        operator = self.operator()
+        operator.go("groups", "Rooms and groups").says("Lunch")
+        operator.click(self.group)
+        operator.says("bob@localhost")
+        self.assertEqual(operator.pair("Members"), "2")
+        operator.click("Close it")
+        operator.says("owner and admins")
+        told = self.server.ask("GET", f"/v1/chat/groups/{self.group}")
+        self.assertTrue(told["closed"])
+        operator.go("chatrooms", "Chatrooms").says("lobby@live.localhost")
+        self.assertEqual(operator.pair("Changes"), str(
+            self.server.status()["counters"]["chat_chatroom_changes_total"]))
+        operator.click("Quiet")
+        operator.says("Only owner and moderators may speak in lobby@live.localhost.")
+        operator.fill("input[name=room]", "lobby")
+        operator.fill("input[name=text]", "closing time")
+        operator.submit("input[name=text]")
+        operator.says("It is announced")
+        room, = self.server.ask("GET", "/v1/chat/chatrooms")["chatrooms"]
+        self.assertEqual((room["quiet"], room["announcement"]), (True, "closing time"))
+        operator.click("End")
+        operator.click("End it")
+        operator.says("lobby@live.localhost is over.")
+        operator.says("None. holdline im chatrooms make makes one.")
+        # Whoever may only look is shown no orders.
+        viewer = self.operator(self.token("looks", "read"))
+        viewer.go("groups?group=" + self.group.replace("@", "%40"), "Rooms and groups")
+        self.assertFalse(viewer.page.run("!!document.querySelector('#close')"))
+        self.calm(operator, viewer)
+
 
 class Acts(Consoles):
     def test_a_push_is_watched_as_it_arrives(self):
@@ -380,38 +412,6 @@ class Acts(Consoles):
         self.assertIsNone(secret, "secrets are hidden")
         self.calm(operator)
 
-
-    def test_groups_and_chatrooms_are_found_and_governed(self):
-        self.furnish()
-        operator = self.operator()
-        operator.go("groups", "Rooms and groups").says("Lunch")
-        operator.click(self.group)
-        operator.says("bob@localhost")
-        self.assertEqual(operator.pair("Members"), "2")
-        operator.click("Close it")
-        operator.says("owner and admins")
-        told = self.server.ask("GET", f"/v1/chat/groups/{self.group}")
-        self.assertTrue(told["closed"])
-        operator.go("chatrooms", "Chatrooms").says("lobby@live.localhost")
-        self.assertEqual(operator.pair("Changes"), str(
-            self.server.status()["counters"]["chat_chatroom_changes_total"]))
-        operator.click("Quiet")
-        operator.says("Only owner and moderators may speak in lobby@live.localhost.")
-        operator.fill("input[name=room]", "lobby")
-        operator.fill("input[name=text]", "closing time")
-        operator.submit("input[name=text]")
-        operator.says("It is announced")
-        room, = self.server.ask("GET", "/v1/chat/chatrooms")["chatrooms"]
-        self.assertEqual((room["quiet"], room["announcement"]), (True, "closing time"))
-        operator.click("End")
-        operator.click("End it")
-        operator.says("lobby@live.localhost is over.")
-        operator.says("None. holdline im chatrooms make makes one.")
-        # Whoever may only look is shown no orders.
-        viewer = self.operator(self.token("looks", "read"))
-        viewer.go("groups?group=" + self.group.replace("@", "%40"), "Rooms and groups")
-        self.assertFalse(viewer.page.run("!!document.querySelector('#close')"))
-        self.calm(operator, viewer)
 
     def test_services_say_how_far_behind_they_are(self):
         self.server = self.start({**self.CHANGES}, '''

@@ -1,9 +1,9 @@
 //! What a server tells in its log is told by a kind of the vocabulary, and each kind is told.
 //!
-//! `model::tell!` takes level, words and names of fields from `crates/model/src/counters/event`. A
-//! line that is written by `tracing` itself would be in no list of events, have no count and no meaning, and
-//! a kind that nobody tells would be in the book for nothing. Tests may write what they like, and
-//! so may the laboratory, which is no server.
+//! `model::tell!` takes level, words and names of fields from `crates/model/src/counters/event`.
+//! A line that is written by `tracing` itself would be in no list of events, have no count and no
+//! meaning, and a kind that nobody tells would be in the book for nothing. Tests may write what
+//! they like, and so may the laboratory, which is no server.
 
 use super::Violation;
 use super::source::Source;
