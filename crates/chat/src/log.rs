@@ -116,6 +116,8 @@ pub(crate) enum PendingCall {
     ErasurePage(TimelineId),
     /// Rows of such an account in a table.
     ErasureRows(TimelineId, Table),
+    /// Something that goes with an account.
+    ErasureWrote(TimelineId),
     /// The row of an erasure that is over is gone.
     Erased(TimelineId),
     /// Whether an account shares what it has read is stored, by the number of the wish.
@@ -249,6 +251,7 @@ impl Chat {
             PendingCall::GuestMarked(inbox) => self.guest_marked(inbox, result, fx),
             PendingCall::ErasureBegun(of) => self.erasure_begun(*of, result, fx),
             PendingCall::ErasurePage(inbox) => self.erasure_page(now, inbox, result, fx),
+            PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),
             PendingCall::ErasureRows(inbox, table) => {
                 self.erasure_rows_read(now, (inbox, table), result, fx);
             }

@@ -120,11 +120,11 @@ impl Chat {
         }
     }
 
-    /// What an account says is held against mutes, rates and words.
-    fn moderate(
+    /// Whether an account is muted or being erased, be it since it said this.
+    pub(crate) fn may_still_say(
         &mut self,
         now: Now,
-        mut held: Held,
+        held: Held,
         fx: &mut Effects,
     ) -> Result<Held, (Requester, Rejected)> {
         let until_s = self.mutes.until(now, &held.asker.address);
@@ -132,6 +132,20 @@ impl Chat {
             fx.counters.count(ChatCounter::Silenced);
             return Err((held.wait, silenced(now, until_s)));
         }
+        if self.erasures.has(held.asker.inbox) {
+            return Err((held.wait, Rejected::because("this account is being erased")));
+        }
+        Ok(held)
+    }
+
+    /// What an account says is held against mutes, rates and words.
+    fn moderate(
+        &mut self,
+        now: Now,
+        held: Held,
+        fx: &mut Effects,
+    ) -> Result<Held, (Requester, Rejected)> {
+        let mut held = self.may_still_say(now, held, fx)?;
         if let Err(retry_after_ms) = self.account_rates.take(now, held.asker.inbox) {
             fx.counters.count(ChatCounter::RateLimited);
             return Err((held.wait, too_fast(retry_after_ms)));
@@ -278,7 +292,9 @@ impl Chat {
     /// A message is to be stored, for a sender on some shard.
     pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
         let number = order.number;
-        if self.outbox.bytes() >= self.settings.undistributed_max() || !self.log.may_ask() {
+        let is_full = self.outbox.bytes() >= self.settings.undistributed_max();
+        // What tells of something that is done already was looked at before that.
+        if order.live.is_none() && (is_full || !self.log.may_ask()) {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
         if let Some(id) = order.moved {
@@ -315,7 +331,9 @@ impl Chat {
         let message = Arc::new(Message { id, at_s, label, body });
         let once = OnceKey::at_home(route.conversation.home_hash(), once);
         let mut to = vec![route.conversation, self.outbox.timeline()];
-        if change.as_ref().is_some_and(|change| self.is_quiet(route.conversation, change)) {
+        let of_group = change.as_ref();
+        let is_quiet = of_group.is_some_and(|change| self.is_quiet(route.conversation, change));
+        if is_quiet {
             to.clear(); // it is part of what the channel is, and of nothing that is read
         }
         if change.is_some() {
@@ -326,8 +344,18 @@ impl Chat {
         self.outbox.takes(message.weight());
         let change = change.map(Box::new);
         let (turn, is_moved) = (None, moved.is_some());
-        let storing =
-            Storing { from, number, route, message, live, change, turn, receivers, is_moved };
+        let storing = Storing {
+            from,
+            number,
+            route,
+            message,
+            live,
+            change,
+            is_quiet,
+            turn,
+            receivers,
+            is_moved,
+        };
         let storing = Box::new(storing);
         self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
     }
@@ -340,11 +368,11 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Storing { from, number, route, message, live, change, turn, mut receivers, is_moved } =
-            storing;
+        let Storing { from, number, route, message, live, change, .. } = storing;
+        let Storing { is_quiet, turn, mut receivers, is_moved, .. } = storing;
         self.outbox.gives(message.weight());
         let answer = match result {
-            Ok(Done::Appended(done)) if done.seqs.len() == 1 && change.is_some() => {
+            Ok(Done::Appended(done)) if is_quiet => {
                 if let (true, Some(change)) = (done.new, &change) {
                     self.group_changed(route.conversation, (done.id, &**change), fx);
                 }

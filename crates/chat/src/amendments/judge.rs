@@ -121,14 +121,24 @@ fn edited(said: &Content, now_is: &Overlay) -> Result<Content, ChatFault> {
 }
 
 /// What is stored of an amendment that somebody said, and what is told of it now: a text is kept
-/// with its message alone.
-pub(super) fn told(said: &Content, target: &TargetMessage) -> (Content, Content) {
-    let beside = TargetMessage::read(&said.extra).map_or(&[][..], |(_, beside)| beside);
-    let text = said.text.clone();
-    let stored = Content { kind: said.kind, text, extra: target.extra(b""), ..Content::default() };
-    if said.kind == Content::REACTION {
+/// with its message alone. What was said again is told as the message is now, by what came later.
+pub(super) fn told(
+    said: &ChatMessage,
+    target: &TargetMessage,
+    now_is: &ChatMessage,
+) -> (Content, Content) {
+    let (kind, extra) = (said.content.kind, target.extra(b""));
+    let stored = Content { kind, extra, ..Content::default() };
+    if kind == Content::REACTION {
+        let reactions = now_is.amended.iter().flat_map(|it| &it.reactions);
+        let present = reactions.into_iter().find(|it| it.by == said.from);
+        let text = present.map_or_else(Box::default, |it| it.emoji.clone());
+        let stored = Content { text, ..stored };
         return (stored.clone(), stored);
     }
-    let live = Content { extra: target.extra(beside), ..stored.clone() };
-    (Content { text: "".into(), ..stored }, live)
+    let Content { text, extra: beside, .. } = &now_is.content;
+    let is_stanza = now_is.content.kind == Content::STANZA;
+    let beside = if is_stanza { &**beside } else { &[][..] };
+    let live = Content { text: text.clone(), extra: target.extra(beside), ..stored.clone() };
+    (stored, live)
 }

@@ -23,6 +23,7 @@ use crate::envelope::{self, Sender};
 use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::people::reach::Reaching;
 use crate::send::{SENDS_MAX, StoreWait, conversation_of};
 use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
@@ -144,11 +145,30 @@ impl Chat {
         (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let RecallAsked { wait, asker, seq } = asked;
         let to = match id {
             Ok(id) => with.inbox(self.settings.home, id),
-            Err(fault) => return self.answer_send(wait, Err(fault), fx),
+            Err(fault) => return self.refuse_recall(asked, fault, fx),
         };
+        if asked.asker.is_operator {
+            return self.recall_of_two(now, asked, to, fx);
+        }
+        let by = (asked.asker.inbox, &asked.asker.address.clone());
+        self.reach(now, by, (Reaching::Recall(asked), (with.clone(), to)), fx);
+    }
+
+    pub(crate) fn refuse_recall(&mut self, asked: RecallAsked, why: ChatFault, fx: &mut Effects) {
+        self.answer_send(asked.wait, Err(why), fx);
+    }
+
+    /// Nothing stands between whoever calls back what it said and the other of the two.
+    pub(crate) fn recall_of_two(
+        &mut self,
+        now: Now,
+        asked: RecallAsked,
+        to: TimelineId,
+        fx: &mut Effects,
+    ) {
+        let RecallAsked { wait, asker, seq } = asked;
         let (from, home) = (asker.inbox, self.settings.home);
         let conversation = conversation_of(home, from, to);
         let route = Route { from, to: Some(to), conversation, read: None };
@@ -351,7 +371,7 @@ impl Chat {
                 (once, client_id, content.clone(), content, sender)
             }
             Amendment::Said(said, once) => {
-                let (content, live) = judge::told(&said.content, &target);
+                let (content, live) = judge::told(said, &target, message);
                 let sender = Sender { address: &said.from, device: &said.device };
                 (*once, said.client_id, content, live, sender)
             }

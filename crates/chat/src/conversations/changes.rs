@@ -17,6 +17,7 @@ use crate::groups;
 use crate::inboxes::entry::{self, Entry};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::people::reach::Reaching;
 use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::Cargo;
@@ -146,15 +147,33 @@ impl Chat {
         (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let Asked { wait, asker, wish } = asked;
-        let home = self.settings.home;
         let peer = match id {
-            Ok(id) => with.inbox(home, id),
-            Err(fault) => return self.wish_fails(wait, &wish, fault, fx),
+            Ok(id) => with.inbox(self.settings.home, id),
+            Err(fault) => return self.refuse_asked(asked, fault, fx),
         };
-        let Asker { inbox, address: by, .. } = asker;
-        let conversation = conversation_of(home, inbox, peer);
-        let (with, peer) = (with.clone(), Some(peer).filter(|peer| *peer != inbox));
+        if !matches!(asked.wish, Wish::Read(_)) {
+            return self.ask_of_other(now, asked, (with, peer), false, fx);
+        }
+        let by = (asked.asker.inbox, &asked.asker.address.clone());
+        self.reach(now, by, (Reaching::Read(asked), (with.clone(), peer)), fx);
+    }
+
+    pub(crate) fn refuse_asked(&mut self, asked: Asked, fault: ChatFault, fx: &mut Effects) {
+        self.wish_fails(asked.wait, &asked.wish, fault, fx);
+    }
+
+    /// It is asked of the account itself; the other may hear of it, or not.
+    pub(crate) fn ask_of_other(
+        &mut self,
+        now: Now,
+        asked: Asked,
+        (with, peer): (&AccountAddress, TimelineId),
+        is_told: bool,
+        fx: &mut Effects,
+    ) {
+        let Asked { wait, asker: Asker { inbox, address: by, .. }, wish } = asked;
+        let conversation = conversation_of(self.settings.home, inbox, peer);
+        let (with, peer) = (with.clone(), Some(peer).filter(|peer| is_told && *peer != inbox));
         let what = Subject::One { conversation, by, with, peer };
         self.for_account(now, inbox, Task { wait, wish, what }, fx);
     }
@@ -281,13 +300,17 @@ impl Chat {
     }
 
     fn wish_granted(&mut self, wait: Requester, answer: Answer, fx: &mut Effects) {
-        let Requester { conn, session, number } = wait;
-        let (counter, delivery) = match answer {
-            Answer::Read(upto) => (ChatCounter::CursorsMoved, ChatDelivery::Read { number, upto }),
-            Answer::Set => (ChatCounter::ConversationsSet, ChatDelivery::Set { number }),
-        };
-        fx.counters.count(counter);
-        self.answer_session((conn, session), delivery, fx);
+        let others = self.receipts.paces.follow(wait);
+        for Requester { conn, session, number } in [wait].into_iter().chain(others) {
+            let (counter, delivery) = match answer {
+                Answer::Read(upto) => {
+                    (ChatCounter::CursorsMoved, ChatDelivery::Read { number, upto })
+                }
+                Answer::Set => (ChatCounter::ConversationsSet, ChatDelivery::Set { number }),
+            };
+            fx.counters.count(counter);
+            self.answer_session((conn, session), delivery, fx);
+        }
     }
 
     pub(super) fn refuse_wish(
@@ -316,9 +339,11 @@ impl Chat {
     }
 
     fn change_fails(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
-        let Requester { conn, session, number } = wait;
-        fx.counters.count(ChatCounter::ChangesFailed);
-        self.answer_session((conn, session), ChatDelivery::Failed { number, why }, fx);
+        let others = self.receipts.paces.follow(wait);
+        for Requester { conn, session, number } in [wait].into_iter().chain(others) {
+            fx.counters.count(ChatCounter::ChangesFailed);
+            self.answer_session((conn, session), ChatDelivery::Failed { number, why }, fx);
+        }
     }
 }
 

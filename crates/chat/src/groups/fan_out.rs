@@ -179,6 +179,7 @@ impl Chat {
             message,
             live: None,
             change: None,
+            is_quiet: false,
             turn: Some(fan_out),
             receivers: Receivers::nobody(),
             is_moved: false,

@@ -259,10 +259,17 @@ impl Chat {
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
                 }
-                GroupTask::Amend(from, order) => match group.state.may_amend(&order) {
-                    Ok(()) => self.look_at_target(from, order, fx),
-                    Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
-                },
+                // What it takes of the group it takes before anything is written.
+                GroupTask::Amend(from, order) => {
+                    match group.state.may_amend(&order).and_then(|()| {
+                        let taken =
+                            order.is_operator || self.group_rates.take(now, conversation).is_ok();
+                        taken.then_some(()).ok_or(ChatFault::RateLimited)
+                    }) {
+                        Ok(()) => self.look_at_target(from, order, fx),
+                        Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
+                    }
+                }
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
                         Ok(since) => {
@@ -299,6 +306,12 @@ impl Chat {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let by = order.route.from;
         let judged = match &order.change {
+            // What it tells of is done, and was counted before it was; who is no member any more
+            // is not heard all the same.
+            None if order.live.is_some() => match order.is_operator {
+                true => Ok(None),
+                false => group.state.may_speak(by).map(|()| None),
+            },
             None if order.is_operator => group.state.is_there().map(|()| None),
             // Who may not speak there takes nothing of what the group may hear.
             None => group.state.may_speak(by).and_then(|()| {

@@ -154,7 +154,8 @@ impl GroupState {
     /// reacts to what it may read alone.
     pub(crate) fn may_amend(&self, order: &AmendOrder) -> Result<(), ChatFault> {
         if order.is_operator {
-            return self.is_there();
+            // What was said in a group that is dissolved is there for those who have it.
+            return if self.made.is_some() { Ok(()) } else { Err(ChatFault::NotMember) };
         }
         self.may_speak(order.route.from)?;
         let since = self.member(order.route.from)?.since;

@@ -197,18 +197,17 @@ impl Chat {
         }
     }
 
-    fn review_is_over(
-        &mut self,
-        now: Now,
-        mut held: Held,
-        verdict: ReviewVerdict,
-        fx: &mut Effects,
-    ) {
+    fn review_is_over(&mut self, now: Now, held: Held, verdict: ReviewVerdict, fx: &mut Effects) {
+        let held = match self.may_still_say(now, held, fx) {
+            Ok(held) => held,
+            Err((wait, rejected)) => return self.reject_send(wait, rejected, fx),
+        };
         let unreviewed = self.settings.reviews.map(|it| it.unreviewed);
         match verdict {
             ReviewVerdict::Allow => self.send_on(now, held, fx),
             ReviewVerdict::Change { text, extra } => {
                 fx.counters.count(ChatCounter::ReviewsChanged);
+                let mut held = held;
                 let content = &mut held.message.content;
                 content.text = text.unwrap_or_else(|| std::mem::take(&mut content.text));
                 content.extra = extra.unwrap_or_else(|| std::mem::take(&mut content.extra));

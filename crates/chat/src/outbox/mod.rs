@@ -47,6 +47,8 @@ pub(crate) struct Storing {
     pub live: Option<Box<Content>>,
     /// What it does to its group.
     pub change: Option<Box<GroupChange>>,
+    /// That is told to nobody: it stands in no conversation and no outbox.
+    pub is_quiet: bool,
     /// That its group is read from now on, or written again.
     pub turn: Option<FanOut>,
     /// Whom it concerns, unless it changes that.

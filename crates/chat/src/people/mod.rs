@@ -17,6 +17,7 @@ mod lists;
 pub(crate) mod nodes;
 mod orders;
 mod presence;
+pub(crate) mod reach;
 mod store;
 mod subscription;
 mod tie;
@@ -30,7 +31,9 @@ pub use tie::{TieVerb, TieWord};
 pub(crate) use words::weight_of;
 pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
 
+use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::people::nodes::UntoldNode;
+use crate::people::reach::Reaching;
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
@@ -129,6 +132,10 @@ pub(crate) enum Task {
     Send(Box<crate::send::Sending>, Box<(AccountAddress, TimelineId)>),
     /// Something that is kept nowhere may be told, likewise.
     Transient(Box<crate::sessions::transients::Telling>, TimelineId),
+    /// Something of a conversation of two may be asked, likewise.
+    Reach(Box<Reaching>, Box<(AccountAddress, TimelineId)>),
+    /// Somebody has what the account said, and its devices may hear of it, likewise.
+    Delivered(Box<DeliveredTold>),
     /// Another's home says something.
     Word(ShardId, Box<TieTold>),
     /// Another's home has taken something.
@@ -255,6 +262,11 @@ impl Chat {
                     self.outbox.gives(telling.weight());
                     self.transient_goes(*telling, to, fx);
                 }
+                Task::Reach(reaching, to) => {
+                    self.outbox.gives(Reaching::WEIGHT);
+                    self.reaches_other(now, inbox, (*reaching, *to), fx);
+                }
+                Task::Delivered(told) => self.delivery_goes(inbox, &told, fx),
                 Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
                 Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
                 Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
@@ -278,6 +290,12 @@ impl Chat {
                 self.outbox.gives(telling.weight());
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
+            Task::Reach(reaching, _) => {
+                self.outbox.gives(Reaching::WEIGHT);
+                self.refuse_reaching(*reaching, fault, fx);
+            }
+            // Whoever missed it asks.
+            Task::Delivered(_) => {}
             // They are said again.
             Task::Word(..) | Task::Receipt(_) => {}
             Task::NodeNews(news) => {

@@ -19,6 +19,7 @@ use model::chat::{ConversationChange, InboxChange, Show};
 use model::counters::ChatCounter;
 use model::ports::log::Call;
 use model::timeline::{Seq, TimelineId};
+use std::collections::HashSet;
 
 /// What an account owes.
 pub(super) struct Owing {
@@ -324,10 +325,16 @@ impl Chat {
     fn waits_in_line(&mut self, inbox: TimelineId) -> bool {
         let most = self.settings.limits.notifications.accounts_at_once_max as usize;
         let Pushes { owing, gateway_rounds, gateway_line, .. } = &mut self.pushes;
-        let Some(owing) = owing.get_mut(&inbox).filter(|_| *gateway_rounds >= most) else {
+        let Some(one) = owing.get_mut(&inbox).filter(|_| *gateway_rounds >= most) else {
             return false;
         };
-        if !std::mem::replace(&mut owing.is_in_line, true) {
+        if !std::mem::replace(&mut one.is_in_line, true) {
+            // Those who were told meanwhile by another way stand there still.
+            if gateway_line.len() >= 2 * owing.len() {
+                let mut seen = HashSet::from([inbox]);
+                let waits = |it: &TimelineId| owing.get(it).is_some_and(|it| it.is_in_line);
+                gateway_line.retain(|it| waits(it) && seen.insert(*it));
+            }
             gateway_line.push_back(inbox);
         }
         true

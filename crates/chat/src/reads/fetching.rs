@@ -330,7 +330,7 @@ impl Range {
         let is_missing = |seq: &Seq| has.binary_search(seq).is_err();
         let missing_first = (first..=last).find(is_missing)?;
         let missing_last = (first..=last).rev().find(is_missing)?;
-        Some((missing_first, missing_last.min(missing_first + rows - 1)))
+        Some((missing_first, missing_last.min(missing_first.saturating_add(rows - 1))))
     }
 }
 

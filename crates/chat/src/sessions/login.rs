@@ -258,7 +258,7 @@ impl Chat {
             return self.give_up(let_in, ChatFault::Busy, fx);
         }
         let timeline = let_in.login.account.inbox(self.settings.home, id);
-        if self.erasures.has(timeline) {
+        if self.erasures.has_name(&let_in.login.account) {
             return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
         }
         let is_guest = guests::is_guest(&let_in.login);

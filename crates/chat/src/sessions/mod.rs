@@ -120,7 +120,7 @@ pub(crate) struct Arrival {
 }
 
 /// Who waits for an answer: connection, session and request.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Requester {
     pub conn: ConnRef,
     pub session: SessionRef,

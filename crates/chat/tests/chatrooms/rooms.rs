@@ -190,3 +190,23 @@ fn what_is_said_again_is_there_once_and_what_is_too_large_is_not() {
     let long = "x".repeat(4_097);
     assert_eq!(arena.said(owner, "lobby", &long), Err(ChatFault::TooLarge));
 }
+
+#[test]
+fn a_room_that_is_made_anew_goes_on_with_its_numbers_and_misses_none() {
+    let (mut arena, owner, ann) = lobby(true);
+    for n in 1..=3 {
+        assert_eq!(arena.said(owner, "lobby", &format!("m{n}")), Ok(n));
+    }
+    assert_eq!(arena.ordered(owner, order("lobby", ChatroomVerb::Close, &[])), Ok(()));
+    let made = ChatroomOrder { durable: true, ..order("lobby", ChatroomVerb::Create, &[]) };
+    assert_eq!(arena.ordered(owner, made), Ok(()));
+    for at in [owner, ann] {
+        assert_eq!(arena.joins(at, "lobby"), Ok(vec![]), "nothing of what was said before");
+    }
+    assert_eq!(arena.said(owner, "lobby", "anew"), Ok(4));
+    arena.rest();
+    for at in [owner, ann] {
+        let seat = &arena.devices[at].seats[&room("lobby")];
+        assert_eq!((&seat.heard[..], seat.missed), (&[4][..], 0));
+    }
+}

@@ -153,6 +153,8 @@ impl House {
 
     pub fn pass_ms(&mut self, ms: u64) {
         self.now = Now::new(self.now.after(Duration::from_millis(ms)), self.now.wall_ms + ms);
+        let now_s = self.now.unix_s();
+        self.shards.iter_mut().for_each(|shard| shard.log.advance(now_s));
         self.rest();
     }
 

@@ -2,8 +2,10 @@
 
 use crate::house::{Device, House, message, person};
 use chat::ReviewSettings;
-use model::chat::{ChatFault, ChatRequest, ClientMessageId, GroupOrder, GroupVerb};
-use model::ports::chat::ErrandWhat;
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, ClientMessageId, Content, GroupOrder, GroupVerb,
+};
+use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::reviews::ReviewVerdict::{Allow, Change, Refuse};
 use model::ports::reviews::{ReviewVerdict, Reviewed, Unreviewed};
 
@@ -168,4 +170,44 @@ fn so_many_wait_and_one_more_is_told_to_come_again() {
     assert_eq!((house.answered(ann).len(), house.answered(dave).len()), (3, 3));
     house.says(eve, 7, message("bob", 6, "six"));
     assert_eq!(house.asked.last().map(|asked| &*asked.2.content.text), Some("six"));
+}
+
+#[test]
+fn a_mute_and_an_erasure_hold_for_what_was_waiting_when_they_came() {
+    let (mut house, [ann, bob, carol]) = all(1);
+    house.says(ann, 1, message("bob", 1, "one"));
+    house.says(carol, 2, message("bob", 2, "two"));
+    let (first, second) = (next(&mut house), next(&mut house));
+    let until_s = house.now.unix_s() + 60;
+    house.command(ChatCommand::Mute(person("ann"), until_s));
+    house.command(ChatCommand::Erase(person("carol")));
+    house.verdict(first, Allow);
+    assert_eq!(house.answered(ann), [(1, Some(ChatFault::Silenced))]);
+    house.verdict(second, Allow);
+    assert!(house.texts(bob).is_empty(), "neither of them says anything");
+}
+
+#[test]
+fn what_was_on_its_way_when_an_account_was_erased_is_called_back_too() {
+    let mut house = House::new(1);
+    let (ann, bob) = (house.login("ann"), house.login("bob"));
+    house.says(ann, 1, message("bob", 1, "hello"));
+    house.texts(bob);
+    let message = message("bob", 2, "a secret");
+    let request = ChatRequest::Send { session: ann.session, number: 2, message };
+    let slow = house.asks_slow_log(ann, request);
+    house.command(ChatCommand::Erase(person("ann")));
+    house.pass_ms(2_000);
+    house.log_answers(slow);
+    assert!(house.texts(bob).contains(&"a secret".to_owned()), "it comes late");
+    (0..10).for_each(|_| house.pass_ms(4_000));
+    let (session, after, count) = (bob.session, 0, 10);
+    house.ask(bob, ChatRequest::Pull { session, number: 1, after, count });
+    let kinds = match house.told.pop() {
+        Some((_, ChatDelivery::Page(page))) => page.messages,
+        other => panic!("{other:?}"),
+    };
+    let kinds: Vec<_> = kinds.into_iter().map(|(_, it)| it.content.kind).collect();
+    assert_eq!(kinds.iter().filter(|it| **it == Content::RECALLED).count(), 2, "{kinds:?}");
+    assert_eq!(house.command(ChatCommand::Erase(person("ann"))), ChatAnswer::Erasing(None));
 }

@@ -3,8 +3,8 @@
 use crate::house::{House, message, person};
 use chat::words::WordList;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, ClientMessageId, Content, GroupOrder, GroupVerb,
-    NewMessage, NewTransient,
+    ChatDelivery, ChatFault, ChatRequest, ClientMessageId, ContactOrder, ContactWish, Content,
+    GroupOrder, GroupVerb, NewMessage, NewTransient, PeopleAsk, PeopleRequest,
 };
 use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::log::Table;
@@ -200,4 +200,51 @@ fn a_muted_account_tells_nothing_that_is_kept_nowhere_either() {
     assert!(!tells(&mut house));
     house.pass_ms(61_000);
     assert!(tells(&mut house));
+}
+
+#[test]
+fn cursors_that_wait_are_so_many_of_all_conversations_together() {
+    let mut house = House::with(1, None, |limits| limits.reads_paced_max = 5);
+    let [ann, bob, carol] = ["ann", "bob", "carol"].map(|name| house.login(name));
+    for (by, count) in [(bob, 5), (carol, 1)] {
+        (1..=count).for_each(|n| house.says(by, n, message("ann", n as u8, "hi")));
+    }
+    let mut reads = |name: &str, number: u32, upto| {
+        let with = Box::new(person(name).into());
+        house.ask(ann, ChatRequest::Read { session: ann.session, number, with, upto });
+    };
+    reads("carol", 1, 1);
+    (1..=5).for_each(|upto| reads("bob", 10 + upto as u32, upto));
+    // Two conversations were told of, and three wishes wait.
+    assert_eq!(house.answered(ann), [(15, Some(ChatFault::Busy))]);
+    house.pass_ms(1_000);
+    let upto = |(_, told): &(_, ChatDelivery)| match told {
+        ChatDelivery::Read { upto, .. } => Some(*upto),
+        _ => None,
+    };
+    let read: Vec<_> = house.told.iter().filter_map(upto).collect();
+    assert_eq!(read, [1, 1, 4, 4, 4], "each that waited is answered");
+}
+
+#[test]
+fn while_a_row_of_an_erased_account_stays_its_erasure_goes_on() {
+    for table in [Table::ChatContacts, Table::ChatAccounts] {
+        let mut house = House::new(1);
+        let (ann, _) = (house.login("ann"), house.login("bob"));
+        let order = ContactOrder::Set { name: "bob".into(), groups: [].into() };
+        let wish = Box::new(ContactWish { contact: person("bob").into(), order });
+        let ask = PeopleAsk::Wish(wish);
+        let request = PeopleRequest { session: ann.session, number: 1, ask };
+        house.ask(ann, ChatRequest::People(Box::new(request)));
+        house.refuses = Some(table);
+        house.command(ChatCommand::Erase(person("ann")));
+        (0..40).for_each(|_| house.pass_ms(1_000));
+        house.restart();
+        (0..40).for_each(|_| house.pass_ms(1_000));
+        let told = house.command(ChatCommand::Erase(person("ann")));
+        assert!(matches!(told, ChatAnswer::Erasing(Some(_))), "{table:?} has a row: {told:?}");
+        house.refuses = None;
+        (0..40).for_each(|_| house.pass_ms(1_000));
+        assert!(house.try_login("ann").is_ok(), "it is somebody else");
+    }
 }

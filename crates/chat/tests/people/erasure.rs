@@ -83,3 +83,29 @@ fn an_erasure_goes_on_over_kills() {
         is_gone(&mut world);
     }
 }
+
+#[test]
+fn what_was_said_in_a_group_that_is_dissolved_is_called_back_too() {
+    for shards in 1..=3 {
+        let mut world = World::new(8, shards);
+        for at in [ANN, BOB] {
+            world.connect(at);
+            world.rest();
+        }
+        world.orders(BOB, GroupVerb::Create, None, &[0]).expect("made");
+        let group = world.groups()[0].clone();
+        world.says_to(ANN, &group, "a secret in a group").expect("sent");
+        assert!(world.texts(BOB).contains(&"a secret in a group".to_owned()));
+        world.orders(BOB, GroupVerb::Dissolve, Some(&group), &[]).expect("an owner may");
+        assert!(world.erases(0).is_some());
+        world.goes_on(6_000, false);
+        world.rest();
+        assert_eq!(world.erases(0), None, "nothing is left of it");
+        world.forgets(BOB);
+        world.dies();
+        world.connect(BOB);
+        world.rest();
+        let texts = world.texts(BOB);
+        assert!(texts.iter().all(|text| !text.contains("secret")), "{texts:?}");
+    }
+}

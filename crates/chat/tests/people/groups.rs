@@ -227,3 +227,28 @@ fn a_channel_is_published_in_by_few_and_subscribed_to_by_whoever_wants() {
     let group = world.groups().into_iter().find(|it| !it.is_channel()).expect("it was made");
     assert_eq!(world.orders(CAROL, GroupVerb::Join, Some(&group), &[]), Err(ChatFault::NotMember));
 }
+
+#[test]
+fn who_subscribes_to_a_channel_is_told_to_nobody_with_an_archive_outside_either() {
+    for shards in 1..=3 {
+        let mut world = World::new(12, shards);
+        world.keeps_for_archive();
+        for at in [ANN, BOB, CAROL] {
+            world.connect(at);
+            world.rest();
+        }
+        let channel = AccountAddress::parse("news@channel.a.example", "").expect("right");
+        let named = Some(&channel);
+        world.orders(ANN, GroupVerb::Create, named, &[]).expect("made");
+        world.orders(BOB, GroupVerb::Join, named, &[]).expect("whoever wants");
+        let had = world.texts(ANN).len();
+        world.orders(CAROL, GroupVerb::Join, named, &[]).expect("whoever wants");
+        world.orders(ANN, GroupVerb::Remove, named, &[2]).expect("an owner may");
+        world.says_to(ANN, &channel, "first").expect("she publishes");
+        assert_eq!(world.texts(BOB), ["first"]);
+        assert!(world.texts(CAROL).is_empty(), "she is gone again");
+        assert_eq!(world.texts(ANN).len() - had, 0, "her own device has said it");
+        let places: Vec<_> = world.history(BOB, &channel, false).iter().map(|it| it.seq).collect();
+        assert_eq!(places, [1, 2]);
+    }
+}

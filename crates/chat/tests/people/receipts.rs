@@ -95,6 +95,25 @@ fn cursors_of_one_second_are_stored_as_one() {
 }
 
 #[test]
+fn of_however_many_cursors_of_one_second_each_is_answered_by_the_furthest() {
+    for shards in 1..=3 {
+        let (mut world, ann) = (world(shards), person(0));
+        says(&mut world, 5);
+        world.reads_at_once(BOB, &ann, &[1]);
+        let many: Vec<Seq> = (0..100).map(|n| 2 + n % 4).collect();
+        world.reads_at_once(BOB, &ann, &many);
+        assert_eq!(world.answers_of_reads(BOB), [1], "they wait");
+        world.pass_ms(1_000);
+        world.rest();
+        let answers = world.answers_of_reads(BOB);
+        assert_eq!(answers.len(), 101, "each is answered");
+        assert!(answers[1..].iter().all(|upto| *upto == 5), "{answers:?}");
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
 fn members_of_a_group_ask_who_has_read_a_message() {
     for shards in 1..=4 {
         let mut world = world(shards);
@@ -152,5 +171,38 @@ fn who_keeps_what_it_reads_private_is_told_of_nobody_and_nobody_of_it() {
         assert!(!world.privacy(BOB, None), "it outlives a kill");
         assert!(world.privacy(BOB, Some(true)));
         assert_eq!(world.knows(BOB, &ann).expect("a conversation").peer_read, 3);
+    }
+}
+
+#[test]
+fn a_subscriber_of_a_channel_hears_of_no_other_by_asking_who_has_read() {
+    for shards in 1..=4 {
+        let mut world = world(shards);
+        let channel = AccountAddress::parse("news@channel.a.example", "").expect("right");
+        world.orders(ANN, GroupVerb::Create, Some(&channel), &[]).expect("made");
+        for at in [BOB, CAROL] {
+            world.orders(at, GroupVerb::Join, Some(&channel), &[]).expect("whoever wants");
+        }
+        world.says_to(ANN, &channel, "first").expect("she publishes");
+        assert_eq!(world.readers(BOB, &channel, (2, 0, 5)), Err(ChatFault::Forbidden));
+        assert_eq!(world.readers(ANN, &channel, (2, 0, 5)).map(|page| page.total), Ok(2));
+    }
+}
+
+#[test]
+fn who_is_blocked_hears_of_no_receipt_and_calls_nothing_back() {
+    for shards in 1..=4 {
+        let (mut world, ann, bob) = (world(shards), person(0), person(1));
+        says(&mut world, 2);
+        world.blocks(BOB, &ann);
+        world.acknowledges(BOB);
+        assert_eq!(world.delivered(ANN, &bob), 0, "what he has is not told");
+        assert_eq!(world.has_read(BOB, &ann, 2), Ok(2), "his own devices know it");
+        assert_eq!(world.knows(ANN, &bob).expect("a conversation").peer_read, 0);
+        let told = world.readers(ANN, &bob, (2, 0, 1));
+        assert_eq!(told, Err(ChatFault::UnknownAccount), "as of nobody");
+        assert_eq!(world.readers(BOB, &ann, (2, 0, 1)), Err(ChatFault::Blocked));
+        assert_eq!(world.recalls(ANN, &bob, 1), Err(ChatFault::UnknownAccount));
+        assert_eq!(world.texts(BOB).len(), 2, "he is told of no recall");
     }
 }

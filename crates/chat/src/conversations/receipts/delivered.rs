@@ -7,9 +7,11 @@
 //! an account is bounded, and goes with its last session.
 
 use crate::label::Pointer;
+use crate::people::Task;
 use crate::send::conversation_of;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatMessage, DeliveredNews};
 use model::counters::ChatCounter;
@@ -130,12 +132,12 @@ impl Chat {
     }
 
     /// Tells the homes of senders.
-    pub(super) fn tell_delivered(&mut self, fx: &mut Effects) {
+    pub(super) fn tell_delivered(&mut self, now: Now, fx: &mut Effects) {
         for told in std::mem::take(&mut self.receipts.untold) {
             fx.counters.count(ChatCounter::DeliveriesTold);
             let home = self.settings.owner(&told.to);
             if home == self.settings.shard {
-                self.was_delivered(&told, fx);
+                self.was_delivered(now, told, fx);
             } else {
                 fx.peer_messages.push((home, ChatWord::Delivered(Box::new(told))));
             }
@@ -143,13 +145,31 @@ impl Chat {
     }
 
     /// Somebody has what an account of this shard said: its devices that are here are told.
-    pub(crate) fn was_delivered(&mut self, told: &DeliveredTold, fx: &mut Effects) {
+    pub(crate) fn was_delivered(&mut self, now: Now, told: DeliveredTold, fx: &mut Effects) {
         // An account that is here was asked for when it came.
         let home = self.settings.home;
         let Some(id) = self.accounts.number_of(&told.to) else { return };
         let inbox = told.to.inbox(home, id);
         if conversation_of(home, inbox, told.inbox) != told.conversation {
             return; // it was said by somebody who had the name before
+        }
+        if !self.sessions.online.contains_key(&inbox) {
+            return;
+        }
+        let address = told.to.clone();
+        self.for_person(now, (inbox, &address), Task::Delivered(Box::new(told)), fx);
+    }
+
+    /// What the account has of who has it is known: of whom one has blocked the other it does not
+    /// hear.
+    pub(crate) fn delivery_goes(
+        &mut self,
+        inbox: TimelineId,
+        told: &DeliveredTold,
+        fx: &mut Effects,
+    ) {
+        if self.is_barred(inbox, (&told.by, told.inbox)).is_some() {
+            return;
         }
         let Some(online) = self.sessions.online.get(&inbox) else { return };
         for &key in &online.sessions {

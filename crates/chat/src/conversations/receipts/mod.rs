@@ -42,7 +42,7 @@ impl Chat {
     /// Tells what was delivered, goes on with what was read, and gives up what was not answered;
     /// when to come back.
     pub(crate) fn turn_receipts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        self.tell_delivered(fx);
+        self.tell_delivered(now, fx);
         let parts = [self.turn_paces(now, fx), self.turn_readers(now, fx)];
         parts.into_iter().flatten().min()
     }

@@ -1,10 +1,12 @@
 //! Read cursors one after the other: what is read of one conversation is told once a second.
 //!
 //! The first wish is done at once. Those that come within a second of it wait, and are done
-//! together, as the furthest of them; each is answered when that is stored. Invariant: of a reader
-//! and a conversation one cursor a second is stored, and each wish is answered.
+//! together, as the furthest of them: one of them asks for it, and the others have its answer.
+//! Invariant: of a reader and a conversation one cursor a second is stored, and each wish is
+//! answered.
 
 use crate::conversations::changes::{Task, Wish};
+use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::counters::ChatCounter;
@@ -21,6 +23,10 @@ pub(crate) struct Paces {
     by: HashMap<Of, Waiting>,
     /// When the next may be told of each, in order.
     due: VecDeque<(Instant, Of)>,
+    /// Who has the answer of one that was handed on.
+    following: HashMap<Requester, Vec<Requester>>,
+    /// Wishes that wait, for their time or for another's answer.
+    waiting: usize,
 }
 
 /// What waits of one of them.
@@ -42,12 +48,11 @@ pub(crate) enum Pace {
 impl Paces {
     /// Somebody wants to have read further: from now on others wait, until `due`.
     fn takes(&mut self, of: Of, most: usize, due: Instant) -> Pace {
-        let is_full = self.by.len() >= most;
-        match self.by.get(&of) {
-            Some(waiting) if waiting.tasks.len() >= most => Pace::Full,
-            Some(_) => Pace::Later,
-            None if is_full => Pace::Full,
-            None => {
+        let is_full = self.by.len() + self.waiting >= most;
+        match self.by.contains_key(&of) {
+            _ if is_full => Pace::Full,
+            true => Pace::Later,
+            false => {
                 self.by.insert(of, Waiting::default());
                 self.due.push_back((due, of));
                 Pace::Now
@@ -60,17 +65,36 @@ impl Paces {
         let waiting = self.by.entry(of).or_default();
         waiting.upto = waiting.upto.max(upto);
         waiting.tasks.push(task);
+        self.waiting += 1;
     }
 
-    /// What is to be done now, with the inbox that it is of.
-    fn over(&mut self, now: Now) -> Vec<(TimelineId, Task)> {
+    /// What is to be done now, with the inbox that it is of, and for how many.
+    fn over(&mut self, now: Now) -> Vec<(TimelineId, Task, u64)> {
         let mut over = Vec::new();
         while let Some((_, of)) = self.due.pop_front_if(|(due, _)| *due <= now.mono) {
-            let Some(Waiting { upto, tasks }) = self.by.remove(&of) else { continue };
-            let furthest = |task| (of.0, Task { wish: Wish::Read(upto), ..task });
-            over.extend(tasks.into_iter().map(furthest));
+            let Some(Waiting { upto, mut tasks }) = self.by.remove(&of) else { continue };
+            let count = tasks.len() as u64;
+            let Some(first) = tasks.pop() else { continue };
+            self.waiting -= 1;
+            if !tasks.is_empty() {
+                let others = tasks.into_iter().map(|task| task.wait);
+                self.following.entry(first.wait).or_default().extend(others);
+            }
+            over.push((of.0, Task { wish: Wish::Read(upto), ..first }, count));
         }
         over
+    }
+
+    /// Who has the answer of this one, too.
+    pub(crate) fn follow(&mut self, first: Requester) -> Vec<Requester> {
+        let mut all = self.following.remove(&first).unwrap_or_default();
+        self.waiting -= all.len();
+        // One that was handed on itself a second before has others behind it.
+        for at in 0..all.len() {
+            let behind = self.follow(all[at]);
+            all.extend(behind);
+        }
+        all
     }
 
     fn next(&self) -> Option<Instant> {
@@ -91,8 +115,8 @@ impl Chat {
 
     /// Does what waited; when to come back.
     pub(super) fn turn_paces(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for (inbox, task) in self.receipts.paces.over(now) {
-            fx.counters.count(ChatCounter::ReadsPaced);
+        for (inbox, task, count) in self.receipts.paces.over(now) {
+            fx.counters.count_by(ChatCounter::ReadsPaced, count);
             self.for_account(now, inbox, task, fx);
         }
         self.receipts.paces.next()

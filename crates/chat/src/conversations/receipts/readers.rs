@@ -12,8 +12,9 @@ use crate::accounts::Waiter;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold, ReaderPosition};
 use crate::groups::state::GroupState;
 use crate::groups::{self, GroupTask};
+use crate::people::reach::Reaching;
 use crate::send::conversation_of;
-use crate::sessions::Requester;
+use crate::sessions::{Asker, Requester};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
@@ -27,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A question whose readers are being found.
 pub(crate) struct ReadersWanted {
     wait: Requester,
-    inbox: TimelineId,
+    asker: Asker,
     range: ReadersRange,
 }
 
@@ -83,11 +84,11 @@ impl Chat {
         if let Some(fault) = fault {
             return self.answer_readers(wait, Err(fault), fx);
         }
-        let (inbox, is_operator) = (asker.inbox, asker.is_operator);
         if !with.is_group() {
-            let wanted = Box::new(ReadersWanted { wait, inbox, range });
+            let wanted = Box::new(ReadersWanted { wait, asker, range });
             return self.find_account(now, &with, None, Waiter::Readers(wanted), fx);
         }
+        let (inbox, is_operator) = (asker.inbox, asker.is_operator);
         let conversation = groups::conversation_of(self.settings.home, &with);
         let number = self.puts_question((wait, inbox), with.clone(), range);
         let owner = self.settings.shard_at(conversation);
@@ -117,11 +118,35 @@ impl Chat {
         (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let ReadersWanted { wait, inbox, range } = wanted;
         let other = match id {
             Ok(id) => with.inbox(self.settings.home, id),
-            Err(fault) => return self.answer_readers(wait, Err(fault), fx),
+            Err(fault) => return self.refuse_readers(wanted, fault, fx),
         };
+        if wanted.asker.is_operator {
+            return self.readers_of_other(now, wanted, (with, other), fx);
+        }
+        let by = (wanted.asker.inbox, &wanted.asker.address.clone());
+        self.reach(now, by, (Reaching::Readers(wanted), (with.clone(), other)), fx);
+    }
+
+    pub(crate) fn refuse_readers(
+        &mut self,
+        wanted: ReadersWanted,
+        fault: ChatFault,
+        fx: &mut Effects,
+    ) {
+        self.answer_readers(wanted.wait, Err(fault), fx);
+    }
+
+    /// Nothing stands between whoever asks and the other of the two.
+    pub(crate) fn readers_of_other(
+        &mut self,
+        now: Now,
+        wanted: ReadersWanted,
+        (with, other): (&AccountAddress, TimelineId),
+        fx: &mut Effects,
+    ) {
+        let ReadersWanted { wait, asker: Asker { inbox, .. }, range } = wanted;
         let number = self.puts_question((wait, inbox), with.clone(), range);
         let others = if other == inbox { vec![] } else { vec![(with.clone(), other)] };
         self.readers_found(now, number, Ok(others.into()), fx);
@@ -278,7 +303,7 @@ impl GroupState {
     /// The others of a group that is not too large, for a member.
     pub(crate) fn others(&mut self, sought: &ReadersSought, most: usize) -> ReadersFound {
         if !sought.is_operator {
-            self.member(sought.reader)?;
+            self.may_list(sought.reader)?; // a channel's subscribers do not know of each other
         } else {
             self.is_there()?;
         }

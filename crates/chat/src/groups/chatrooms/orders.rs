@@ -46,6 +46,8 @@ pub(crate) struct Changing {
     row: Option<Arc<ChatroomRow>>,
     /// Those who are to leave.
     outs: Vec<Option<AccountAddress>>,
+    /// What was said there goes first, if the log has it.
+    forgets: bool,
 }
 
 impl Chat {
@@ -172,7 +174,8 @@ impl Chat {
         made.step = Step::Ready;
         self.chatrooms.homes.known.insert(timeline, made);
         let (number, verb, outs) = (asked.number, Verb::Create, Vec::new());
-        let changing = Changing { from, number, timeline, verb, row: Some(row), outs };
+        let (row, forgets) = (Some(row), false);
+        let changing = Changing { from, number, timeline, verb, row, outs, forgets };
         self.write_chatroom(changing, fx);
     }
 
@@ -237,12 +240,15 @@ impl Chat {
                 self.answer_chatroom(now, (from, number), result, fx);
             }
             Verb::Close => {
+                let forgets = row.is_kept();
                 let (row, outs) = (None, vec![None]);
-                self.write_chatroom(Changing { from, number, timeline, verb, row, outs }, fx);
+                let changing = Changing { from, number, timeline, verb, row, outs, forgets };
+                self.write_chatroom(changing, fx);
             }
             _ => {
-                let row = Some(row);
-                self.write_chatroom(Changing { from, number, timeline, verb, row, outs }, fx);
+                let (row, forgets) = (Some(row), false);
+                let changing = Changing { from, number, timeline, verb, row, outs, forgets };
+                self.write_chatroom(changing, fx);
             }
         }
     }
@@ -263,6 +269,7 @@ impl Chat {
         let at = changing.timeline.home_hash();
         let write = match &changing.row {
             Some(row) => row::put(at, &home.room, row),
+            None if changing.forgets => Write::Forget(changing.timeline),
             None => row::delete(at, &home.room),
         };
         let pending = PendingCall::ChatroomChanged(Box::new(changing));
@@ -277,15 +284,21 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Changing { from, number, timeline, verb, row, outs } = changing;
+        if changing.forgets && result.is_ok() {
+            return self.write_chatroom(Changing { forgets: false, ..changing }, fx);
+        }
+        let Changing { from, number, timeline, verb, row, outs, .. } = changing;
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         home.step = Step::Ready;
         if let Err(error) = result {
             self.answer_chatroom(now, (from, number), Err(fault_of(error)), fx);
             return self.advance_chatroom(now, timeline, fx);
         }
-        let was_kept = home.row.as_ref().is_some_and(|row| row.is_kept());
         home.row = row;
+        let begins = verb == Verb::Create && home.row.as_ref().is_some_and(|row| row.is_kept());
+        if begins {
+            home.step = Step::Reading;
+        }
         fx.counters.count(ChatCounter::ChatroomChanges);
         let shards = home.shards();
         self.flush_chatroom(now, timeline, fx);
@@ -296,10 +309,9 @@ impl Chat {
             }
             Verb::Close => {
                 self.out_of_chatroom(now, timeline, (&outs, ChatroomOut::Closed), fx);
-                if was_kept {
-                    self.log.write(Write::Forget(timeline), fx);
-                }
             }
+            // What the log knows of a room of this name that was closed: its last number.
+            Verb::Create if begins => self.read_chatroom(timeline, fx),
             Verb::Create | Verb::Mute | Verb::Unmute | Verb::Unban => {}
             _ => self.news_of_chatroom(now, timeline, &shards, fx),
         }

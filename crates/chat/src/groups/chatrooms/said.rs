@@ -265,8 +265,18 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
+        let mut last = 0;
         let read = match result {
+            Ok(Done::Page(page)) if page.messages.is_empty() => {
+                // Its numbers go on behind those of a room of this name that was closed.
+                let read = Read::Standing { timeline, reader: self.settings.any_reader() };
+                return self.log.ask(PendingCall::ChatroomRead(timeline), Call::Read(read), fx);
+            }
             Ok(Done::Page(page)) => Ok(page.messages),
+            Ok(Done::Standing(status)) => {
+                last = status.last;
+                Ok(Vec::new())
+            }
             Ok(_) => Err(ChatFault::StoreFailed),
             Err(error) => Err(fault_of(error)),
         };
@@ -279,7 +289,7 @@ impl Chat {
             }
         };
         // One that cannot be read any more is left out; numbers go on behind it all the same.
-        let last = messages.first().map_or(0, |placed| placed.seq);
+        let last = messages.first().map_or(last, |placed| placed.seq);
         let decoded = messages.iter().rev().filter_map(|placed| {
             let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body)?;
             let frame = self.frame_of(timeline, message.id);

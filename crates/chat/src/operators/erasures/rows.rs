@@ -68,18 +68,41 @@ impl Chat {
         let Ok(Done::Rows(rows)) = result else {
             return self.erasure_waits(now, inbox, super::AGAIN);
         };
-        if rows.len() < ROWS_MAX {
+        // It is read once more when they are gone.
+        if rows.is_empty() {
             *at += 1;
         }
-        for (key, _) in rows {
-            self.log.write(Write::Delete { table, key }, fx);
+        let deletes = rows.into_iter().map(|(key, _)| Write::Delete { table, key });
+        self.erases_all(inbox, deletes.collect(), fx);
+    }
+
+    /// These are awaited: while one is refused, the erasure is not over.
+    fn erases_all(&mut self, inbox: TimelineId, writes: Vec<Write>, fx: &mut Effects) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        erasure.waiting = writes.len() as u32;
+        for write in writes {
+            self.log.ask(PendingCall::ErasureWrote(inbox), Call::Write(write), fx);
         }
     }
 
-    /// The inbox, the account's row, and then that of the erasure.
+    /// One of them is carried out, or not.
+    pub(crate) fn erasure_wrote(&mut self, now: Now, inbox: TimelineId, result: Answered) {
+        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
+        erasure.waiting = erasure.waiting.saturating_sub(1);
+        erasure.has_failed |= result.is_err();
+        if erasure.waiting > 0 {
+            return;
+        }
+        match (std::mem::take(&mut erasure.has_failed), &erasure.step) {
+            (true, _) => self.erasure_waits(now, inbox, super::AGAIN),
+            (false, Step::Last) => erasure.step = Step::Own,
+            (false, _) => {}
+        }
+    }
+
+    /// The inbox and the account's row.
     pub(super) fn erase_last(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
-        erasure.waiting = 1;
         let address = erasure.address.clone();
         self.end_all(inbox, fx);
         self.conversations.is_erased(inbox);
@@ -93,9 +116,16 @@ impl Chat {
             }
         }
         let named = self.row_key(&address);
-        self.log.write(Write::Delete { table: Table::ChatMutes, key: named.clone() }, fx);
-        self.log.write(Write::Forget(inbox), fx);
-        self.log.write(Write::Delete { table: Table::ChatAccounts, key: named }, fx);
+        let mute = Write::Delete { table: Table::ChatMutes, key: named.clone() };
+        let account = Write::Delete { table: Table::ChatAccounts, key: named };
+        self.erases_all(inbox, vec![mute, Write::Forget(inbox), account], fx);
+    }
+
+    /// And then that of the erasure.
+    pub(super) fn erase_own(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
+            erasure.waiting = 1;
+        }
         let write = Write::Delete { table: Table::ChatApart, key: key_of(inbox) };
         self.log.ask(PendingCall::Erased(inbox), Call::Write(write), fx);
     }

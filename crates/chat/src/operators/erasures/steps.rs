@@ -51,8 +51,10 @@ pub(crate) enum Step {
     Settle,
     /// Rows of one table after the other.
     Rows { at: usize },
-    /// Its own row goes.
+    /// Its inbox goes, and the account's row.
     Last,
+    /// The erasure's own row goes.
+    Own,
 }
 
 /// How the account leaves the first group.
@@ -73,7 +75,7 @@ impl Step {
             Step::Groups { .. } | Step::Leaving { .. } => "groups",
             Step::Contacts { .. } | Step::Removing { .. } => "contacts",
             Step::Nodes | Step::Deleting { .. } => "nodes",
-            Step::Settle | Step::Rows { .. } | Step::Last => "rows",
+            Step::Settle | Step::Rows { .. } | Step::Last | Step::Own => "rows",
         }
     }
 }
@@ -116,12 +118,10 @@ impl Chat {
                 let all = all.map(|ask| ErrandWhat::Nodes(Box::new(ask))).collect();
                 return self.erasure_asks_all(now, inbox, all, fx);
             }
-            Step::Settle => {
-                self.clear_pushes(inbox, fx);
-                return self.step_is(inbox, Step::Rows { at: 0 });
-            }
+            Step::Settle => return self.looks_once_more(inbox),
             &Step::Rows { at } => return self.erase_rows(inbox, at, fx),
             Step::Last => return self.erase_last(inbox, fx),
+            Step::Own => return self.erase_own(inbox, fx),
         };
         self.erasure_asks(now, inbox, ask, fx);
     }
@@ -172,7 +172,11 @@ impl Chat {
         };
         let places = page.messages.iter().map(|placed| placed.seq);
         let Some(upto) = places.chain(page.damaged.iter().copied()).max() else {
-            return self.step_is(inbox, Step::Groups { before: Seq::MAX });
+            if !erasure.has_settled {
+                return self.step_is(inbox, Step::Groups { before: Seq::MAX });
+            }
+            self.clear_pushes(inbox, fx);
+            return self.step_is(inbox, Step::Rows { at: 0 });
         };
         self.step_is(inbox, Step::Recalling { after, upto });
         for placed in &page.messages {
@@ -192,6 +196,14 @@ impl Chat {
         let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
         if is_idle {
             self.step_over(now, inbox, fx);
+        }
+    }
+
+    /// What was on its way when the inbox was read stands in it now.
+    fn looks_once_more(&mut self, inbox: TimelineId) {
+        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
+            erasure.has_settled = true;
+            erasure.step = Step::Messages { after: erasure.done };
         }
     }
 
@@ -279,7 +291,10 @@ impl Chat {
     pub(super) fn step_over(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         let next = match &erasure.step {
-            &Step::Recalling { upto, .. } => Step::Messages { after: upto },
+            &Step::Recalling { upto, .. } => {
+                erasure.done = upto;
+                Step::Messages { after: upto }
+            }
             // A list that was not told is asked for no more: whoever asks is answered.
             Step::Groups { .. } => Step::Contacts { range: first_contacts() },
             Step::Leaving { groups, next, .. } if groups.is_empty() => match *next {
@@ -300,7 +315,8 @@ impl Chat {
             | Step::Leaving { .. }
             | Step::Settle
             | Step::Rows { .. }
-            | Step::Last => return,
+            | Step::Last
+            | Step::Own => return,
         };
         let is_page = matches!(next, Step::Messages { .. });
         erasure.step = next;

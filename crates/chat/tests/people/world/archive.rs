@@ -89,6 +89,11 @@ fn partner<'a>(account: &AccountAddress, message: &'a ChatMessage) -> &'a Accoun
 }
 
 impl World {
+    /// From now on, until it dies, what is stored waits for an archive outside.
+    pub fn keeps_for_archive(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.chat.keep_for_archive());
+    }
+
     /// A part of an account's archive, when everything is at rest.
     pub fn archive(&mut self, at: usize, range: ArchiveRange) -> Result<ArchivePage, ChatFault> {
         if let Some(request) = self.devices[at].asks_archive(range) {

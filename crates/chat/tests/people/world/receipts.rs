@@ -100,6 +100,20 @@ impl World {
         self.devices[at].receipts.shares.expect("answered")
     }
 
+    /// A device's account blocks somebody; it is so everywhere when everything is at rest.
+    pub fn blocks(&mut self, at: usize, whom: &AccountAddress) {
+        let session = self.devices[at].session.expect("it is here");
+        let number = self.devices[at].number();
+        let wish = ContactWish { contact: whom.clone().into(), order: ContactOrder::Block };
+        let ask = PeopleAsk::Wish(Box::new(wish));
+        let request = Box::new(PeopleRequest { session, number, ask });
+        self.ask(at, ChatRequest::People(request));
+        self.rest();
+        let is_done =
+            |it: &ChatDelivery| matches!(it, ChatDelivery::Done { number: n } if *n == number);
+        assert!(self.devices[at].push_answers.iter().any(is_done), "it is answered");
+    }
+
     /// A device acknowledges what it has, and a second goes by.
     pub fn acknowledges(&mut self, at: usize) {
         let request = self.devices[at].acknowledges().expect("it is here");
