@@ -115,7 +115,7 @@ impl Service for Chat {
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
             ChatWord::Erased(account) => self.accounts.is_erased(&account),
-            ChatWord::Delivered(told) => self.was_delivered(&told, fx),
+            ChatWord::Delivered(told) => self.was_delivered(now, *told, fx),
             ChatWord::SeekReaders(sought) => self.seek_readers(now, from, sought, fx),
             ChatWord::ReadersFound { number, result } => {
                 self.readers_found(now, number, result, fx);

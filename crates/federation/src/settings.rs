@@ -22,8 +22,8 @@ section! {
         deny: Vec<String> = Vec::new(), DOMAINS;
         /// Whether nothing is said or heard but within TLS.
         require_tls: bool = true;
-        /// Whether a server is who its certificate says, and nobody without a valid one; else its
-        /// domain's servers are asked (dialback).
+        /// Whether a server is who its certificate says, and nobody without a valid one, nor
+        /// without TLS whatever require_tls says; else its domain's servers are asked (dialback).
         require_certificates: bool = false;
         /// PEM file of the authorities that are believed when a server is called; "" is those of
         /// the system.

@@ -128,8 +128,7 @@ fn a_device_whose_client_proves_itself_again_hears_until_when() {
         settings.chat_domain = Some("a.example".into());
     });
     let proof = |at: u8| Some(("TOKEN".into(), Box::from([at])));
-    let ann =
-        world.client(ConnectRequest { method: proof(1), ..of("ann", connect("a")) });
+    let ann = world.client(ConnectRequest { method: proof(1), ..of("ann", connect("a")) });
     let device = call(&mut world, &ann, 1, Qos::AtLeastOnce).device.expect("it is somebody's");
     assert_eq!(device.until_s, 2_000_000_001);
     let (session, (method, data)) = (Some(ann.session), proof(2).expect("one"));

@@ -242,7 +242,8 @@ mod tests {
             let (pair, id) = (pair.clone(), at.to_string().into());
             DialbackProof { pair, id, key: "k".into() }
         };
-        let (mut stream, mut out) = (OutgoingStream::new(pair.clone()), Out::new(HashKey::new(1, 2)));
+        let mut stream = OutgoingStream::new(pair.clone());
+        let mut out = Out::new(HashKey::new(1, 2));
         (0..ASKED_MAX + 5)
             .for_each(|at| stream.verify(proof(at), (Now::default(), &profile), &mut out));
         assert_eq!((stream.proofs.len(), stream.asked.len()), (ASKED_MAX, 0));

@@ -175,8 +175,10 @@ fn a_key_that_is_too_long_is_not_asked_about() {
     for (length, is_asked) in [(256, true), (257, false)] {
         let (mut side, _) = incoming(bare(), false);
         let key = "k".repeat(length);
-        let said =
-            says(&mut side, &format!("<db:result from='b.example' to='a.example'>{key}</db:result>"));
+        let said = says(
+            &mut side,
+            &format!("<db:result from='b.example' to='a.example'>{key}</db:result>"),
+        );
         assert_eq!((side.take_words().len() == 1, said.is_empty()), (is_asked, is_asked), "{said}");
         assert!(is_asked || said.contains("<not-acceptable"), "{said}");
     }

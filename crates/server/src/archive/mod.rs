@@ -2,8 +2,9 @@
 //!
 //! Each log has a timeline of what the archive does not have yet; a thread reads it, gives pages to
 //! the archive and takes out what that has taken. Timelines of an earlier number of shards are
-//! drained before those of this one. It knows no rule of chat and no SQL. Invariants: a message leaves the timeline
-//! when the archive has it; a kill between the two has it given again, which changes nothing there.
+//! drained before those of this one. It knows no rule of chat and no SQL. Invariants: a message
+//! leaves the timeline when the archive has it; a kill between the two has it given again, which
+//! changes nothing there.
 
 #[cfg(test)]
 mod tests;
@@ -118,11 +119,7 @@ impl Archive {
     }
 
     /// The logs are there. Starts the thread, which goes over these places.
-    pub fn begin(
-        self: &Arc<Archive>,
-        way: LogWay,
-        places: ArchivePlaces,
-    ) -> Result<(), String> {
+    pub fn begin(self: &Arc<Archive>, way: LogWay, places: ArchivePlaces) -> Result<(), String> {
         self.logs.begin(way);
         let archive = self.clone();
         let thread = Builder::new().name("archive".into()).spawn(move || archive.run(&places));
