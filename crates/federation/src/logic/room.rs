@@ -130,7 +130,11 @@ mod tests {
         let waiting = routes.get_mut(&pair("x0.example")).expect("there");
         let until = Now::default().mono;
         assert_eq!(waiting.put(until, b"a"[..].into(), &FederationLimits::default()), Ok(()));
-        routes.get_mut(&pair("x1.example")).expect("there").proofs.push(showing(1, source(1)).proof);
+        routes
+            .get_mut(&pair("x1.example"))
+            .expect("there")
+            .proofs
+            .push(showing(1, source(1)).proof);
         assert!(make_room(&mut routes, 5) && routes.len() == 4, "there is some");
         assert!(make_room(&mut routes, 4) && routes.len() == 2);
         assert!(!make_room(&mut routes, 2), "these wait");

@@ -93,9 +93,10 @@ impl AccessControl {
         let Some(first) = first.filter(|it| may_bind(it.binding, is_bound, bindings)) else {
             return Admission::Refused(Denial::BadCredentials);
         };
-        let (salt, iterations) = match self.scram_keys(hash, &first.user, errands) {
+        let user = meant_by(question, &first.user);
+        let (salt, iterations) = match self.scram_keys(hash, user, errands) {
             Found::Keys(keys) => (keys.salt, keys.iterations),
-            Found::Nobody => self.made_up(hash, &first.user),
+            Found::Nobody => self.made_up(hash, user),
             Found::NotYet(not_yet) => return not_yet,
         };
         let number = self.exchanges.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -118,8 +119,9 @@ impl AccessControl {
             _ => Some(&[][..]),
         };
         let Some(bound) = bound else { return refused };
-        let Some(user) = scram::user_of(dialogue) else { return refused };
-        match self.scram_keys(hash, &user, errands) {
+        let Some(said) = scram::user_of(dialogue) else { return refused };
+        let user = meant_by(question, &said);
+        match self.scram_keys(hash, user, errands) {
             Found::Nobody => refused,
             Found::NotYet(not_yet) => not_yet,
             Found::Keys(keys) => match scram::finish(&keys, dialogue, bound, data) {
@@ -191,6 +193,15 @@ fn bound_by<'a>(name: &str, bindings: Option<&'a ChannelBindings>) -> Option<&'a
         "tls-exporter" => bindings?.exporter.as_ref().map(|value| &value[..]),
         "tls-server-end-point" => bindings?.end_point.as_deref(),
         _ => None,
+    }
+}
+
+/// The user whom a name in an exchange means: in XMPP a name is one of the stream's domain, and its
+/// machine has said whose that is.
+fn meant_by<'a>(question: &'a Question, said: &'a str) -> &'a str {
+    match question.user.as_deref() {
+        Some(user) if question.protocol == "xmpp" => user,
+        _ => said,
     }
 }
 

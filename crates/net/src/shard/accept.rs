@@ -65,6 +65,7 @@ where
     /// Takes a connection that somebody beside the shards gives: its protocol begins at once.
     pub(super) fn take_given(&mut self, given: GivenConnection<N::Socket>) {
         let GivenConnection { socket, peer, protocol, encrypted, door } = given;
+        self.handle.counters.count(ProcessCounter::Accepted);
         let listener = self.settings.doors[usize::from(door)].clone();
         let (bucket, beyond) = self.admit(&listener, peer);
         if beyond > self.settings.limits.crowd_max {
@@ -238,6 +239,7 @@ where
             return self.end(key, reason);
         }
         let Some(conn) = self.conns.at(key) else { return };
+        link.door = conn.door;
         link.may_start_tls = self.may_start_tls(conn);
         let link = &link;
         let Some(machine) = self.logic.machine(self.now, link, how) else {

@@ -132,17 +132,7 @@ impl Erasure {
         let (step, due) = (Step::Messages { after }, Instant::default());
         let (waiting, has_failed, is_drawn) = (0, false, false);
         let (done, has_settled) = (after, false);
-        Erasure {
-            address,
-            step,
-            waiting,
-            has_failed,
-            is_drawn,
-            due,
-            messages,
-            done,
-            has_settled,
-        }
+        Erasure { address, step, waiting, has_failed, is_drawn, due, messages, done, has_settled }
     }
 
     fn row(&self) -> Box<[u8]> {
