@@ -83,27 +83,6 @@ class Profanity(Case):
         terminal.shows("logged in successfully")
         return terminal
 
-    def test_two_at_terminals_become_contacts_and_talk(self):
-        ann, bob = self.person(self.ann), self.person(self.bob)
-        ann_jid, bob_jid = f"{self.ann}@localhost", f"{self.bob}@localhost"
-        ann.says(f"/roster add {bob_jid} Robert")
-        ann.says(f"/sub request {bob_jid}")
-        bob.shows("Received authorization request")
-        bob.says(f"/sub allow {ann_jid}")
-        bob.says(f"/sub request {ann_jid}")
-        ann.shows("Received authorization request")
-        ann.says(f"/sub allow {bob_jid}")
-        ann.says("/roster")
-        ann.shows("Robert")
-        bob.says("/away to lunch")
-        ann.says("/who")
-        ann.shows("away")
-        ann.says(f"/msg {bob_jid} hello, are you there?")
-        bob.says("/win 2")
-        bob.shows("hello, are you there?")
-        bob.says("I am, 世界")
-        ann.shows("I am, 世界")
-
     def test_two_at_terminals_talk_in_a_room(self):
         room = f"{own_name(self, 'r')[-20:].lstrip('._-')}@conference.localhost"
         self.server.ask("POST", "/v1/chat/groups",
@@ -116,22 +95,6 @@ class Profanity(Case):
         bob.shows("hello, room")
         bob.says("hello, ann")
         ann.shows("hello, ann")
-
-    def test_what_was_said_before_is_in_the_window_by_the_archive(self):
-        ann, bob = self.person(self.ann), self.person(self.bob)
-        ann.says(f"/msg {self.bob}@localhost said before")
-        bob.says("/win 2")
-        bob.shows("said before")
-        bob.tmux("kill-server")
-        again = Terminal(self, self.bob)
-        again.says("/mam on")
-        port = self.server.ports["xmpp"][1]
-        again.says(f"/connect {self.bob}@localhost server 127.0.0.1 port {port} tls disable")
-        again.shows("Enter password:")
-        again.says("secret")
-        again.shows("logged in successfully")
-        again.says(f"/msg {self.ann}@localhost")
-        again.shows("said before")
 
 
 if __name__ == "__main__":
