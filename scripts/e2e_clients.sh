@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
-# tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js, converse.js and Smack for
+# tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js and Smack for
 # tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, and the checkers of the API's
 # description, of its page of metrics, of the console and of the chart, each by its own package
 # manager.

@@ -79,7 +79,12 @@ mod tests {
         let json = told("/.well-known/host-meta.json", "http://b.example/", "x").expect("there").1;
         assert_eq!(
             json,
-            r#"{"links":[{"rel":"urn:xmpp:alt-connections:xbosh","href":"http://b.example/http-bind"},{"rel":"urn:xmpp:alt-connections:websocket","href":"ws://b.example/xmpp-websocket"}]}"#
+            concat!(
+                r#"{"links":[{"rel":"urn:xmpp:alt-connections:xbosh","#,
+                r#""href":"http://b.example/http-bind"},"#,
+                r#"{"rel":"urn:xmpp:alt-connections:websocket","#,
+                r#""href":"ws://b.example/xmpp-websocket"}]}"#
+            )
         );
         assert_eq!(told("/.well-known/host-meta.xml", "", "a"), None);
         for host in ["", "a'b", "a<b", "a/b", "a b", "a\"", "é", &"a".repeat(256)] {

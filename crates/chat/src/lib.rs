@@ -23,7 +23,9 @@
 //! Three places, each with a shard of its own: the sender's session, the conversation and the
 //! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
 //! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, and in it
-//! `chatrooms` those of who is there now, and `follows` how members draw what is said in large ones; `conversations` what an account knows of its own,
+//! `chatrooms` those of who is there now, and `follows` how members draw what is said in large
+//! ones;
+//! `conversations` what an account knows of its own,
 //! [`amendments`] are what becomes of a message; `transients` are told and kept nowhere; `people`
 //! says who knows and sees whom; `login` and `accounts` say who is here, and who may upload files;
 //! `people/foreign.rs` is the way to accounts of other domains, and from them.

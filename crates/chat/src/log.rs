@@ -231,9 +231,7 @@ impl Chat {
             PendingCall::Overlays(number, at) => {
                 self.overlays_read(now, (number, at), result, fx);
             }
-            PendingCall::Edited(number, at, seq) => {
-                self.edited_read(now, (number, at, seq), result, fx);
-            }
+            PendingCall::Edited(it, at, seq) => self.edited_read(now, (it, at, seq), result, fx),
             PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),

@@ -178,19 +178,7 @@ pub fn start(
 ) -> Result<Federation, String> {
     let section = &settings.section;
     let limits = &section.limits;
-    let secrets = settings.components.iter();
-    let profile = Arc::new(PeerProfile {
-        rooms: format!("{GROUP_SERVICE}{}", settings.domains.own).into(),
-        components: secrets.map(|(of, it)| (of.clone(), ComponentSecret(it.clone()))).collect(),
-        domains: settings.domains.clone(),
-        peers: section.peers(),
-        secret: DialbackSecret::new(&settings.secret),
-        requires_tls: section.requires_tls(),
-        requires_certificates: section.require_certificates,
-        certified: settings.certificates.iter().map(|(of, ..)| of.clone()).collect(),
-        begin_ms_max: limits.begin_ms_max,
-        idle_s_max: limits.idle_s_max,
-    });
+    let profile = Arc::new(profile(&settings));
     let names: Box<dyn NameResolver + Send> = match section.enabled {
         true => Box::new(asker(&Resolver::start(look_ups)?, way.clone())),
         false => Box::new(NoNames),
@@ -242,6 +230,24 @@ pub fn start(
     let builder = std::thread::Builder::new().name("federation".into());
     let thread = builder.spawn(move || shard.run()).map_err(failed)?;
     Ok(Federation { way, thread: Some(thread) })
+}
+
+/// What streams of other domains have in common.
+fn profile(settings: &FederationSettings) -> PeerProfile {
+    let (section, limits) = (&settings.section, &settings.section.limits);
+    let secrets = settings.components.iter();
+    PeerProfile {
+        rooms: format!("{GROUP_SERVICE}{}", settings.domains.own).into(),
+        components: secrets.map(|(of, it)| (of.clone(), ComponentSecret(it.clone()))).collect(),
+        domains: settings.domains.clone(),
+        peers: section.peers(),
+        secret: DialbackSecret::new(&settings.secret),
+        requires_tls: section.requires_tls(),
+        requires_certificates: section.require_certificates,
+        certified: settings.certificates.iter().map(|(of, ..)| of.clone()).collect(),
+        begin_ms_max: limits.begin_ms_max,
+        idle_s_max: limits.idle_s_max,
+    }
 }
 
 /// The process's limits for streams of other domains.

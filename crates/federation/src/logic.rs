@@ -8,7 +8,7 @@
 mod calls;
 mod room;
 
-pub(crate) use room::Opener;
+pub(crate) use room::CallOpener;
 
 use crate::desk::{ArrivalDesk, Judged};
 use crate::rooms::RoomsDesk;
@@ -33,7 +33,7 @@ use proto_xmpp::server::abroad::{AbroadWord, RoomsAbroad};
 use proto_xmpp::server::answer_for_domain;
 use proto_xmpp::stanza::StanzaReply;
 use proto_xmpp::xml::scan::Scan;
-use room::{Openers, Routes, Showing, forget_shown, make_room};
+use room::{CallOpeners, Routes, Showing, forget_shown, make_room};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub struct FederationLogic {
     rooms: RoomsAbroad,
     routes: Routes,
     /// Whose doing it is that domains are called.
-    openers: Openers,
+    openers: CallOpeners,
     /// Domains that are being called, by the calls' numbers.
     calls: HashMap<u64, DomainPair>,
     /// Streams on which somebody shows a key, until its domain has answered.
@@ -183,7 +183,7 @@ impl FederationLogic {
         }
         let mut opener = None;
         if !self.routes.contains_key(pair) {
-            opener = if is_own { account_of(&xml).map(Opener::Account) } else { None };
+            opener = if is_own { account_of(&xml).map(CallOpener::Account) } else { None };
             if !self.may_open(opener.as_ref()) {
                 self.parts.way.refused(1);
                 return Err((xml, StanzaFault::ResourceConstraint));
@@ -206,12 +206,12 @@ impl FederationLogic {
 
     /// Whether there may be one route more, which is this one's doing. Answers to others, which
     /// are nobody's here, leave half of all room to accounts.
-    fn may_open(&mut self, opener: Option<&Opener>) -> bool {
+    fn may_open(&mut self, opener: Option<&CallOpener>) -> bool {
         let limits = &self.parts.section.limits;
         let all = limits.domains_max as usize;
         let (share, most) = match opener {
-            Some(Opener::Account(_)) => (limits.domains_an_account_max, all),
-            Some(Opener::Source(_)) => (limits.keys_a_source_max, all),
+            Some(CallOpener::Account(_)) => (limits.domains_an_account_max, all),
+            Some(CallOpener::Source(_)) => (limits.keys_a_source_max, all),
             None => (0, all.div_ceil(2)),
         };
         let is_its = opener.is_none_or(|who| self.openers.take(who, share));

@@ -8,7 +8,7 @@
 //! It knows no stanza and no socket. Invariant: what waits is within its limits, in the order in
 //! which it came, and each of it is written or given back.
 
-use crate::logic::Opener;
+use crate::logic::CallOpener;
 use base::time::Instant;
 use model::id::ConnRef;
 use model::limits::FederationLimits;
@@ -48,7 +48,7 @@ pub struct DomainRoute {
     /// Keys that its servers are to be asked about.
     pub proofs: Vec<DialbackProof>,
     /// Whose doing it is that there is one.
-    pub opener: Option<Opener>,
+    pub opener: Option<CallOpener>,
 }
 
 impl Default for DomainRoute {
@@ -59,7 +59,7 @@ impl Default for DomainRoute {
 
 impl DomainRoute {
     /// One that is somebody's doing.
-    pub fn of(opener: Option<Opener>) -> DomainRoute {
+    pub fn of(opener: Option<CallOpener>) -> DomainRoute {
         let (waiting, proofs) = Default::default();
         let (state, bytes, is_writing) = (RouteState::Idle, 0, false);
         DomainRoute { state, waiting, bytes, is_writing, proofs, opener }

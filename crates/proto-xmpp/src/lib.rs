@@ -6,8 +6,8 @@
 //! addresses to the rules of accounts, [`moment`] reads times, [`moving`] what other servers have
 //! kept, [`render`] turns messages of the model into stanzas and back, [`message`] is what they can
 //! be besides texts, [`claims`] lists what of XMPP is done, and [`server::Server`] is the machine.
-//! Nothing here knows a socket, a clock, an account's contents or another connection; whatever bytes
-//! come, they are answered, more is waited for, or the stream ends with an error.
+//! Nothing here knows a socket, a clock, an account's contents or another connection; whatever
+//! bytes come, they are answered, more is waited for, or the stream ends with an error.
 //!
 //! What of XMPP is spoken is told in `docs/xmpp.md`.
 

@@ -228,7 +228,8 @@ mod tests {
             features,
             "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\
              <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>\
-             EXTERNAL</mechanism><mechanism>SCRAM-SHA-256-PLUS</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
+             EXTERNAL</mechanism><mechanism>SCRAM-SHA-256-PLUS</mechanism>\
+             <mechanism>SCRAM-SHA-256</mechanism>\
              <mechanism>SCRAM-SHA-1-PLUS</mechanism><mechanism>SCRAM-SHA-1</mechanism>\
              <mechanism>PLAIN</mechanism><mechanism>ANONYMOUS</mechanism></mechanisms>\
              <sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'>\

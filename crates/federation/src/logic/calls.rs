@@ -5,7 +5,7 @@
 //! key hears it, or hears that nobody said it.
 
 use super::room::may_show;
-use super::{FederationLogic, Handle, Opener, Showing};
+use super::{CallOpener, FederationLogic, Handle, Showing};
 use crate::route::{DomainRoute, RouteState};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -159,7 +159,7 @@ impl FederationLogic {
         let limits = &self.parts.section.limits;
         let until = now.after(Duration::from_millis(limits.begin_ms_max.into()));
         let may_show = may_show(&self.showing, source, limits.keys_a_source_max);
-        let opener = Opener::Source(source);
+        let opener = CallOpener::Source(source);
         if !may_show || !self.routes.contains_key(&pair) && !self.may_open(Some(&opener)) {
             return handle.deliver(conn, PeerOrder::Shown(pair, None));
         }

@@ -20,7 +20,7 @@ pub(super) type Routes = HashMap<DomainPair, DomainRoute>;
 
 /// Somebody whose doing it is that a domain is called.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Opener {
+pub enum CallOpener {
     /// An account here, by its address.
     Account(Box<str>),
     /// A server elsewhere that shows a key.
@@ -29,11 +29,11 @@ pub enum Opener {
 
 /// How many domains are each one's doing.
 #[derive(Default)]
-pub(super) struct Openers(HashMap<Opener, u32>);
+pub(super) struct CallOpeners(HashMap<CallOpener, u32>);
 
-impl Openers {
+impl CallOpeners {
     /// Whether one may have one more, of so many.
-    pub(super) fn take(&mut self, who: &Opener, most: u32) -> bool {
+    pub(super) fn take(&mut self, who: &CallOpener, most: u32) -> bool {
         let count = self.0.entry(who.clone()).or_default();
         let is_taken = *count < most;
         *count += u32::from(is_taken);
@@ -110,7 +110,7 @@ mod tests {
         DomainPair { own: "a.example".into(), peer: peer.into() }
     }
 
-    fn failed(opener: Option<Opener>) -> DomainRoute {
+    fn failed(opener: Option<CallOpener>) -> DomainRoute {
         let until = Now::default().after(Duration::from_secs(30));
         let mut route = DomainRoute::of(opener);
         route.becomes(RouteState::Failed(until, StanzaFault::RemoteServerNotFound));
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn nobody_has_more_than_a_share_of_domains_that_are_not_reached() {
-        let (ann, bob) = (Opener::Account("ann".into()), Opener::Account("bob".into()));
-        let (mut openers, mut routes) = (Openers::default(), Routes::new());
+        let (ann, bob) = (CallOpener::Account("ann".into()), CallOpener::Account("bob".into()));
+        let (mut openers, mut routes) = (CallOpeners::default(), Routes::new());
         for at in 0..3 {
             assert_eq!(openers.take(&ann, 2), at < 2, "{at}");
             routes.insert(pair(&format!("x{at}.example")), failed(Some(ann.clone())));

@@ -57,7 +57,7 @@ verbs! {
     Open "open" "All may again.";
     Rename "rename" "It has another title.";
     Dissolve "dissolve" "It has no members any more, and never will.";
-    Join "join" "This one is a member from now on, since it wants to be: of a channel, or unlocked.";
+    Join "join" "This one is a member, since it wants to be: of a channel, or one unlocked.";
     Ban "ban" "These are members no more, and nobody makes them members before that is undone.";
     Unban "unban" "These may become members again.";
     Describe "describe" "It is described otherwise.";

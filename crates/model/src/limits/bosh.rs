@@ -25,8 +25,8 @@ section! {
         /// Time that a client may announce to be without one, once. For more its session ends
         /// (policy-violation).
         pause_s_max: u32 = 120, whole(5..=3_600, "seconds");
-        /// Bytes of stanzas that may wait for a request. Beyond, they wait where those of every slow
-        /// reader do ([limits] out_bytes_max).
+        /// Bytes of stanzas that may wait for a request. Beyond, they wait where those of every
+        /// slow reader do ([limits] out_bytes_max).
         waiting_bytes_max: u32 = 64 * 1024, whole(4_096..=1 << 24, "bytes");
     }
 }

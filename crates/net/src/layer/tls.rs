@@ -46,8 +46,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// PEM file of its private key.
     pub key: PathBuf,
-    /// PEM files of other certificates, each with its chain, and of its key, for clients that ask for
-    /// one of their names (RFC 6066 3).
+    /// PEM files of other certificates, each with its chain, and of its key, for clients that ask
+    /// for one of their names (RFC 6066 3).
     pub others: Vec<(PathBuf, PathBuf)>,
     /// PEM file of the authorities whose client certificates are believed.
     pub client_ca: Option<PathBuf>,

@@ -1,3 +1,5 @@
+//! Sessions of BOSH: requests in their order and out of it, once and again, kept and let go.
+
 use super::session::REQUESTS_MAX;
 use super::{BoshFault, BoshOutput, BoshRequest, BoshSession, BoshTerms, HTTP_BIND};
 use crate::xml::scan::Scan;

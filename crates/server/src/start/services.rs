@@ -58,8 +58,7 @@ pub(super) fn start_api(
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
     let Parts { stream, gateway, shown, media, bosh, archive, .. } = parts;
-    let statuses = bridges.clone();
-    let accounts = entrance.clone();
+    let (statuses, accounts) = (bridges.clone(), entrance.clone());
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let asked = switchboard.clone();
     let desk = TraceDesk::new(switchboard.clone(), config.api.limits.clone());

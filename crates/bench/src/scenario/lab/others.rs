@@ -48,7 +48,8 @@ const STORED: &str = "[\"messages.owed == 0\", \"messages.missing == 0\", \
     \"messages.repeated == 0\", \"messages.reordered == 0\", \"messages.changed == 0\", \
     \"messages.tail_ms <= 1000\", \"errors == 0\", \"cpu_limited == 1\"]";
 const HEARD: &str = "[\"messages.owed == 0\", \"messages.missing == 0\", \
-    \"messages.repeated == 0\", \"messages.reordered == 0\", \"messages.changed == 0\", \"errors == 0\"]";
+    \"messages.repeated == 0\", \"messages.reordered == 0\", \"messages.changed == 0\", \
+    \"errors == 0\"]";
 const AUDITED: &str = "[\"audit.missing == 0\", \"audit.unacknowledged == 0\", \
     \"audit.differs == 0\", \"audit.repeated == 0\", \"audit.reordered == 0\", \
     \"audit.changed == 0\", \"errors == 0\"]";

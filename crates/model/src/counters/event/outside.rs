@@ -39,6 +39,10 @@ kinds! {
         /// The tables were empty, and the data folder had accounts.
         ACCOUNTS_FILLED "accounts_filled" info "the database was filled from the data folder"
             [accounts];
+        /// It has a name or a number of one of these accounts for another: nothing is filled in.
+        ACCOUNTS_NOT_FILLED "accounts_not_filled" warn
+            "the database is not filled: it has a name or a number of these accounts for another"
+            [accounts first];
         /// How far the first reading is.
         ACCOUNTS_READING "accounts_reading" info "accounts are being read from the database"
             [loaded total];

@@ -83,7 +83,8 @@ mod tests {
             "",
             "<ping xmlns='urn:xmpp:ping'/>",
             "<query xmlns='jabber:iq:private'><x xmlns='y'/></query>",
-            "<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><configure node='x'/></pubsub>",
+            "<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
+             <configure node='x'/></pubsub>",
             "<pubsub xmlns='http://jabber.org/protocol/pubsub'><subscriptions/></pubsub>",
             "<vCard xmlns='vcard-temp'/><vCard xmlns='vcard-temp'/>",
         ] {

@@ -1,7 +1,7 @@
 //! Moderation (XEP-0425): a moderator has a message of a room called back, whoever said it.
 //!
 //! ```text
-//! moderate ─► History (is it the message of that id?) ─► Recall ─► told by the inbox, as any recall
+//! moderate ─► History (is it the message of that id?) ─► Recall ─► told by the inbox, as any
 //! ```
 //! Invariant: nothing is called back but the message that the room gave this id; who may is for the
 //! group to say.

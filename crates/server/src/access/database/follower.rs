@@ -181,12 +181,7 @@ impl Follower {
             Err(fault) => {
                 if fault == DatabaseFault::Conflict {
                     let first = base::text::quoted(new[0].name());
-                    tracing::warn!(
-                        accounts = new.len(),
-                        %first,
-                        "the database is not filled: it has a name or a number of these accounts \
-                         for another"
-                    );
+                    tell!(event::ACCOUNTS_NOT_FILLED, accounts = new.len(), first = %first);
                 }
                 Err(fault.into())
             }

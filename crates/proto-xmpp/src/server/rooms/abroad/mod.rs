@@ -2,7 +2,7 @@
 //! what they say and ask there, and what they are shown.
 //!
 //! ```text
-//! stanza of another server ─► question ─► asked of chat in its account's name ─► next step, or done
+//! stanza of another server ─► question ─► asked of chat in its account's name ─► next step, end
 //! message of a group ─► each seat of its room: a stanza for its domain
 //! ```
 //! Whoever enters is a member of the group, as an occupant of this server is; what it asks is what
