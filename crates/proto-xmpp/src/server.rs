@@ -14,7 +14,6 @@
 
 mod archive;
 mod busy;
-mod external;
 mod features;
 mod foreign;
 mod inbox;

@@ -64,9 +64,9 @@ def ended(condition):
 class Session:
     """A session by hand: each request over a connection of its own, or over one that is given."""
 
-    def __init__(self, address, rid=100, tls=None, **attributes):
+    def __init__(self, address, rid=100, tls=None, wait="30", **attributes):
         self.address, self.rid, self.tls, self.sid = address, rid, tls, None
-        told = self.ask("", to="localhost", wait="30", hold="1", **attributes)
+        told = self.ask("", to="localhost", wait=wait, hold="1", **attributes)
         self.begun = told
         self.sid = re.search(r" sid='([0-9a-f]{32})'", told).group(1)
 
@@ -186,12 +186,12 @@ class Bosh(People):
         self.assertEqual([it for it in page.errors if "favicon" not in it], [])
 
     def test_a_session_goes_on_over_many_connections_at_once(self):
-        ann, bob = self.session().log_in(self.ann), self.session().log_in(self.bob)
+        ann, bob = self.session().log_in(self.ann), self.session(wait="0").log_in(self.bob)
         heard = ""
         for number in range(40):
             waiting = ann.connect()
             ann.post(waiting, ann.text(""))
-            bob.ask(message(self.ann, f"n{number}"), wait="1")
+            bob.ask(message(self.ann, f"n{number}"))
             heard += ann.told(waiting)
         while "n39<" not in heard:
             heard += ann.ask("")
@@ -201,7 +201,7 @@ class Bosh(People):
             self.assertEqual(session.ask(""), ended("item-not-found"))
 
     def test_what_was_lost_on_the_way_is_given_again_and_said_once(self):
-        ann, bob = self.session().log_in(self.ann), self.session().log_in(self.bob)
+        ann, bob = self.session().log_in(self.ann), self.session(wait="0").log_in(self.bob)
         for number in range(5):
             text = bob.text(message(self.ann, f"n{number}"))
             lost = bob.connect()

@@ -203,8 +203,8 @@ fn a_room_that_is_made_anew_goes_on_with_its_numbers_and_misses_none() {
     for at in [owner, ann] {
         assert_eq!(arena.joins(at, "lobby"), Ok(vec![]), "nothing of what was said before");
     }
-    assert_eq!(arena.said(owner, "lobby", "anew"), Ok(4));
-    arena.rest();
+    assert_eq!(arena.said(ann, "lobby", "anew"), Ok(4));
+    arena.pass_ms(5_000);
     for at in [owner, ann] {
         let seat = &arena.devices[at].seats[&room("lobby")];
         assert_eq!((&seat.heard[..], seat.missed), (&[4][..], 0));

@@ -1,4 +1,4 @@
-//! Sessions of BOSH: requests in their order and out of it, once and again, kept and let go.
+//! Sessions of BOSH: requests in every order, streams that say anything.
 
 use super::session::REQUESTS_MAX;
 use super::{BoshFault, BoshOutput, BoshRequest, BoshSession, BoshTerms, HTTP_BIND};

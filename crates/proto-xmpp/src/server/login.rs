@@ -5,7 +5,8 @@
 //! somebody else too. Whether a proof is right is for the service to say.
 
 use super::opening::{Opening, Stage};
-use super::{End, Out, XmppListener, external};
+use super::{End, Out, XmppListener};
+use crate::external;
 use crate::fault::StreamFault;
 use crate::jid;
 use crate::sasl::{self, Mechanism, SASL, SaslFailure, TRIES_MAX};

@@ -15,7 +15,7 @@ use model::link::{CertificateName, Link};
 const ACCOUNTS_MAX: usize = 16;
 
 /// The accounts of a domain that the certificate of this connection names.
-pub(super) fn accounts_of(link: &Link, domain: &str) -> Vec<AccountAddress> {
+pub(crate) fn accounts_of(link: &Link, domain: &str) -> Vec<AccountAddress> {
     let Some(facts) = &link.tls else { return Vec::new() };
     let names = facts.certificate.as_deref().map_or(&[][..], |it| &it.names);
     let addresses = names.iter().filter_map(|name| match name {
@@ -33,7 +33,7 @@ pub(super) fn accounts_of(link: &Link, domain: &str) -> Vec<AccountAddress> {
 }
 
 /// Who it is: whom it wishes to be, or the only one that it can be.
-pub(super) fn account(
+pub(crate) fn account(
     message: &[u8],
     link: &Link,
     domain: &str,
