@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes of records that are sorted in memory.
 pub const RUN_BYTES_MAX: usize = 64 << 20;
@@ -39,8 +39,11 @@ pub struct SortedRecords {
     memory: std::vec::IntoIter<(u64, Box<[u8]>)>,
     sources: Vec<BufReader<File>>,
     /// The next of each source, by key and source: the last is what is in memory.
-    heads: BinaryHeap<Reverse<(u64, usize, Box<[u8]>)>>,
+    heads: BinaryHeap<Reverse<Head>>,
 }
+
+/// The next record of a source: its key, the source, and what it is.
+type Head = (u64, usize, Box<[u8]>);
 
 impl Sorting {
     /// None yet; files, if any are needed, are in this folder, without a name.
@@ -131,7 +134,7 @@ fn record(source: &mut impl Read) -> std::io::Result<Option<(u64, Box<[u8]>)>> {
     Ok(Some((key, bytes)))
 }
 
-fn written(folder: &PathBuf, mut sorted: SortedRecords) -> std::io::Result<File> {
+fn written(folder: &Path, mut sorted: SortedRecords) -> std::io::Result<File> {
     let mut file = BufWriter::new(nameless(folder)?);
     while let Some((key, bytes)) = sorted.next_record()? {
         let length = u32::try_from(bytes.len()).map_err(|_| ErrorKind::FileTooLarge)?;
@@ -143,7 +146,7 @@ fn written(folder: &PathBuf, mut sorted: SortedRecords) -> std::io::Result<File>
 }
 
 /// A new file that only its owner may read, and that is gone with its handle.
-fn nameless(folder: &PathBuf) -> std::io::Result<File> {
+fn nameless(folder: &Path) -> std::io::Result<File> {
     for number in 0..u16::MAX {
         let path = folder.join(format!("holdline-{}-{number}", std::process::id()));
         let mut options = OpenOptions::new();

@@ -17,8 +17,8 @@ use model::link::{FrameLimits, Protocol, WireProfile};
 
 pub mod archive;
 pub mod bosh;
-mod capabilities;
 pub mod claims;
+mod external;
 pub mod fault;
 mod forms;
 pub mod jid;

@@ -106,8 +106,9 @@ impl IncomingStream {
     /// Whether it may show its domain by its certificate.
     fn may_prove(&self, around: &Around<'_>) -> bool {
         let says = self.says.as_ref().filter(|says| !self.shown.contains(*says));
-        let may_be = |says: &Box<str>| around.profile.may_be(says);
-        says.is_some_and(|says| may_be(says) && certificate::is_of(around.link, says))
+        says.is_some_and(|says| {
+            around.profile.may_be(says) && certificate::is_of(around.link, says)
+        })
     }
 
     fn may_dial_back(&self, around: &Around<'_>) -> bool {

@@ -87,7 +87,7 @@ fn web_socket(listener: &ListenSection) -> Option<&str> {
         WebSocketAt::Usual => Some(usual),
         WebSocketAt::Path(path) if path == "*" => Some(usual),
         WebSocketAt::Path(path) if others.contains(&path.as_str()) => None,
-        WebSocketAt::Path(path) => Some(path).map(String::as_str).filter(|path| is_plain(path)),
+        WebSocketAt::Path(path) => Some(path.as_str()).filter(|path| is_plain(path)),
     }
 }
 

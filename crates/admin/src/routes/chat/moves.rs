@@ -94,10 +94,13 @@ pub(crate) async fn moves(State(api): Api, body: Body<MovesBody>) -> Result<Json
     Ok(Json(Moved { results }))
 }
 
+/// Which one was done, about whom, and what became of it.
+type LaneResult = (usize, Vec<String>, Result<bool, Fault>);
+
 /// What is under way. What is about an account waits until what was about it before is done.
 #[derive(Default)]
 struct Lane {
-    running: FuturesUnordered<JoinHandle<(usize, Vec<String>, Result<bool, Fault>)>>,
+    running: FuturesUnordered<JoinHandle<LaneResult>>,
     /// About these something is under way.
     busy: BTreeSet<String>,
     results: Vec<Option<Result<bool, Fault>>>,

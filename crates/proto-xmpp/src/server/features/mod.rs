@@ -5,6 +5,7 @@
 //! is answered once, with its id.
 
 mod blocking;
+pub(super) mod capabilities;
 mod presence;
 mod push;
 mod roster;

@@ -5,8 +5,8 @@
 //! of each that has the same name. Nothing is kept here while a device is asked: the question's id
 //! has the name. Invariant: what does not come to its hash is not told to be proved.
 
-use crate::capabilities::{self, CAPS, NEW_CAPS};
 use crate::server::Out;
+use crate::server::features::capabilities::{self, CAPS, NEW_CAPS};
 use crate::server::iq::DISCO_INFO;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;

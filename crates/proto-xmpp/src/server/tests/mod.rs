@@ -26,8 +26,8 @@ use model::chat::SessionEnd;
 use model::session::Denial;
 use testkit::vector;
 
-const FAULTS: &str = include_str!("../../vectors/1-faults.txt");
-const STANZAS: &str = include_str!("../../vectors/2-stanzas.txt");
+const FAULTS: &str = include_str!("../../../vectors/1-faults.txt");
+const STANZAS: &str = include_str!("../../../vectors/2-stanzas.txt");
 
 fn stream_error(fault: &str) -> String {
     format!(

@@ -48,7 +48,7 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
     talked.held_but(&[])?;
     rest(&server)?;
     pull(&server, "memory", people, &mut outcome)?;
-    server.restart(|data| disk::forget(data))?;
+    server.restart(disk::forget)?;
     rest(&server)?;
     pull(&server, "disk", people, &mut outcome)?;
     server.restart(|_| Ok(()))?;

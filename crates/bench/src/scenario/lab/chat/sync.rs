@@ -54,7 +54,7 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
     let new = Sync { behind: None, listed };
     let mut cold = Vec::new();
     for round in 0..restarts {
-        server.restart(|data| disk::forget(data))?;
+        server.restart(disk::forget)?;
         rest(&server)?;
         cold.push(new.measure(&server, &format!("cold-{round}"))?);
     }

@@ -121,13 +121,13 @@ impl RoomsAbroad {
             GroupVerb::Rename => {
                 let by = Some(nick_of(room, by));
                 return self
-                    .to_each(all, |to, out| put_subject(to, (room, by), &change.title, out));
+                    .put_for_each(all, |to, out| put_subject(to, (room, by), &change.title, out));
             }
             GroupVerb::Describe | GroupVerb::Lock | GroupVerb::Unlock => {
-                return self.to_each(all, |to, out| put_configured(to, room, out));
+                return self.put_for_each(all, |to, out| put_configured(to, room, out));
             }
             GroupVerb::Close | GroupVerb::Open => {
-                self.to_each(all, |to, out| put_configured(to, room, out));
+                self.put_for_each(all, |to, out| put_configured(to, room, out));
                 return self.look_again(now, room, Vec::new());
             }
             GroupVerb::Mute | GroupVerb::Unmute => {
@@ -149,7 +149,7 @@ impl RoomsAbroad {
         }
     }
 
-    fn to_each(&mut self, all: &[Who], put: impl Fn(&str, &mut Vec<u8>)) {
+    fn put_for_each(&mut self, all: &[Who], put: impl Fn(&str, &mut Vec<u8>)) {
         for who in all {
             let mut xml = Vec::new();
             put(&full_jid(&who.0, &who.1), &mut xml);
