@@ -5,7 +5,6 @@ use client::{CertificateCheck, Trust, TrustedConfig};
 use model::chat::foreign::ForeignDomains;
 use model::link::Protocol;
 use net::layer::ClientLayers;
-use proto_xmpp::peer::DomainPair;
 use std::path::PathBuf;
 
 /// What is believed, and what is shown, in the name of each domain.
@@ -33,12 +32,12 @@ impl PeerTrust {
         Ok(PeerTrust(domains.all_own().map(of_domain).collect::<Result<_, String>>()?))
     }
 
-    /// What goes around a stream between domains; none: the other has no name that a certificate
-    /// can carry.
-    pub fn layers(&self, pair: &DomainPair, is_direct: bool) -> Option<ClientLayers> {
-        let (_, trust) = self.0.iter().find(|(own, _)| *own == pair.own)?;
+    /// What goes around a stream from a domain, as which it is shown, to another; none: that has
+    /// no name that a certificate can carry.
+    pub fn layers(&self, (own, peer): (&str, &str), is_direct: bool) -> Option<ClientLayers> {
+        let (_, trust) = self.0.iter().find(|(of, _)| **of == *own)?;
         let config = if is_direct { &trust.direct } else { &trust.within };
-        let tls = config.towards(&pair.peer).ok()?;
+        let tls = config.towards(peer).ok()?;
         let protocol = Protocol::Xmpp;
         Some(ClientLayers { tls: Some(tls), start_tls: !is_direct, web_socket: None, protocol })
     }

@@ -26,9 +26,12 @@ impl FederationLogic {
     /// A domain is called.
     pub(super) fn call(&mut self, now: Now, pair: &DomainPair) {
         let (tag, domain) = (self.number(), &*pair.peer);
+        // The service of rooms shows the certificate of its domain.
+        let is_rooms = *pair.own == *self.rooms.service();
+        let shown = if is_rooms { &self.parts.profile.domains.own } else { &pair.own };
         let trust = self.parts.trust.as_ref();
-        let layers =
-            trust.and_then(|trust| Some((trust.layers(pair, false)?, trust.layers(pair, true)?)));
+        let layers = |is_direct| trust?.layers((shown, domain), is_direct);
+        let layers = layers(false).zip(layers(true));
         let Some((within, direct)) = layers.filter(|_| domain.is_ascii()) else {
             return self.not_reached(now, pair, StanzaFault::RemoteServerNotFound, true);
         };

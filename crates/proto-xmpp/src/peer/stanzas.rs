@@ -140,7 +140,9 @@ impl StanzaArrival<'_, '_, '_> {
         let (Some(said), Some(from)) = (said, self.from.clone()) else { return Ok(self.shown()) };
         // What an occupant says in private is of a room, and not of whom the room is named after.
         let is_private = is_full && self.stanza.child("x", MUC_USER).is_some();
-        let Some(sender) = from.account.filter(|_| !is_private) else { return Ok(self.shown()) };
+        // A room itself invites somebody: it is no account that has a conversation here.
+        let is_of_account = |it: &AccountAddress| !is_private && !it.is_group();
+        let Some(sender) = from.account.filter(is_of_account) else { return Ok(self.shown()) };
         let client_id = said.client_id.unwrap_or(made);
         let to = Addressee::from(self.home);
         let message = Box::new(NewMessage { to, client_id, content: said.content });

@@ -14,7 +14,10 @@ pub(super) fn profile(requires_tls: bool) -> Arc<PeerProfile> {
     Arc::new(PeerProfile {
         rooms: "conference.a.example".into(),
         components: vec![("echo.a.example".into(), ComponentSecret("secret".into()))],
-        domains: crate::server::tests::harness::domains(true),
+        domains: Arc::new(ForeignDomains {
+            components: ["echo.a.example".into()].into(),
+            ..(*crate::server::tests::harness::domains(true)).clone()
+        }),
         peers: PeerDomains { allow: [].into(), deny: ["denied.example".into()].into() },
         secret: DialbackSecret::new(b"cluster"),
         requires_tls,

@@ -104,6 +104,11 @@ impl Refreshing {
         Refreshing { walk: Walk::new(room.clone()), whom }
     }
 
+    /// Whether it is about all.
+    pub(super) fn is_of_all(&self) -> bool {
+        self.whom.is_empty()
+    }
+
     /// It is about these, too; about all, if nobody is named or too many are.
     fn is_about(&mut self, others: Vec<AccountAddress>) {
         let is_all = self.whom.is_empty() || others.is_empty();

@@ -31,6 +31,11 @@ impl RoomsAbroad {
     /// Something was said in a group, or happened there.
     pub fn said(&mut self, now: Now, word: &RoomWord) {
         let room = &word.message.to;
+        // Rooms of one domain speak with other servers: what another one said would be a stanza in
+        // a name that was shown to nobody.
+        if *room.domain() != *self.service {
+            return;
+        }
         for entrant in self.entering.get_mut(room).into_iter().flatten() {
             if entrant.missed.len() <= MISSED_MAX {
                 entrant.missed.push(word.clone());

@@ -213,15 +213,15 @@ impl RoomsAbroad {
 
     /// A question about a room goes on with what it needs next.
     fn ask_room(&mut self, now: Now, (who, room): (Who, AccountAddress), ask: RoomAsk) {
-        let errand = self.errand_of(ask.what.request());
-        let about = (ask.stanza, ask.id.clone(), ask.to.clone());
-        let (account, device) = who.clone();
-        let what = AskedWhat::Room(ask);
-        let Some(errand) = errand else { return };
-        if !self.ask(Asked { account, device, room, what, since: now.mono }, errand) {
-            let (stanza, id, to) = about;
-            self.refuse(&who, stanza, (id.as_deref(), &to), StanzaFault::ResourceConstraint);
+        let Some(errand) = self.errand_of(ask.what.request()) else { return };
+        if self.asked.len() >= self.limits.taking_max as usize {
+            self.refused.dropped += 1;
+            // Whatever was on its way ends as it does with a fault.
+            return self.room_done(now, (who, room), ask, Some(StanzaFault::ResourceConstraint));
         }
+        let (account, device) = who;
+        let what = AskedWhat::Room(ask);
+        self.ask(Asked { account, device, room, what, since: now.mono }, errand);
     }
 
     /// What a session would ask, in an account's name.

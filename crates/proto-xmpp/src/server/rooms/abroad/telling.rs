@@ -168,11 +168,16 @@ impl RoomsAbroad {
         (it.is_closed, it.is_unlocked) = (walk.is_closed, walk.is_unlocked);
         let all: Vec<Who> =
             it.seats.iter().map(|seat| (seat.account.clone(), seat.device.clone())).collect();
+        // Where it is about all, each hears what it is itself: all of all would be too much for the
+        // way to its server.
+        let is_of_all = refreshing.is_of_all();
         for who in all {
             for member in &walk.found {
                 let is_own = member.member.address == who.0;
                 let told = if is_own { "<status code='110'/>" } else { "" };
-                self.show(&who, Occupant::of(walk, member), told);
+                if is_own || !is_of_all {
+                    self.show(&who, Occupant::of(walk, member), told);
+                }
             }
         }
     }

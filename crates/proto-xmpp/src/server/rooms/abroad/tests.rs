@@ -484,3 +484,12 @@ fn nonsense_is_answered_by_the_protocols_own_error_and_asks_nothing() {
     assert!(all.len() == 1 && all[0].contains("registration-required"), "{all:?}");
     assert!(all[0].contains("<x xmlns='http://jabber.org/protocol/muc'/>"));
 }
+
+#[test]
+fn a_room_of_another_domain_says_nothing_to_other_servers() {
+    let (mut rooms, to) = (rooms(), ["eve@b.example"]);
+    let added = message("ann", 9, change(GroupVerb::Add, to[0]));
+    let elsewhere = ChatMessage { to: address("lunch@conference.c.example"), ..(*added).clone() };
+    rooms.said(now(), &word(Arc::new(elsewhere), &to, &[]));
+    assert_eq!(shown(&mut rooms), [""; 0], "it would be a name that nobody has shown");
+}
