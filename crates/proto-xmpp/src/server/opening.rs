@@ -366,6 +366,13 @@ impl Opening {
             ChatDelivery::Message { .. }
             | ChatDelivery::Event { .. }
             | ChatDelivery::Notify { .. } => return Ok(None),
+            // News of the moment are for devices that have a name.
+            ChatDelivery::Delivered(_)
+            | ChatDelivery::Transient(_)
+            | ChatDelivery::Contact(_)
+            | ChatDelivery::Presence(_)
+            | ChatDelivery::NodeNews(_)
+            | ChatDelivery::Stanza(_) => return Ok(None),
             _ => return Err(End::Close(unexpected("a delivery before Bound"))),
         }
         self.release(out);

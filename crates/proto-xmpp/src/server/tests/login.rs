@@ -3,7 +3,7 @@
 use super::super::*;
 use super::harness::*;
 use super::stream_error;
-use model::chat::{Login, LoginRefused};
+use model::chat::{DeliveredNews, Login, LoginRefused};
 use model::link::{ChannelBindings, TlsFacts};
 use model::session::Denial;
 
@@ -302,4 +302,12 @@ fn a_resource_is_what_was_wanted_or_made_up() {
     for other in ["caf\u{e9}", "", &"x".repeat(65)] {
         assert_eq!(jid(&BIND.replace("desk", other), "1f"), (None, result("1f")), "{other}");
     }
+}
+
+#[test]
+fn news_of_the_moment_are_not_for_a_device_without_a_name() {
+    let mut side = granted();
+    let news = DeliveredNews { with: address("bob"), upto: 1 };
+    assert_eq!(told(&mut side, ChatDelivery::Delivered(Box::new(news))), "");
+    assert!(says(&mut side, "<presence/>").contains("<not-authorized "), "it goes on");
 }
