@@ -111,6 +111,7 @@ use model::ports::access::Access;
 use model::ports::media::MediaStorage;
 use model::pressure::Pressure;
 use model::timeline::{ReaderId, TimelineId};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Settings of a chat service. Where `limits` speak of the process, it takes its shard's share.
@@ -193,6 +194,8 @@ pub struct Chat {
     logins: Logins,
     accounts: Accounts,
     commands: Commands,
+    /// Conversations into which a message is moving.
+    moving: HashSet<TimelineId>,
     errands: Errands,
     erasures: Erasures,
     mutes: Mutes,
@@ -240,6 +243,7 @@ impl Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
             accounts: Accounts::new(chat.accounts_known_max),
             commands: Commands::default(),
+            moving: HashSet::new(),
             errands: Waits::default(),
             erasures: Erasures::default(),
             mutes: Mutes::default(),

@@ -109,7 +109,7 @@ pub(crate) enum PendingCall {
     /// The row of an item, by its place among what is read.
     NodeItem(TimelineId, u32),
     /// That a guest is to be erased, by its inbox.
-    GuestMarked(TimelineId),
+    GuestMarked(Box<(LetIn, AccountId)>),
     /// The row of an erasure that begins.
     ErasureBegun(Box<(TimelineId, model::account::AccountAddress)>),
     /// A page of the inbox of an account that is being erased.
@@ -246,7 +246,7 @@ impl Chat {
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
-            PendingCall::GuestMarked(inbox) => self.guest_marked(inbox, result, fx),
+            PendingCall::GuestMarked(it) => self.guest_marked(*it, result, fx),
             PendingCall::ErasureBegun(of) => self.erasure_begun(*of, result, fx),
             PendingCall::ErasurePage(inbox) => self.erasure_page(now, inbox, result, fx),
             PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),

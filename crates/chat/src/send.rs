@@ -297,6 +297,10 @@ impl Chat {
         if order.live.is_none() && (is_full || !self.log.may_ask()) {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
+        let is_behind = order.live.is_none() && self.moving.contains(&order.route.conversation);
+        if is_behind {
+            return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        }
         if let Some(id) = order.moved {
             return self.looks_at_last(from, (order, id), fx);
         }
@@ -371,6 +375,9 @@ impl Chat {
         let Storing { from, number, route, message, live, change, .. } = storing;
         let Storing { is_quiet, turn, mut receivers, is_moved, .. } = storing;
         self.outbox.gives(message.weight());
+        if is_moved {
+            self.moving.remove(&route.conversation);
+        }
         let answer = match result {
             Ok(Done::Appended(done)) if is_quiet => {
                 if let (true, Some(change)) = (done.new, &change) {

@@ -26,7 +26,7 @@ use model::chat::{ClientMessageId, FanOut, GroupChange, GroupRole, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Call, OnceKey, Write};
-use model::timeline::{Message, TimelineId};
+use model::timeline::{Message, Space, TimelineId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -102,7 +102,8 @@ impl GroupState {
             Told::Turn if before => [].into(),
             Told::Turn => concerned.clone(),
             Told::Change(home, change) if change.verb.makes_members() => {
-                change.members.iter().map(|one| one.address.inbox(home, one.id)).collect()
+                let inboxes = change.members.iter().map(|one| one.address.inbox(home, one.id));
+                inboxes.filter(|it| it.space() != Space::Foreign).collect()
             }
             Told::Change(..) => [].into(),
         };

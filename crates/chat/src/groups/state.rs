@@ -260,7 +260,8 @@ impl GroupState {
         self.is_there()?;
         let members = self.strangers(home, members)?;
         match members.len() {
-            // Of another group nobody becomes a member by itself, or hears whether it is there.
+            // Of another group nobody becomes a member by itself, or hears whether it is there:
+            // but who is banned, which is told (XEP-0045 7.2.7).
             _ if !self.is_channel && !self.is_unlocked() => Err(ChatFault::NotMember),
             0 => Err(ChatFault::Unchanged),
             1 if self.len() >= members_max => Err(ChatFault::GroupFull),

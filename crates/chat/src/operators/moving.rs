@@ -146,6 +146,8 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let timeline = order.route.conversation;
+        // Until it is stored nothing else is, so that numbers rise.
+        self.moving.insert(timeline);
         let (from_seq, backwards, count_max, bytes_max) = (Seq::MAX, true, 1, 1);
         let pull = Pull { timeline, from: from_seq, backwards, count_max, bytes_max };
         let pending = PendingCall::LastBefore(Box::new((from, order, id)));
@@ -160,15 +162,16 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let number = order.number;
         let last = match result {
-            Ok(Done::Page(page)) => page.messages.first().map_or(0, |it| it.message.id),
-            Ok(_) => return self.tell_stored(from, number, Err(ChatFault::StoreFailed), fx),
-            Err(error) => return self.tell_stored(from, number, Err(fault_of(error)), fx),
+            Ok(Done::Page(page)) => Ok(page.messages.first().map_or(0, |it| it.message.id)),
+            Ok(_) => Err(ChatFault::StoreFailed),
+            Err(error) => Err(fault_of(error)),
         };
-        if last >= id {
-            let stored = StoredMessage { id, seq: 0, again: true };
-            return self.tell_stored(from, number, Ok(stored), fx);
+        let is_before = last.map(|last| last >= id);
+        if is_before != Ok(false) {
+            self.moving.remove(&order.route.conversation);
+            let stored = is_before.map(|_| StoredMessage { id, seq: 0, again: true });
+            return self.tell_stored(from, order.number, stored, fx);
         }
         let receivers = order.route.inboxes();
         self.append(now, from, order, (None, receivers.into()), fx);

@@ -5,14 +5,16 @@
 //! login ─► account's row ─► row of its erasure ─► let in ─► session ends ─► erased
 //!                             └─ after a start: erased ─────────────────────┘
 //! ```
-//! That a guest is to be erased is stored before it is let in, so a kill leaves none behind.
-//! Invariant: there are never more than may be, and each has a session, or is being erased.
+//! That a guest is to be erased is stored before it is let in, so a kill leaves nothing that it
+//! said. Invariant: with those that are being erased there are never more than may be, and each has
+//! a session, or is on its way to one.
 
+use crate::accounts::fault_of;
 use crate::log::{Answered, PendingCall};
-use crate::sessions::login::is_by;
+use crate::sessions::login::{LetIn, is_by};
 use crate::{Chat, Effects};
-use model::account::AccountAddress;
-use model::chat::Login;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatFault, Login};
 use model::ports::access::ANONYMOUS;
 use model::ports::log::Call;
 use model::session::Denial;
@@ -32,30 +34,47 @@ impl Chat {
     pub(crate) fn refuses_guest(&self, login: &Login) -> Option<Denial> {
         let shards = u32::from(self.settings.shards.max(1));
         let most = self.settings.limits.chat.guests_max.div_ceil(shards) as usize;
-        (is_guest(login) && self.guests.len() >= most).then_some(Denial::Full)
+        // One that is being erased takes room until nothing is left of it.
+        let there = self.guests.len() + self.erasures.len();
+        (is_guest(login) && there >= most).then_some(Denial::Full)
     }
 
     /// The account of a guest is there: that it is to be erased is stored, before it is let in.
-    /// False: somebody has that name.
     pub(crate) fn marks_guest(
         &mut self,
+        (let_in, id): (LetIn, AccountId),
         inbox: TimelineId,
-        address: &AccountAddress,
         fx: &mut Effects,
-    ) -> bool {
-        let is_new = self.guests.insert(inbox, address.clone()).is_none();
-        if is_new {
-            let write = self.erasures.row_of(inbox, address);
-            self.log.ask(PendingCall::GuestMarked(inbox), Call::Write(write), fx);
+    ) {
+        let address = let_in.login.account.clone();
+        // Others may have come since this one was asked for its name.
+        if let Some(why) = self.refuses_guest(&let_in.login) {
+            self.erasures.opens(inbox, address);
+            return self.turn_away(&let_in.login, let_in.conn, why, fx);
         }
-        is_new
+        let write = self.erasures.row_of(inbox, &address);
+        if self.guests.insert(inbox, address).is_some() {
+            return self.turn_away(&let_in.login, let_in.conn, Denial::Busy, fx);
+        }
+        let marked = PendingCall::GuestMarked(Box::new((let_in, id)));
+        self.log.ask(marked, Call::Write(write), fx);
     }
 
-    /// It is stored, or cannot be: then it is not let in, or ends.
-    pub(crate) fn guest_marked(&mut self, inbox: TimelineId, result: Answered, fx: &mut Effects) {
-        if result.is_err() {
-            self.end_all(inbox, fx);
-        }
+    /// It is stored, or cannot be: then it is not let in.
+    pub(crate) fn guest_marked(
+        &mut self,
+        (let_in, id): (LetIn, AccountId),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let inbox = let_in.login.account.inbox(self.settings.home, id);
+        let fault = match result {
+            Ok(_) if self.log.may_ask() => return self.looks_where(let_in, (id, inbox), fx),
+            Ok(_) => ChatFault::Busy,
+            Err(error) => fault_of(error),
+        };
+        self.leaves_guest(inbox);
+        self.give_up(let_in, fault, fx);
     }
 
     /// Nobody is there of an account any more: if it was a guest's, it is erased.

@@ -254,17 +254,29 @@ impl Chat {
             }
             Err(fault) => return self.give_up(let_in, fault, fx),
         };
+        let timeline = let_in.login.account.inbox(self.settings.home, id);
         if !self.log.may_ask() {
+            if guests::is_guest(&let_in.login) {
+                self.erasures.opens(timeline, let_in.login.account.clone());
+            }
             return self.give_up(let_in, ChatFault::Busy, fx);
         }
-        let timeline = let_in.login.account.inbox(self.settings.home, id);
         if self.erasures.has_name(&let_in.login.account) {
             return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
         }
-        let is_guest = guests::is_guest(&let_in.login);
-        if is_guest && !self.marks_guest(timeline, &let_in.login.account, fx) {
-            return self.turn_away(&let_in.login, let_in.conn, Denial::Busy, fx);
+        match guests::is_guest(&let_in.login) {
+            true => self.marks_guest((let_in, id), timeline, fx),
+            false => self.looks_where(let_in, (id, timeline), fx),
         }
+    }
+
+    /// Where the inbox and the device stand is asked for.
+    pub(crate) fn looks_where(
+        &mut self,
+        let_in: LetIn,
+        (id, timeline): (AccountId, TimelineId),
+        fx: &mut Effects,
+    ) {
         self.sessions.expect(timeline, &let_in.login.account);
         let reader = self.reader_of(&let_in.login);
         let read = Read::Standing { timeline, reader };
@@ -345,7 +357,7 @@ impl Chat {
         }
     }
 
-    fn give_up(&mut self, let_in: LetIn, fault: ChatFault, fx: &mut Effects) {
+    pub(crate) fn give_up(&mut self, let_in: LetIn, fault: ChatFault, fx: &mut Effects) {
         let why = match fault {
             ChatFault::StoreFull => Denial::StoreFull,
             ChatFault::StoreFailed => Denial::StoreFailed,

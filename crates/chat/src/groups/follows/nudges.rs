@@ -109,7 +109,12 @@ impl Chat {
             }
         }
         let marked = self.owe_members(now, members, message, fx);
-        let Some(inbox) = marked.filter(|_| self.log.may_ask()) else { return false };
+        let Some(inbox) = marked else { return false };
+        if !self.log.may_ask() {
+            // It comes once more: what it would have waited for is not stored.
+            self.parcel_done((from, number), false);
+            return true;
+        }
         let nothing = Call::Write(super::row::nothing(inbox));
         self.log.ask(PendingCall::Nudged(Box::new((from, number))), nothing, fx);
         true

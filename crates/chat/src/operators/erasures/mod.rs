@@ -28,14 +28,15 @@ use model::ports::chat::{ChatAnswer, ErasureStatus, ErrandWhat};
 use model::ports::log::{Call, RowHome, Table, Write};
 use model::service::Service;
 use model::timeline::{Seq, TimelineId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use steps::Step;
 
 /// Version of a row.
 const VERSION: u8 = 1;
 
-/// Erasures that go on at once, a shard. The others wait in line.
+/// Erasures that ask something at once, a shard. The others wait in line, the first first; one
+/// that waits for its time is in nobody's way.
 const AT_ONCE: usize = 4;
 
 /// After so long what could not be done is tried again.
@@ -45,6 +46,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Erasures {
     open: BTreeMap<TimelineId, Erasure>,
+    /// They, by their addresses.
+    names: HashMap<AccountAddress, TimelineId>,
     /// Answers that are to be looked at at the next turn.
     heard: Vec<(TimelineId, ChatDelivery)>,
     /// Rows that are being written, for commands.
@@ -92,7 +95,7 @@ impl Erasures {
         let Some(((inbox, _), (after, messages, address))) = named.zip(read()) else {
             return false;
         };
-        self.open.insert(inbox, Erasure::new(address, after, messages));
+        self.put(inbox, Erasure::new(address, after, messages));
         true
     }
 
@@ -103,7 +106,26 @@ impl Erasures {
 
     /// One begins whose row is there.
     pub(crate) fn opens(&mut self, inbox: TimelineId, address: AccountAddress) {
-        self.open.entry(inbox).or_insert_with(|| Erasure::new(address, 0, 0));
+        if !self.has(inbox) {
+            self.put(inbox, Erasure::new(address, 0, 0));
+        }
+    }
+
+    fn put(&mut self, inbox: TimelineId, erasure: Erasure) {
+        self.names.insert(erasure.address.clone(), inbox);
+        self.open.insert(inbox, erasure);
+    }
+
+    /// Nothing is left of one.
+    fn take(&mut self, inbox: TimelineId) -> Option<Erasure> {
+        let erasure = self.open.remove(&inbox)?;
+        self.names.remove(&erasure.address);
+        Some(erasure)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
     }
 
     /// Whether an account is being erased.
@@ -123,7 +145,7 @@ impl Erasures {
 
     /// An account by its address.
     fn of(&self, address: &AccountAddress) -> Option<&Erasure> {
-        self.open.values().find(|it| it.address == *address)
+        self.names.get(address).and_then(|inbox| self.open.get(inbox))
     }
 }
 
@@ -199,7 +221,7 @@ impl Chat {
                 let erasure = Erasure::new(address, 0, 0);
                 let status = erasure.status();
                 fx.counters.count(ChatCounter::ErasuresBegun);
-                self.erasures.open.insert(inbox, erasure);
+                self.erasures.put(inbox, erasure);
                 self.end_all(inbox, fx);
                 ChatAnswer::Erasing(Some(status))
             }
@@ -246,16 +268,20 @@ impl Chat {
         for (inbox, told) in std::mem::take(&mut self.erasures.heard) {
             self.erasure_told(now, inbox, told, fx);
         }
-        let first = self.erasures.open.iter().take(AT_ONCE);
-        let ready = first.filter(|(_, it)| it.waiting == 0);
-        let ready: Vec<_> = ready.map(|(inbox, it)| (*inbox, it.due)).collect();
-        for (inbox, due) in &ready {
-            if *due <= now.mono {
-                self.erasure_steps(now, *inbox, fx);
-            }
-        }
         let waits = |it: &&Erasure| it.waiting == 0;
-        let next = self.erasures.open.values().take(AT_ONCE).filter(waits).map(|it| it.due).min();
+        let room = |all: &Erasures| {
+            AT_ONCE.saturating_sub(all.open.values().filter(|it| it.waiting > 0).count())
+        };
+        let ready = self.erasures.open.iter().filter(|(_, it)| waits(it) && it.due <= now.mono);
+        let mut ready: Vec<_> = ready.map(|(inbox, it)| (it.due, *inbox)).collect();
+        ready.sort_unstable();
+        ready.truncate(room(&self.erasures));
+        for (_, inbox) in ready {
+            self.erasure_steps(now, inbox, fx);
+        }
+        // Who waits for room goes on when somebody is answered.
+        let next = self.erasures.open.values().filter(waits).map(|it| it.due).min();
+        let next = next.filter(|_| room(&self.erasures) > 0);
         let has_heard = !self.erasures.heard.is_empty();
         has_heard.then_some(now.mono).or(next.map(|due| due.max(now.mono)))
     }

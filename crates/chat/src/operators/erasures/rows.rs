@@ -144,7 +144,7 @@ impl Chat {
             }
             return self.erasure_waits(now, inbox, super::AGAIN);
         }
-        if let Some(erasure) = self.erasures.open.remove(&inbox) {
+        if let Some(erasure) = self.erasures.take(inbox) {
             fx.counters.count(ChatCounter::ErasuresDone);
             fx.counters.count_by(ChatCounter::ErasedMessages, erasure.messages);
         }

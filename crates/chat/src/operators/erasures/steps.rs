@@ -8,7 +8,7 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::account::{AccountAddress, Addressee};
+use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::*;
 use model::ports::chat::ErrandWhat;
 use model::ports::log::{Call, Done, Pull, Read};
@@ -22,6 +22,9 @@ const BYTES: usize = 64 * 1024;
 
 /// Conversations and contacts that are asked for at once.
 const PAGE: u16 = 32;
+
+/// The number that all members of other servers have.
+const FOREIGN: AccountId = AccountId::FOREIGN;
 
 /// How often a group is tried to be left whose owner the account is.
 const TRIES: u8 = 4;
@@ -144,7 +147,7 @@ impl Chat {
     fn read_said(&mut self, now: Now, inbox: TimelineId, after: Seq, fx: &mut Effects) {
         let is_drawn = self.erasures.open.get(&inbox).is_some_and(|it| it.is_drawn);
         // What it said in groups that are read has its place in its inbox first.
-        if !self.log.may_ask() || !is_drawn && after == 0 && !self.has_drawn_all(inbox) {
+        if !self.log.may_ask() || !is_drawn && !self.has_drawn_all(inbox) {
             return self.erasure_waits(now, inbox, super::AGAIN);
         }
         self.step_is(inbox, Step::Messages { after });
@@ -202,7 +205,7 @@ impl Chat {
     /// What was on its way when the inbox was read stands in it now.
     fn looks_once_more(&mut self, inbox: TimelineId) {
         if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
-            erasure.has_settled = true;
+            (erasure.has_settled, erasure.is_drawn) = (true, false);
             erasure.step = Step::Messages { after: erasure.done };
         }
     }
@@ -252,8 +255,10 @@ impl Chat {
                 let next = match (&how, told) {
                     (How::Leave, _) if is_owners && *tries < TRIES => Some(How::Look),
                     (How::Look, ChatDelivery::Members(page)) => {
-                        let mut others = page.members.iter().map(|it| &it.member.address);
-                        let other = others.find(|it| **it != erasure.address);
+                        // One of another server owns no group here.
+                        let ours = page.members.iter().filter(|it| it.member.id != FOREIGN);
+                        let other =
+                            ours.map(|it| &it.member.address).find(|it| **it != erasure.address);
                         Some(other.map_or(How::Dissolve, |other| How::HandOver(other.clone())))
                     }
                     (How::HandOver(_), _) => Some(How::Leave),
