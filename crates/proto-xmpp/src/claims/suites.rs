@@ -20,20 +20,14 @@ pub struct SuiteAsk {
     pub rfcs: &'static [u16],
     /// Extensions that say it, all of them.
     pub xeps: &'static [u16],
-    /// What of these is wanted and not there, though they are claimed; empty: nothing.
-    pub lacks: &'static str,
 }
 
 const fn core(feature: &'static str, rfcs: &'static [u16], xeps: &'static [u16]) -> SuiteAsk {
-    SuiteAsk { feature, is_advanced: false, rfcs, xeps, lacks: "" }
+    SuiteAsk { feature, is_advanced: false, rfcs, xeps }
 }
 
 const fn advanced(feature: &'static str, xeps: &'static [u16]) -> SuiteAsk {
-    SuiteAsk { feature, is_advanced: true, rfcs: &[], xeps, lacks: "" }
-}
-
-const fn lacking(ask: SuiteAsk, lacks: &'static str) -> SuiteAsk {
-    SuiteAsk { lacks, ..ask }
+    SuiteAsk { feature, is_advanced: true, rfcs: &[], xeps }
 }
 
 /// The suites.
@@ -46,10 +40,7 @@ pub const SUITES: &[Suite] = &[
             core("Feature discovery", &[], &[30]),
             core("Server extensibility", &[], &[114]),
             advanced("Direct TLS", &[368]),
-            lacking(
-                advanced("Feature broadcasts", &[115]),
-                "the server's own capabilities in its stream features",
-            ),
+            advanced("Feature broadcasts", &[115]),
             advanced("Event publishing", &[163]),
         ],
     },
@@ -70,7 +61,7 @@ pub const SUITES: &[Suite] = &[
             core("File upload", &[], &[363]),
             advanced("User avatar compatibility", &[398, 153]),
             advanced("User blocking", &[191]),
-            lacking(advanced("Group chat: archive", &[313]), "archives of rooms"),
+            advanced("Group chat: archive", &[313]),
             advanced("Group chat: bookmarks, ping of oneself", &[48, 402, 410]),
             advanced("Persistent storage of private data by PubSub", &[223]),
             advanced("Private XML storage", &[49]),
