@@ -300,7 +300,7 @@ fn recount_one(
 
 /// How many of these mention an account; [`u16::MAX`]: what was called back since says nothing of
 /// whom it mentioned.
-fn mentions_in<'a>(
+pub fn mentions_in<'a>(
     unread: impl Iterator<Item = &'a ChatMessage> + Clone,
     account: &AccountAddress,
 ) -> u16 {

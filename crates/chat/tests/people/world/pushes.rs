@@ -1,20 +1,21 @@
 //! Devices that are away and are to be told what came: how they are registered, who carries what
 //! they are told, and what of it they must have been told.
 
+use super::knowledge::mentions_in;
 use super::{Device, World, person};
 use base::prng::Prng;
 use chat::{PushDetail, PushPolicy, QuietPush};
 use model::account::AccountAddress;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, Content, InboxChange, Loudness, Notification,
-    NotifiedMessage, PushRoute, PushStatus, PushWish, QuietHours,
+    ChatDelivery, ChatFault, ChatMessage, ChatRequest, Content, ConversationChange, InboxChange,
+    Loudness, Notification, NotifiedMessage, PushRoute, PushStatus, PushWish, QuietHours,
 };
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
 use model::service::Service;
 use model::timeline::Seq;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 pub const POLICY: PushPolicy = PushPolicy {
     gateway: true,
@@ -167,7 +168,8 @@ impl World {
                 self.disconnect(at);
             }
         }
-        for _ in 0..60 {
+        // More than rounds of a few conversations each need, by a gateway that fails now and then.
+        for _ in 0..300 {
             self.round();
             self.pass_ms(3_000);
         }
@@ -181,11 +183,21 @@ impl World {
         let mut cursors: Vec<(AccountAddress, Seq)> =
             self.devices[..2].iter().flat_map(|device| device.cursors.clone()).collect();
         // A device that went before it was answered has moved its account's cursor all the same.
+        let mut muted = HashSet::new();
         for event in self.devices[..2].iter().flat_map(|device| device.events.values()) {
-            if let InboxChange::Read(upto) = &event.what {
-                cursors.push((event.with.clone(), *upto));
+            match &event.what {
+                InboxChange::Read(upto) => cursors.push((event.with.clone(), *upto)),
+                InboxChange::Set(ConversationChange::Mute(true)) => {
+                    muted.insert(event.with.clone());
+                }
+                _ => {}
             }
         }
+        let with_of =
+            |it: &ChatMessage| if it.to.is_group() { it.to.clone() } else { it.from.clone() };
+        let mentions = |it: &ChatMessage| mentions_in([it].into_iter(), &person(0)) > 0;
+        // Of what is muted a mention is told alone.
+        muted.retain(|of| whole.values().any(|it| with_of(it) == *of && mentions(it)));
         let mut looked = 0;
         for (place, message) in &whole {
             let with = if message.to.is_group() { &message.to } else { &message.from };
@@ -194,7 +206,8 @@ impl World {
             // A device that reacts to a message has it, whether it has said so or not.
             let reactions = message.amended.iter().flat_map(|it| &it.reactions);
             let has_it = *place <= had || reactions.into_iter().any(|it| it.by == person(0));
-            if !counts || message.from == person(0) || is_read || has_it {
+            let is_beside = muted.contains(with) && !mentions(message);
+            if !counts || message.from == person(0) || is_read || has_it || is_beside {
                 continue;
             }
             for is_gateway in [true, false] {
