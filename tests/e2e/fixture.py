@@ -268,6 +268,10 @@ class Server:
     def count(self, name):
         return self.status()["counters"][name]
 
+    def reading(self, name):
+        """What a part of the server says that is no counter of a shard; None if there is none."""
+        return self.ask("GET", "/v1/overview")["readings"].get(name)
+
     def metrics(self):
         status, text = self.api("GET", "/metrics")
         assert status == 200, text

@@ -75,9 +75,6 @@ class Exports(Case):
                "otlp_interval_s": 1, **more}
         return self.start({"api": api}, env=env)
 
-    def reading(self, server, name):
-        return int(re.search(rf"^holdline_{name} (\d+)$", server.metrics(), re.M).group(1))
-
     def read(self):
         """The newest export: metrics by name."""
         json_format, request = messages()
@@ -119,9 +116,9 @@ class Exports(Case):
 
     def test_a_collector_that_refuses_or_is_gone_disturbs_nothing_and_is_told_once(self):
         server = self.server_with()
-        poll(lambda: self.reading(server, "otlp_exports_total") > 0, "it takes one")
+        poll(lambda: server.reading("otlp_exports_total") > 0, "it takes one")
         self.collector.status = 503
-        poll(lambda: self.reading(server, "otlp_failures_total") > 2, "it refuses some")
+        poll(lambda: server.reading("otlp_failures_total") > 2, "it refuses some")
         self.assertEqual(server.log.count("the collector does not take metrics"), 1)
         self.collector.status = 200
         server.logged("the collector takes metrics again")
@@ -130,7 +127,7 @@ class Exports(Case):
     def test_a_collector_that_does_not_answer_holds_up_nobody_nor_the_end(self):
         self.collector.go.clear()
         server = self.server_with(otlp_ms_max=300)
-        poll(lambda: self.reading(server, "otlp_failures_total") > 1, "it is given up in time")
+        poll(lambda: server.reading("otlp_failures_total") > 1, "it is given up in time")
         self.bound("somebody", server=server)
         self.assertEqual(server.stop(), 0)
 
@@ -144,8 +141,8 @@ class Exports(Case):
                 asked.taken.clear()
                 left.taken.clear()
                 server = self.server_with(env, proxy_from_environment=is_set)
-                poll(lambda: self.reading(server, "otlp_exports_total")
-                     + self.reading(server, "otlp_failures_total") > 1, "some were sent")
+                poll(lambda: server.reading("otlp_exports_total")
+                     + server.reading("otlp_failures_total") > 1, "some were sent")
                 self.assertTrue(asked.taken)
                 self.assertEqual(left.taken, [])
                 server.stop()
@@ -155,7 +152,7 @@ class Exports(Case):
         address = taken.getsockname()
         taken.close()
         server = self.server_with(otlp_url="http://127.0.0.1:%d/v1/metrics" % address[1])
-        poll(lambda: self.reading(server, "otlp_failures_total") > 0, "it fails")
+        poll(lambda: server.reading("otlp_failures_total") > 0, "it fails")
         self.bound("somebody", server=server)
 
     def test_it_is_off_by_default_and_takes_no_user_in_its_address(self):

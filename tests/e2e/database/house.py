@@ -39,13 +39,10 @@ class Case(fixture.Case):
             self.there(server)
         return server
 
-    def reading(self, server, name):
-        return server.ask("GET", "/v1/overview")["readings"].get(name)
-
     def there(self, server):
         """The server follows the database, and has read all of it."""
         def follows():
-            return all(self.reading(server, f"accounts_database_{name}") == 1
+            return all(server.reading(f"accounts_database_{name}") == 1
                        for name in ("up", "whole"))
         poll(follows, "the database is there", 30)
 

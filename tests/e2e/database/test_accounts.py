@@ -76,14 +76,14 @@ class Accounts(Case):
                           "INSERT INTO changes (name) VALUES ('eve')")
         server.logged("is no account")
         poll(lambda: self.mqtt(server, "eve", "second")[0] == BAD_CREDENTIALS, "nobody is she")
-        self.assertEqual(self.reading(server, "accounts_database_rows_wrong_total"), 1)
+        self.assertEqual(server.reading("accounts_database_rows_wrong_total"), 1)
 
     def test_a_change_that_is_committed_late_is_seen(self):
         """A number that was drawn earlier comes into sight later."""
         server = self.node()
         self.database.ask("INSERT INTO changes (seq, name) VALUES (50, 'nobody')")
-        seen = self.reading(server, "accounts_database_changes_total")
-        poll(lambda: self.reading(server, "accounts_database_changes_total") > seen, "50 is seen")
+        seen = server.reading("accounts_database_changes_total")
+        poll(lambda: server.reading("accounts_database_changes_total") > seen, "50 is seen")
         self.database.ask("INSERT INTO accounts (name, password) VALUES ('eve', '$plain$x');"
                           "INSERT INTO changes (seq, name) VALUES (49, 'eve')")
         poll(lambda: self.mqtt(server, "eve", "x")[0] == 0, "she is let in")
@@ -97,7 +97,7 @@ class Accounts(Case):
         self.assertIn("the database is away", answer["error"]["message"])
         self.assertEqual(self.mqtt(server, "ann", "secret")[0], 0)
         self.assertEqual(self.mqtt(server, "zoe", "x")[0], BAD_CREDENTIALS, "all are known")
-        self.assertEqual(self.reading(server, "accounts_database_up"), 0)
+        self.assertEqual(server.reading("accounts_database_up"), 0)
         self.assertIn("holdline_accounts_database_up 0", server.metrics())
         self.assertEqual(server.ask("GET", "/v1/users/ann")["epoch"], "1")
         self.database.start()
@@ -214,7 +214,7 @@ class Tables(Case):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(self.database.one("SELECT COUNT(*) FROM accounts"), "5064")
         other = self.node()
-        self.assertEqual(self.reading(other, "accounts_database_loaded"), 5064)
+        self.assertEqual(other.reading("accounts_database_loaded"), 5064)
         for name, password in (("u62", "p62"), ("h4999", "secret")):
             self.assertEqual(self.mqtt(other, name, password)[0], 0)
 
@@ -254,7 +254,7 @@ class Tables(Case):
         self.there(server(tls=True, ca=authority.certificate))
         for wrong in (server(tls=True, ca=other.certificate), server()):
             wrong.logged("nothing can be changed")
-            self.assertEqual(self.reading(wrong, "accounts_database_up"), 0)
+            self.assertEqual(wrong.reading("accounts_database_up"), 0)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ class Archive(Case):
     def drained(self, server, count):
         """So many messages were taken, and none waits."""
         def is_so():
-            return (self.reading(server, "archive_waiting"),
+            return (server.reading("archive_waiting"),
                     int(self.database.one("SELECT COUNT(*) FROM messages"))) == (0, count)
-        poll(lambda: self.reading(server, "archive_up") == 1, "it takes messages", 30)
+        poll(lambda: server.reading("archive_up") == 1, "it takes messages", 30)
         poll(is_so, f"{count} messages are there", 30)
 
     def test_what_is_answered_is_there_in_order(self):
@@ -49,7 +49,7 @@ class Archive(Case):
                                        "hello 0, 世界", "00FF"))
         self.assertEqual(self.database.one("SELECT COUNT(DISTINCT conversation) FROM messages"),
                          "1")
-        self.assertEqual(self.reading(server, "archive_taken_total"), 301)
+        self.assertEqual(server.reading("archive_taken_total"), 301)
 
     def test_what_is_called_back_loses_its_content_there(self):
         server = self.node()
@@ -87,18 +87,18 @@ class Archive(Case):
         for thread in threads:
             thread.join()
         self.assertEqual(len(answered), 800, "all are answered without it")
-        poll(lambda: self.reading(server, "archive_up") == 0, "it is told")
-        waiting = self.reading(server, "archive_waiting")
+        poll(lambda: server.reading("archive_up") == 0, "it is told")
+        waiting = server.reading("archive_waiting")
         self.assertGreater(waiting, 0)
         # The server is killed, too, before it comes back.
         server.kill()
         server.start()
-        poll(lambda: self.reading(server, "archive_waiting") >= 1, "they wait in the log")
+        poll(lambda: server.reading("archive_waiting") >= 1, "they wait in the log")
         self.database.start()
         self.drained(server, 800)
         ids = sorted(int(row[0]) for row in self.database.ask("SELECT id FROM messages"))
         self.assertEqual(ids, sorted(answered))
-        self.assertEqual(self.reading(server, "archive_lost_total"), 0)
+        self.assertEqual(server.reading("archive_lost_total"), 0)
 
     def test_another_number_of_shards_leaves_nothing_behind(self):
         server = self.node()
@@ -128,11 +128,11 @@ class Archive(Case):
         server.start()
         self.person(server, "ann").send("bob", "one more")
         self.database.start()
-        poll(lambda: self.reading(server, "archive_lost_total") > 0, "it is counted", 30)
+        poll(lambda: server.reading("archive_lost_total") > 0, "it is counted", 30)
         server.logged("messages do not get to the archive")
-        taken = poll(lambda: self.reading(server, "archive_waiting") == 0
-                     and self.reading(server, "archive_taken_total"), "the rest is there", 30)
-        self.assertEqual(self.reading(server, "archive_lost_total") + taken, 21)
+        taken = poll(lambda: server.reading("archive_waiting") == 0
+                     and server.reading("archive_taken_total"), "the rest is there", 30)
+        self.assertEqual(server.reading("archive_lost_total") + taken, 21)
         # Who talks has all of it.
         self.assertEqual(len(self.person(server, "bob").pull_all()), 21)
 
@@ -151,7 +151,7 @@ class Archive(Case):
         server.start()
         self.person(server, "ann").send("bob", "later")
         self.drained(server, 1)
-        self.assertEqual(self.reading(server, "archive_lost_total"), 0)
+        self.assertEqual(server.reading("archive_lost_total"), 0)
 
 
 if __name__ == "__main__":

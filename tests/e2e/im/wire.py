@@ -168,6 +168,12 @@ class Device:
         """All that the inbox has, as soon as it has so many: (place, text)."""
         return poll(lambda: (seen := self.pull_all())[count - 1:] and seen, f"{count} messages")
 
+    def texts_until(self, count):
+        """All texts of the inbox, as soon as it has so many."""
+        def texts():
+            return [text for _, text in self.pull_all() if text]
+        return poll(lambda: (seen := texts())[count - 1:] and seen, f"{count} texts")
+
     def history(self, with_, count=100, start=0, backwards=False):
         return self.asks("history", "history", with_=with_, from_=start, backwards=backwards,
                          count=count)

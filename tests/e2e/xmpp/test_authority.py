@@ -63,8 +63,9 @@ class Authority(Guests):
         of_ann = await self.archived(bob, group, with_jid=slixmpp().JID(f"{group}/{self.ann}"))
         self.assertEqual(of_ann, [(self.ann, "before"), (self.ann, "welcome")])
         dave = await self.guest(self.dave)
-        await self.fails(self.archived(dave, group), "forbidden")
-        await self.fails(self.archived(dave, f"nowhere@{SERVICE}"), "forbidden")
+        for other in (group, f"nowhere@{SERVICE}"):
+            asked = dave.client["xep_0313"].retrieve(slixmpp().JID(other), timeout=DEADLINE_S)
+            await self.fails(asked, "forbidden")
         info = (await bob.client.plugin["xep_0030"].get_info(group))["disco_info"]
         self.assertIn("urn:xmpp:mam:2#extended", info["features"])
         own = bob.client["xep_0313"].iterate(with_jid=slixmpp().JID(group))
@@ -120,8 +121,9 @@ class Authority(Guests):
         await plugin.set_role(room.address, self.carol, "none")
         gone = await of_carol.sees(self.carol, affiliation="none")
         self.assertIn(307, gone["muc"]["status_codes"])
-        await self.enter(carol, room.address)
+        of_carol = await self.enter(carol, room.address)
         await plugin.set_affiliation(room.address, "outcast", jid=f"{self.carol}@localhost")
+        await of_carol.sees(self.carol, affiliation="outcast")
         await self.refused(carol, room.address, "forbidden")
         await self.fails(self.configure(bob, room.address, persistentroom=False),
                          "not-acceptable")

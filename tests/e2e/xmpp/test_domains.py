@@ -190,7 +190,8 @@ class OneServer(Domains, People):
         for domain in ("localhost", "b.example", "c.example"):
             items = await disco.get_items(domain, timeout=DEADLINE_S)
             listed = {item[0] for item in items["disco_items"]["items"]}
-            self.assertEqual(listed, {f"conference.{domain}", f"live.{domain}"})
+            self.assertEqual(listed, {f"{service}.{domain}"
+                                      for service in ("conference", "channel", "live")})
             info = await disco.get_info(domain, timeout=DEADLINE_S)
             self.assertIn("urn:xmpp:ping", info["disco_info"]["features"])
             await ann.client.plugin["xep_0199"].send_ping(domain, timeout=DEADLINE_S)
@@ -478,6 +479,7 @@ class Guests(People):
         heard = await bob.next()
         self.assertEqual((heard["body"], str(heard["from"])), ("hello", ann_jid))
         bob.say(ann_jid.split("/")[0], "and you are?")
+        await bob.ping()
         ann.until("and you are?")
         zoe.say(f"<message type='chat' to='{ann_jid}'><body>next door</body></message>")
         ann.until("next door")

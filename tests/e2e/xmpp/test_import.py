@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from xml.etree.ElementTree import canonicalize
 
 from fixture import DEADLINE_S, Case, Server, run
 from mqtt.broker import free_port
@@ -329,9 +330,9 @@ class Exporting(Importing):
         await self.people[-1].here()
 
     def plain(self, text):
-        """An export, a line for each element, those of one user in any order: contacts stand in
-        the order of their changes."""
-        return sorted(text.replace("><", ">\n<").splitlines())
+        """An export, a line for each element, however it is quoted, those of one user in any order:
+        contacts stand in the order of their changes."""
+        return sorted(canonicalize(text).replace("><", ">\n<").splitlines())
 
     def test_a_file_that_is_there_stays(self):
         file = os.path.join(self.folder, "there.xml")

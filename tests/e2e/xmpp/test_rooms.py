@@ -267,7 +267,7 @@ class Rooms(Guests):
         self.assertEqual(await desk.hears(1), ["to him alone"])
         await desk.ping()
         self.assertTrue(desk.queues["groupchat_message"].empty())
-        texts = [text for _, text in away.pull_until(5)]
+        texts = away.texts_until(5)
         self.assertIn("to him alone", texts)
         texts.remove("to him alone")
         self.assertEqual(texts, ["lunch", "before", "in the group", "in the group again"])

@@ -6,6 +6,7 @@ use crate::orders::chat::{
 };
 use crate::orders::hooks::RedeliverBody;
 use crate::orders::messages::{PublishBody, SubscribeBody};
+use crate::orders::moves::MovesBody;
 use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
 use crate::orders::tokens::ApiTokenBody;
 use crate::orders::users::{ImportBody, UserBody};
@@ -202,6 +203,7 @@ fn read_of_chat(schema: &str, body: &[u8]) -> Result<(), crate::fault::Fault> {
             .map(drop),
         "ChatMute" => body::read::<MuteBody>(body).and_then(|body| body.until_s(NOW_MS)).map(drop),
         "ChatRecall" => body::read::<RecallBody>(body).and_then(|body| body.with()).map(drop),
+        "ChatMoves" => body::read::<MovesBody>(body).map(drop),
         other => panic!("no order is read from {other}"),
     }
 }
@@ -271,5 +273,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 21);
+    assert_eq!(seen.len(), 22);
 }

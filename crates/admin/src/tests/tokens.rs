@@ -234,6 +234,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/chat/groups/{group}/recall" => r#"{"seq": 1}"#,
         "/v1/chat/groups" => r#"{"owner": "ann"}"#,
         "/v1/chat/groups/{group}/changes" => r#"{"verb": "close"}"#,
+        "/v1/chat/moves" => r#"{"items": [{"account": "ann", "what": {"seen": {"upto": 1}}}]}"#,
         "/v1/chat/broadcasts" => r#"{"accounts": ["bob"], "message": {"text": "hi"}}"#,
         _ => "{}",
     };

@@ -166,7 +166,7 @@ fn an_operator_reads_a_group_and_calls_back_what_others_said_however_long_ago() 
         house.pass_ms(10_000_000);
         let own = ErrandWhat::Recall { with: to(GROUP), seq: 2 };
         assert_eq!(fault(house.errand("bob", false, own.clone())), ChatFault::TooLate);
-        assert_eq!(fault(house.errand("ann", false, own.clone())), ChatFault::Forbidden);
+        assert_eq!(fault(house.errand("carol", false, own.clone())), ChatFault::NotMember);
         let read = house.errand("system", true, history(GROUP));
         assert_eq!(texts(read), ["ours", "rude"]);
         house.texts(ann);
@@ -175,6 +175,7 @@ fn an_operator_reads_a_group_and_calls_back_what_others_said_however_long_ago() 
         assert_eq!(fault(house.errand("system", true, own)), ChatFault::Unchanged);
         assert_eq!(texts(house.errand("system", true, history(GROUP))), ["ours", "", ""]);
         let recall = ErrandWhat::Recall { with: to("bob"), seq: 1 };
+        assert_eq!(fault(house.errand("ann", false, recall.clone())), ChatFault::Forbidden);
         let told = house.errand("ann", true, recall);
         assert!(matches!(told, ChatDelivery::Sent { .. }), "{told:?}");
         assert_eq!(texts(house.errand("bob", false, history("ann"))), ["", ""]);

@@ -58,7 +58,7 @@ faults! {
     ChatroomBanned "chatroom_banned" "The account is banned from the chatroom.";
     NotInChatroom "not_in_chatroom" "The device is not in the chatroom.";
     ChatroomsFull "chatrooms_full" "One chatroom, or list of one, more than may be.";
+    NoSession "no_session" "Who asks is no device of an account of this server.";
     GroupBanned "group_banned" "The account is banned from the group.";
     BansFull "bans_full" "No more may be banned from the group.";
-    NoSession "no_session" "Who asks is no device of an account of this server.";
 }

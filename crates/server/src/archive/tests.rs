@@ -105,7 +105,7 @@ impl Place {
             })
         };
         let home = HashKey::new(1, 2);
-        let way = LogWay { submit: Box::new(submit), home, shards: 1, node: NodeId::ALONE };
+        let way = LogWay { submit: Box::new(submit), home, shards: 2, node: NodeId::ALONE };
         archive.logs.begin(way);
         let at = |shard, shards| (shard, chat::archive_timeline(home, ShardId(shard), shards));
         let places = ArchivePlaces { earlier: vec![at(1, 2)], own: vec![at(0, 1)] };

@@ -87,13 +87,14 @@ fn a_value_out_of_range_is_told_which_way_to_go() {
              \"interval\", \"never\"; did you mean \"interval\"?",
         ],
     );
-    refused(
-        "[products.a]\n[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = [\"http\", \"http\", \
-         \"http\", \"http\", \"http\", \"http\"]",
-        &["holdline.toml:4: [listen.a] methods = [\"http\", \"http\", \"http\", \"http\", \
-             \"http\", \"http\"]: must be a list of at most 5 of \"certificate\", \
-             \"passwords\", \"scram\", \"token\", \"http\"; remove 1 of them"],
+    let seven = ["\"http\""; 7].join(", ");
+    let listener = "[products.a]\n[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = ";
+    let told = format!(
+        "holdline.toml:4: [listen.a] methods = [{seven}]: must be a list of at most 6 of \
+         \"certificate\", \"passwords\", \"scram\", \"token\", \"http\", \"anonymous\"; remove 1 \
+         of them"
     );
+    refused(&format!("{listener}[{seven}]"), &[&told]);
 }
 
 #[test]
@@ -132,8 +133,8 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, chat, push, media, federation, component, access, accounts, mysql, \
-           store, presence, products, names, bridge, webhook"],
+           api, limits, mqtt, chat, domain, push, media, bosh, federation, component, access, \
+           accounts, mysql, store, presence, products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",

@@ -33,7 +33,7 @@ fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
 fn an_order_that_makes_no_sense_fails_is_counted_once_and_the_session_goes_on() {
     let bad = [
         GroupFields { verb: 0, ..order(2) },
-        GroupFields { verb: 15, ..order(2) },
+        GroupFields { verb: 99, ..order(2) },
         GroupFields { verb: u32::MAX, ..order(2) },
         GroupFields { group: "", ..order(2) },
         GroupFields { group: "Us", ..order(2) },
@@ -136,7 +136,8 @@ fn answers_are_told_and_let_the_next_request_in() {
     let expected = format!(
         "members {{ number: 8 group: \"{GROUP}\" version: 5 title: \"us\" closed: true total: 9 \
          from: 7 members {{ address: \"ann@a.example\" account: 1 role: GROUP_ROLE_OWNER }} \
-         members {{ address: \"bob@a.example\" account: 2 role: GROUP_ROLE_MEMBER muted: true }} }}"
+         members {{ address: \"bob@a.example\" account: 2 role: GROUP_ROLE_MEMBER muted: true }} \
+         description: \"of lunch\" unlocked: true }}"
     );
     assert_eq!((frames(&sent), side.take_words().len()), (vec![expected], 1));
 }
