@@ -73,8 +73,9 @@ export function withQuery(path, query) {
  * @param {string} path
  * @param {Record<string, (told: any) => void>} heard by the names of events
  * @param {AbortSignal} signal ends it
+ * @param {() => void} [begun] it is there, and what happens from now on is heard
  */
-export async function stream(path, heard, signal) {
+export async function stream(path, heard, signal, begun = () => {}) {
   const answer = await fetch(path, { headers: { 'Holdline-Console': '1' }, cache: 'no-store', signal });
   if (!answer.ok || !answer.body) {
     const told = await answer.json().catch(() => null);
@@ -82,6 +83,7 @@ export async function stream(path, heard, signal) {
     const { code = 'failed', message = `The answer was ${answer.status}.` } = told?.error ?? {};
     throw new Refused(answer.status, code, message);
   }
+  begun();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {

@@ -128,14 +128,13 @@ function show(place) {
     const [of, wanted] = [scope.value, whom.value];
     // It can be linked and gone back to; the page is not shown anew for it.
     history.replaceState(null, '', `#/trace?${new URLSearchParams({ [of]: wanted })}`);
-    say(state, `Followed: ${of} ${wanted}. What it does is shown as it comes.`);
     let over = 'it was ended here';
     try {
       await stream(withQuery('v1/trace', { [of]: wanted, payload: payloads.value, duration_s: times.value }), {
         trace: keep('trace'),
         left_out: keep('left_out'),
         over: told => (over = told.reason === 'time' ? 'its time is over' : told.reason === 'stopping' ? 'the server stops' : told.reason),
-      }, mine.signal);
+      }, mine.signal, () => say(state, `Followed: ${of} ${wanted}. What it does is shown as it comes.`));
       say(state, `The trace of ${wanted} is over: ${over}.`);
     } catch (error) {
       say(state, mine.signal.aborted ? `The trace of ${wanted} is over: ${over}.` : why(error));

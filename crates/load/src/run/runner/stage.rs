@@ -21,8 +21,10 @@ const SUBSCRIBE_MS_MAX: u64 = 5_000;
 const UNSUBSCRIBED: &str = "subscriptions.unanswered";
 /// A target that has answered no call for so long is not there, milliseconds.
 const SILENT_MS: u64 = 3_000;
-/// Longest time that answers are waited for, milliseconds.
+/// Longest time that answers are waited for while nothing comes in, milliseconds.
 const SETTLE_MS_MAX: u64 = 10_000;
+/// Longest time that they are waited for as long as something does, milliseconds.
+const COMES_IN_MS_MAX: u64 = 120_000;
 
 impl Runner<'_> {
     /// Works a stage off. An error: nothing could be run at all.
@@ -368,6 +370,7 @@ impl Runner<'_> {
             let now = came_in(&self.total);
             if now > last.0 {
                 last = (now, self.now_ms());
+                self.until_ms = (last.1 + SETTLE_MS_MAX).min(began + COMES_IN_MS_MAX);
             }
         }
         true
