@@ -8,14 +8,16 @@ use crate::door::Caller;
 use crate::host_meta;
 use crate::sessions::Sessions;
 use crate::tally::{BoshOutcome, BoshTally};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody};
 use axum::http::header;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use net::layer::websocket::is_known;
 use proto_xmpp::bosh::{BoshFault, BoshRequest};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::timeout;
 
 /// How stanzas are sent.
@@ -32,6 +34,14 @@ pub struct BoshListener {
     pub origins: Vec<String>,
     /// It gives nothing else by HTTP: what a browser asks next on a connection is for here, too.
     pub keeps_alone: bool,
+}
+
+/// Why a body was not read.
+enum Unread {
+    /// As much is being read as may be.
+    Full,
+    /// It is larger than may be, or broke off.
+    TooLarge,
 }
 
 /// The sessions with what serves them.
@@ -106,15 +116,38 @@ impl Desk {
         response
     }
 
+    /// Reads a body. It takes room as it comes: what is announced and never sent takes none from
+    /// others.
+    async fn whole(&self, mut body: Body) -> Result<(Vec<u8>, SemaphorePermit<'_>), Unread> {
+        let take = |count: usize| {
+            let room = self.reading.try_acquire_many(count as u32);
+            room.map_err(|_| Unread::Full)
+        };
+        let (mut bytes, mut room) = (Vec::new(), take(1)?);
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let Ok(piece) = frame.map_err(|_| Unread::TooLarge)?.into_data() else { continue };
+            let length = bytes.len() + piece.len();
+            if length > self.request_bytes_max {
+                return Err(Unread::TooLarge);
+            }
+            let more = (length / 1_024 + 1).saturating_sub(room.num_permits());
+            if more > 0 {
+                room.merge(take(more)?);
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok((bytes, room))
+    }
+
     async fn post(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
-        let length = text(request.headers(), header::CONTENT_LENGTH);
-        let length = length.and_then(|text| text.parse().ok()).unwrap_or(self.request_bytes_max);
-        let room = length.min(self.request_bytes_max) / 1_024 + 1;
-        let Ok(room) = self.reading.try_acquire_many(room as u32) else { return self.is_full() };
-        let whole = to_bytes(request.into_body(), self.request_bytes_max);
-        let Ok(Ok(bytes)) = timeout(self.request_time, whole).await else {
-            let why = "larger than may be, or not whole in time";
-            return self.refuse(BoshOutcome::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, why);
+        let whole = timeout(self.request_time, self.whole(request.into_body())).await;
+        let (bytes, room) = match whole.unwrap_or(Err(Unread::TooLarge)) {
+            Ok(whole) => whole,
+            Err(Unread::Full) => return self.is_full(),
+            Err(Unread::TooLarge) => {
+                let why = "larger than may be, or not whole in time";
+                return self.refuse(BoshOutcome::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, why);
+            }
         };
         let request = match BoshRequest::read(&bytes) {
             Ok(request) => request,

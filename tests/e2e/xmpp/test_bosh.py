@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import ssl
 import tempfile
 import threading
@@ -252,6 +253,14 @@ class Bosh(People):
         self.assertIn("condition='remote-stream-error'", told)
         self.assertIn("<conflict ", told)
         self.assertEqual(ann.ask(""), ended("item-not-found"))
+
+    def test_what_is_announced_and_never_sent_takes_no_room_from_others(self):
+        head = b"POST /http-bind HTTP/1.1\r\nHost: localhost\r\nContent-Length: 262144\r\n\r\n"
+        for _ in range(300):
+            link = socket.create_connection(self.server.ports["any"])
+            self.addCleanup(link.close)
+            link.sendall(head)
+        self.session().log_in(self.ann)
 
     def test_whoever_falls_silent_is_gone(self):
         before = self.server.reading("bosh_sessions")
