@@ -35,8 +35,9 @@ pub fn commit(root: &Path) -> String {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".into() };
-    // Results that this run has just written change nothing that is measured.
-    let changed = git(&["status", "--porcelain", "--", ".", ":!bench/results"]);
+    // What this run has just written of results changes nothing that is measured.
+    let changed =
+        git(&["status", "--porcelain", "--", ".", ":!bench/results", ":!docs/capacity.md"]);
     let dirty = changed.is_none_or(|files| !files.is_empty());
     if dirty { commit + "-dirty" } else { commit }
 }
