@@ -6,8 +6,10 @@
 use crate::{TIDY_S, folder, settings};
 use model::ports::files::FileSystem;
 use model::ports::log::{Call, Done, StoreError};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use store::engine::{Engine, FjallState};
 use store::files::Disk;
 use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
@@ -132,7 +134,15 @@ impl Subject for OnDisk {
         }
         let from = self.folder();
         self.copy += 1;
-        copy(&from, &self.folder());
+        // Threads of fjall go on: what changed while it was copied is no moment.
+        loop {
+            let before = seen(&from);
+            copy(&from, &self.folder());
+            if seen(&from) == before {
+                break;
+            }
+            std::fs::remove_dir_all(self.folder()).expect("nobody has it");
+        }
         self.engine = None;
         std::fs::remove_dir_all(&from).expect("nobody has it");
         self.open();
@@ -146,6 +156,19 @@ impl Subject for OnDisk {
     fn restored(&self) -> Restoration {
         self.restored.clone()
     }
+}
+
+/// All files below a folder, with when they changed last and their sizes.
+fn seen(folder: &Path) -> BTreeMap<PathBuf, (Option<SystemTime>, u64)> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(about) = entry.metadata() else { continue };
+        match about.is_dir() {
+            true => all.extend(seen(&entry.path())),
+            false => _ = all.insert(entry.path(), (about.modified().ok(), about.len())),
+        }
+    }
+    all
 }
 
 fn copy(from: &Path, to: &Path) {
