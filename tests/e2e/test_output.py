@@ -5,7 +5,6 @@ Its connections must not notice. What is lost is counted.
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -75,7 +74,7 @@ class Output(Case):
         self.assertEqual(server.process.wait(15), 0)
 
     def lost(self, server):
-        return int(re.search(r"^holdline_log_lines_lost_total (\d+)$", server.metrics(), re.M)[1])
+        return server.reading("log_lines_lost_total")
 
     def test_a_log_on_a_full_disk_ends_no_connection(self):
         with open("/dev/full", "wb") as lane:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 import shutil
 import signal
 import subprocess
@@ -49,7 +48,7 @@ class Traced(Case):
         self.server.ask("PUT", "/v1/users/ann", {"password": PASSWORD})
 
     def running(self):
-        return int(re.search(r"^holdline_traces (\d+)$", self.server.metrics(), re.M).group(1))
+        return self.server.reading("traces")
 
     def trace(self, query):
         trace = Trace(self.server, query)

@@ -213,20 +213,21 @@ fn large_group((members, online): (u32, u32), rate: u32, hold_s: u32) -> String 
              arrive = {{ shape = \"window\", open = 100 }}\n{COME}\n\n\
              [[stage]]\nname = \"connect\"\n\
              clients = {{ speakers = {SPEAKERS}, members = {there} }}\nhold = \"1s\"\n{COME}\n\n\
-             [[stage]]\nname = \"groups\"\nmakes = [\"group\"]\nhold = \"5s\"\n{COME}\n\n\
-             [[stage]]\nname = \"send\"\nhold = \"10m\"\npass = {HEARD}\n\n\
-             [[stage.traffic.speakers]]\nwhat = \"publish\"\ntopic = \"group\"\namong = 1\n\
-             bytes = {BYTES}\n{}\n\
-             [[stage]]\nname = \"quiet\"\nhold = \"5s\"\n\
-             pass = [\"target.process.cpu.last < 0.1\"]\n",
-            spoken(rate, hold_s)
+             [[stage]]\nname = \"groups\"\nmakes = [\"group\"]\nhold = \"5s\"\n{COME}\n\n"
         )
+        + &said("group", rate, hold_s)
 }
 
-/// How often each speaker says something, so that all keep the rate together.
-fn spoken(rate: u32, hold_s: u32) -> String {
+/// What speakers say, so often each that all keep the rate together; and that there is quiet then.
+fn said(topic: &str, rate: u32, hold_s: u32) -> String {
     let (every_ms, loops) = (1_000 * SPEAKERS / rate, (hold_s * rate / SPEAKERS).max(1));
-    format!("loops = {loops}\npace = {{ every = \"{every_ms}ms\" }}\n")
+    format!(
+        "[[stage]]\nname = \"send\"\nhold = \"10m\"\npass = {HEARD}\n\n\
+         [[stage.traffic.speakers]]\nwhat = \"publish\"\ntopic = \"{topic}\"\namong = 1\n\
+         bytes = {BYTES}\nloops = {loops}\npace = {{ every = \"{every_ms}ms\" }}\n\n\
+         [[stage]]\nname = \"quiet\"\nhold = \"5s\"\n\
+         pass = [\"target.process.cpu.last < 0.1\"]\n"
+    )
 }
 
 /// One chatroom, in which everybody is who is there, and four speak.
@@ -244,14 +245,9 @@ fn room(members: u32, rate: u32, hold_s: u32) -> String {
              pass = [\"errors == 0\"]\nstop_on_failure = true\n\n\
              [[stage]]\nname = \"connect\"\n\
              clients = {{ speakers = {SPEAKERS}, members = {others} }}\n\
-             arrive = {{ shape = \"window\", open = 100 }}\nhold = \"3s\"\n{COME}\n\n\
-             [[stage]]\nname = \"send\"\nhold = \"10m\"\npass = {HEARD}\n\n\
-             [[stage.traffic.speakers]]\nwhat = \"publish\"\ntopic = \"room\"\namong = 1\n\
-             bytes = {BYTES}\n{}\n\
-             [[stage]]\nname = \"quiet\"\nhold = \"5s\"\n\
-             pass = [\"target.process.cpu.last < 0.1\"]\n",
-            spoken(rate, hold_s)
+             arrive = {{ shape = \"window\", open = 100 }}\nhold = \"3s\"\n{COME}\n\n"
         )
+        + &said("room", rate, hold_s)
 }
 
 #[cfg(test)]

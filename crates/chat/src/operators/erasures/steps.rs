@@ -23,9 +23,6 @@ const BYTES: usize = 64 * 1024;
 /// Conversations and contacts that are asked for at once.
 const PAGE: u16 = 32;
 
-/// The number that all members of other servers have.
-const FOREIGN: AccountId = AccountId::FOREIGN;
-
 /// How often a group is tried to be left whose owner the account is.
 const TRIES: u8 = 4;
 
@@ -256,7 +253,8 @@ impl Chat {
                     (How::Leave, _) if is_owners && *tries < TRIES => Some(How::Look),
                     (How::Look, ChatDelivery::Members(page)) => {
                         // One of another server owns no group here.
-                        let ours = page.members.iter().filter(|it| it.member.id != FOREIGN);
+                        let ours =
+                            page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
                         let other =
                             ours.map(|it| &it.member.address).find(|it| **it != erasure.address);
                         Some(other.map_or(How::Dissolve, |other| How::HandOver(other.clone())))

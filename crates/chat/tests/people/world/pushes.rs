@@ -193,14 +193,12 @@ impl World {
                 _ => {}
             }
         }
-        let with_of =
-            |it: &ChatMessage| if it.to.is_group() { it.to.clone() } else { it.from.clone() };
         let mentions = |it: &ChatMessage| mentions_in([it].into_iter(), &person(0)) > 0;
         // Of what is muted a mention is told alone.
-        muted.retain(|of| whole.values().any(|it| with_of(it) == *of && mentions(it)));
+        muted.retain(|of| whole.values().any(|it| with_of(it) == of && mentions(it)));
         let mut looked = 0;
         for (place, message) in &whole {
-            let with = if message.to.is_group() { &message.to } else { &message.from };
+            let with = with_of(message);
             let is_read = cursors.iter().any(|(of, upto)| of == with && *upto >= message.seq);
             let counts = message.content.counts && message.content.kind != Content::RECALLED;
             // A device that reacts to a message has it, whether it has said so or not.
@@ -225,6 +223,11 @@ impl World {
         }
         looked
     }
+}
+
+/// The conversation in which it was said, for one of those to whom it was.
+fn with_of(message: &ChatMessage) -> &AccountAddress {
+    if message.to.is_group() { &message.to } else { &message.from }
 }
 
 pub fn notified(order: &NotificationOrder) -> Option<&Notification> {

@@ -198,30 +198,38 @@ impl RoomsAbroad {
 
     /// Chat is asked something in somebody's name. False: it is asked too much already.
     fn ask(&mut self, asked: Asked, what: ErrandWhat) -> bool {
-        let is_full = self.asked.len() >= self.limits.taking_max as usize;
-        if is_full && !matches!(asked.what, AskedWhat::Leave) {
-            self.refused.dropped += 1;
+        if self.is_asked_too_much() {
             return false;
         }
+        self.puts(asked, what);
+        true
+    }
+
+    /// Whether there is no room for one more question, which is counted then.
+    fn is_asked_too_much(&mut self) -> bool {
+        let is_full = self.asked.len() >= self.limits.taking_max as usize;
+        self.refused.dropped += u64::from(is_full);
+        is_full
+    }
+
+    fn puts(&mut self, asked: Asked, what: ErrandWhat) {
         self.last += 1;
         let number = self.last;
         let (account, device) = (asked.account.clone(), asked.device.clone());
         self.asked.insert(number, asked);
         self.out.push(AbroadWord::Ask { number, account, device, what: Box::new(what) });
-        true
     }
 
     /// A question about a room goes on with what it needs next.
     fn ask_room(&mut self, now: Now, (who, room): (Who, AccountAddress), ask: RoomAsk) {
         let Some(errand) = self.errand_of(ask.what.request()) else { return };
-        if self.asked.len() >= self.limits.taking_max as usize {
-            self.refused.dropped += 1;
+        if self.is_asked_too_much() {
             // Whatever was on its way ends as it does with a fault.
             return self.room_done(now, (who, room), ask, Some(StanzaFault::ResourceConstraint));
         }
         let (account, device) = who;
         let what = AskedWhat::Room(ask);
-        self.ask(Asked { account, device, room, what, since: now.mono }, errand);
+        self.puts(Asked { account, device, room, what, since: now.mono }, errand);
     }
 
     /// What a session would ask, in an account's name.
@@ -289,7 +297,7 @@ impl RoomsAbroad {
             };
             let (device, what, since) = (Box::default(), AskedWhat::Leave, now.mono);
             if let Some(errand) = self.errand_of(order) {
-                self.ask(Asked { account, device, room, what, since }, errand);
+                self.puts(Asked { account, device, room, what, since }, errand);
             }
         }
     }
