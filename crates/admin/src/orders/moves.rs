@@ -165,17 +165,13 @@ pub(crate) struct SeenMove {
 pub(crate) struct Move {
     /// Whose inboxes and rows it is about: what is about one of them is done in its order.
     pub(crate) about: Vec<String>,
-    /// The account.
-    pub(crate) account: AccountAddress,
     pub(crate) commands: Vec<ChatCommand>,
-    /// It waits until so much stands in the account's inbox.
-    pub(crate) upto: Option<Seq>,
 }
 
 impl MoveBody {
     pub(crate) fn order(&self, domain: &str, limits: &ChatLimits) -> Result<Move, Fault> {
         let by = account(&self.account, domain)?;
-        let (mut about, mut upto) = (vec![by.to_string()], None);
+        let mut about = vec![by.to_string()];
         let errand = |what| {
             let by = by.clone();
             ChatCommand::Errand(Box::new(Errand { by, is_operators: true, what }))
@@ -195,12 +191,9 @@ impl MoveBody {
                 about.push(moved.with.within(by.domain()).to_string());
                 vec![ChatCommand::MoveIn(by.clone(), Box::new(moved))]
             }
-            MoveWhat::Seen(seen) => {
-                upto = Some(seen.upto);
-                vec![ChatCommand::MovedUpTo(by.clone(), seen.upto)]
-            }
+            MoveWhat::Seen(seen) => vec![ChatCommand::MovedUpTo(by.clone(), seen.upto)],
         };
-        Ok(Move { about, account: by, commands, upto })
+        Ok(Move { about, commands })
     }
 }
 

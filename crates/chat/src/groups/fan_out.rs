@@ -88,10 +88,22 @@ impl GroupState {
         Receivers::Read(self.turned.readers.get_or_insert_with(make).clone())
     }
 
-    /// For whom the message is that tells of what has just happened; `before` it was read or not.
+    /// It turns, as a message tells; for whom that message is.
+    pub(crate) fn turned_to(
+        &mut self,
+        (id, fan_out): (u64, FanOut),
+        shard_at: impl Fn(TimelineId) -> ShardId,
+    ) -> Receivers {
+        let before = self.is_read();
+        self.has_turned(id, fan_out);
+        let concerned = self.inboxes();
+        self.receivers_of(Told::Turn { before }, concerned, shard_at)
+    }
+
+    /// For whom the message is that tells of what has just happened.
     pub(crate) fn receivers_of(
         &mut self,
-        (before, told): (bool, Told<'_>),
+        told: Told<'_>,
         concerned: Arc<[TimelineId]>,
         shard_at: impl Fn(TimelineId) -> ShardId,
     ) -> Receivers {
@@ -99,8 +111,8 @@ impl GroupState {
             return Receivers::Written(concerned);
         }
         let begin = match told {
-            Told::Turn if before => [].into(),
-            Told::Turn => concerned.clone(),
+            Told::Turn { before: true } => [].into(),
+            Told::Turn { before: false } => concerned.clone(),
             Told::Change(home, change) if change.verb.makes_members() => {
                 let inboxes = change.members.iter().map(|one| one.address.inbox(home, one.id));
                 inboxes.filter(|it| it.space() != Space::Foreign).collect()
@@ -119,7 +131,10 @@ impl GroupState {
 
 /// What a message tells of.
 pub(crate) enum Told<'a> {
-    Turn,
+    /// A turn; it was read before, or not.
+    Turn {
+        before: bool,
+    },
     Change(base::hash::HashKey, &'a GroupChange),
 }
 
@@ -200,12 +215,8 @@ impl Chat {
             return Receivers::nobody();
         };
         fx.counters.count(ChatCounter::GroupsTurned);
-        let before = group.state.is_read();
-        group.state.has_turned(id, fan_out);
-        let concerned = group.state.inboxes();
         let settings = &self.settings;
-        let shard_at = |inbox| settings.shard_at(inbox);
-        group.state.receivers_of((before, Told::Turn), concerned, shard_at)
+        group.state.turned_to((id, fan_out), |inbox| settings.shard_at(inbox))
     }
 
     /// The log has refused a turn: the next message does not wait for one.

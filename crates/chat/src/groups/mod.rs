@@ -375,9 +375,9 @@ impl Chat {
         };
         fx.counters.count(ChatCounter::GroupChanges);
         let before = group.state.known();
-        let (home, is_read) = (self.settings.home, group.state.is_read());
+        let home = self.settings.home;
         let concerned = group.state.apply(home, id, change);
-        let (settings, told) = (&self.settings, (is_read, Told::Change(home, change)));
+        let (settings, told) = (&self.settings, Told::Change(home, change));
         let concerned = group.state.receivers_of(told, concerned, |inbox| settings.shard_at(inbox));
         self.groups.members = self.groups.members + group.state.known() - before;
         if change.verb == GroupVerb::Dissolve {

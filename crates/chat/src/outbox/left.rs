@@ -328,14 +328,11 @@ impl Chat {
         let message = message.clone();
         let settings = &self.settings;
         let shard_at = |inbox| settings.shard_at(inbox);
-        let (before, turn) = (state.is_read(), FanOut::of(&message.content));
-        let receivers = if let Some(fan_out) = turn {
-            state.has_turned(message.id, fan_out);
-            let concerned = state.inboxes();
-            state.receivers_of((before, Told::Turn), concerned, shard_at)
+        let receivers = if let Some(fan_out) = FanOut::of(&message.content) {
+            state.turned_to((message.id, fan_out), shard_at)
         } else if let Some(change) = GroupChange::of(&message.content) {
             let concerned = state.apply(home, message.id, &change);
-            state.receivers_of((before, Told::Change(home, &change)), concerned, shard_at)
+            state.receivers_of(Told::Change(home, &change), concerned, shard_at)
         } else {
             state.receivers(shard_at)
         };

@@ -189,7 +189,10 @@ impl<R: BufRead> Contents<'_, R> {
                 Next::Start(_) => {
                     return Err(format!("more than {DEPTH_MAX} elements stand in each other"));
                 }
-                Next::Text(text) => (Some(MovedInner::Text(text.clone())), text.len() + 32),
+                Next::Text(text) => {
+                    let weight = text.len() + 32;
+                    (Some(MovedInner::Text(text)), weight)
+                }
                 Next::End => match (open.pop(), open.is_empty()) {
                     (Some(element), true) => return Ok(Some(element)),
                     (element, _) => (element.map(MovedInner::Element), 0),

@@ -3,6 +3,7 @@
 //! What a client says of its session are attributes; the stanzas in it are passed on as they came.
 //! Invariant: a payload is whole elements with nothing between them.
 
+use crate::archive::is_number;
 use crate::fault::StreamFault;
 use crate::stanza::put_attribute;
 use crate::xml::scan::{Element, Scan};
@@ -141,9 +142,8 @@ impl BoshRequest {
 /// An attribute that is a number, if it is there.
 fn number(body: &Element<'_, '_>, name: &str) -> Result<Option<u64>, BoshFault> {
     let Some(text) = body.attribute(name) else { return Ok(None) };
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
-        Ok(number) if is_number => Ok(Some(number)),
+        Ok(number) if is_number(&text) => Ok(Some(number)),
         _ => Err(BoshFault::BadRequest),
     }
 }

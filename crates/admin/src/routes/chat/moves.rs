@@ -148,11 +148,12 @@ impl Lane {
 
 /// Whether it was there before.
 async fn one(api: &Shared, order: &Move) -> Result<bool, Fault> {
-    if let Some(upto) = order.upto {
-        arrived(api, &order.account, upto).await?;
-    }
     let mut again = false;
     for command in &order.commands {
+        // It waits until so much stands in the account's inbox.
+        if let ChatCommand::MovedUpTo(account, upto) = command {
+            arrived(api, account, *upto).await?;
+        }
         again = patiently(api, command).await?;
     }
     Ok(again)

@@ -194,14 +194,12 @@ impl Chat {
         let whole = &queue[..gap.map_or(queue.len(), |at| at + 1)];
         let mut takers = Vec::new();
         for inbox in all {
-            let may = (at_once || self.may_draw(inbox)) && self.log.may_ask();
             let behind = self.behind(inbox, conversation);
-            let first = whole.iter().position(|it| behind.is_some_and(|at| it.seq == at + 1));
-            match first.filter(|_| may) {
-                Some(first) => takers.push((inbox, first)),
-                None => self.lacks(inbox, conversation, last),
-            }
-            if gap.is_some() {
+            let first = behind.and_then(|at| whole.iter().position(|it| it.seq == at + 1));
+            let may = |_: &usize| (at_once || self.may_draw(inbox)) && self.log.may_ask();
+            let first = first.filter(may);
+            takers.extend(first.map(|first| (inbox, first)));
+            if first.is_none() || gap.is_some() {
                 self.lacks(inbox, conversation, last);
             }
         }

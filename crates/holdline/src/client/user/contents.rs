@@ -10,7 +10,7 @@
 //! could not be taken is counted by its reason, and the first places of each are told.
 
 use super::copies::{Copies, Times, Waiting};
-use super::import::{BUSY, PATIENCE};
+use super::import::sent;
 use super::moved::{Addresses, message_of, node_json, record};
 use super::rooms;
 use crate::client::{Server, encoded};
@@ -19,7 +19,6 @@ use migration::{MovedItem, MovedStanza, MovedWhat, Taking};
 use serde_json::{Value, json};
 use server::clock::{began as now, since};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Things in one call, and their bytes.
@@ -102,7 +101,7 @@ impl<'a> Contents<'a> {
     }
 
     fn count(&mut self, what: &'static str) {
-        *self.sum.counts.entry(what).or_default() += 1;
+        self.sum.add(what);
     }
 
     /// Somebody's chat is there, and its domain known. False: its account does not come over.
@@ -141,7 +140,7 @@ impl<'a> Contents<'a> {
             return Ok(());
         };
         let items: Vec<&Value> = batch.iter().map(|one| &one.order).collect();
-        let answer = sent(server, &json!({ "items": items }))?;
+        let answer = sent(server, "/v1/chat/moves", &json!({ "items": items }))?;
         let results = answer["results"].as_array().map_or(&[][..], Vec::as_slice);
         if results.len() != batch.len() {
             return Err("the server does not say what became of everything".into());
@@ -226,7 +225,7 @@ impl<'a> Contents<'a> {
             .collect();
         let Some(server) = self.server else { return Ok(()) };
         for orders in orders.chunks(BATCH_MAX) {
-            sent(server, &json!({ "items": orders }))?;
+            sent(server, "/v1/chat/moves", &json!({ "items": orders }))?;
         }
         Ok(())
     }
@@ -385,19 +384,5 @@ impl ContentsSum {
 
     pub(super) fn json(&self) -> Value {
         json!({ "taken": self.counts, "not_taken": self.left })
-    }
-}
-
-/// One batch, tried again while the server has no room for it.
-fn sent(server: &Server, body: &Value) -> Result<Value, String> {
-    let began = now();
-    loop {
-        match server.call_or_busy(PATIENCE, "/v1/chat/moves", body)? {
-            Some(answer) => return Ok(answer),
-            None if since(began) > BUSY => {
-                return Err("the server is busy for more than a minute".into());
-            }
-            None => thread::sleep(Duration::from_millis(200)),
-        }
     }
 }

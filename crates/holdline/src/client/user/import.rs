@@ -29,10 +29,10 @@ const BYTES_MAX: usize = 1 << 20;
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// How long a slice is tried again that the server has no room for.
-pub(super) const BUSY: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_secs(60);
 
 /// How long one slice may take: the dearest hashing of its plain passwords.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Between two lines about the progress.
 const TOLD: Duration = Duration::from_secs(1);
@@ -207,7 +207,7 @@ impl Sum {
         let mut at = 0;
         while at < batch.lines.len() {
             let slice = slice(&batch.lines[at..]);
-            let answer = sent(server, &json!({ "lines": slice, "form": batch.form.name() }));
+            let answer = slice_sent(server, &json!({ "lines": slice, "form": batch.form.name() }));
             let answer = answer.map_err(|why| format!("{why}{}", self.so_far()))?;
             at += self.add(&answer);
             if let Some(why) = answer["wrong"].as_str() {
@@ -281,14 +281,20 @@ fn slice<'a>(lines: &'a [&'a str]) -> &'a [&'a str] {
     &lines[..fits.count().max(1)]
 }
 
-/// One slice, tried again while the server has no room for it.
-fn sent(server: &Server, body: &Value) -> Result<Value, String> {
+/// One slice, of which something is to be done.
+fn slice_sent(server: &Server, body: &Value) -> Result<Value, String> {
+    let answer = sent(server, "/v1/users", body)?;
+    match answer["done"] == 0 && answer["wrong"].is_null() {
+        true => Err("the server takes none of the lines".into()),
+        false => Ok(answer),
+    }
+}
+
+/// One call, tried again while the server has no room for it.
+pub(super) fn sent(server: &Server, path: &str, body: &Value) -> Result<Value, String> {
     let began = now();
     loop {
-        match server.call_or_busy(PATIENCE, "/v1/users", body)? {
-            Some(answer) if answer["done"] == 0 && answer["wrong"].is_null() => {
-                return Err("the server takes none of the lines".into());
-            }
+        match server.call_or_busy(PATIENCE, path, body)? {
             Some(answer) => return Ok(answer),
             None if since(began) > BUSY => {
                 return Err("the server is busy for more than a minute".into());

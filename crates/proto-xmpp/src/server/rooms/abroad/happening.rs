@@ -204,17 +204,16 @@ impl RoomsAbroad {
             _ => Gone::Left,
         };
         let is_all = change.verb == GroupVerb::Dissolve;
+        let is_out = |account: &AccountAddress| {
+            is_all || change.members.iter().any(|it| it.address == *account)
+        };
         for who in all {
-            let is_out = is_all || change.members.iter().any(|it| it.address == who.0);
             let others = change.members.iter().map(|it| &it.address).filter(|it| **it != who.0);
-            let own = is_out.then_some(&who.0);
+            let own = is_out(&who.0).then_some(&who.0);
             for account in others.chain(own) {
                 self.show_gone(who, (room, account), how, "");
             }
         }
-        let is_out = |account: &AccountAddress| {
-            is_all || change.members.iter().any(|it| it.address == *account)
-        };
         self.seats.take_from(room, |seat| is_out(&seat.account));
     }
 }
