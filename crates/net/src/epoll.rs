@@ -368,15 +368,17 @@ impl<L: Send> Net for Epoll<L> {
 }
 
 impl<L: Send> NestedWait for Epoll<L> {
-    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) {
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) -> bool {
         self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }), ready);
+        ready.len() >= EVENTS
     }
 
     /// The kernel walks the sockets of the nested one, 70 ns each (docs/adr/0019).
     fn nest(&mut self, other: &Self) -> bool {
         let token = epoll::EventData::new_u64(NESTED | u64::from(other.shard.0));
-        // By its level: what one look leaves behind ends the next wait.
-        epoll::add(&self.poller, &other.poller, token, epoll::EventFlags::IN).is_ok()
+        // By its edges: by its level the next wait would walk those that were taken once more.
+        let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.poller, &other.poller, token, edges).is_ok()
     }
 
     fn unnest(&mut self, other: &Self) {
@@ -449,5 +451,42 @@ mod tests {
         net.set_timer(Some(span));
         net.wait(None, &mut ready);
         assert_eq!(ready, [], "the timer is nobody's event");
+    }
+
+    #[test]
+    fn what_becomes_ready_in_a_nested_network_is_told_once_and_looked_at_until_there_is_no_more() {
+        let mailboxes: Arc<[_]> = [1, 1].map(|_| Mailbox::<()>::new(1).expect("an eventfd")).into();
+        let net = |shard| Epoll::new(ShardId(shard), Vec::new(), mailboxes.clone(), began());
+        let (mut first, mut other) = (net(0).expect("a poller"), net(1).expect("a poller"));
+        assert!(first.nest(&other));
+        let kind = net::SocketType::STREAM;
+        let pairs = (0..EVENTS as u64 + 50).map(|token| {
+            let pair = net::socketpair(net::AddressFamily::UNIX, kind, FLAGS, None);
+            let (ours, theirs) = pair.expect("two descriptors");
+            other.adopt(&ours, token).expect("it is watched");
+            (ours, theirs)
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let mut told = |wants: bool| {
+            let mut ready = Vec::new();
+            first.wait(Some(Duration::ZERO), &mut ready);
+            let nested: &[ReadyEvent] = &[ReadyEvent::Nested(ShardId(1))];
+            assert_eq!(ready, if wants { nested } else { &[] });
+        };
+        let mut look = |counts: &[(usize, bool)]| {
+            for &(count, is_more) in counts {
+                let mut ready = Vec::new();
+                assert_eq!((other.poll(&mut ready), ready.len()), (is_more, count));
+            }
+        };
+        // All can be written.
+        told(true);
+        told(false);
+        look(&[(EVENTS, true), (50, false)]);
+        told(false);
+        rustix::io::write(&pairs[7].1, b"one").expect("there is room");
+        told(true);
+        look(&[(1, false)]);
+        told(false);
     }
 }

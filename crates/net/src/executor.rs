@@ -217,11 +217,12 @@ where
 
     /// Waits until a shard has something. None: there is no shard.
     fn wait(&mut self) -> Option<Now> {
-        let mail = self.held.iter().any(|held| held.mail);
+        // Sockets of a nested network that one look left behind are told by no wait.
+        let left = self.held.iter().any(|held| held.mail || held.ready);
         let next = self.held.iter().filter_map(|held| held.next);
         let several = self.exchange.awake() > 1;
         let next = next.chain(several.then(|| self.meter.next())).min();
-        let timeout = if mail { Some(Duration::ZERO) } else { next.map(|next| next - self.now) };
+        let timeout = if left { Some(Duration::ZERO) } else { next.map(|next| next - self.now) };
         let net = self.held.first_mut()?.shard.net_mut();
         net.wait(timeout, &mut self.ready);
         let now = net.now();
@@ -252,7 +253,7 @@ where
         let (before, rest) = self.held.split_at_mut(at);
         let (this, after) = rest.split_first_mut().expect("it is held");
         if std::mem::take(&mut this.ready) && at > 0 {
-            this.shard.net_mut().poll(&mut self.ready);
+            this.ready = this.shard.net_mut().poll(&mut self.ready);
         }
         if std::mem::take(&mut this.mail) && !self.ready.contains(&ReadyEvent::Mailbox) {
             self.ready.push(ReadyEvent::Mailbox);

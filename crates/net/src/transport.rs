@@ -84,11 +84,11 @@ pub trait Net {
 
 /// A network that others on the same thread can be waited for with, by one call.
 pub trait NestedWait: Net {
-    /// Appends what is ready, without a wait.
-    fn poll(&mut self, ready: &mut Vec<ReadyEvent>);
+    /// Appends what is ready, without a wait. True: there may be more.
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) -> bool;
 
-    /// From now on a wait here ends as well when something is ready at `other`, the network of
-    /// another shard on this thread: [`ReadyEvent::Nested`]. False: it cannot be had.
+    /// From now on a wait here ends as well when something becomes ready at `other`, the network
+    /// of another shard on this thread: [`ReadyEvent::Nested`], once. False: it cannot be had.
     fn nest(&mut self, other: &Self) -> bool;
 
     /// No longer: the other shard leaves this thread, or this one does.

@@ -140,8 +140,9 @@ impl<L: Send> Net for SimNet<L> {
 }
 
 impl<L: Send> NestedWait for SimNet<L> {
-    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) {
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) -> bool {
         self.fabric.borrow_mut().poll(self.host, ready);
+        false
     }
 
     fn nest(&mut self, other: &Self) -> bool {

@@ -295,9 +295,10 @@ impl Net for Wire {
 }
 
 impl NestedWait for Wire {
-    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) {
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) -> bool {
         self.world.touch();
         self.look(ready);
+        false
     }
 
     fn nest(&mut self, other: &Self) -> bool {
