@@ -155,7 +155,9 @@ class Operator:
 
     def reached(self):
         """What the keyboard reaches by Tab, in order, until it begins again."""
-        self.page.run("document.activeElement.blur(); window.tabbed = new Set(); 1")
+        self.page.run(
+            "document.activeElement.blur(); window.tabbed = new Set(); window.stood = new Set("
+            "document.querySelectorAll('a, button, input, select, textarea, summary, [tabindex=\"0\"]')); 1")
         seen = []
         for _ in range(TABS_MAX):
             self.tab()
