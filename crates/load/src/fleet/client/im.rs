@@ -284,8 +284,10 @@ impl Client {
             ServerFrame::ChatroomSaid(_) | ServerFrame::ChatroomMissed(_) => {
                 self.in_chatroom(frame, out);
             }
-            ServerFrame::ChatroomJoined(_)
-            | ServerFrame::ChatroomNews(_)
+            ServerFrame::ChatroomJoined(_) => {
+                out.say(Observation::Subscribed { granted: 1, refused: Box::default() });
+            }
+            ServerFrame::ChatroomNews(_)
             | ServerFrame::History(_)
             | ServerFrame::Changed(_)
             | ServerFrame::Members(_)

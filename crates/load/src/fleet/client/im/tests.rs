@@ -5,7 +5,7 @@ use base::hash::HashKey;
 use base::time::Instant;
 use model::limits::Limits;
 use model::link::{Link, Protocol};
-use proto_im::codec::chatroom::{MissedFields, SaidFields};
+use proto_im::codec::chatroom::{JoinedFields, MissedFields, SaidFields};
 use proto_im::codec::client_frame::LoginFields;
 use proto_im::codec::content::MessageFields;
 use proto_im::codec::frame::{PREFACE, split};
@@ -331,6 +331,9 @@ fn whoever_is_to_be_in_a_chatroom_joins_until_it_is_and_hands_on_what_it_hears_o
     assert_eq!(bob.hear(&ServerFrame::Failed(failed)), (vec![], vec![]), "it is no message's");
     assert_eq!(bob.wake(), wire);
     assert_eq!(bob.wake(), NOTHING);
+    let joined = ServerFrame::ChatroomJoined(JoinedFields::default());
+    let subscribed = Observation::Subscribed { granted: 1, refused: Box::default() };
+    assert_eq!(bob.hear(&joined).0, [subscribed], "it is waited for before anything is sent");
     let said = |from| SaidFields { message: entry(1, from).message, important: false };
     assert_eq!(bob.hear(&ServerFrame::ChatroomSaid(said("ann@h"))).0, [heard(false)]);
     assert_eq!(bob.hear(&ServerFrame::ChatroomSaid(said("bob7@h"))).0, [], "nobody hears himself");
