@@ -117,11 +117,12 @@ impl Arena {
     }
 
     /// Something of what is under way goes on; false: nothing is.
-    fn goes_on(&mut self) -> bool {
+    pub fn goes_on(&mut self) -> bool {
         let mut is_more = false;
         for n in 0..self.shards.len() {
             let shard = &mut self.shards[n];
-            Service::turn(&mut shard.chat, self.now, &mut shard.fx);
+            let next = Service::turn(&mut shard.chat, self.now, &mut shard.fx);
+            is_more |= next.is_some_and(|at| at <= self.now.mono);
             for (ticket, call) in std::mem::take(&mut shard.fx.calls) {
                 is_more = true;
                 let done = (ticket, shard.log.answer(&call));
@@ -317,6 +318,14 @@ impl Arena {
 
     pub fn ordered(&mut self, at: usize, order: ChatroomOrder) -> Result<(), ChatFault> {
         self.answered(at, ChatroomAsk::Order(order)).map(|_| ())
+    }
+
+    /// A device joins; whether it is answered when every shard has had one turn more.
+    pub fn joins_now(&mut self, at: usize, name: &str) -> bool {
+        self.asks(at, ChatroomAsk::Join { room: addressee(name), history: 0 });
+        self.goes_on();
+        let is_joined = |it: ChatDelivery| matches!(it, ChatDelivery::ChatroomJoined(_));
+        std::mem::take(&mut self.devices[at].told).into_iter().any(is_joined)
     }
 
     /// A device joins; the messages that it is given.

@@ -13,6 +13,7 @@ fn history(seed: u64, shards: u16) -> [u64; 2] {
         limits.chatroom_members_max = 6;
         limits.chatroom_messages_per_s = 50;
         limits.chatroom_messages_burst = 20;
+        limits.chatroom_waiting_max = if seed % 2 == 0 { 3 } else { 1_000 };
     });
     open(&mut arena);
     let (mut missed, mut heard) = (0, 0);
@@ -101,4 +102,45 @@ fn a_room_that_is_too_loud_refuses_what_is_too_much_and_hears_its_moderators() {
     arena.pass_ms(10_000);
     assert_eq!(arena.said(ann, "lobby", "later"), Ok(8));
     assert_eq!(arena.devices[0].seats[&room("lobby")].heard, (1..=8).collect::<Vec<_>>());
+}
+
+/// A room of one shard in which so many are and so much is said before any turn.
+fn crowd(sessions: usize, messages: usize, waiting_max: u32) -> Arena {
+    let mut arena = Arena::new(3, 1, |limits| limits.chatroom_waiting_max = waiting_max);
+    open(&mut arena);
+    for n in 0..sessions {
+        let at = arena.login(&format!("p{n}"));
+        arena.joins(at, "hall").expect("it may");
+    }
+    (0..messages).for_each(|n| arena.says(1, "hall", &format!("m{n}")));
+    arena
+}
+
+#[test]
+fn what_is_said_to_many_goes_out_in_turns_and_others_have_theirs_in_between() {
+    let mut arena = crowd(100, 500, 1_000);
+    let heard = |arena: &Arena| {
+        arena.devices[1..].iter().map(|it| it.seats[&room("hall")].heard.len()).sum::<usize>()
+    };
+    let (mut turns, mut is_more) = (vec![0], true);
+    while is_more {
+        is_more = arena.goes_on();
+        turns.push(heard(&arena));
+        if turns.len() == 3 {
+            // Somebody else's order is done while most of it waits.
+            assert!(arena.joins_now(0, "lobby"), "it is answered within a turn");
+        }
+    }
+    let most = turns.windows(2).map(|two| two[1] - two[0]).max();
+    assert!(most < Some(100 * 500 / 2), "a part of it in a turn: {turns:?}");
+    assert_eq!(turns.last(), Some(&(100 * 500)), "all of it in the end, in order and once");
+}
+
+#[test]
+fn of_what_a_shard_cannot_hand_on_the_oldest_is_left_out_and_counted() {
+    let mut arena = crowd(20, 500, 64);
+    arena.heal();
+    assert_eq!(arena.check(), 20 * (500 - 64));
+    let seat = &arena.devices[1].seats[&room("hall")];
+    assert_eq!(seat.heard, (500 - 64 + 1..=500).collect::<Vec<_>>(), "the newest are heard");
 }

@@ -199,6 +199,11 @@ section! {
         chatroom_messages_per_s: u32 = 500, whole(1..=1_000_000, "messages a second");
         /// Messages that a chatroom may have saved up.
         chatroom_messages_burst: u32 = 1_000, whole(4..=10_000_000, "messages");
+        /// Messages of one chatroom that a shard has not handed to all its sessions there. With one
+        /// more the oldest is left out: whoever has not had it is told that it missed one.
+        chatroom_waiting_max: u32 = 1_000, whole(64..=10_000_000, "messages");
+        /// Bytes of these, of all chatrooms, a shard. Beyond, likewise in the room that is spoken in.
+        chatrooms_waiting_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 40, "bytes");
         /// Bytes of a message in a chatroom, with what it carries beside its text. A larger one is
         /// refused.
         chatroom_message_bytes_max: u32 = 4_096, whole(1..=TEXT, "bytes");

@@ -1,7 +1,7 @@
-//! What sessions in chatrooms hear: what is said, news, that they are shown out; what they miss.
+//! What shards hear of chatrooms: what is said, news, who is shown out; what sessions miss.
 //!
-//! Knows nothing of homes but what they say. Invariant: of each message that is heard of, each seat
-//! is handed it, or its number is one higher.
+//! Knows nothing of homes but what they say. Invariant: what is heard of waits for its turn
+//! ([`handing`](super::handing)), and a seat that is behind is told when its pause is over.
 
 use super::seats::{Hall, Seat};
 use super::words::Leaving;
@@ -22,16 +22,10 @@ impl Hall {
         seat.behind = true;
     }
 
-    /// Up to here messages have been said that were never heard of: a letter was lost.
-    pub(super) fn hears_up_to(&mut self, seq: Seq) -> u64 {
-        let gap = seq.saturating_sub(self.heard);
+    /// Up to here messages have been said. Those that were never heard of are in letters that were
+    /// lost, and missed when their turn comes.
+    pub(super) fn hears_up_to(&mut self, seq: Seq) {
         self.heard = self.heard.max(seq);
-        let missed = u32::try_from(gap).unwrap_or(u32::MAX);
-        if missed > 0 {
-            let keys: Vec<Key> = self.seats.keys().copied().collect();
-            keys.iter().for_each(|key| self.skips(*key, missed));
-        }
-        gap * self.seats.len() as u64
     }
 }
 
@@ -67,32 +61,8 @@ impl Chat {
             // The home thinks that somebody is here: a word to it was lost.
             return self.tell_home(now, timeline, (first.message.to.clone(), 0, 0, 0), fx);
         };
-        let mut missed = hall.hears_up_to(first.message.seq - 1);
         let new = messages.iter().position(|it| it.message.seq > hall.heard);
-        let new = &messages[new.unwrap_or(messages.len())..];
-        let Some(last) = new.last() else { return };
-        hall.heard = last.message.seq;
-        let mut delivered = 0;
-        for seat in hall.seats.values_mut() {
-            for message in new {
-                // One that is behind is handed what is important all the same, and may take it.
-                if seat.away || seat.behind && !message.important {
-                    hall.behind += u32::from(!seat.behind);
-                    (seat.missed, seat.behind) = (seat.missed.saturating_add(1), true);
-                    missed += 1;
-                    continue;
-                }
-                let told = ChatDelivery::ChatroomSaid(message.clone());
-                fx.deliveries.push((seat.conn, told));
-                delivered += 1;
-            }
-        }
-        let is_behind = hall.behind > 0;
-        fx.counters.count_by(ChatCounter::ChatroomDelivered, delivered);
-        fx.counters.count_by(ChatCounter::ChatroomMissed, missed);
-        if is_behind {
-            self.hall_is_due(timeline);
-        }
+        self.waits_in_hall(timeline, &messages[new.unwrap_or(messages.len())..]);
     }
 
     /// A room is otherwise, or how many are there.
@@ -100,13 +70,13 @@ impl Chat {
         let ChatroomWhat::State(state) = &news.what else { return };
         let timeline = news.timeline;
         let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) else { return };
-        let lost = hall.hears_up_to(state.head);
+        hall.hears_up_to(state.head);
         let is_new = hall.news.as_ref().is_none_or(|before| before.what != news.what);
         hall.news = Some(news.clone());
         let to = hall.seats.values().filter(|seat| is_new && !seat.behind);
         let told = to.map(|seat| (seat.conn, ChatDelivery::ChatroomNews(news.clone())));
         fx.deliveries.extend(told);
-        fx.counters.count_by(ChatCounter::ChatroomMissed, lost);
+        self.stands_in_line(timeline);
         self.hall_is_due(timeline);
     }
 
@@ -130,10 +100,16 @@ impl Chat {
             let Some(address) = online.map(|online| &online.address) else { continue };
             let is_it = |out: &&&Leaving| out.account.as_ref().is_none_or(|one| one == address);
             let Some(why) = new.iter().find(is_it).map(|out| out.why) else { continue };
-            let conn = session.map(|session| session.conn);
+            let Some(conn) = session.map(|session| session.conn) else { continue };
+            // What was said and did not reach it before.
+            let missed = self.chatrooms.seats.rooms.get(&timeline).map_or(0, |it| it.owes(key));
+            if missed > 0 {
+                let missed = ChatroomMissed { room: room.clone(), timeline, missed };
+                fx.deliveries.push((conn, ChatDelivery::ChatroomMissed(missed.into())));
+            }
             let what = ChatroomWhat::Out(why);
             let news = Arc::new(ChatroomNews { room: room.clone(), timeline, what });
-            fx.deliveries.extend(conn.map(|conn| (conn, ChatDelivery::ChatroomNews(news))));
+            fx.deliveries.push((conn, ChatDelivery::ChatroomNews(news)));
             self.unseat(key, timeline);
         }
         self.hall_is_due(timeline);
@@ -144,7 +120,8 @@ impl Chat {
         (hall.told, hall.told_at) = (hall.here(), now.mono);
         let word = (hall.room.clone(), hall.here(), hall.heard, hall.outs);
         if hall.here() == 0 {
-            self.chatrooms.seats.rooms.remove(&timeline);
+            let hall = self.chatrooms.seats.rooms.remove(&timeline);
+            self.chatrooms.seats.untold_bytes -= hall.map_or(0, |it| it.untold.bytes());
             return self.tell_home(now, timeline, word, fx);
         }
         if hall.behind > 0 {

@@ -10,6 +10,7 @@
 //! those that it keeps. Invariant: a session in a room was handed, or was told that it missed, all
 //! that was said since it joined.
 
+pub(crate) mod handing;
 pub(crate) mod hearing;
 pub(crate) mod home;
 pub(crate) mod listing;
@@ -106,6 +107,7 @@ impl Chat {
             self.turn_seats(now, fx),
             self.turn_chatroom_orders(now, fx),
             self.turn_homes(now, fx),
+            self.turn_handing(now, fx),
         ];
         let is_more = !self.chatrooms.homes.loud.is_empty();
         parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()

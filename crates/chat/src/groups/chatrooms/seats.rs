@@ -6,10 +6,11 @@
 //!                                       └ the machine says that the device does not read
 //! ```
 //! A seat is gone with its session; one that is away without a connection misses what is said, and
-//! is told so when it is back. Nothing waits here for anybody: a device that does not read costs a
-//! number. Invariant: what a seat was handed and what it missed is all that was said since it was
+//! is told so when it is back. Nothing waits here for one of them: a device that does not read costs
+//! a number. Invariant: what a seat was handed and what it missed is all that was said since it was
 //! taken; the home hears how many seats there are, sooner or later.
 
+use super::handing::Untold;
 use super::row::By;
 use super::words::ChatroomWord;
 use crate::sessions::Requester;
@@ -25,7 +26,7 @@ use model::counters::ChatCounter;
 use model::id::ConnRef;
 use model::pressure::Pressure;
 use model::timeline::{Seq, TimelineId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ pub(crate) struct Seats {
     /// The rooms that a session is in, or has asked to be.
     of: HashMap<Key, Vec<TimelineId>>,
     joins: Waits<Joining>,
+    /// Rooms whose sessions have not been told all that was said, in the order of their turns.
+    pub(super) line: VecDeque<TimelineId>,
+    /// Bytes of what waits there.
+    pub(super) untold_bytes: usize,
     /// When something is to be told of a room: to its home, or to those who missed something.
     due: BTreeSet<(Instant, TimelineId)>,
 }
@@ -57,6 +62,7 @@ pub(super) struct Hall {
     joining: u32,
     /// The last message that was heard of.
     pub(super) heard: Seq,
+    pub(super) untold: Untold,
     /// The last account that was shown out.
     pub(super) outs: u64,
     /// What the home was told.
@@ -71,6 +77,9 @@ pub(super) struct Hall {
 /// A session in a room.
 pub(super) struct Seat {
     pub(super) conn: ConnRef,
+    /// The last message that it was handed, or misses.
+    pub(super) had: Seq,
+    /// So many that it is not told of yet.
     pub(super) missed: u32,
     /// It does not read, and is told when the pause is over how much it missed.
     pub(super) behind: bool,
@@ -100,6 +109,7 @@ impl Hall {
             seats: BTreeMap::new(),
             joining: 0,
             heard: 0,
+            untold: Untold::default(),
             outs: 0,
             told: 0,
             told_at: Instant::default(),
@@ -204,17 +214,17 @@ impl Chat {
                 return self.refuse_chatroom_ask(wait, why, fx);
             }
         };
-        let lost = hall.hears_up_to(joined.state.head);
-        let seat = || Seat { conn, missed: 0, behind: false, away };
+        hall.hears_up_to(joined.state.head);
+        let seat = || Seat { conn, had: joined.state.head, missed: 0, behind: false, away };
         hall.seats.entry(key).or_insert_with(seat);
         let of = self.chatrooms.seats.of.entry(key).or_default();
         if !of.contains(&timeline) {
             of.push(timeline);
         }
         joined.number = wait.number;
-        fx.counters.count_by(ChatCounter::ChatroomMissed, lost);
         fx.counters.count(ChatCounter::ChatroomJoins);
         self.answer_session((wait.conn, wait.session), ChatDelivery::ChatroomJoined(joined), fx);
+        self.stands_in_line(timeline);
         self.hall_is_due(timeline);
     }
 
@@ -339,6 +349,8 @@ impl Chat {
 
     pub(super) fn audit_seats(&self) {
         let seats = &self.chatrooms.seats;
+        let waits: usize = seats.rooms.values().map(|hall| hall.untold.bytes()).sum();
+        assert_eq!(waits, seats.untold_bytes);
         for (timeline, hall) in &seats.rooms {
             let behind = hall.seats.values().filter(|seat| seat.behind).count();
             assert_eq!(behind, hall.behind as usize);

@@ -1,0 +1,227 @@
+//! What was said in chatrooms is handed to the sessions there, so much in a turn.
+//!
+//! ```text
+//!  heard ─► waits ─► a round: some messages, seat after seat ─┬► handed
+//!             │      (a turn ends in the middle of it)        └► missed, and told so
+//!             └ too many wait: the oldest are left out, and whoever has not had them misses them
+//! ```
+//! A thousand messages for five thousand sessions are seconds of a core: what else the shard does,
+//! answers and writes above all, goes on in between. A seat is handed several messages at once, as
+//! they are one write then, and no more than a connection takes that reads. Invariant: a seat's
+//! `had` rises over each number once, and each that it rises over was handed or counted as missed.
+
+use super::seats::{Hall, Seat};
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::{ChatDelivery, ChatroomMessage, ChatroomMissed};
+use model::counters::ChatCounter;
+use model::timeline::{Seq, TimelineId};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Messages that a shard hands to sessions in chatrooms in one turn, roughly: some milliseconds.
+const HANDED_A_TURN: usize = 8_192;
+/// Messages that a seat is handed at once, and their bytes, but always one.
+const ROUND_MESSAGES_MAX: usize = 64;
+const ROUND_BYTES_MAX: usize = 16 * 1024;
+
+/// What was said in a room and is not with all its sessions yet.
+#[derive(Default)]
+pub(super) struct Untold {
+    /// In the order of their numbers, some of which may be lost.
+    messages: VecDeque<Arc<ChatroomMessage>>,
+    bytes: usize,
+    /// The last number that is behind all seats.
+    handed: Seq,
+    /// The last number of the round under way.
+    upto: Seq,
+    /// Whose turn it is in the round under way; nobody: there is none.
+    next: Option<Key>,
+    /// Its room stands in line for a turn.
+    in_line: bool,
+}
+
+/// Seats were handed so many messages, and missed so many; bytes that wait no more.
+#[derive(Default)]
+struct Handed {
+    delivered: u64,
+    missed: u64,
+    freed: usize,
+}
+
+impl Untold {
+    /// Bytes of messages that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// One more waits; its bytes.
+    fn waits(&mut self, message: Arc<ChatroomMessage>) -> usize {
+        let bytes = message.weight();
+        self.bytes += bytes;
+        self.messages.push_back(message);
+        bytes
+    }
+
+    /// The oldest waits no more; its bytes.
+    fn drops_oldest(&mut self) -> usize {
+        let bytes = self.messages.pop_front().map_or(0, |it| it.weight());
+        self.bytes -= bytes;
+        bytes
+    }
+
+    /// A round begins: up to the last number that was heard of, or less.
+    fn begins(&mut self, heard: Seq) {
+        let mut bytes = 0;
+        let fits = |it: &&Arc<ChatroomMessage>| {
+            bytes += it.weight();
+            bytes <= ROUND_BYTES_MAX
+        };
+        let count = self.messages.iter().take(ROUND_MESSAGES_MAX).take_while(fits).count().max(1);
+        let is_all = count >= self.messages.len();
+        self.upto = if is_all { heard } else { self.messages[count - 1].message.seq };
+    }
+
+    /// The round is over: bytes that wait no more.
+    fn ends(&mut self) -> usize {
+        (self.handed, self.next) = (self.upto, None);
+        let mut freed = 0;
+        while self.messages.front().is_some_and(|it| it.message.seq <= self.upto) {
+            freed += self.drops_oldest();
+        }
+        freed
+    }
+}
+
+impl Seat {
+    /// It has not had the messages up to a number, and will not; so many. It is told when it is
+    /// there and reads, and else keeps the count.
+    fn misses(
+        &mut self,
+        seq: Seq,
+        (room, timeline): (&AccountAddress, TimelineId),
+        fx: &mut Effects,
+    ) -> u64 {
+        let missed = u32::try_from(seq.saturating_sub(self.had)).unwrap_or(u32::MAX);
+        self.had = self.had.max(seq);
+        if missed > 0 && (self.away || self.behind) {
+            (self.missed, self.behind) = (self.missed.saturating_add(missed), true);
+        } else if missed > 0 {
+            let missed = ChatroomMissed { room: room.clone(), timeline, missed };
+            fx.deliveries.push((self.conn, ChatDelivery::ChatroomMissed(missed.into())));
+        }
+        missed.into()
+    }
+}
+
+impl Hall {
+    /// How many messages a seat has been told nothing of.
+    pub(super) fn owes(&self, key: Key) -> u32 {
+        let owes = |seat: &Seat| u32::try_from(self.heard.saturating_sub(seat.had));
+        let seat = self.seats.get(&key);
+        seat.map_or(0, |seat| seat.missed.saturating_add(owes(seat).unwrap_or(u32::MAX)))
+    }
+
+    fn is_told(&self) -> bool {
+        self.seats.is_empty() || self.untold.handed >= self.heard
+    }
+
+    /// Goes on with the round under way, or with a new one, until so many were handed.
+    fn goes_round(&mut self, timeline: TimelineId, left: &mut usize, fx: &mut Effects) -> Handed {
+        let Hall { room, seats, untold, behind, heard, .. } = self;
+        let from = untold.next.map_or(Bound::Unbounded, Bound::Included);
+        if untold.next.is_none() {
+            untold.begins(*heard);
+        }
+        let upto = untold.upto;
+        let count = untold.messages.partition_point(|it| it.message.seq <= upto);
+        let mut handed = Handed::default();
+        for (key, seat) in seats.range_mut((from, Bound::Unbounded)) {
+            if *left == 0 {
+                untold.next = Some(*key);
+                return handed;
+            }
+            let first = untold.messages.partition_point(|it| it.message.seq <= seat.had);
+            let was_behind = seat.behind;
+            for message in untold.messages.range(first.min(count)..count) {
+                let seq = message.message.seq;
+                handed.missed += seat.misses(seq - 1, (room, timeline), fx);
+                // One that is behind is handed what is important all the same, and may take it.
+                if seat.away || seat.behind && !message.important {
+                    handed.missed += seat.misses(seq, (room, timeline), fx);
+                    continue;
+                }
+                seat.had = seq;
+                handed.delivered += 1;
+                fx.deliveries.push((seat.conn, ChatDelivery::ChatroomSaid(message.clone())));
+            }
+            handed.missed += seat.misses(upto, (room, timeline), fx);
+            *behind += u32::from(seat.behind && !was_behind);
+            *left = left.saturating_sub(1 + count.saturating_sub(first));
+        }
+        handed.freed = untold.ends();
+        handed
+    }
+}
+
+impl Chat {
+    /// Messages of a room are heard; with too many that wait the oldest are left out.
+    pub(super) fn waits_in_hall(&mut self, timeline: TimelineId, new: &[Arc<ChatroomMessage>]) {
+        let limits = &self.settings.limits.chat;
+        let (count_max, bytes_max) =
+            (limits.chatroom_waiting_max as usize, limits.chatrooms_waiting_bytes_max as usize);
+        let seats = &mut self.chatrooms.seats;
+        let Some(hall) = seats.rooms.get_mut(&timeline) else { return };
+        for message in new {
+            hall.heard = message.message.seq;
+            if hall.seats.is_empty() {
+                continue;
+            }
+            seats.untold_bytes += hall.untold.waits(message.clone());
+            while hall.untold.messages.len() > count_max
+                || seats.untold_bytes > bytes_max && hall.untold.messages.len() > 1
+            {
+                seats.untold_bytes -= hall.untold.drops_oldest();
+            }
+        }
+        self.stands_in_line(timeline);
+    }
+
+    /// A room's sessions have not been told all that was heard of.
+    pub(super) fn stands_in_line(&mut self, timeline: TimelineId) {
+        let seats = &mut self.chatrooms.seats;
+        let Some(hall) = seats.rooms.get_mut(&timeline) else { return };
+        if hall.seats.is_empty() {
+            hall.untold.handed = hall.heard;
+        }
+        if !hall.is_told() && !std::mem::replace(&mut hall.untold.in_line, true) {
+            seats.line.push_back(timeline);
+        }
+    }
+
+    /// Rooms have their turns; when to come back.
+    pub(super) fn turn_handing(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut left = HANDED_A_TURN;
+        while left > 0
+            && let Some(timeline) = self.chatrooms.seats.line.pop_front()
+        {
+            let seats = &mut self.chatrooms.seats;
+            let Some(hall) = seats.rooms.get_mut(&timeline) else { continue };
+            hall.untold.in_line = false;
+            let before = hall.behind;
+            let handed = hall.goes_round(timeline, &mut left, fx);
+            let is_behind = hall.behind > before;
+            seats.untold_bytes -= handed.freed;
+            fx.counters.count_by(ChatCounter::ChatroomDelivered, handed.delivered);
+            fx.counters.count_by(ChatCounter::ChatroomMissed, handed.missed);
+            self.stands_in_line(timeline);
+            if is_behind {
+                self.hall_is_due(timeline);
+            }
+        }
+        (!self.chatrooms.seats.line.is_empty()).then_some(now.mono)
+    }
+}
