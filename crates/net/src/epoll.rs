@@ -370,7 +370,9 @@ impl<L: Send> Net for Epoll<L> {
 impl<L: Send> NestedWait for Epoll<L> {
     fn poll(&mut self, ready: &mut Vec<ReadyEvent>) -> bool {
         self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }), ready);
-        ready.len() >= EVENTS
+        // A door goes on by its level, of which whoever waits for this network hears nothing.
+        let goes_on = |event: &ReadyEvent| matches!(event, ReadyEvent::Door(_));
+        ready.len() >= EVENTS || ready.iter().any(goes_on)
     }
 
     /// The kernel walks the sockets of the nested one, 70 ns each (docs/adr/0019).
@@ -488,5 +490,31 @@ mod tests {
         told(true);
         look(&[(1, false)]);
         told(false);
+    }
+
+    #[test]
+    fn a_nested_door_is_looked_at_until_nobody_waits_there() {
+        let mailboxes: Arc<[_]> = [1, 1].map(|_| Mailbox::<()>::new(1).expect("an eventfd")).into();
+        let door = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        door.set_nonblocking(true).expect("it may be");
+        let address = door.local_addr().expect("a port");
+        let net = |shard, doors| Epoll::new(ShardId(shard), doors, mailboxes.clone(), began());
+        let mut first = net(0, Vec::new()).expect("a poller");
+        let mut other = net(1, vec![vec![door.into()]]).expect("a poller");
+        assert!(first.nest(&other));
+        let _callers = [(); 2].map(|()| std::net::TcpStream::connect(address).expect("it is up"));
+        let mut ready = Vec::new();
+        first.wait(None, &mut ready);
+        assert_eq!(ready, [ReadyEvent::Nested(ShardId(1))]);
+        // One of them is taken in a turn, and refused, so that nothing new is watched by it.
+        for _ in 0..2 {
+            ready.clear();
+            assert!(other.poll(&mut ready), "somebody may be left");
+            assert_eq!(ready, [ReadyEvent::Door(0)]);
+            let Accepted::Socket(socket, _) = other.accept(0) else { panic!("somebody waits") };
+            other.close(socket, true);
+        }
+        ready.clear();
+        assert!(!other.poll(&mut ready), "nobody is");
     }
 }
