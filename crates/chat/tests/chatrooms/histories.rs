@@ -144,3 +144,17 @@ fn of_what_a_shard_cannot_hand_on_the_oldest_is_left_out_and_counted() {
     let seat = &arena.devices[1].seats[&room("hall")];
     assert_eq!(seat.heard, (500 - 64 + 1..=500).collect::<Vec<_>>(), "the newest are heard");
 }
+
+#[test]
+fn who_joins_once_more_while_messages_wait_for_it_has_them_once_or_misses_them() {
+    let mut arena = crowd(100, 500, 1_000);
+    arena.goes_on();
+    let before = arena.devices[1].seats[&room("hall")].heard.len() as u64;
+    assert!((1..500).contains(&before), "{before} of them");
+    arena.asks(1, ChatroomAsk::Join { room: addressee("hall"), history: 3 });
+    arena.heal();
+    assert_eq!(arena.check(), 500 - before, "it is told so, and nobody else misses any");
+    arena.says(1, "hall", "and on");
+    arena.rest();
+    assert_eq!(arena.devices[1].seats[&room("hall")].heard.last(), Some(&501));
+}

@@ -3,7 +3,8 @@
 //! ```text
 //!  heard ─► waits ─► a round: some messages, seat after seat ─┬► handed
 //!             │      (a turn ends in the middle of it)        └► missed, and told so
-//!             └ too many wait: the oldest are left out, and whoever has not had them misses them
+//!             └ too many wait: the oldest are left out, moderators' last, and whoever has not had
+//!               them misses them
 //! ```
 //! A thousand messages for five thousand sessions are seconds of a core: what else the shard does,
 //! answers and writes above all, goes on in between. A seat is handed several messages at once, as
@@ -66,10 +67,23 @@ impl Untold {
         bytes
     }
 
-    /// The oldest waits no more; its bytes.
-    fn drops_oldest(&mut self) -> usize {
-        let bytes = self.messages.pop_front().map_or(0, |it| it.weight());
+    /// One of them waits no more; its bytes.
+    fn drops(&mut self, at: usize) -> usize {
+        let bytes = self.messages.remove(at).map_or(0, |it| it.weight());
         self.bytes -= bytes;
+        bytes
+    }
+
+    /// The oldest is left out, of what is not important if there is any; its bytes.
+    fn leaves_out(&mut self) -> usize {
+        let at = self.messages.iter().position(|it| !it.important);
+        self.drops(at.unwrap_or(0))
+    }
+
+    /// Nobody is there who could be told; the bytes of what waited.
+    pub(super) fn forgets(&mut self, heard: Seq) -> usize {
+        let (bytes, in_line) = (self.bytes, self.in_line);
+        *self = Untold { handed: heard, in_line, ..Untold::default() };
         bytes
     }
 
@@ -90,7 +104,7 @@ impl Untold {
         (self.handed, self.next) = (self.upto, None);
         let mut freed = 0;
         while self.messages.front().is_some_and(|it| it.message.seq <= self.upto) {
-            freed += self.drops_oldest();
+            freed += self.drops(0);
         }
         freed
     }
@@ -118,11 +132,15 @@ impl Seat {
 }
 
 impl Hall {
-    /// How many messages a seat has been told nothing of.
-    pub(super) fn owes(&self, key: Key) -> u32 {
-        let owes = |seat: &Seat| u32::try_from(self.heard.saturating_sub(seat.had));
-        let seat = self.seats.get(&key);
-        seat.map_or(0, |seat| seat.missed.saturating_add(owes(seat).unwrap_or(u32::MAX)))
+    /// A seat is handed nothing of what waits for it: so many are missed by that.
+    pub(super) fn gives_up(&mut self, key: Key) -> u32 {
+        let Some(seat) = self.seats.get_mut(&key) else { return 0 };
+        let missed = u32::try_from(self.heard.saturating_sub(seat.had)).unwrap_or(u32::MAX);
+        seat.had = seat.had.max(self.heard);
+        if missed > 0 {
+            self.skips(key, missed);
+        }
+        missed
     }
 
     fn is_told(&self) -> bool {
@@ -184,7 +202,7 @@ impl Chat {
             while hall.untold.messages.len() > count_max
                 || seats.untold_bytes > bytes_max && hall.untold.messages.len() > 1
             {
-                seats.untold_bytes -= hall.untold.drops_oldest();
+                seats.untold_bytes -= hall.untold.leaves_out();
             }
         }
         self.stands_in_line(timeline);
@@ -195,7 +213,7 @@ impl Chat {
         let seats = &mut self.chatrooms.seats;
         let Some(hall) = seats.rooms.get_mut(&timeline) else { return };
         if hall.seats.is_empty() {
-            hall.untold.handed = hall.heard;
+            seats.untold_bytes -= hall.untold.forgets(hall.heard);
         }
         if !hall.is_told() && !std::mem::replace(&mut hall.untold.in_line, true) {
             seats.line.push_back(timeline);
@@ -210,7 +228,9 @@ impl Chat {
         {
             let seats = &mut self.chatrooms.seats;
             let Some(hall) = seats.rooms.get_mut(&timeline) else { continue };
-            hall.untold.in_line = false;
+            if !std::mem::take(&mut hall.untold.in_line) {
+                continue; // it is another room of this name, that has not been told anything yet
+            }
             let before = hall.behind;
             let handed = hall.goes_round(timeline, &mut left, fx);
             let is_behind = hall.behind > before;

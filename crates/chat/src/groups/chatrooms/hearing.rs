@@ -101,18 +101,36 @@ impl Chat {
             let is_it = |out: &&&Leaving| out.account.as_ref().is_none_or(|one| one == address);
             let Some(why) = new.iter().find(is_it).map(|out| out.why) else { continue };
             let Some(conn) = session.map(|session| session.conn) else { continue };
-            // What was said and did not reach it before.
-            let missed = self.chatrooms.seats.rooms.get(&timeline).map_or(0, |it| it.owes(key));
-            if missed > 0 {
-                let missed = ChatroomMissed { room: room.clone(), timeline, missed };
-                fx.deliveries.push((conn, ChatDelivery::ChatroomMissed(missed.into())));
-            }
+            self.tell_of_missed(key, timeline, fx);
             let what = ChatroomWhat::Out(why);
             let news = Arc::new(ChatroomNews { room: room.clone(), timeline, what });
             fx.deliveries.push((conn, ChatDelivery::ChatroomNews(news)));
             self.unseat(key, timeline);
         }
+        let seats = &mut self.chatrooms.seats;
+        let is_closed = new.iter().any(|out| out.account.is_none());
+        if let Some(hall) = seats.rooms.get_mut(&timeline)
+            && is_closed
+            && hall.seats.is_empty()
+        {
+            // A room of this name that is made anew may begin with its numbers, too.
+            seats.untold_bytes -= hall.untold.forgets(0);
+            (hall.heard, hall.outs, hall.news) = (0, 0, None);
+        }
         self.hall_is_due(timeline);
+    }
+
+    /// A seat is about to be left: what was said there and did not reach it is missed.
+    pub(super) fn tell_of_missed(&mut self, key: Key, timeline: TimelineId, fx: &mut Effects) {
+        let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) else { return };
+        let new = hall.gives_up(key);
+        fx.counters.count_by(ChatCounter::ChatroomMissed, new.into());
+        let Some(seat) = hall.seats.get_mut(&key) else { return };
+        let missed = std::mem::take(&mut seat.missed);
+        if missed > 0 {
+            let missed = ChatroomMissed { room: hall.room.clone(), timeline, missed };
+            fx.deliveries.push((seat.conn, ChatDelivery::ChatroomMissed(missed.into())));
+        }
     }
 
     pub(super) fn tell_of_hall(&mut self, now: Now, timeline: TimelineId, fx: &mut Effects) {

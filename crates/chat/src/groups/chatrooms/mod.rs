@@ -104,12 +104,14 @@ impl Chat {
     /// Tells what is due in chatrooms; when to come back.
     pub(crate) fn turn_chatrooms(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let parts = [
-            self.turn_seats(now, fx),
             self.turn_chatroom_orders(now, fx),
             self.turn_homes(now, fx),
             self.turn_handing(now, fx),
+            // What the others have to be told later is due by now.
+            self.turn_seats(now, fx),
         ];
-        let is_more = !self.chatrooms.homes.loud.is_empty();
+        let Chatrooms { homes, seats, .. } = &self.chatrooms;
+        let is_more = !homes.loud.is_empty() || !seats.line.is_empty();
         parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
     }
 }

@@ -215,6 +215,9 @@ impl Chat {
             }
         };
         hall.hears_up_to(joined.state.head);
+        // One that joins once more has what waits for it in what it is given now, or misses it.
+        let missed = hall.gives_up(key);
+        fx.counters.count_by(ChatCounter::ChatroomMissed, missed.into());
         let seat = || Seat { conn, had: joined.state.head, missed: 0, behind: false, away };
         hall.seats.entry(key).or_insert_with(seat);
         let of = self.chatrooms.seats.of.entry(key).or_default();
@@ -246,6 +249,7 @@ impl Chat {
         if !self.is_seated(key, timeline) {
             return self.refuse_chatroom_ask(wait, ChatFault::NotInChatroom, fx);
         }
+        self.tell_of_missed(key, timeline, fx);
         self.unseat(key, timeline);
         let told = ChatDelivery::Done { number: wait.number };
         self.answer_session((wait.conn, wait.session), told, fx);
