@@ -19,6 +19,7 @@ use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
+use model::ports::events::ChatEvent;
 use model::service::Service;
 use model::timeline::Seq;
 use plain::HOME;
@@ -69,6 +70,8 @@ pub struct Arena {
     /// What was said in each room since the last start, by the answers.
     pub said: BTreeMap<AccountAddress, BTreeMap<Seq, String>>,
     pub refused: HashMap<ChatFault, usize>,
+    /// What webhooks would be told, where they are wanted.
+    pub events: Vec<ChatEvent>,
 }
 
 pub fn person(name: &str) -> AccountAddress {
@@ -109,6 +112,7 @@ impl Arena {
             loses: 0,
             said: BTreeMap::new(),
             refused: HashMap::new(),
+            events: Vec::new(),
         }
     }
 
@@ -163,6 +167,7 @@ impl Arena {
         let (deliveries, words) =
             (std::mem::take(&mut fx.deliveries), std::mem::take(&mut fx.peer_messages));
         self.answers.append(&mut fx.answers);
+        self.events.append(&mut fx.events);
         for (to, word) in words {
             self.post.entry((n as u16, to.0)).or_default().push_back(word);
         }
@@ -371,6 +376,11 @@ impl Arena {
         self.rest();
         let at = self.answers.iter().position(|(ask, _)| *ask == self.asks);
         self.answers.remove(at.expect("it was answered")).1
+    }
+
+    /// Somebody wants to know what happens.
+    pub fn wants_events(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.fx.events_wanted = true);
     }
 
     /// Commands for all shards go to the next one from now on.

@@ -3,6 +3,7 @@
 use crate::arena::{Arena, addressee, order, person, room};
 use model::chat::*;
 use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::events::{ChatEvent, ChatWhat};
 
 /// Three shards, an owner in the lobby, and whoever else comes.
 fn lobby(durable: bool) -> (Arena, usize, usize) {
@@ -38,6 +39,24 @@ fn who_is_there_hears_what_is_said_and_who_joins_has_the_last_of_it() {
     assert_eq!(arena.joins(ann, "nowhere"), Err(ChatFault::NoChatroom));
     let other = ChatroomAsk::Join { room: addressee("lobby@a.example"), history: 0 };
     assert_eq!(arena.answered(ann, other), Err(ChatFault::NoChatroom));
+}
+
+#[test]
+fn what_is_said_is_told_to_whoever_wants_events_once() {
+    for durable in [false, true] {
+        let (mut arena, owner, _) = lobby(durable);
+        arena.said(owner, "lobby", "nobody listens").expect("it may");
+        arena.wants_events();
+        assert_eq!(arena.said(owner, "lobby", "hello"), Ok(2));
+        assert_eq!(arena.says_again(owner, "lobby", "hello"), Ok(2));
+        assert!(arena.said(owner, "lobby", &"x".repeat(5_000)).is_err(), "too large");
+        let told: Vec<_> = std::mem::take(&mut arena.events);
+        let [ChatEvent { what: ChatWhat::Stored(message), .. }] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!((&message.to, message.seq), (&room("lobby"), 2));
+        assert_eq!(&*message.content.text, "hello");
+    }
 }
 
 #[test]

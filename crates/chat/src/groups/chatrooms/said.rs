@@ -21,6 +21,7 @@ use model::chat::{ChatFault, ChatMessage, ChatroomMessage, ClientMessageId, Cont
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::limits::ChatLimits;
+use model::ports::events::ChatEvent;
 use model::ports::log::{Append, Call, Done, OnceKey, Pull, Read, Write};
 use model::timeline::{Message, Seq, TimelineId};
 use std::collections::VecDeque;
@@ -221,6 +222,9 @@ impl Chat {
         let Keeping { timeline, from, number, important, message } = keeping;
         let stored = StoredMessage { id: message.id, seq: message.seq, again: false };
         let frame = self.frame_of(timeline, message.id);
+        if fx.events_wanted {
+            fx.tell(ChatEvent::of_message(&Arc::new(message.clone())));
+        }
         let message = Arc::new(ChatroomMessage { timeline, frame, important, message });
         if let Some(home) = self.chatrooms.homes.known.get_mut(&timeline)
             && home.ring.says(message, keeps)
