@@ -6,7 +6,7 @@
 
 use crate::door::Caller;
 use crate::host_meta;
-use crate::sessions::Sessions;
+use crate::sessions::{Posted, Sessions};
 use crate::tally::{BoshOutcome, BoshTally};
 use axum::body::{Body, HttpBody};
 use axum::http::header;
@@ -17,7 +17,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 /// How stanzas are sent.
@@ -50,7 +50,7 @@ pub(crate) struct Desk {
     pub(crate) tally: Arc<BoshTally>,
     pub(crate) request_bytes_max: usize,
     /// What requests that are being read may take together, KiB.
-    pub(crate) reading: Semaphore,
+    pub(crate) reading: Arc<Semaphore>,
     pub(crate) request_time: Duration,
     /// Scheme and host of the listeners, if they are not those that are asked for.
     pub(crate) url: String,
@@ -118,9 +118,9 @@ impl Desk {
 
     /// Reads a body. It takes room as it comes: what is announced and never sent takes none from
     /// others.
-    async fn whole(&self, mut body: Body) -> Result<(Vec<u8>, SemaphorePermit<'_>), Unread> {
+    async fn whole(&self, mut body: Body) -> Result<(Vec<u8>, OwnedSemaphorePermit), Unread> {
         let take = |count: usize| {
-            let room = self.reading.try_acquire_many(count as u32);
+            let room = Arc::clone(&self.reading).try_acquire_many_owned(count as u32);
             room.map_err(|_| Unread::Full)
         };
         let (mut bytes, mut room) = (Vec::new(), take(1)?);
@@ -153,14 +153,14 @@ impl Desk {
             Ok(request) => request,
             Err(fault) => return self.ended(BoshOutcome::BadRequest, fault),
         };
-        drop((bytes, room));
+        drop(bytes);
         let (reply, told) = oneshot::channel();
         match &request.sid {
             None if request.to.is_empty() => {
                 return self.ended(BoshOutcome::BadRequest, BoshFault::ImproperAddressing);
             }
             None => {
-                if !self.sessions.begin(caller, (request, reply)) {
+                if !self.sessions.begin(caller, Posted { request, reply, room }) {
                     return self.is_full();
                 }
                 self.tally.count(BoshOutcome::Begun);
@@ -169,7 +169,7 @@ impl Desk {
                 let Some(session) = self.sessions.find(sid, caller) else {
                     return self.ended(BoshOutcome::Unknown, BoshFault::ItemNotFound);
                 };
-                if session.send((request, reply)).await.is_err() {
+                if session.send(Posted { request, reply, room }).await.is_err() {
                     return self.ended(BoshOutcome::Unknown, BoshFault::ItemNotFound);
                 }
                 self.tally.count(BoshOutcome::Taken);

@@ -87,7 +87,7 @@ impl BoshDoor {
             sessions,
             tally,
             request_bytes_max: settings.stanza_bytes_max as usize + 4_096,
-            reading: Semaphore::new(limits.reading_bytes_max as usize / 1_024),
+            reading: Arc::new(Semaphore::new(limits.reading_bytes_max as usize / 1_024)),
             request_time: Duration::from_millis(settings.request_ms_max.into()),
             url: limits.url.clone(),
             listeners: settings.listeners,

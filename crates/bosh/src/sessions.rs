@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// Requests that may wait for their session to look at them. One more waits outside.
 const QUEUE_MAX: usize = 4;
@@ -23,8 +23,14 @@ pub trait StreamGiver: Send + Sync {
     fn give(&self, socket: OwnedFd, caller: Caller) -> bool;
 }
 
-/// A request on its way to its session, and where its answer goes.
-pub(crate) type Posted = (BoshRequest, oneshot::Sender<Arc<[u8]>>);
+/// A request on its way to its session.
+pub(crate) struct Posted {
+    pub(crate) request: BoshRequest,
+    /// Where its answer goes.
+    pub(crate) reply: oneshot::Sender<Arc<[u8]>>,
+    /// What it takes of `reading_bytes_max`, until the session looks at it.
+    pub(crate) room: OwnedSemaphorePermit,
+}
 
 /// All sessions.
 pub(crate) struct Sessions {

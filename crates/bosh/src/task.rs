@@ -47,7 +47,7 @@ struct Running {
 /// Runs a session from its first request to its end.
 pub(crate) async fn run(
     start: SessionStart,
-    (request, reply): Posted,
+    Posted { request, reply, room }: Posted,
     mut from: mpsc::Receiver<Posted>,
     stream: UnixStream,
 ) {
@@ -62,6 +62,7 @@ pub(crate) async fn run(
             return;
         }
     };
+    drop(room);
     let (unwritten, tickets) = (Vec::new(), vec![(0, reply)]);
     let (has_ended, next_ticket) = (false, 1);
     let mut running =
@@ -106,7 +107,7 @@ impl Running {
         true
     }
 
-    fn ask(&mut self, (request, reply): Posted) {
+    fn ask(&mut self, Posted { request, reply, room: _room }: Posted) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.tickets.push((ticket, reply));

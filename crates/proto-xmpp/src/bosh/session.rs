@@ -21,6 +21,10 @@ use std::sync::Arc;
 /// Requests that a client may have under way: one that is held, and one that says something.
 pub const REQUESTS_MAX: u64 = 2;
 
+/// Bytes of stanzas that one request says before the stream has said that a login succeeded: of who
+/// has not proved anything not much is kept.
+const UNPROVEN_BYTES_MAX: usize = 16 * 1024;
+
 /// Milliseconds after which a request without a stanza is told to the stream: its server would ask
 /// else whether anybody is there.
 const SIGN_OF_LIFE_MS: u64 = 15_000;
@@ -63,6 +67,8 @@ enum Stage {
 pub struct BoshSession {
     terms: BoshTerms,
     stage: Stage,
+    /// The stream has said so.
+    is_proven: bool,
     sid: Box<str>,
     to: Box<str>,
     lang: Option<Box<str>>,
@@ -110,16 +116,20 @@ impl BoshSession {
     pub fn begin(
         now_ms: u64,
         (terms, sid): (BoshTerms, &str),
-        (request, ticket): (BoshRequest, u64),
+        (mut request, ticket): (BoshRequest, u64),
         out: &mut BoshOutput,
     ) -> Result<BoshSession, BoshFault> {
         if request.to.is_empty() {
             return Err(BoshFault::ImproperAddressing);
         }
+        if request.payload.len() > UNPROVEN_BYTES_MAX {
+            return Err(BoshFault::PolicyViolation);
+        }
         let wait_s = request.wait_s.unwrap_or(terms.wait_s_max).min(terms.wait_s_max);
         let mut session = BoshSession {
             terms,
             stage: Stage::Begun,
+            is_proven: false,
             sid: sid.into(),
             to: request.to.clone(),
             lang: request.lang.clone(),
@@ -141,7 +151,7 @@ impl BoshSession {
             told_ms: now_ms,
         };
         session.put_header(out);
-        out.stream.extend_from_slice(&request.payload);
+        out.stream.append(&mut std::mem::take(&mut request.payload));
         // However short its time, it is told what there is.
         let until_ms = now_ms + session.wait_ms.max(u64::from(terms.wait_s_max.min(10)) * 1_000);
         session.held.push_back(Asked { request, ticket, until_ms });
@@ -151,7 +161,11 @@ impl BoshSession {
     /// A request of the session.
     pub fn take(&mut self, now_ms: u64, request: BoshRequest, ticket: u64, out: &mut BoshOutput) {
         let asked = Asked { until_ms: now_ms + self.wait_ms, request, ticket };
-        self.sort_in(asked, out);
+        if !self.is_proven && asked.request.payload.len() > UNPROVEN_BYTES_MAX {
+            self.refuse(asked, BoshFault::PolicyViolation, out);
+        } else {
+            self.sort_in(asked, out);
+        }
         while self.end.is_none()
             && let Some(at) = self.early.iter().position(|it| it.request.rid == self.next_rid)
         {
@@ -270,8 +284,8 @@ impl BoshSession {
     }
 
     /// A request in its turn.
-    fn follow(&mut self, now_ms: u64, asked: Asked, out: &mut BoshOutput) {
-        let request = &asked.request;
+    fn follow(&mut self, now_ms: u64, mut asked: Asked, out: &mut BoshOutput) {
+        let request = &mut asked.request;
         if let Some(expected) = &self.key {
             let shown = request.key.as_deref().unwrap_or_default();
             if base::hex::encode(&Sha1::digest(shown.as_bytes())) != **expected {
@@ -286,8 +300,10 @@ impl BoshSession {
         if request.restarts {
             self.put_header(out);
         }
-        out.stream.extend_from_slice(&request.payload);
-        if !request.payload.is_empty() || request.restarts {
+        let says = !request.payload.is_empty();
+        // What is held from here on is the question, not what it said.
+        out.stream.append(&mut std::mem::take(&mut request.payload));
+        if says || request.restarts {
             self.told_ms = now_ms;
         } else if now_ms - self.told_ms >= SIGN_OF_LIFE_MS {
             self.told_ms = now_ms;
@@ -384,6 +400,7 @@ impl BoshSession {
                 if element.starts_with(b"<stream:error") {
                     self.error = Some(fault_of(element));
                 }
+                self.is_proven |= element.starts_with(b"<success");
                 put_standalone(element, &mut self.waiting);
                 &rest[count..]
             }

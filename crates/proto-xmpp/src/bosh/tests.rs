@@ -204,6 +204,25 @@ fn requests_are_taken_by_their_numbers() {
 }
 
 #[test]
+fn before_a_login_little_is_said_at_once() {
+    let long = format!("<a>{}</a>", "x".repeat(16 * 1024));
+    for rid in [11, 12] {
+        let mut client = Client::begun("");
+        client.ask(rid, "", &long);
+        assert!(client.session.is_over(), "in its turn or before it");
+        assert!(!client.streamed().contains("xxx"), "nothing of it is said");
+    }
+    let mut client = Client::begun("");
+    client.ask(11, "xmpp:restart='true'", "");
+    client.ask(12, "", &long);
+    assert!(client.session.is_over(), "its own word proves nothing");
+    let mut client = Client::begun("");
+    client.hear("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    client.ask(11, "", &long);
+    assert!(!client.session.is_over() && client.streamed().contains("xxx"));
+}
+
+#[test]
 fn what_never_comes_is_not_waited_for() {
     let mut client = Client::begun("wait='10'");
     client.ask(12, "", "<b/>");
