@@ -102,6 +102,12 @@ impl Child {
         code.ok_or_else(|| io::Error::other("it was ended by a signal"))
     }
 
+    /// Ends it by SIGKILL.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.process.kill()?;
+        self.process.wait().map(|_| ())
+    }
+
     /// Asks it to end by SIGTERM and waits, at most `patience`; then it is killed.
     pub fn end(&mut self, patience: Duration) {
         self.input = None;

@@ -139,7 +139,8 @@ impl Setup {
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
              [chat]\ngroup_members_max = {members}\n\
              group_written_members_max = {written}\nsends_an_account_per_s = 0\n\
-             sends_a_group_per_s = 0\nchatroom_messages_per_s = 1000000\nchatroom_waiting_max = 1000000\n\
+             sends_a_group_per_s = 0\nchatroom_messages_per_s = 1000000\n\
+             chatroom_waiting_max = 1000000\n\
              chatroom_messages_burst = 1000000\n{chat}\n\
              [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\
              binds_per_s = 10000000\n\
@@ -166,6 +167,13 @@ impl Holdline {
     pub fn restart(&mut self, between: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         self.child.end(PATIENCE);
         between(&self.data())?;
+        self.child = self.setup.run(self.folder.path())?;
+        self.wait()
+    }
+
+    /// Kills it, and starts it again over its data, at the same addresses.
+    pub fn kill_and_start(&mut self) -> io::Result<()> {
+        self.child.kill()?;
         self.child = self.setup.run(self.folder.path())?;
         self.wait()
     }

@@ -16,7 +16,7 @@ use crate::measure::slab::{self, Slabs};
 use crate::measure::{machine, slope};
 use base::prng::Prng;
 use lab::plan::Arrival;
-use load::{Fleet, FleetPlan, Snapshot};
+use load::{Fleet, FleetPlan, Reconnect, Snapshot};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
@@ -29,6 +29,8 @@ const HEARTBEAT_S: u16 = 300;
 const WINDOW: u32 = 90;
 const STEPS: u64 = 5;
 const PUSHED: u32 = 1_000;
+/// Devices that come back a second, at most, when the server was killed.
+const BACK_A_SECOND: u32 = 2_500;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
@@ -47,13 +49,14 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         _ => {}
     }
     let setup = Setup { connections: devices + 1_000, ..Setup::default() };
-    let holdline = setup.start()?;
+    let mut holdline = setup.start()?;
     let profile = Arc::new(crowd::profile(HEARTBEAT_S)?);
     let mut plan = FleetPlan::new(holdline.address, *devices, Arc::clone(&profile));
     plan.arrival = Arrival::Window { open: WINDOW };
     plan.sources = load::source::spread(&[], &plan.to, *devices).map_err(io::Error::other)?;
     plan.first_number = crowd::FIRST;
     plan.timeout = Duration::from_secs(120);
+    plan.reconnect = back_off(*devices);
     let began = clock::now();
     let fleet = Fleet::start(plan).map_err(io::Error::other)?;
     let patience = Duration::from_secs(u64::from(*patience_s));
@@ -89,10 +92,51 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         "errors": crowd::errors(&seen).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "accounts_agree": seen.conserved(), "machine": machine::describe(),
         "memory": memory(&samples), "holdline": holdline.plan(),
+        "killed": comes_back(&mut holdline, &fleet, u64::from(*devices), patience)
+            .unwrap_or_else(|error| json!({ "failed": error.to_string() })),
     });
     println!("{MARK}{told}");
     fleet.stop();
     Ok(())
+}
+
+/// Devices come back after a wait that is drawn at random: so many a second at first.
+fn back_off(devices: u32) -> Reconnect {
+    // The first half of a wait is certain, the other one drawn.
+    let base = 2 * Duration::from_secs(u64::from(devices / BACK_A_SECOND).max(1));
+    Reconnect::Backoff { base, max: base * 2 }
+}
+
+/// The server is killed and started again: how many are back, and when.
+fn comes_back(
+    holdline: &mut Holdline,
+    fleet: &Fleet,
+    devices: u64,
+    patience: Duration,
+) -> io::Result<Value> {
+    let before = fleet.snapshot();
+    let killed = clock::now();
+    holdline.kill_and_start()?;
+    let started_s = clock::since(killed).as_secs_f64();
+    println!("killed, and up again after {started_s:.1} s");
+    // Its end is seen before its return: all are gone at first.
+    let all_went = |seen: &Snapshot| seen.reconnects - before.reconnects >= devices;
+    while !fleet.wait(|seen| all_went(seen) && seen.online_now >= devices, TELL_EVERY) {
+        let seen = fleet.snapshot();
+        println!("{} back, {} calls again", seen.online_now, seen.reconnects - before.reconnects);
+        if clock::since(killed) > patience {
+            break;
+        }
+    }
+    let seen = fleet.snapshot();
+    let back_s = clock::since(killed).as_secs_f64();
+    Ok(json!({
+        "started_s": started_s, "back": seen.online_now, "online": holdline.api.online()?,
+        "back_s": (seen.online_now >= devices).then_some(back_s),
+        "calls": seen.reconnects - before.reconnects, "gave_up": seen.over - before.over,
+        "accounts_agree": seen.conserved(), "rss": Memory::of(holdline.pid())?.rss,
+        "ends": crowd::errors(&seen).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+    }))
 }
 
 /// What was held at a moment.

@@ -169,6 +169,8 @@ fn outcome(options: &Options, told: Value) -> Outcome {
         ("pushes acknowledged of a thousand", &told["delivered"], ""),
         ("time until all were bound", &told["bind_s"], "s (emulated)"),
         ("pings answered while held", &told["pongs"], ""),
+        ("back after the server was killed", &told["killed"]["back"], ""),
+        ("time until all were back", &told["killed"]["back_s"], "s (emulated)"),
     ] {
         outcome.figure(name, number(value), unit);
     }
