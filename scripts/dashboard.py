@@ -87,6 +87,8 @@ ROWS = {
          permille('phase="distribute"', "of")),
         ("Calls to the logs", "By service.", "s", permille('phase="store"', "of")),
         ("Turns", "Of the shards.", "s", permille('phase="turn"', "of")),
+        ("Lag of the shards", "By how much turns begin later than wanted, by a timer or for what "
+         "was left over.", "s", permille('phase="lag"', "of")),
     ],
     "Push": [
         ("Pushes", "Sent, sent again, acknowledged, stored.", "ops",
@@ -133,6 +135,8 @@ ROWS = {
          each("shard_turn_seconds_max", of=gauge)),
         ("Messages between shards", "And those that found a full mailbox.", "ops",
          each("mailbox_messages_total", "mailbox_full_total")),
+        ("Shards, busy", "Share of the time that each spends in turns.", "percentunit",
+         [(rate("holdline_shard_busy_seconds_total"), "shard {{shard}}")]),
         ("Threads that run shards", "Few while there is little to do.", "short",
          each("shard_threads", "shards", of=gauge)),
     ],

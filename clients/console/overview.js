@@ -156,7 +156,7 @@ function show({ root, live, gone, may }) {
   const shards = new Chart('Processor, busiest threads', percent, 0.1);
   charts.push([shards, moments => lines(moments, 'shards')]);
   const places = {
-    latencies: h('div'), protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), process: h('div'),
+    latencies: h('div'), protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), shards: h('div'), process: h('div'),
   };
   set(root, verdict, h('div', { class: 'charts' },
     chart('Connections', compact, [['open', 'connections']], 4), protocols.element,
@@ -170,7 +170,7 @@ function show({ root, live, gone, may }) {
     chart('Memory', bytes, [['of the process', 'memory']], 1 << 20, 1_024),
     chart('What waits', compact, [['messages for sessions', 'queued'], ['pushes', 'waiting'], ['chat, not in every inbox', 'undistributed']], 4)),
   h('div', { class: 'flow' },
-    card('Latencies, last minute', places.latencies), card('Protocols', places.protocols), card('Threads', places.threads), card('Queues', places.totals),
+    card('Latencies, last minute', places.latencies), card('Protocols', places.protocols), card('Threads', places.threads), card('Shards', places.shards), card('Queues', places.totals),
     card('Store', places.store), card('Directory of presence', places.directory), card('Process', places.process)));
   const draw = () => {
     const times = kept.map(at => at.at_ms);
@@ -248,6 +248,13 @@ function details(now, places) {
     { title: 'Busy now', end: true, cell: ([name]) => (name in busy ? percent(busy[name]) : '–') },
     { title: 'Processor time', end: true, cell: ([, used_ms]) => (Number(used_ms) < 60_000 ? `${(Number(used_ms) / 1_000).toFixed(1)} s` : duration(Number(used_ms))) },
   ], Object.entries(process.threads_cpu_ms).sort(([, a], [, b]) => Number(b) - Number(a)).slice(0, 8), '', true));
+  fresh(places.shards, table('Shards', [
+    { title: 'Shard', head: true, cell: it => number(it.shard) },
+    { title: 'Connections', end: true, cell: it => number(it.connections) },
+    { title: 'Turns', end: true, cell: it => number(it.turns) },
+    { title: 'A turn lasts', end: true, cell: it => micros(it.turns ? it.busy_us / it.turns : null) },
+    { title: 'and is late by', end: true, cell: it => micros(it.turns ? it.lag_us / it.turns : null) },
+  ], status.loops, '', true));
   fresh(places.totals, pairs([
     ['Messages that wait for sessions', number(status.queued)], ['Their bytes in memory', bytes(status.queued_bytes)],
     ['Publications for later', number(status.delayed)], ['Retained messages', number(status.retained)],

@@ -258,6 +258,9 @@ where
         if std::mem::take(&mut this.mail) && !self.ready.contains(&ReadyEvent::Mailbox) {
             self.ready.push(ReadyEvent::Mailbox);
         }
+        if let Some(wanted) = this.next.filter(|next| *next <= now.mono) {
+            this.shard.handle_mut().is_late(now.mono - wanted);
+        }
         self.now = this.shard.act(now, &mut self.ready);
         this.next = this.shard.next_turn();
         let spent = self.now - now.mono;

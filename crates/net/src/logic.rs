@@ -17,6 +17,7 @@ use model::machine::Machine;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tap::{TapNotes, Tapped};
 
 type Up<H> = <<H as ShardLogic>::Machine as Machine>::Up;
@@ -176,6 +177,12 @@ pub struct ShardHandle<H: ShardLogic> {
     pub connections: usize,
     /// Longest turn since it was last set to zero, microseconds.
     pub turn_us_max: u64,
+    /// Turns.
+    pub turns: u64,
+    /// Time in them.
+    pub busy: Duration,
+    /// Time by which they began later than the shard wanted.
+    pub late: Duration,
 }
 
 impl<H: ShardLogic> ShardHandle<H> {
@@ -194,7 +201,23 @@ impl<H: ShardLogic> ShardHandle<H> {
             counters: Counters::default(),
             connections: 0,
             turn_us_max: 0,
+            turns: 0,
+            busy: Duration::ZERO,
+            late: Duration::ZERO,
         }
+    }
+
+    /// A turn lasted so long.
+    pub(crate) fn turned(&mut self, spent: Duration) {
+        self.counters.lasted(LatencyPhase::Turn, spent);
+        self.turn_us_max = self.turn_us_max.max(spent.as_micros() as u64);
+        (self.turns, self.busy) = (self.turns + 1, self.busy + spent);
+    }
+
+    /// A turn begins so much later than the shard wanted.
+    pub(crate) fn is_late(&mut self, by: Duration) {
+        self.counters.lasted(LatencyPhase::Lag, by);
+        self.late += by;
     }
 
     /// Tells a connection's machine something, on whichever shard it lives.

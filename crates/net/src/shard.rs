@@ -39,7 +39,6 @@ use base::wheel::Wheel;
 use model::close::CloseReason;
 use model::counters::ProcessCounter;
 use model::id::{ConnRef, ShardId};
-use model::latency::LatencyPhase;
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 use model::machine::{Machine, Outbox, TurnAway};
@@ -290,8 +289,7 @@ where
         self.post_again();
         let over = self.net.mono();
         let spent = over - self.now.mono;
-        self.handle.counters.lasted(LatencyPhase::Turn, spent);
-        self.handle.turn_us_max = self.handle.turn_us_max.max(spent.as_micros() as u64);
+        self.handle.turned(spent);
         over
     }
 

@@ -29,7 +29,7 @@ use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
-use model::ports::control::{Answer, Command, Status};
+use model::ports::control::{Answer, Command, ShardLoop, Status};
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{DirectoryEntry, DirectoryError, Put};
@@ -297,6 +297,13 @@ impl<O: Outside> ServerLogic<O> {
             threads: self.around.outside.threads(),
             turn_us_max: std::mem::take(&mut handle.turn_us_max),
             pressure: self.around.outside.pressure(),
+            loops: vec![ShardLoop {
+                shard: self.shard,
+                connections: handle.connections as u64,
+                turns: handle.turns,
+                busy_us: handle.busy.as_micros() as u64,
+                lag_us: handle.late.as_micros() as u64,
+            }],
             ..Status::default()
         };
         self.services.iter().for_each(|service| service.status(&mut status));

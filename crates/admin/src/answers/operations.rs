@@ -85,12 +85,38 @@ pub(crate) struct Status {
     chatrooms: u64,
     /// Devices that are in a chatroom.
     chatroom_sessions: u64,
+    /// The shards' loops, in the order of their numbers.
+    loops: Vec<ShardLoop>,
     /// Counted since the start, by name.
     counters: BTreeMap<&'static str, u64>,
     /// Connections ended since the start, by reason.
     closed: BTreeMap<&'static str, u64>,
     /// Messages not delivered to a session since the start, by reason.
     dropped: BTreeMap<&'static str, u64>,
+}
+
+/// The loop of one shard, since the start.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct ShardLoop {
+    /// Which shard.
+    shard: u16,
+    /// Connections open there.
+    connections: u64,
+    /// Turns.
+    turns: u64,
+    /// Microseconds in them.
+    busy_us: u64,
+    /// Microseconds by which they began later than the shard wanted, by a timer or for what was
+    /// left over. Up to a thousand a turn is the grain of the system's clock.
+    lag_us: u64,
+}
+
+impl ShardLoop {
+    fn new(of: &control::ShardLoop) -> ShardLoop {
+        let &control::ShardLoop { shard, connections, turns, busy_us, lag_us } = of;
+        ShardLoop { shard: shard.0, connections, turns, busy_us, lag_us }
+    }
 }
 
 impl Status {
@@ -120,6 +146,7 @@ impl Status {
             chat_pushes_owing: status.chat_pushes_owing,
             chatrooms: status.chatrooms,
             chatroom_sessions: status.chatroom_sessions,
+            loops: status.loops.iter().map(ShardLoop::new).collect(),
             counters: Counter::ALL.iter().map(|&of| (of.name(), counters.of(of))).collect(),
             closed: CloseReason::ALL
                 .iter()

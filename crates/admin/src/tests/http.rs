@@ -4,8 +4,8 @@ use super::description::{check_answer, check_named};
 use super::metrics::check_metrics;
 use super::*;
 use model::counters::{PushCounter, TopicCounter};
-use model::id::Tag;
-use model::ports::control::Status;
+use model::id::{ShardId, Tag};
+use model::ports::control::{ShardLoop, Status};
 use model::ports::pushes::{DeviceState, PushCounts, PushTarget};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::presence::PresenceVersion;
@@ -627,6 +627,9 @@ fn status_and_metrics_tell_every_counter() {
     let test_api = TestApi::with(settings, |_| {
         let mut status = Status { connections: 5, retained_bytes: 9, ..Status::default() };
         status.turn_us_max = 1_500;
+        let (connections, turns, busy_us, lag_us) = (5, 7, 2_500, 1_250_000);
+        let of = |shard| ShardLoop { shard: ShardId(shard), connections, turns, busy_us, lag_us };
+        status.loops = vec![of(0), of(1)];
         status.counters.dropped(model::session::Drop::QueueBytes, 3);
         status.counters.count_by(PushCounter::Binds, 12);
         status.counters.count_by(TopicCounter::Publishes, 9);
@@ -658,6 +661,10 @@ fn status_and_metrics_tell_every_counter() {
         "holdline_tolerated_total{fault=\"text\"} 4",
         "# TYPE holdline_shard_turn_seconds_max gauge",
         "holdline_shard_turn_seconds_max 0.0015",
+        "holdline_shard_connections{shard=\"0\"} 5",
+        "holdline_shard_turns_total{shard=\"1\"} 7",
+        "holdline_shard_busy_seconds_total{shard=\"1\"} 0.0025",
+        "holdline_shard_lag_seconds_total{shard=\"0\"} 1.25",
         "# HELP holdline_journal_bytes Bytes.",
         "holdline_journal_bytes 77",
         "# TYPE holdline_journal_losses_total counter",

@@ -5,7 +5,7 @@
 //! either way.
 
 use crate::counters::Counters;
-use crate::id::MessageId;
+use crate::id::{MessageId, ShardId};
 use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::presence::queries::{PresenceAnswer, PresenceCommand};
 use crate::ports::pushes::{PushAnswer, PushCommand};
@@ -111,6 +111,24 @@ pub struct Status {
     pub chatroom_sessions: u64,
     /// How short memory is.
     pub pressure: Pressure,
+    /// The shards' loops, in the order of their numbers.
+    pub loops: Vec<ShardLoop>,
+}
+
+/// The loop of one shard.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct ShardLoop {
+    /// Whose it is.
+    pub shard: ShardId,
+    /// Connections open there.
+    pub connections: u64,
+    /// Turns since the start.
+    pub turns: u64,
+    /// Microseconds in them.
+    pub busy_us: u64,
+    /// Microseconds by which turns began later than the shard wanted, by a timer or for what was
+    /// left over.
+    pub lag_us: u64,
 }
 
 impl Status {
@@ -139,6 +157,8 @@ impl Status {
         self.chat_pushes_owing += other.chat_pushes_owing;
         self.chatrooms += other.chatrooms;
         self.chatroom_sessions += other.chatroom_sessions;
+        self.loops.extend(&other.loops);
+        self.loops.sort_unstable();
     }
 }
 
@@ -188,11 +208,18 @@ mod tests {
                 chatrooms: 18 * n,
                 chatroom_sessions: 19 * n,
                 pressure,
+                loops: Vec::new(),
             }
         };
         let mut sum = of(1, 50, Pressure::Calm);
         sum.add(&of(10, 70, Pressure::Qos0));
         sum.add(&of(100, 60, Pressure::Connections));
         assert_eq!(sum, of(111, 70, Pressure::Qos0));
+        for shard in [2, 0, 1] {
+            let loops = vec![ShardLoop { shard: ShardId(shard), ..ShardLoop::default() }];
+            sum.add(&Status { loops, ..Status::default() });
+        }
+        let shards: Vec<u16> = sum.loops.iter().map(|it| it.shard.0).collect();
+        assert_eq!(shards, [0, 1, 2], "each by itself, in their order");
     }
 }

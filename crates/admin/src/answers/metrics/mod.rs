@@ -14,7 +14,7 @@ use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
 use model::counters::{Counter, Counters, TopicCounter};
 use model::event;
-use model::ports::control::Status;
+use model::ports::control::{ShardLoop, Status};
 use model::ports::presence::queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
 use model::session::Drop;
 use std::collections::BTreeMap;
@@ -77,6 +77,7 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
     }
     head(&mut out, TURN, "gauge", "Longest turn of a shard since the last look.");
     sample(&mut out, TURN, "", Duration::from_micros(status.turn_us_max).as_secs_f64());
+    loops(&mut out, &status.loops);
     if let Some(bytes) = process::resident_bytes() {
         head(&mut out, RESIDENT, "gauge", "Memory of the process in RAM.");
         sample(&mut out, RESIDENT, "", bytes);
@@ -173,6 +174,37 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("chatroom_sessions", "Devices that are in a chatroom.", status.chatroom_sessions),
     ];
     gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
+}
+
+/// The shards' loops, by shard.
+fn loops(out: &mut String, loops: &[ShardLoop]) {
+    let seconds = |us| Duration::from_micros(us).as_secs_f64();
+    type Figure = fn(&ShardLoop) -> u64;
+    let counts: [(_, _, _, Figure); 2] = [
+        ("shard_connections", "gauge", "Connections open, by shard.", |it| it.connections),
+        ("shard_turns_total", "counter", "Turns of a shard's loop.", |it| it.turns),
+    ];
+    for (name, kind, help, figure) in counts {
+        head(out, name, kind, help);
+        loops.iter().for_each(|it| sample(out, name, &of_shard(it), figure(it)));
+    }
+    let spans: [(_, _, Figure); 2] = [
+        ("shard_busy_seconds_total", "Time in a shard's turns.", |it| it.busy_us),
+        (
+            "shard_lag_seconds_total",
+            "Time by which a shard's turns began later than it wanted, by a timer or for what was \
+             left over.",
+            |it| it.lag_us,
+        ),
+    ];
+    for (name, help, figure) in spans {
+        head(out, name, "counter", help);
+        loops.iter().for_each(|it| sample(out, name, &of_shard(it), seconds(figure(it))));
+    }
+}
+
+fn of_shard(it: &ShardLoop) -> String {
+    format!("{{shard=\"{}\"}}", it.shard.0)
 }
 
 fn online(out: &mut String, counts: &PresenceCounts) {
