@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -356,12 +357,14 @@ protocol = "mqtt"
 tls = true
 anonymous = "no"
 """
+# Messages for somebody who does not read: more than may be in flight.
+MANY = 300
 BY_TLS = ["--cafile", "/etc/holdline/chain.pem", "-p", "8883", "-V", "5"]
 
 
 class Operator(Rooted):
-    """What somebody does who has the package and the book and nothing else: TLS, users, metrics and
-    a dashboard."""
+    """What somebody does who has the package and the book and nothing else: TLS, users, metrics,
+    a dashboard, and a client that is slow."""
 
     def serve(self):
         server = super().serve()
@@ -421,7 +424,38 @@ class Operator(Rooted):
             "holdline_events_stream_", "holdline_bridge", "holdline_otlp_"))}
         self.assertGreater(len(bare), 20)
         self.assertEqual(bare - optional - there, set())
+
+        self.finds_who_is_slow(ann[:-1])
         self.stop(server)
+
+    def finds_who_is_slow(self, by):
+        """Somebody does not read: who it is and why, by what docs/operate.md says of slow
+        consumers. Nothing is lost by it."""
+        words = ["holdline", "sub", *by, "slow", "-q", "1", "-C", str(MANY), "-t", "home/#"]
+        reader = subprocess.Popen([*self.root.enter, *words], env=PATHS, stdout=subprocess.PIPE,
+                                  preexec_fn=end_with_parent)
+        self.addCleanup(reader.stdout.close)
+        self.addCleanup(reader.wait)
+        self.addCleanup(reader.kill)
+        show = [*"holdline clients show slow --data /var/lib/holdline".split()]
+        poll(lambda: "home/#" in self.root.run(*show, expect=None), "it has subscribed")
+        self.assertIn("everybody keeps up", self.by("clients", "slow"))
+        reader.send_signal(signal.SIGSTOP)
+        lines = b"".join(b"%d\n" % n for n in range(MANY))
+        self.root.run("holdline", "pub", *by, "loud", "-q", "1", "-t", "home/lamp", "-l",
+                      content=lines)
+        worst, = [json.loads(line) for line in self.by("clients", "slow", "--json").splitlines()]
+        self.assertEqual((worst["client_id"], worst["online"], worst["dropped"]),
+                         ("slow", True, 0))
+        self.assertEqual(worst["inflight"] + worst["queued"], MANY, "all of it waits for it alone")
+        self.assertGreater(worst["inflight"], 0, "it was sent these and has not taken them")
+        told = self.root.run(*show)
+        self.assertRegex(told, rf"(?m)^ *waiting +{worst['queued']} ")
+        # It reads again: it has all, in order, and is nobody's trouble any more.
+        reader.send_signal(signal.SIGCONT)
+        self.assertEqual(reader.stdout.read(), lines)
+        self.assertEqual(reader.wait(2 * DEADLINE_S), 0)
+        self.assertIn("everybody keeps up", self.by("clients", "slow"))
 
     def stop(self, server):
         server.terminate()
