@@ -90,8 +90,10 @@ class Prosody(Program):
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class WithProsody(Case):
-    SHARED = False
+class WithNeighbour(Case):
+    """Holdline has a.example, another server b.example."""
+
+    SHARED, NEIGHBOUR = False, Prosody
 
     @classmethod
     def setUpClass(cls):
@@ -101,11 +103,11 @@ class WithProsody(Case):
         authority = Authority(folder)
         certificate, key = authority.issue("a.example", "DNS:a.example")
         port = free_port()
-        cls.prosody = Prosody(port, authority)
-        cls.addClassCleanup(cls.prosody.close)
-        cls.prosody.register("bob", "secret")
-        cls.prosody.start()
-        hosts = [f"{domain}=127.0.0.1:{cls.prosody.servers}"
+        cls.neighbour = cls.NEIGHBOUR(port, authority)
+        cls.addClassCleanup(cls.neighbour.close)
+        cls.neighbour.register("bob", "secret")
+        cls.neighbour.start()
+        hosts = [f"{domain}=127.0.0.1:{cls.neighbour.servers}"
                  for domain in ("b.example", "conference.b.example")]
         how = changes("a.example", port, hosts, require_tls=True)
         how["listen.servers"] |= {"certificate": certificate, "key": key}
@@ -121,13 +123,15 @@ class WithProsody(Case):
         name = own_name(self, "ann")
         self.holdline.ask("PUT", f"/v1/users/{name}", {"password": "secret"})
         ann = Neighbour(self.holdline.ports["xmpp"][1], f"{name}@a.example/desk", "secret")
-        bob = Neighbour(self.prosody.clients, "bob@b.example/phone", "secret")
+        bob = Neighbour(self.neighbour.clients, "bob@b.example/phone", "secret")
         ann.jid, bob.jid = f"{name}@a.example", "bob@b.example"
         self.people += [ann, bob]
         return await ann.here(), await bob.here()
 
 
-class Prosodies(WithProsody):
+class Federated:
+    """What people of both servers do, whoever has written the other one."""
+
     @together
     async def test_messages_pass_both_ways(self):
         ann, bob = await self.two()
@@ -196,3 +200,7 @@ class Prosodies(WithProsody):
         self.assertEqual((heard["body"], str(heard["from"])), ("between us", f"{room}/bob"))
         await ann.leave()
         await bob.until("presence_unavailable", f"{room}/ann")
+
+
+class Prosodies(Federated, WithNeighbour):
+    """With Prosody."""

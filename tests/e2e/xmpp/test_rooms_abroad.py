@@ -8,7 +8,7 @@ from im.test_groups import Person as Phone
 from im.wire import schema
 from xmpp.people import own_name, slixmpp, together
 from xmpp.test_federation import Neighbour, Pair
-from xmpp.test_prosody import WithProsody
+from xmpp.test_prosody import WithNeighbour
 from xmpp.test_rooms import KINDS, Room
 
 SERVICE = "conference.a.example"
@@ -187,7 +187,7 @@ class Vanishing(Neighbours):
         self.assertEqual([it.address for it in phone.members(room.address).members], [ann.jid])
 
 
-class Prosodies(Visits, WithProsody):
+class Prosodies(Visits, WithNeighbour):
     """Of Prosody."""
 
     @property
@@ -199,7 +199,7 @@ class Prosodies(Visits, WithProsody):
         self.holdline.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
         ann = Visitor(self.holdline.ports["xmpp"][1], f"{name}@a.example/desk",
                       f"secret of {name}")
-        eve = Visitor(self.prosody.clients, "bob@b.example/phone", "secret")
+        eve = Visitor(self.neighbour.clients, "bob@b.example/phone", "secret")
         ann.jid, eve.jid = f"{name}@a.example", "bob@b.example"
         for one in (ann, eve):
             one.assertion = self
