@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
-# tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js and Smack for
+# tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js, converse.js and Smack for
 # tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, and the checkers of the API's
 # description, of its page of metrics, of the console and of the chart, each by its own package
 # manager.
@@ -101,8 +101,11 @@ install_slixmpp() {
 }
 
 install_xmpp-js() {
+    local modules="$target/xmpp-js/node_modules"
     cp "$sources/../../xmpp/package.json" "$target/xmpp-js/" &&
-        npm install --prefix "$target/xmpp-js" --no-package-lock --no-audit --no-fund --silent
+        npm install --prefix "$target/xmpp-js" --no-package-lock --no-audit --no-fund --silent &&
+        rm -rf "$modules/converse.js/src" "$modules/prettier" &&
+        find "$modules" -name '*.map' -delete
 }
 
 install_smack() {

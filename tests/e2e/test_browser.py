@@ -10,7 +10,9 @@ import threading
 from fixture import Case, poll
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         # Nothing is looked for elsewhere.
+         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"]
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import http.client
-import http.server
 import json
 import os
 import re
@@ -10,47 +9,18 @@ import shutil
 import socket
 import ssl
 import tempfile
-import threading
 import unittest
 
 from certificates import Authority
 from fixture import DEADLINE_S, Server, poll
 from im.page import Chromium
 from xmpp.people import BUILT, SASL, People, Scram, together
+from xmpp.site import site
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 STROPHE = os.path.join(BUILT, "xmpp-js", "node_modules", "strophe.js", "dist", "strophe.umd.cjs")
 BODY = "http://jabber.org/protocol/httpbind"
 XML = "text/xml; charset=utf-8"
-
-
-class Pages(http.server.BaseHTTPRequestHandler):
-    """A site of its own, with the page and the library."""
-
-    FILES = {"/": (os.path.join(FOLDER, "bosh_page.html"), "text/html"),
-             "/strophe.js": (STROPHE, "text/javascript")}
-
-    def do_GET(self):
-        path, kind = self.FILES.get(self.path, (None, None))
-        self.send_response(200 if path else 404)
-        self.send_header("Content-Type", kind or "text/plain")
-        self.end_headers()
-        if path:
-            with open(path, "rb") as file:
-                self.wfile.write(file.read())
-
-    def log_message(self, *_):
-        pass
-
-
-def site(test):
-    """Opens the site; its origin."""
-    pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    pages.handle_error = lambda *_: None  # connections that the browser lets go
-    threading.Thread(target=pages.serve_forever, args=(0.05,), daemon=True).start()
-    test.addClassCleanup(pages.server_close)
-    test.addClassCleanup(pages.shutdown)
-    return f"http://127.0.0.1:{pages.server_port}"
 
 
 def message(to, text):
@@ -136,7 +106,8 @@ class Bosh(People):
         authority = Authority(cls.folder)
         certificate, key = authority.issue("localhost", "DNS:localhost")
         cls.authority = authority.certificate
-        cls.origin = site(cls)
+        cls.origin = site(cls, {"/": os.path.join(FOLDER, "bosh_page.html"),
+                                "/strophe.js": STROPHE})
         cls.server = Server({
             "tls": {"certificate": certificate, "key": key},
             "limits": {"frame_ms_max": 1000},
