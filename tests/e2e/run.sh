@@ -13,7 +13,8 @@ cd "$(dirname "$0")/../.." || exit 1
 needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux
     wrk:wrk mosquitto:mosquitto ip:iproute2 redis-server:redis-server dpkg-shlibdeps:dpkg-dev
     strip:binutils systemd-analyze:systemd nsenter:util-linux prosodyctl:prosody
-    mariadbd:mariadb-server-core mariadb:mariadb-client-core profanity:profanity tmux:tmux)
+    mariadbd:mariadb-server-core mariadb:mariadb-client-core profanity:profanity tmux:tmux
+    ejabberdctl:ejabberd tsung:tsung)
 
 install_missing() {
     local need missing=()
