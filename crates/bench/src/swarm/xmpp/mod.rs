@@ -54,15 +54,21 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
             continue;
         };
         outcome.detail(&format!("{} version", kind.name()), version);
-        for contacts in [0, CONTACTS] {
-            sessions(scale, kind, contacts, &mut outcome)?;
-        }
-        let count = scale.of(OCCUPANTS).max(2);
-        let server = kind.start(People { count, contacts: 0 })?;
-        messages(scale, (kind, &server), &mut outcome)?;
-        room(scale, (kind, &server), &mut outcome)?;
+        let with_name = |error: io::Error| io::Error::other(format!("{}: {error}", kind.name()));
+        all(scale, kind, &mut outcome).map_err(with_name)?;
     }
     Ok(outcome)
+}
+
+/// All that is measured of one server.
+fn all(scale: Scale, kind: Kind, outcome: &mut Outcome) -> io::Result<()> {
+    for contacts in [0, CONTACTS] {
+        sessions(scale, kind, contacts, outcome)?;
+    }
+    let count = scale.of(OCCUPANTS).max(2);
+    let server = kind.start(People { count, contacts: 0 })?;
+    messages(scale, (kind, &server), outcome)?;
+    room(scale, (kind, &server), outcome)
 }
 
 /// Bytes of an idle session, and the CPU of a login.

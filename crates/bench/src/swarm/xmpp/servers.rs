@@ -89,7 +89,9 @@ impl Kind {
     pub(super) fn start(self, people: People) -> io::Result<Server> {
         let folder = tempfile::tempdir()?;
         if self == Kind::Holdline {
-            let setup = Setup { group_members: 2_000, small_pages: true, ..Setup::default() };
+            // What is not to be kept is bounded a session and minute, else.
+            let chat = "transients_a_minute_max = 65535\n".to_owned();
+            let setup = Setup { group_members: 2_000, small_pages: true, chat, ..Setup::default() };
             let ours = setup.start()?;
             populate(&ours, people)?;
             let (address, running) = (ours.address, Running::Ours(Box::new(ours)));
