@@ -158,7 +158,9 @@ impl Pushes {
     /// Whether an entry changes what registered devices are to be told.
     fn concerns(&self, inbox: TimelineId, entry: &Entry) -> bool {
         let Some(registered) = self.accounts.get(&inbox) else { return false };
-        let has_badge = registered.badges != [0, 0];
+        // A round may have told of some, and has not heard that they are told.
+        let is_in_round = self.owing.get(&inbox).is_some_and(|owing| owing.is_in_round);
+        let has_badge = registered.badges != [0, 0] || is_in_round;
         match entry {
             Entry::Message(pointer, _) if pointer.recalls.is_some() => has_badge,
             Entry::Message(pointer, _) => pointer.counts && !pointer.relation.own,

@@ -155,6 +155,25 @@ fn what_was_read_elsewhere_or_called_back_is_a_smaller_number_and_nothing_else()
 }
 
 #[test]
+fn what_is_read_before_the_gateway_has_answered_is_a_smaller_number_all_the_same() {
+    for shards in 1..=3 {
+        let (mut world, ann) = (world(shards), person(0));
+        world.carrier.is_slow = true;
+        world.says(ANN, 1, "one").expect("sent");
+        assert_eq!(told(&mut world), [high(1, 1, "one")]);
+        world.connect(BOBS_OTHER);
+        world.rest();
+        world.texts(BOBS_OTHER);
+        world.has_read(BOBS_OTHER, &ann, 1).expect("read");
+        world.texts(BOBS_OTHER);
+        world.leaves(BOBS_OTHER);
+        assert_eq!(told(&mut world), [], "one after the other");
+        world.gateway_answers();
+        assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
+    }
+}
+
+#[test]
 fn members_of_a_group_are_told_who_said_it_there() {
     let mut world = world(3);
     world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");

@@ -31,6 +31,9 @@ pub struct Carrier {
     pub told: Vec<NotificationOrder>,
     /// The gateway does not answer.
     pub is_down: bool,
+    /// It takes what it is told and answers later: shards, numbers and answers.
+    pub is_slow: bool,
+    pub unanswered: Vec<(usize, u64, Notified)>,
     /// Tokens that it says are gone.
     pub gone: BTreeSet<Box<str>>,
     /// Orders that were put off, and those of which the answer was lost with the process.
@@ -78,7 +81,9 @@ impl World {
         for shard in 0..self.shards.len() {
             while let Some((number, order)) = self.shards[shard].notifications.pop_front() {
                 let what = self.carrier.carry(&mut self.rng, self.calm, &order);
-                if self.calm || !self.rng.one_in(6) {
+                if self.carrier.is_slow {
+                    self.carrier.unanswered.push((shard, number, what));
+                } else if self.calm || !self.rng.one_in(6) {
                     let one = &mut self.shards[shard];
                     Service::notified(&mut one.chat, self.now, number, what, &mut one.fx);
                     self.collect(shard);
@@ -87,6 +92,16 @@ impl World {
                     break;
                 }
             }
+        }
+    }
+
+    /// A gateway that was slow answers.
+    pub fn gateway_answers(&mut self) {
+        self.carrier.is_slow = false;
+        for (shard, number, what) in std::mem::take(&mut self.carrier.unanswered) {
+            let one = &mut self.shards[shard];
+            Service::notified(&mut one.chat, self.now, number, what, &mut one.fx);
+            self.collect(shard);
         }
     }
 
