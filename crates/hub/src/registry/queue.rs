@@ -296,21 +296,28 @@ impl Queue {
         }
     }
 
-    /// Lets the first `count` items held back that came after `after` be sent next. No more
-    /// than the window has room for.
+    /// Lets the first `count` items held back that came after `after` be sent next, but that those
+    /// stay in front that were sent before. No more than the window has room for.
     pub fn unhold(&mut self, after: MessageId, count: usize) {
-        let (mut at, mut moved) = (self.inflight(), 0);
+        let (mut at, mut sent, mut new) = (self.inflight(), 0, 0);
         let (behind, comes_after) = (self.items.len() - self.head(), self.comes_after(after));
-        while at < self.head() && moved < count {
+        let waiting = self.items.iter().skip(self.head());
+        let sent_before = waiting.take_while(|item| item.times > 0).count();
+        while at < self.head() && sent + new < count {
             if self.items[at].aside() || !comes_after(&self.items[at]) {
                 at += 1;
                 continue;
             }
             self.held -= 1;
-            self.shift(at, self.head() + moved);
-            moved += 1;
+            if self.items[at].times > 0 {
+                self.shift(at, self.head() + sent);
+                sent += 1;
+            } else {
+                self.shift(at, self.head() + sent + sent_before + new);
+                new += 1;
+            }
         }
-        debug_assert_eq!(self.items.len() - self.head(), behind + moved);
+        debug_assert_eq!(self.items.len() - self.head(), behind + sent + new);
     }
 
     /// Items not on the way which came after `after`, and which can be sent.
