@@ -302,7 +302,7 @@ impl SimReplicators {
             0 => None,
             1 => known.map(|known| PresenceRecord { online: !known.online, ..known }),
             2 => known.map(|known| PresenceRecord {
-                version: PresenceVersion(known.version.0 - 9),
+                version: PresenceVersion(known.version.0.saturating_sub(9)),
                 ..known
             }),
             _ => known.map(|known| {
