@@ -70,7 +70,8 @@ pub fn latency(scale: Scale) -> io::Result<Outcome> {
         let rate = (highest * f64::from(share) / 100.0) as u32;
         let mut tried = Outcome::new(Value::Null);
         let (_, kept) = talk(Pace::Rate(rate, hold_s), BYTES, "near the highest", &mut tried)?;
-        if kept {
+        // A quick run is for trying it out, also on a machine that keeps no pace.
+        if kept || scale.quick && SHARES.last() == Some(&share) {
             outcome.figures.append(&mut tried.figures);
             outcome.figure("near the highest: of it", f64::from(share), "%");
             outcome.detail("near the highest", tried.details["near the highest"].clone());
