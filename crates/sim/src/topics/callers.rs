@@ -33,6 +33,10 @@ pub enum CallerMood {
     Calm,
 }
 
+/// How long a caller waits to be let in: an answer may vanish with its link, and who has nothing on
+/// its way is never told.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Filters of callers, by number.
 const FILTERS: [&str; 5] = ["t/#", "t/+/a", "t/1/+", "t/0/b", "$share/g/t/#"];
 
@@ -41,6 +45,8 @@ struct CallerClient {
     filter: &'static str,
     qos: Qos,
     conn: Option<ConnRef>,
+    /// Since when.
+    since: Instant,
     calling: bool,
     online: bool,
     subscribed: bool,
@@ -117,6 +123,9 @@ impl CallerLogic {
             }
             return;
         };
+        if !seat.online && now.mono - seat.since > PATIENCE {
+            handle.close(conn, CloseReason::OwnStop);
+        }
         if !seat.online || self.mood != CallerMood::Wild {
             return;
         }
@@ -209,6 +218,7 @@ fn seat(rng: &mut Prng, number: u32) -> CallerClient {
         filter: FILTERS[number as usize % FILTERS.len()],
         qos: if rng.one_in(2) { Qos::AtLeastOnce } else { Qos::ExactlyOnce },
         conn: None,
+        since: Instant::default(),
         calling: false,
         online: false,
         subscribed: false,
@@ -228,10 +238,10 @@ impl ShardLogic for CallerLogic {
         Some(CallerMachine { seat: tag as u32, client })
     }
 
-    fn word(&mut self, _: Now, from: ConnRef, (at, word): Said, handle: &mut ShardHandle<Self>) {
+    fn word(&mut self, now: Now, from: ConnRef, (at, word): Said, handle: &mut ShardHandle<Self>) {
         let at = at as usize;
         match word {
-            None => self.seats[at].conn = Some(from),
+            None => (self.seats[at].conn, self.seats[at].since) = (Some(from), now.mono),
             Some(event) => self.heard(at, event, handle),
         }
     }
