@@ -203,7 +203,10 @@ fn every_fate_is_counted_under_its_name() {
     }
     assert_eq!((seen.causes.sum(), seen.codes.of("kicked 40")), (12, 2));
     assert_eq!((seen.messages, seen.timings.of(Timing::Delivery).raw.count()), (2, 2));
-    assert_eq!((seen.unanswered, seen.open_pings), (2, seen.pings - seen.pongs - seen.lost_pings));
+    // On a busy machine some of those that are answered are answered late.
+    let answered = seen.pongs + seen.late_pongs;
+    assert_eq!(seen.unanswered, 2 + seen.late_pongs);
+    assert_eq!(seen.open_pings, seen.pings - answered - seen.lost_pings);
     assert_eq!(seen.timings.of(Timing::Heartbeat).raw.count(), seen.pongs);
     assert_eq!(seen.timings.of(Timing::Ready).corrected.count(), 8);
     assert_eq!(stopped.causes.of(Phase::Online, Cause::RunOver), 4);
