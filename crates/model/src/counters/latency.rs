@@ -46,7 +46,7 @@ macro_rules! phases {
 
 phases! {
     Turn "shard" "turn" "A turn of a shard: everything else on it waits for so long.";
-    Lag "shard" "lag" "From when a shard wanted to turn, by a timer or for what was left over, till it did.";
+    Lag "shard" "lag" "From when a shard wanted to turn, by a timer or for more, till it did.";
     LoginMiop "miop" "login" "From the last bytes of a Bind till the device is bound.";
     LoginMqtt "mqtt" "login" "From a client's CONNECT, or last AUTH, till it is let in.";
     LoginIm "im" "login" "From the last bytes of a login till the device is let in.";

@@ -202,7 +202,8 @@ section! {
         /// Messages of one chatroom that a shard has not handed to all its sessions there. With one
         /// more the oldest is left out: whoever has not had it is told that it missed one.
         chatroom_waiting_max: u32 = 1_000, whole(64..=10_000_000, "messages");
-        /// Bytes of these, of all chatrooms, a shard. Beyond, likewise in the room that is spoken in.
+        /// Bytes of these, of all chatrooms, a shard. Beyond, likewise in the room that is spoken
+        /// in.
         chatrooms_waiting_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 40, "bytes");
         /// Bytes of a message in a chatroom, with what it carries beside its text. A larger one is
         /// refused.

@@ -6,8 +6,8 @@
 //!                                       └ the machine says that the device does not read
 //! ```
 //! A seat is gone with its session; one that is away without a connection misses what is said, and
-//! is told so when it is back. Nothing waits here for one of them: a device that does not read costs
-//! a number. Invariant: what a seat was handed and what it missed is all that was said since it was
+//! is told so when it is back. Nothing waits for one of them: a device that does not read costs a
+//! number. Invariant: what a seat was handed and what it missed is all that was said since it was
 //! taken; the home hears how many seats there are, sooner or later.
 
 use super::handing::Untold;
