@@ -13,7 +13,7 @@ fn history(seed: u64, shards: u16) -> [u64; 2] {
         limits.chatroom_members_max = 6;
         limits.chatroom_messages_per_s = 50;
         limits.chatroom_messages_burst = 20;
-        limits.chatroom_waiting_max = if seed % 2 == 0 { 3 } else { 1_000 };
+        limits.chatroom_waiting_max = if seed.is_multiple_of(2) { 3 } else { 1_000 };
     });
     open(&mut arena);
     let (mut missed, mut heard) = (0, 0);
