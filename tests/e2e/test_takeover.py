@@ -110,7 +110,8 @@ class TakeOver(Case):
                            "binds_per_s": 1000000, "drain_ms": 200, "retry_jitter_ms": 0}, **more}
 
     def successor(self, old, changes=None, **how):
-        """A server that takes the place of this one."""
+        """A server that takes the place of this one, which says who it is before it offers that."""
+        poll(lambda: os.path.exists(os.path.join(old.data, "take-over.sock")), "its place is offered")
         return self.start(changes or self.changes(), data=old.data, arguments=("--take-over",),
                           **how)
 
