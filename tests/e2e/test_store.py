@@ -220,4 +220,4 @@ class Store(Case):
         self.bound("away", server=server).receive(stored)
         poll(lambda: server.state("away")["waiting"] == 0, "nothing waits any more")
         poll(lambda: all(server.push(f"later-{at}", "x" * 4000)["outcome"] == "stored"
-                         for at in range(6)), "there is room", 6)
+                         for at in range(6)), "there is room")
