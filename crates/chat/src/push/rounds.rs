@@ -301,7 +301,7 @@ impl Chat {
         let limits = self.settings.limits.clone();
         let waits = (limits.notifications.retry_ms_min, limits.notifications.retry_ms_max);
         let ways = self.pushes.ways(inbox);
-        let Pushes { owing, rng, accounts, .. } = &mut self.pushes;
+        let Pushes { owing, rng, .. } = &mut self.pushes;
         let Some(owing) = owing.get_mut(&inbox) else { return };
         owing.is_in_round = false;
         let mut next: Option<Instant> = None;
@@ -309,9 +309,6 @@ impl Chat {
             let (lane, end) = (&mut owing.lanes[*way as usize], round.ends[*way as usize]);
             if end != End::Later {
                 *lane = Lane { told: lane.told.max(round.upto), ..Lane::default() };
-                if let (End::Told, Some(account)) = (end, accounts.get_mut(&inbox)) {
-                    account.badges[*way as usize] = round.badge;
-                }
                 continue;
             }
             fx.counters.count(ChatCounter::PushesRetried);

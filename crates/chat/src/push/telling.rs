@@ -153,8 +153,13 @@ impl Chat {
         let worst = &mut round.ends[way as usize];
         *worst = end.max(*worst);
         round.left -= 1;
-        let (is_over, inbox) = (round.left == 0, round.inbox);
+        let (is_over, inbox, badge) = (round.left == 0, round.inbox, round.badge);
         let address = round.rows.address.clone();
+        // It is shown; of an answer that did not come, or was none, nobody knows.
+        let is_shown = end == End::Told || end == End::Later && badge > 0;
+        if let Some(account) = self.pushes.accounts.get_mut(&inbox).filter(|_| is_shown) {
+            account.badges[way as usize] = badge;
+        }
         if let (Notified::Taken { gone }, Some(address)) = (what, address) {
             for name in gone {
                 self.run_chore((inbox, &address), PushChore::Gone(way, name), fx);

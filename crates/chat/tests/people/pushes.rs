@@ -6,6 +6,7 @@ use model::chat::{
     ChatFault, ConversationChange, GroupVerb, Loudness, PushRoute, PushWish, QuietHours,
 };
 use model::ports::access::NameOwner;
+use model::ports::notifications::Notified;
 
 /// The first devices of four people, and the second one of the second.
 const ANN: usize = 0;
@@ -169,6 +170,29 @@ fn what_is_read_before_the_gateway_has_answered_is_a_smaller_number_all_the_same
         world.leaves(BOBS_OTHER);
         assert_eq!(told(&mut world), [], "one after the other");
         world.gateway_answers();
+        assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
+    }
+}
+
+#[test]
+fn what_one_answer_of_two_says_is_shown_is_taken_back_when_it_is_read() {
+    for shards in 1..=3 {
+        let mut world = world(shards);
+        world.carrier.is_slow = true;
+        world.says(ANN, 1, "one").expect("sent");
+        world.says(CAROL, 1, "two").expect("sent");
+        assert_eq!(told(&mut world).len(), 2, "one of each conversation");
+        // The other one is to be told again, and is read before that.
+        world.carrier.unanswered[1].2 = Notified::Later { rest_ms: 1_000 };
+        world.gateway_answers();
+        world.connect(BOBS_OTHER);
+        world.rest();
+        world.texts(BOBS_OTHER);
+        for with in [person(0), person(2)] {
+            world.has_read(BOBS_OTHER, &with, 1).expect("read");
+        }
+        world.texts(BOBS_OTHER);
+        world.leaves(BOBS_OTHER);
         assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
     }
 }
