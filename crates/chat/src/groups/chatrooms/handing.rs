@@ -163,7 +163,7 @@ impl Hall {
                 return handed;
             }
             let first = untold.messages.partition_point(|it| it.message.seq <= seat.had);
-            let was_behind = seat.behind;
+            let (was_behind, before) = (seat.behind, fx.deliveries.len());
             for message in untold.messages.range(first.min(count)..count) {
                 let seq = message.message.seq;
                 handed.missed += seat.misses(seq - 1, (room, timeline), fx);
@@ -178,7 +178,7 @@ impl Hall {
             }
             handed.missed += seat.misses(upto, (room, timeline), fx);
             *behind += u32::from(seat.behind && !was_behind);
-            *left = left.saturating_sub(1 + count.saturating_sub(first));
+            *left = left.saturating_sub(1 + fx.deliveries.len() - before);
         }
         handed.freed = untold.ends();
         handed

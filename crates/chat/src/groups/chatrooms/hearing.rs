@@ -140,6 +140,7 @@ impl Chat {
         if hall.here() == 0 {
             let hall = self.chatrooms.seats.rooms.remove(&timeline);
             self.chatrooms.seats.untold_bytes -= hall.map_or(0, |it| it.untold.bytes());
+            self.chatrooms.seats.line.retain(|it| *it != timeline);
             return self.tell_home(now, timeline, word, fx);
         }
         if hall.behind > 0 {

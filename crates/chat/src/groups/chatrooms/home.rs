@@ -52,6 +52,13 @@ pub(crate) struct Homes {
     due: BTreeSet<(Instant, TimelineId)>,
 }
 
+impl Homes {
+    /// When something is to be told of one of them.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}
+
 /// One of them.
 pub(crate) struct Chatroom {
     pub(super) room: AccountAddress,

@@ -112,6 +112,8 @@ impl Chat {
         ];
         let Chatrooms { homes, seats, .. } = &self.chatrooms;
         let is_more = !homes.loud.is_empty() || !seats.line.is_empty();
-        parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
+        // Seats on this shard say who is there to homes on it, whose turn was before theirs.
+        let homes_due = homes.due();
+        parts.into_iter().flatten().chain(is_more.then_some(now.mono)).chain(homes_due).min()
     }
 }

@@ -215,7 +215,7 @@ impl Chat {
             }
         };
         hall.hears_up_to(joined.state.head);
-        // One that joins once more has what waits for it in what it is given now, or misses it.
+        // One that joins once more misses what waits for it, but for what it is given as history.
         let missed = hall.gives_up(key);
         fx.counters.count_by(ChatCounter::ChatroomMissed, missed.into());
         let seat = || Seat { conn, had: joined.state.head, missed: 0, behind: false, away };
