@@ -33,6 +33,8 @@ pub struct BoshSettings {
     pub limits: BoshLimits,
     /// Largest stanza of a client, bytes.
     pub stanza_bytes_max: u32,
+    /// Bytes of those that one request says before a login.
+    pub unproven_bytes_max: u32,
     /// Largest of a server.
     pub out_bytes_max: u32,
     /// Time in which a request must have come.
@@ -79,6 +81,7 @@ impl BoshDoor {
             pause_s_max: limits.pause_s_max,
             waiting_bytes_max: limits.waiting_bytes_max as usize,
             stanza_bytes_max: settings.out_bytes_max as usize,
+            unproven_bytes_max: settings.unproven_bytes_max as usize,
         };
         let tally = Arc::new(BoshTally::default());
         let silence = Duration::from_secs(limits.wait_s_max.into()) + SPARE;

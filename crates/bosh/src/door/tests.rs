@@ -44,6 +44,7 @@ impl House {
         let door = BoshDoor::start(BoshSettings {
             limits,
             stanza_bytes_max: 1_000,
+            unproven_bytes_max: 1_000,
             out_bytes_max: 10_000,
             request_ms_max: 10_000,
             listeners: vec![listener],

@@ -21,10 +21,6 @@ use std::sync::Arc;
 /// Requests that a client may have under way: one that is held, and one that says something.
 pub const REQUESTS_MAX: u64 = 2;
 
-/// Bytes of stanzas that one request says before the stream has said that a login succeeded: of who
-/// has not proved anything not much is kept.
-const UNPROVEN_BYTES_MAX: usize = 16 * 1024;
-
 /// Milliseconds after which a request without a stanza is told to the stream: its server would ask
 /// else whether anybody is there.
 const SIGN_OF_LIFE_MS: u64 = 15_000;
@@ -45,6 +41,9 @@ pub struct BoshTerms {
     pub waiting_bytes_max: usize,
     /// Bytes of one stanza that a server says.
     pub stanza_bytes_max: usize,
+    /// Bytes of stanzas that one request says before the stream has said that a login succeeded: of
+    /// who has not proved anything not much is kept.
+    pub unproven_bytes_max: usize,
 }
 
 /// What is to be done.
@@ -122,7 +121,7 @@ impl BoshSession {
         if request.to.is_empty() {
             return Err(BoshFault::ImproperAddressing);
         }
-        if request.payload.len() > UNPROVEN_BYTES_MAX {
+        if request.payload.len() > terms.unproven_bytes_max {
             return Err(BoshFault::PolicyViolation);
         }
         let wait_s = request.wait_s.unwrap_or(terms.wait_s_max).min(terms.wait_s_max);
@@ -161,7 +160,7 @@ impl BoshSession {
     /// A request of the session.
     pub fn take(&mut self, now_ms: u64, request: BoshRequest, ticket: u64, out: &mut BoshOutput) {
         let asked = Asked { until_ms: now_ms + self.wait_ms, request, ticket };
-        if !self.is_proven && asked.request.payload.len() > UNPROVEN_BYTES_MAX {
+        if !self.is_proven && asked.request.payload.len() > self.terms.unproven_bytes_max {
             self.refuse(asked, BoshFault::PolicyViolation, out);
         } else {
             self.sort_in(asked, out);

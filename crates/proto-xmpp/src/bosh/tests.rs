@@ -13,6 +13,7 @@ const TERMS: BoshTerms = BoshTerms {
     pause_s_max: 120,
     waiting_bytes_max: 1_000,
     stanza_bytes_max: 4_000,
+    unproven_bytes_max: 1_000,
 };
 const SERVER_HEADER: &str = "<?xml version='1.0'?><stream:stream xmlns='jabber:client' \
     xmlns:stream='http://etherx.jabber.org/streams' id='7' from='a.example' version='1.0'>";
@@ -205,7 +206,7 @@ fn requests_are_taken_by_their_numbers() {
 
 #[test]
 fn before_a_login_little_is_said_at_once() {
-    let long = format!("<a>{}</a>", "x".repeat(16 * 1024));
+    let long = format!("<a>{}</a>", "x".repeat(1_000));
     for rid in [11, 12] {
         let mut client = Client::begun("");
         client.ask(rid, "", &long);

@@ -47,6 +47,8 @@ pub(super) fn open(
     let settings = BoshSettings {
         limits: config.bosh.clone(),
         stanza_bytes_max: limits.chat.stanza_bytes_max,
+        // Some of those that may be whole before a login.
+        unproven_bytes_max: limits.frame_bytes_unbound_max.saturating_mul(4),
         out_bytes_max: limits.out_bytes_max.saturating_mul(2),
         request_ms_max: limits.frame_ms_max,
         listeners: listeners.clone(),
