@@ -58,6 +58,8 @@ struct Held<N: NestedWait, H: ShardLogic> {
     mail: bool,
     /// When it wants to turn.
     next: Option<Instant>,
+    /// When its last turn was over.
+    over: Instant,
     /// Time in its turns, of late.
     busy: Duration,
 }
@@ -202,8 +204,8 @@ where
                 }
             }
         }
-        let next = Some(self.now);
-        self.held.push(Held { shard, ready: true, mail: true, next, busy: Duration::ZERO });
+        let (next, over, busy) = (Some(self.now), self.now, Duration::ZERO);
+        self.held.push(Held { shard, ready: true, mail: true, next, over, busy });
     }
 
     /// A shard leaves this thread.
@@ -259,9 +261,10 @@ where
             self.ready.push(ReadyEvent::Mailbox);
         }
         if let Some(wanted) = this.next.filter(|next| *next <= now.mono) {
-            this.shard.handle_mut().is_late(now.mono - wanted);
+            this.shard.handle_mut().is_late(now.mono - wanted.max(this.over));
         }
         self.now = this.shard.act(now, &mut self.ready);
+        this.over = self.now;
         this.next = this.shard.next_turn();
         let spent = self.now - now.mono;
         this.busy += spent;
