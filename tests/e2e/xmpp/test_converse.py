@@ -127,6 +127,7 @@ class Converse(People):
         await self.sees("texts().length === 4", "all of it stands there")
         self.assertEqual(self.page.run("texts()"),
                          ["before", "meanwhile 0", "meanwhile 1", "meanwhile 2"])
+        await self.sees("window.returns === 1", "it has come back")
         self.types("after")
         self.assertEqual((await bob.next())["body"], "after")
         await self.sees("texts().length === 5", "it stands there, too")
