@@ -39,6 +39,13 @@ class Program:
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def write_file(self, name, text, **values):
+        """A file in its folder, in which words stand for values."""
+        for word, value in values.items():
+            text = text.replace(word, str(value))
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
     def start(self):
         with open(self.path("output"), "ab") as output:
             self.process = subprocess.Popen(self.words(), stdout=output, stderr=output,

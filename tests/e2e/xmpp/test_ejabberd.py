@@ -54,20 +54,13 @@ class Ejabberd(Program):
         for file in files:
             with open(file, encoding="utf-8") as content:
                 pem += content.read()
-        self.write("both.pem", pem)
-        text = CONFIGURATION
-        for name, value in (("FOLDER", self.folder), ("CLIENTS", self.clients),
-                            ("SERVERS", self.servers)):
-            text = text.replace(name, str(value))
-        self.write("ejabberd.yml", text)
+        self.write_file("both.pem", pem)
+        self.write_file("ejabberd.yml", CONFIGURATION, FOLDER=self.folder, CLIENTS=self.clients,
+                        SERVERS=self.servers)
         self.zone = names.Zone({
             (f"_xmpp-server._tcp.{host}", names.SRV): [names.place(0, 0, holdline, "localhost")]
             for host in HOSTS})
-        self.write("inetrc", ASKS.replace("PORT", self.zone.at.rpartition(":")[2]))
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
+        self.write_file("inetrc", ASKS, PORT=self.zone.at.rpartition(":")[2])
 
     def register(self, name, password):
         """Somebody who is there from the start on."""

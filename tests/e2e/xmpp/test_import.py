@@ -57,9 +57,7 @@ class Prosody(Program):
         super().__init__()
         self.clients = free_port()
         os.mkdir(self.path("data"))
-        text = CONFIGURATION.replace("FOLDER", self.folder).replace("CLIENTS", str(self.clients))
-        with open(self.path("prosody.cfg.lua"), "w", encoding="utf-8") as file:
-            file.write(text)
+        self.write_file("prosody.cfg.lua", CONFIGURATION, FOLDER=self.folder, CLIENTS=self.clients)
 
     def register(self, name):
         subprocess.run(["prosodyctl", "--config", self.path("prosody.cfg.lua"), "register", name,

@@ -63,16 +63,9 @@ class Prosody(Program):
         self.clients, self.servers = free_port(), free_port()
         os.mkdir(self.path("data"))
         certificate, key = authority.issue("b.example", "DNS:b.example,DNS:conference.b.example")
-        text = CONFIGURATION
-        for name, value in (("FOLDER", self.folder), ("CLIENTS", self.clients), ("KEY", key),
-                            ("SERVERS", self.servers), ("CERTIFICATE", certificate)):
-            text = text.replace(name, str(value))
-        self.write("prosody.cfg.lua", text)
-        self.write("mod_places.lua", PLACES.replace("HOLDLINE", str(holdline)))
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
+        self.write_file("prosody.cfg.lua", CONFIGURATION, FOLDER=self.folder, CLIENTS=self.clients,
+                        KEY=key, SERVERS=self.servers, CERTIFICATE=certificate)
+        self.write_file("mod_places.lua", PLACES, HOLDLINE=holdline)
 
     def register(self, name, password):
         subprocess.run(["prosodyctl", "--config", self.path("prosody.cfg.lua"), "register", name,

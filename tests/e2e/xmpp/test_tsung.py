@@ -64,12 +64,8 @@ class Tsung(Program):
 
     def __init__(self, port):
         super().__init__()
-        text = PLAN
-        for name, value in (("PORT", port), ("PEOPLE", PEOPLE), ("GLOBAL", max(1, PEOPLE // 10)),
-                            ("A_SECOND", A_SECOND), ("TALKS", TALKS), ("PAUSE", PAUSE_S)):
-            text = text.replace(name, str(value))
-        with open(self.path("tsung.xml"), "w", encoding="utf-8") as file:
-            file.write(text)
+        self.write_file("tsung.xml", PLAN, PORT=port, PEOPLE=PEOPLE, GLOBAL=max(1, PEOPLE // 10),
+                        A_SECOND=A_SECOND, TALKS=TALKS, PAUSE=PAUSE_S)
 
     def words(self):
         return ["env", f"HOME={self.folder}", "tsung", "-f", self.path("tsung.xml"),
