@@ -167,13 +167,16 @@ impl Holdline {
     pub fn restart(&mut self, between: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         self.child.end(PATIENCE);
         between(&self.data())?;
-        self.child = self.setup.run(self.folder.path())?;
-        self.wait()
+        self.start_again()
     }
 
     /// Kills it, and starts it again over its data, at the same addresses.
     pub fn kill_and_start(&mut self) -> io::Result<()> {
         self.child.kill()?;
+        self.start_again()
+    }
+
+    fn start_again(&mut self) -> io::Result<()> {
         self.child = self.setup.run(self.folder.path())?;
         self.wait()
     }

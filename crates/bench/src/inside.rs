@@ -18,7 +18,7 @@ use base::prng::Prng;
 use lab::plan::Arrival;
 use load::{Fleet, FleetPlan, Reconnect, Snapshot};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         "bind_s": bind_s, "held": seen.online_now, "online": holdline.api.online()?,
         "pushed": names.len(), "delivered": delivered, "push_s": push_s,
         "pings": seen.pings, "pongs": seen.pongs, "messages": seen.messages,
-        "errors": crowd::errors(&seen).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "errors": causes(&seen),
         "accounts_agree": seen.conserved(), "machine": machine::describe(),
         "memory": memory(&samples), "holdline": holdline.plan(),
         "killed": comes_back(&mut holdline, &fleet, u64::from(*devices), patience)
@@ -98,6 +98,11 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     println!("{MARK}{told}");
     fleet.stop();
     Ok(())
+}
+
+/// Errors by their causes.
+fn causes(seen: &Snapshot) -> BTreeMap<String, u64> {
+    crowd::errors(seen).into_iter().collect()
 }
 
 /// Devices come back after a wait that is drawn at random: so many a second at first.
@@ -135,7 +140,7 @@ fn comes_back(
         "back_s": (seen.online_now >= devices).then_some(back_s),
         "calls": seen.reconnects - before.reconnects, "gave_up": seen.over - before.over,
         "accounts_agree": seen.conserved(), "rss": Memory::of(holdline.pid())?.rss,
-        "ends": crowd::errors(&seen).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "ends": causes(&seen),
     }))
 }
 

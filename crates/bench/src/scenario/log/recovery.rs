@@ -10,7 +10,6 @@ use super::ours;
 use crate::child::Child;
 use crate::results::Outcome;
 use crate::scenario::Scale;
-use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use std::io;
 
@@ -55,7 +54,7 @@ fn point(mib: u32, checkpoint: bool, forgotten: bool) -> io::Result<Value> {
     let mut filler = Child::again(&["log", "fill", path, &mib.to_string(), when], None)?;
     let filled = filler.ready()?;
     let messages = filled.split(' ').next().unwrap_or_default().to_owned();
-    kill(filler)?;
+    filler.kill()?;
     if forgotten {
         disk::forget(&place)?;
     }
@@ -63,13 +62,4 @@ fn point(mib: u32, checkpoint: bool, forgotten: bool) -> io::Result<Value> {
     let mut told: Value = serde_json::from_str(&opener.ready()?)?;
     told["filled"] = json!(filled);
     Ok(told)
-}
-
-/// kill -9, and its end is waited for.
-fn kill(child: Child) -> io::Result<()> {
-    let pid = Pid::from_raw(child.pid() as i32);
-    let pid = pid.ok_or_else(|| io::Error::other("a process has a number"))?;
-    rustix::process::kill_process(pid, Signal::KILL)?;
-    drop(child);
-    Ok(())
 }

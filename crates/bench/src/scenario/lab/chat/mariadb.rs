@@ -8,7 +8,7 @@ use crate::child::Child;
 use crate::clock;
 use crate::holdline::free_ports;
 use crate::swarm::peers::installed;
-use rustix::process::{Pid, Signal, getuid};
+use rustix::process::getuid;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,13 +68,7 @@ impl MariaDb {
     /// Kills it.
     pub fn kill(&mut self) -> io::Result<()> {
         self.spent_s += spent_s(self.child.pid())?;
-        let pid = Pid::from_raw(self.child.pid() as i32);
-        let pid = pid.ok_or_else(|| io::Error::other("it has no process"))?;
-        rustix::process::kill_process(pid, Signal::KILL)?;
-        while self.child.runs() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        self.child.kill()
     }
 
     /// Starts it again, over what it has on its disk.
