@@ -178,33 +178,30 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
 
 /// The shards' loops, by shard.
 fn loops(out: &mut String, loops: &[ShardLoop]) {
-    let seconds = |us| Duration::from_micros(us).as_secs_f64();
-    type Figure = fn(&ShardLoop) -> u64;
-    let counts: [(_, _, _, Figure); 2] = [
-        ("shard_connections", "gauge", "Connections open, by shard.", |it| it.connections),
-        ("shard_turns_total", "counter", "Turns of a shard's loop.", |it| it.turns),
-    ];
-    for (name, kind, help, figure) in counts {
-        head(out, name, kind, help);
-        loops.iter().for_each(|it| sample(out, name, &of_shard(it), figure(it)));
+    fn seconds(us: u64) -> f64 {
+        Duration::from_micros(us).as_secs_f64()
     }
-    let spans: [(_, _, Figure); 2] = [
-        ("shard_busy_seconds_total", "Time in a shard's turns.", |it| it.busy_us),
+    type Figure = fn(&ShardLoop) -> f64;
+    let metrics: [(_, _, _, Figure); 4] = [
+        ("shard_connections", "gauge", "Connections open, by shard.", |it| it.connections as f64),
+        ("shard_turns_total", "counter", "Turns of a shard's loop.", |it| it.turns as f64),
+        ("shard_busy_seconds_total", "counter", "Time in a shard's turns.", |it| {
+            seconds(it.busy_us)
+        }),
         (
             "shard_lag_seconds_total",
+            "counter",
             "Time by which a shard's turns began later than it wanted, by a timer or for what was \
              left over.",
-            |it| it.lag_us,
+            |it| seconds(it.lag_us),
         ),
     ];
-    for (name, help, figure) in spans {
-        head(out, name, "counter", help);
-        loops.iter().for_each(|it| sample(out, name, &of_shard(it), seconds(figure(it))));
+    for (name, kind, help, figure) in metrics {
+        head(out, name, kind, help);
+        loops.iter().for_each(|it| {
+            sample(out, name, &format!("{{shard=\"{}\"}}", it.shard.0), figure(it));
+        });
     }
-}
-
-fn of_shard(it: &ShardLoop) -> String {
-    format!("{{shard=\"{}\"}}", it.shard.0)
 }
 
 fn online(out: &mut String, counts: &PresenceCounts) {
