@@ -36,6 +36,18 @@ fn high(badge: u32, count: u32, text: &str) -> (Loudness, u32, u32, String) {
     (Loudness::High, badge, count, text.into())
 }
 
+/// Bob reads what these have said first on his other device, which goes again.
+fn reads_elsewhere(world: &mut World, with: &[u32]) {
+    world.connect(BOBS_OTHER);
+    world.rest();
+    world.texts(BOBS_OTHER);
+    for with in with {
+        world.has_read(BOBS_OTHER, &person(*with), 1).expect("read");
+    }
+    world.texts(BOBS_OTHER);
+    world.leaves(BOBS_OTHER);
+}
+
 #[test]
 fn who_is_away_is_told_once_and_who_is_here_is_not() {
     for shards in 1..=4 {
@@ -136,18 +148,13 @@ fn a_mention_is_told_though_its_conversation_is_muted_and_nothing_else_of_it() {
 #[test]
 fn what_was_read_elsewhere_or_called_back_is_a_smaller_number_and_nothing_else() {
     for shards in 1..=3 {
-        let (mut world, ann) = (world(shards), person(0));
+        let mut world = world(shards);
         world.says(ANN, 1, "one").expect("sent");
         world.says(ANN, 1, "two").expect("sent");
         assert_eq!(told(&mut world), [high(2, 2, "two")]);
         world.recalls(ANN, &person(1), 2).expect("called back");
         assert_eq!(told(&mut world), [(Loudness::Badge, 1, 0, String::new())]);
-        world.connect(BOBS_OTHER);
-        world.rest();
-        world.texts(BOBS_OTHER);
-        world.has_read(BOBS_OTHER, &ann, 1).expect("read");
-        world.texts(BOBS_OTHER);
-        world.leaves(BOBS_OTHER);
+        reads_elsewhere(&mut world, &[0]);
         assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
         world.says(ANN, 1, "three").expect("sent");
         world.recalls(ANN, &person(1), 4).expect("called back");
@@ -158,16 +165,11 @@ fn what_was_read_elsewhere_or_called_back_is_a_smaller_number_and_nothing_else()
 #[test]
 fn what_is_read_before_the_gateway_has_answered_is_a_smaller_number_all_the_same() {
     for shards in 1..=3 {
-        let (mut world, ann) = (world(shards), person(0));
+        let mut world = world(shards);
         world.carrier.is_slow = true;
         world.says(ANN, 1, "one").expect("sent");
         assert_eq!(told(&mut world), [high(1, 1, "one")]);
-        world.connect(BOBS_OTHER);
-        world.rest();
-        world.texts(BOBS_OTHER);
-        world.has_read(BOBS_OTHER, &ann, 1).expect("read");
-        world.texts(BOBS_OTHER);
-        world.leaves(BOBS_OTHER);
+        reads_elsewhere(&mut world, &[0]);
         assert_eq!(told(&mut world), [], "one after the other");
         world.gateway_answers();
         assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
@@ -185,14 +187,7 @@ fn what_one_answer_of_two_says_is_shown_is_taken_back_when_it_is_read() {
         // The other one is to be told again, and is read before that.
         world.carrier.unanswered[1].2 = Notified::Later { rest_ms: 1_000 };
         world.gateway_answers();
-        world.connect(BOBS_OTHER);
-        world.rest();
-        world.texts(BOBS_OTHER);
-        for with in [person(0), person(2)] {
-            world.has_read(BOBS_OTHER, &with, 1).expect("read");
-        }
-        world.texts(BOBS_OTHER);
-        world.leaves(BOBS_OTHER);
+        reads_elsewhere(&mut world, &[0, 2]);
         assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
     }
 }

@@ -111,6 +111,13 @@ impl Untold {
 }
 
 impl Seat {
+    /// It will not have messages up to a number any more that it has not had: so many.
+    fn passes(&mut self, seq: Seq) -> u32 {
+        let missed = u32::try_from(seq.saturating_sub(self.had)).unwrap_or(u32::MAX);
+        self.had = self.had.max(seq);
+        missed
+    }
+
     /// It has not had the messages up to a number, and will not; so many. It is told when it is
     /// there and reads, and else keeps the count.
     fn misses(
@@ -119,8 +126,7 @@ impl Seat {
         (room, timeline): (&AccountAddress, TimelineId),
         fx: &mut Effects,
     ) -> u64 {
-        let missed = u32::try_from(seq.saturating_sub(self.had)).unwrap_or(u32::MAX);
-        self.had = self.had.max(seq);
+        let missed = self.passes(seq);
         if missed > 0 && (self.away || self.behind) {
             (self.missed, self.behind) = (self.missed.saturating_add(missed), true);
         } else if missed > 0 {
@@ -135,8 +141,7 @@ impl Hall {
     /// A seat is handed nothing of what waits for it: so many are missed by that.
     pub(super) fn gives_up(&mut self, key: Key) -> u32 {
         let Some(seat) = self.seats.get_mut(&key) else { return 0 };
-        let missed = u32::try_from(self.heard.saturating_sub(seat.had)).unwrap_or(u32::MAX);
-        seat.had = seat.had.max(self.heard);
+        let missed = seat.passes(self.heard);
         if missed > 0 {
             self.skips(key, missed);
         }
