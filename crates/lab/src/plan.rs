@@ -226,7 +226,8 @@ pub enum Arrival {
 pub struct Traffic {
     /// What.
     pub what: What,
-    /// Topic (MQTT) or account (IM) that it is for, with `%i`; or the name of conversations (IM).
+    /// Topic (MQTT) or account (IM, XMPP) that it is for, with `%i`; or the name of conversations
+    /// (IM).
     #[serde(default)]
     pub topic: Option<String>,
     /// What the topic's numbers stand for, from 0 on: of conversations the run puts it in.
@@ -235,8 +236,12 @@ pub struct Traffic {
     /// The topic's number is drawn anew for each message, below this: any of so many.
     #[serde(default)]
     pub among: Option<u32>,
+    /// It is drawn among so many alone, those that follow the client's own number: the people whom
+    /// somebody knows (IM, XMPP).
+    #[serde(default)]
+    pub contacts: Option<u32>,
     /// The number is not drawn: each client sends to all of them in turn, and does so often; then
-    /// it has sent what it should, in this run (IM, with `window` or `every`).
+    /// it has sent what it should, in this run (IM, XMPP, with `window` or `every`).
     #[serde(default)]
     pub loops: Option<u32>,
     /// Quality of service (MQTT).

@@ -162,6 +162,7 @@ fn traffic(what: What, pace: Pace) -> Traffic {
         topic: None,
         addresses: Vec::new(),
         among: None,
+        contacts: None,
         loops: None,
         qos: 0,
         retain: false,

@@ -67,7 +67,9 @@ fn profile(arguments: &Arguments) -> Result<FleetProfile, String> {
         // A script says what is asked for.
         Speech::Http => FleetProfile::Http(Arc::new(HttpProfile::get(&target.host, "/"))),
         Speech::Tcp => FleetProfile::Tcp,
-        Speech::Im => return Err("wrk does not speak im://; holdline load does".to_owned()),
+        Speech::Im | Speech::Xmpp => {
+            return Err(format!("wrk does not speak {}://; holdline load does", target.name));
+        }
         Speech::Miop => {
             let last = format!("{}-{}", target.prefix, arguments.connections - 1);
             DeviceId::parse(&last).map_err(|wrong| format!("the device id `{last}` {wrong}"))?;
@@ -129,6 +131,7 @@ fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
         Speech::Miop => Protocol::Miop,
         Speech::Mqtt => Protocol::Mqtt,
         Speech::Im => Protocol::Im,
+        Speech::Xmpp => Protocol::Xmpp,
     };
     let web_socket = target.web_socket.then(|| {
         let host = match target.host.contains(':') {

@@ -59,7 +59,8 @@ impl WrkTarget {
         let wrong = |what: &str| format!("invalid URL: {url}: {what}");
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         // People who talk have no place in wrk's scripts.
-        let known = || SCHEMES.iter().filter(|known| known.speech != Some(Speech::Im));
+        let is_known = |speech| !matches!(speech, Some(Speech::Im | Speech::Xmpp));
+        let known = || SCHEMES.iter().filter(|known| is_known(known.speech));
         let row = known().find(|known| known.name == scheme).ok_or_else(|| {
             let names: Vec<_> = known().map(|known| known.name).collect();
             wrong(&format!("{scheme}:// is not known; there are {}", names.join(", ")))
@@ -134,7 +135,7 @@ impl WrkTarget {
                 self.product = Some(key.map_err(|error| format!("the product key {error}"))?);
             }
             Speech::Mqtt => self.user = Some(account.to_owned()).filter(|user| !user.is_empty()),
-            Speech::Im | Speech::Http | Speech::Tcp => {}
+            Speech::Im | Speech::Xmpp | Speech::Http | Speech::Tcp => {}
         }
         let (versions, newest) = match self.scheme {
             Speech::Mqtt => (3..=5, 4),

@@ -1,17 +1,13 @@
 """The laboratory's plans of instant messaging, against a running server: what was acknowledged is
 what is stored is what was seen, in lock-step and pipelined, also while connections are reset."""
 
-import glob
-import json
 import os
 import re
 import signal
 import tempfile
 
-from fixture import BINARY, Case, run
-
-#: How fast this machine is, is no matter here.
-OF_THE_MACHINE = ("cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000")
+from fixture import BINARY, run
+from lab.runs import OF_THE_MACHINE, Runs
 
 BROKEN = """
 name = "broken"
@@ -60,17 +56,9 @@ def url(server):
     return f"im://{host}:{port}"
 
 
-class Load(Case):
+class Load(Runs):
     def load(self, plan, *words, server=None):
-        """A run, whole."""
-        folder = tempfile.TemporaryDirectory(prefix="holdline-load-")
-        self.addCleanup(folder.cleanup)
-        made = run("load", "run", plan, url(server or self.server), "--quiet", "--out", folder.name,
-                   *words, timeout=300)
-        files = glob.glob(os.path.join(folder.name, "*", "run.json"))
-        self.assertEqual(len(files), 1, made.stdout + made.stderr)
-        with open(files[0], encoding="utf-8") as file:
-            return json.load(file)
+        return self.run_plan(plan, url(server or self.server), *words)
 
     def small(self, name, *more, server=None, **parameters):
         """A run of a plan that comes along, between people of its own."""
@@ -78,16 +66,6 @@ class Load(Case):
                **parameters}
         words = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
         return self.load(name, *words, *more, "--set", "stage.connect.hold=1s", server=server)
-
-    def held(self, made, but=OF_THE_MACHINE):
-        """The rules of a run that did not hold, but for these."""
-        stages = [rule for stage in made["stages"] for rule in stage["checks"]]
-        rules = [rule for rule in stages + made["checks"] if rule["rule"] not in but]
-        self.assertTrue(rules)
-        self.assertTrue(made["finished"], made["notes"])
-        wrong = [rule for rule in rules if rule["held"] is not True]
-        self.assertEqual(wrong, [], made["notes"])
-        return made["total"]["figures"]
 
     def test_w1_in_lock_step(self):
         made = self.small("im-w1", SendUserCount=5, ReceiveUserCount=8, Loop=4)

@@ -7,6 +7,7 @@
 pub mod http;
 pub mod im;
 pub mod tcp;
+pub mod xmpp;
 
 use base::time::Now;
 use model::close::CloseReason;
@@ -27,6 +28,8 @@ pub enum FleetProfile {
     Mqtt(Arc<mqtt::Profile>),
     /// Devices of accounts that talk to each other.
     Im(Arc<im::ImProfile>),
+    /// Resources of accounts of XMPP, that talk to each other.
+    Xmpp(Arc<xmpp::XmppProfile>),
     /// Callers of an HTTP server.
     Http(Arc<http::HttpProfile>),
     /// Connections that are held, or whose bytes are echoed.
@@ -52,6 +55,7 @@ impl FleetProfile {
         match self {
             FleetProfile::Mqtt(_) => Protocol::Mqtt,
             FleetProfile::Im(_) => Protocol::Im,
+            FleetProfile::Xmpp(_) => Protocol::Xmpp,
             FleetProfile::Http(_) => Protocol::Http,
             FleetProfile::Miop(_) | FleetProfile::Tcp => Protocol::Miop,
         }
@@ -62,7 +66,10 @@ impl FleetProfile {
         match self {
             FleetProfile::Miop(profile) => profile.beats,
             FleetProfile::Mqtt(profile) => profile.beats,
-            FleetProfile::Im(_) | FleetProfile::Http(_) | FleetProfile::Tcp => false,
+            FleetProfile::Im(_)
+            | FleetProfile::Xmpp(_)
+            | FleetProfile::Http(_)
+            | FleetProfile::Tcp => false,
         }
     }
 
@@ -81,6 +88,9 @@ impl FleetProfile {
             FleetProfile::Im(profile) => {
                 Client::Im(Box::new(im::Client::new(profile.clone(), number)))
             }
+            FleetProfile::Xmpp(profile) => {
+                Client::Xmpp(Box::new(xmpp::Client::new(profile.clone(), number)))
+            }
             FleetProfile::Http(profile) => {
                 Client::Http(Box::new(http::Client::new(profile.clone())))
             }
@@ -94,6 +104,7 @@ pub(crate) enum Client {
     Miop(miop::Client),
     Mqtt(mqtt::VirtualClient),
     Im(Box<im::Client>),
+    Xmpp(Box<xmpp::Client>),
     Http(Box<http::Client>),
     Tcp(tcp::Client),
 }
@@ -105,7 +116,7 @@ pub enum ClientAct {
     Do(Action),
     /// Publish to a topic (MQTT).
     Publish(Box<TopicMessage>),
-    /// Say something to somebody (IM).
+    /// Say something to somebody (IM, XMPP).
     Say(Box<im::ChatSay>),
     /// Send these bytes and wait for their answer; none: the profile's (HTTP, TCP).
     Ask(Arc<[u8]>),
@@ -135,6 +146,7 @@ impl Client {
             Client::Miop(client) => client.opened(now, link, out),
             Client::Mqtt(client) => client.opened(now, link, out),
             Client::Im(client) => client.opened(out),
+            Client::Xmpp(client) => client.opened(out),
             Client::Http(client) => client.opened(out),
             Client::Tcp(client) => client.opened(out),
         }
@@ -145,6 +157,7 @@ impl Client {
             Client::Miop(client) => client.receive(now, input, out),
             Client::Mqtt(client) => client.receive(now, input, out),
             Client::Im(client) => client.receive(now, input, out),
+            Client::Xmpp(client) => client.receive(input, out),
             Client::Http(client) => client.receive(input, out),
             Client::Tcp(client) => client.receive(input, out),
         }
@@ -166,6 +179,8 @@ impl Client {
             }
             (Client::Im(client), ClientAct::Do(action)) => return client.act(&action, out),
             (Client::Im(client), ClientAct::Say(say)) => client.say(*say, out),
+            (Client::Xmpp(client), ClientAct::Do(action)) => return client.act(&action, out),
+            (Client::Xmpp(client), ClientAct::Say(say)) => client.say(&say, out),
             // Neither has a word for it.
             (Client::Http(_) | Client::Tcp(_), ClientAct::Do(Action::Unbind)) => {
                 return Err(CloseReason::OwnStop);
@@ -182,7 +197,7 @@ impl Client {
             Client::Miop(client) => client.wake(now, out),
             Client::Mqtt(client) => client.wake(now, out),
             Client::Im(client) => client.wake(out),
-            Client::Http(_) | Client::Tcp(_) => Ok(()),
+            Client::Xmpp(_) | Client::Http(_) | Client::Tcp(_) => Ok(()),
         }
     }
 
@@ -198,6 +213,7 @@ impl Client {
             Client::Miop(client) => client.closed(now, reason, out),
             Client::Mqtt(client) => client.closed(now, reason, out),
             Client::Im(client) => client.closed(),
+            Client::Xmpp(client) => client.closed(),
             Client::Http(client) => client.closed(out),
             Client::Tcp(client) => client.closed(),
         }

@@ -263,7 +263,9 @@ impl ShardLogic for FleetLogic {
     fn undelivered(&mut self, _: Now, _: ConnRef, act: ClientAct, handle: &mut ShardHandle) {
         // The end of that connection has been told, and what was under way counted as lost: but for
         // what is said once, which waits for the next connection.
-        if let ClientAct::Say(say) = act {
+        if let ClientAct::Say(say) = act
+            && self.pool.plan.profile.says_once()
+        {
             self.say_later(*say, handle);
         }
     }

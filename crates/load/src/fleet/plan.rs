@@ -170,6 +170,7 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
                 low.is_finite() && low >= 0.0 && positive(high) && high >= low && !period.is_zero()
             }
         };
+        let is_chat = matches!(profile, FleetProfile::Im(_) | FleetProfile::Xmpp(_));
         let sends_requests = matches!(profile, FleetProfile::Http(_) | FleetProfile::Tcp);
         let rules = [
             (paced, "its rate, window or time must be above zero"),
@@ -183,13 +184,12 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
             (
                 one.what != What::Publish
                     || one.topic.is_some()
-                    || !matches!(profile, FleetProfile::Mqtt(_) | FleetProfile::Im(_)),
-                "what is published over MQTT or IM needs a topic",
+                    || !(is_chat || matches!(profile, FleetProfile::Mqtt(_))),
+                "what is published over MQTT, IM or XMPP needs a topic",
             ),
             (
-                one.loops.is_none()
-                    || one.among.is_some() && matches!(profile, FleetProfile::Im(_)),
-                "`loops` go over `among` numbers, and are for im://",
+                one.loops.is_none() || one.among.is_some() && is_chat,
+                "`loops` go over `among` numbers, and are for im:// and xmpp://",
             ),
             (
                 one.what != What::Request || sends_requests,

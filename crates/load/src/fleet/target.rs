@@ -21,6 +21,8 @@ pub enum Speech {
     Mqtt,
     /// IM.
     Im,
+    /// XMPP.
+    Xmpp,
     /// HTTP/1.1.
     Http,
     /// Bytes, to be held or echoed.
@@ -55,6 +57,8 @@ pub const SCHEMES: &[UrlScheme] = &[
     scheme("mqtts", Some(Speech::Mqtt), true, Some(8883)),
     scheme("im", Some(Speech::Im), false, Some(client::IM_PORT)),
     scheme("ims", Some(Speech::Im), true, Some(client::IMS_PORT)),
+    scheme("xmpp", Some(Speech::Xmpp), false, Some(5222)),
+    scheme("xmpps", Some(Speech::Xmpp), true, Some(5223)),
     scheme("ws", None, false, Some(80)),
     scheme("wss", None, true, Some(443)),
     scheme("tcp", Some(Speech::Tcp), false, None),
@@ -205,14 +209,24 @@ pub fn shown(url: &str) -> String {
     shown
 }
 
-/// Whether a group that calls these talks by IM.
+/// Whether a group that calls these is people who talk: by IM, or by XMPP.
 pub fn is_chat(urls: &[String]) -> bool {
+    speaks(urls, |speech| matches!(speech, Speech::Im | Speech::Xmpp))
+}
+
+/// Likewise, by IM, which has conversations of many.
+pub fn is_im(urls: &[String]) -> bool {
+    speaks(urls, |speech| speech == Speech::Im)
+}
+
+fn speaks(urls: &[String], is_it: impl Fn(Speech) -> bool) -> bool {
     let url = urls.first().and_then(|url| Url::parse(url).ok());
-    url.is_some_and(|url| url.speech(Speech::Mqtt) == Speech::Im)
+    url.is_some_and(|url| is_it(url.speech(Speech::Mqtt)))
 }
 
 /// Protocols that clients speak.
-pub const WIRES: [WireProfile; 3] = [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE];
+pub const WIRES: [WireProfile; 4] =
+    [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE, proto_xmpp::WIRE];
 
 /// What goes into a WebSocket's upgrade to one who speaks this.
 pub fn upgrade(host: String, path: &str, protocol: Protocol) -> Arc<UpgradeTarget> {

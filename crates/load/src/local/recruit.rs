@@ -1,6 +1,6 @@
 //! What a group of a plan is as a fleet: whom it calls, what it speaks, what its clients are.
 
-use crate::fleet::client::{FleetProfile, http, im};
+use crate::fleet::client::{FleetProfile, http, im, xmpp};
 use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
 use crate::target::{self, Speech, Url, secret_of};
 use crate::trust;
@@ -16,6 +16,8 @@ use proto_mqtt::codec::subscribe::SubscribeOptions;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The domain of accounts that name none.
+const LOCALHOST: &str = "localhost";
 /// Threads of a group that does not say how many, at most.
 const THREADS_MAX: usize = 64;
 
@@ -32,6 +34,7 @@ pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
         Speech::Miop => FleetProfile::Miop(Arc::new(miop_profile(group, first)?)),
         Speech::Mqtt => FleetProfile::Mqtt(Arc::new(mqtt_profile(group, first)?)),
         Speech::Im => FleetProfile::Im(Arc::new(im_profile(group, first)?)),
+        Speech::Xmpp => FleetProfile::Xmpp(Arc::new(xmpp_profile(group, first)?)),
         Speech::Http => {
             FleetProfile::Http(Arc::new(http::HttpProfile::get(&first.authority(), &first.path)))
         }
@@ -97,7 +100,7 @@ fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLaye
 }
 
 fn hearing(group: &Group, speech: Speech) -> Hearing {
-    let is_chat = speech == Speech::Im;
+    let is_chat = matches!(speech, Speech::Im | Speech::Xmpp);
     let is_own = |filter: &String| !filter.contains(['+', '#']) && !filter.starts_with("$share/");
     let checks_rows = matches!(group.subscribe.as_slice(), [filter] if is_own(filter));
     let is_of_one = |filter: &String| is_own(filter) && filter.contains("%i");
@@ -173,32 +176,57 @@ fn miop_profile(group: &Group, url: &Url) -> Result<miop::Profile, String> {
     Ok(profile)
 }
 
-fn im_profile(group: &Group, url: &Url) -> Result<im::ImProfile, String> {
+/// The account of each of a group's people and what they prove that they know, if they are in
+/// order, and their devices' names.
+fn people(group: &Group, url: &Url, device: &str) -> Result<(String, Option<Box<str>>), String> {
     let account = account(group);
-    let device = id(group, url);
     let last = |formula: &str| formula.replace("%i", &u32::MAX.to_string());
-    AccountAddress::parse(&last(&account), "localhost")
+    AccountAddress::parse(&last(&account), LOCALHOST)
         .map_err(|wrong| format!("the account `{account}`: {wrong}"))?;
-    if last(&device).len() > DEVICE_NAME_BYTES_MAX {
+    if last(device).len() > DEVICE_NAME_BYTES_MAX {
         return Err(format!("id = \"{device}\": a device's name has 64 bytes at most"));
-    }
-    for room in &group.subscribe {
-        Addressee::parse(room).map_err(|wrong| format!("the chatroom `{room}`: {wrong}"))?;
     }
     let password = group.password.as_ref().or(url.password.as_ref());
     if group.scram && password.is_none() {
         return Err("scram: it proves a `password`, and there is none".to_owned());
     }
+    Ok((account, password.map(|password| password.as_str().into())))
+}
+
+fn im_profile(group: &Group, url: &Url) -> Result<im::ImProfile, String> {
+    let device = id(group, url);
+    let (account, password) = people(group, url, &device)?;
+    for room in &group.subscribe {
+        Addressee::parse(room).map_err(|wrong| format!("the chatroom `{room}`: {wrong}"))?;
+    }
     Ok(im::ImProfile {
         account: mqtt::Formula::new(&account),
         device: mqtt::Formula::new(&device),
-        password: password.map(|password| password.as_str().into()),
+        password,
         is_scram: group.scram,
         silence_s: keep_alive_s(group)?,
         is_lite: group.lite,
         audits: group.audits,
         rooms: group.subscribe.iter().map(|room| room.as_str().into()).collect(),
         nobody: Arc::new(proto_im::client::Profile::new("", "")),
+    })
+}
+
+fn xmpp_profile(group: &Group, url: &Url) -> Result<xmpp::XmppProfile, String> {
+    let resource = group.id.as_ref().unwrap_or(&group.name);
+    let (account, password) = people(group, url, resource)?;
+    let (user, domain) = account.split_once('@').unwrap_or((&account, LOCALHOST));
+    if domain.contains('%') {
+        return Err(format!("the account `{account}`: its number stands before the @"));
+    }
+    Ok(xmpp::XmppProfile {
+        user: mqtt::Formula::new(user),
+        domain: domain.into(),
+        resource: mqtt::Formula::new(resource),
+        password,
+        is_scram: group.scram,
+        silence_s: keep_alive_s(group)?,
+        is_lite: group.lite,
     })
 }
 
@@ -254,6 +282,8 @@ mod tests {
             (r#""url": ["https://127.0.0.1/"]"#, P::Http),
             (r#""url": ["im://127.0.0.1"]"#, P::Im),
             (r#""url": ["ws://127.0.0.1/im?protocol=im"]"#, P::Im),
+            (r#""url": ["xmpp://127.0.0.1"], "user": "u%i@example.org""#, P::Xmpp),
+            (r#""url": ["xmpps://127.0.0.1"], "password": "p", "scram": true"#, P::Xmpp),
         ];
         for (rest, protocol) in cases {
             assert_eq!(speaks(rest), Ok(protocol), "{rest}");
@@ -267,6 +297,9 @@ mod tests {
             r#""url": ["mqtt://127.0.0.1"], "keep_alive": "2d""#,
             r#""url": ["im://127.0.0.1"], "user": "Ann-%i""#,
             r#""url": ["im://127.0.0.1"], "scram": true"#,
+            r#""url": ["xmpp://127.0.0.1"], "scram": true"#,
+            r#""url": ["xmpp://127.0.0.1"], "user": "a@b@c""#,
+            r#""url": ["xmpp://127.0.0.1"], "user": "a@b%i""#,
         ];
         for rest in wrong {
             assert!(speaks(rest).is_err_and(|what| !what.is_empty()), "{rest}");

@@ -7,8 +7,9 @@
 mod conversation;
 mod part;
 
+use crate::client::xmpp::XMPP_MESSAGE_BYTES_MAX;
 use crate::target::{self, Url};
-use lab::plan::{Plan, Span, Target};
+use lab::plan::{Plan, Span, Target, Traffic};
 use model::account::AccountAddress;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -40,8 +41,6 @@ pub const BODY_BYTES_MAX: u32 = 16 << 20;
 pub const NAME_MAX: usize = 64;
 /// Length of a stage's hold or waiting, at most: a month.
 pub const TIME_MAX: Span = Span::from_secs(31 * 86_400);
-/// Schemes of URLs that a plan may name although nothing speaks them yet.
-pub const SCHEMES_TO_COME: [&str; 1] = ["xmpp"];
 
 /// A step on the way to a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -168,17 +167,12 @@ fn target(at: &At, target: &Target) -> Result<(), PlanProblem> {
 
 fn urls(at: &At, urls: &[String]) -> Result<(), PlanProblem> {
     for (number, url) in urls.iter().enumerate() {
-        let is_to_come = SCHEMES_TO_COME.contains(&scheme(url));
-        if let (false, Err(why)) = (is_to_come, Url::parse(url)) {
+        if let Err(why) = Url::parse(url) {
             let at = at.entry(number, &(number + 1).to_string());
             return Err(at.wrong("", format!("{why}; write for example mqtt://127.0.0.1:1883")));
         }
     }
     Ok(())
-}
-
-fn scheme(url: &str) -> &str {
-    url.split_once("://").map_or("", |(scheme, _)| scheme)
 }
 
 fn rules(at: &At, rules: &[String]) -> Result<(), PlanProblem> {
@@ -193,39 +187,55 @@ fn rules(at: &At, rules: &[String]) -> Result<(), PlanProblem> {
     Ok(())
 }
 
-/// Whether the schemes of a plan are all spoken here; else which is not, and what to do.
-pub fn spoken(plan: &Plan) -> Result<(), String> {
-    let groups = plan.groups.iter().flat_map(|group| &group.url);
-    for url in plan.target.url.iter().chain(groups) {
-        let scheme = scheme(url);
-        if SCHEMES_TO_COME.contains(&scheme) {
-            return Err(format!(
-                "{url}: {scheme}:// cannot be spoken yet: this plan is carried and checked, and \
-                 runs when the protocol is there"
-            ));
-        }
-    }
-    accounts(plan)
-}
-
-/// Whether whoever talks by IM does so with accounts, and nobody else goes rounds.
-fn accounts(plan: &Plan) -> Result<(), String> {
+/// Whether whoever talks (IM, XMPP) does so with accounts, and nobody else goes rounds.
+pub fn accounts(plan: &Plan) -> Result<(), String> {
     for group in &plan.groups {
         let urls = if group.url.is_empty() { &plan.target.url } else { &group.url };
-        let sent = plan.stages.iter().flat_map(|stage| stage.traffic.get(&group.name)).flatten();
-        if sent.clone().any(|traffic| traffic.loops.is_some()) && !target::is_chat(urls) {
-            let name = &group.name;
-            return Err(format!("group {name} goes rounds (`loops`): people do so, over im://"));
-        }
         let is_spoken = target::is_chat(urls);
+        let sent = plan.stages.iter().flat_map(|stage| stage.traffic.get(&group.name)).flatten();
+        if sent.clone().any(|traffic| traffic.loops.is_some()) && !is_spoken {
+            let name = &group.name;
+            return Err(format!(
+                "group {name} goes rounds (`loops`): people do so, over im:// or xmpp://"
+            ));
+        }
         let mut members = plan.conversations.iter();
         let is_member = |name: &String| *name == group.name;
+        if group.scram && !is_spoken {
+            return Err(format!(
+                "group {} proves its password by SCRAM: people do so, over im:// or xmpp://",
+                group.name
+            ));
+        }
+        let known = |topic: &str| plan.conversations.iter().any(|known| known.name == topic);
+        let of_many = |it: &Traffic| it.topic.as_deref().is_some_and(known);
+        let has_contacts = |it: &&Traffic| it.contacts.is_some();
+        if sent.clone().filter(has_contacts).any(|it| !is_spoken || of_many(it)) {
+            return Err(format!(
+                "group {} has `contacts`: whom people speak to, one by one, over im:// or xmpp://",
+                group.name
+            ));
+        }
+        let is_im = target::is_im(urls);
+        if is_spoken && !is_im && sent.clone().any(|it| it.bytes > XMPP_MESSAGE_BYTES_MAX) {
+            return Err(format!(
+                "group {}: over xmpp:// a message has {XMPP_MESSAGE_BYTES_MAX} `bytes` at most",
+                group.name
+            ));
+        }
+        if is_spoken && !is_im && (group.audits || !group.subscribe.is_empty()) {
+            return Err(format!(
+                "group {} has `audits` or `subscribe`: inboxes are looked at, and chatrooms \
+                 joined, over im://",
+                group.name
+            ));
+        }
         let is_in =
             members.find(|known| is_member(&known.owner) || known.members.keys().any(is_member));
-        if let Some(known) = is_in.filter(|_| !is_spoken) {
+        if let Some(known) = is_in.filter(|_| !is_im) {
             let (name, known) = (&group.name, &known.name);
             return Err(format!(
-                "group {name} is in the conversations `{known}`: people talk over im://"
+                "group {name} is in the conversations `{known}`: those of many are over im://"
             ));
         }
         let topics = sent.filter_map(|traffic| traffic.topic.as_deref());

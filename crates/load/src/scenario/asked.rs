@@ -103,7 +103,7 @@ pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Rea
     let changed = check::check(&ready.plan).map_err(|problem| format!("{name}: {problem}"));
     // The file's own line is the better place, where the fault is the file's.
     changed.map_err(|why| file::read(name, text, &asked.sets).err().unwrap_or(why))?;
-    check::spoken(&ready.plan)?;
+    check::accounts(&ready.plan)?;
     pushes(&ready.plan).map_err(|why| format!("{name}: {why}"))?;
     if ready.plan.stages.is_empty() {
         return Err(format!("{name}: every stage would be skipped"));

@@ -124,7 +124,8 @@ impl WrkLogic {
             (FleetProfile::Tcp, ScriptRequest::Bytes(bytes)) => {
                 Some((ClientTask::Send(bytes.into(), Arc::new([false])), 1, Asked::Request))
             }
-            (FleetProfile::Tcp, ScriptRequest::Nothing) | (FleetProfile::Im(_), _) => None,
+            (FleetProfile::Tcp, ScriptRequest::Nothing)
+            | (FleetProfile::Im(_) | FleetProfile::Xmpp(_), _) => None,
             (FleetProfile::Miop(_), ScriptRequest::Bytes(body)) => {
                 Some((ClientTask::Report(body.into()), 1, Asked::Message))
             }

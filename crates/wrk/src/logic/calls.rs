@@ -23,8 +23,8 @@ impl WrkLogic {
         let keeps = self.wants.response;
         let wire = match &self.job.plan.profile {
             FleetProfile::Http(_) => ProtocolMachine::Http(Box::new(AnswerReader::new(keeps))),
-            // No URL of wrk's names IM.
-            FleetProfile::Tcp | FleetProfile::Im(_) => {
+            // No URL of wrk's names IM or XMPP.
+            FleetProfile::Tcp | FleetProfile::Im(_) | FleetProfile::Xmpp(_) => {
                 ProtocolMachine::Tcp { end: self.job.end.clone(), keeps, open: 0 }
             }
             FleetProfile::Miop(profile) => {

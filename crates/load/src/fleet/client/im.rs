@@ -59,14 +59,14 @@ pub struct ImProfile {
     pub nobody: Arc<Profile>,
 }
 
-/// Something to be said.
+/// Something to be said, over IM or XMPP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatSay {
     /// Whose it is: the client's place in the logic.
     pub virtual_client: u32,
     /// Its number among those of this client.
     pub number: u32,
-    /// The account that it is for.
+    /// The account, or with IM the group or chatroom, that it is for.
     pub to: Box<str>,
     /// The id by which it is said once.
     pub id: [u8; 16],
@@ -333,7 +333,7 @@ impl Client {
             ServerFrame::ChatroomSaid(said)
                 if !is_of(said.message.from, &self.profile.account.of(self.number)) =>
             {
-                hand_on(&said.message, false, out);
+                hand_on_message(&said.message, false, out);
             }
             ServerFrame::ChatroomMissed(fields) => {
                 out.say(Observation::Skipped { messages: fields.missed });
@@ -484,13 +484,17 @@ impl Client {
     }
 
     fn hand_on(&self, entry: &EntryFields<'_>, again: bool, out: &mut Out) {
-        hand_on(&entry.message, again, out);
+        hand_on_message(&entry.message, again, out);
     }
 }
 
-/// What a message says goes to the logic.
-fn hand_on(message: &MessageFields<'_>, again: bool, out: &mut Out) {
+fn hand_on_message(message: &MessageFields<'_>, again: bool, out: &mut Out) {
     let ContentFields { text, extra, .. } = message.content;
+    hand_on((extra, text), again, out);
+}
+
+/// What a message says, its front and the text behind it, goes to the logic.
+pub(super) fn hand_on((extra, text): (&[u8], &str), again: bool, out: &mut Out) {
     let mut head = [0; HEAD_BYTES];
     let (front, behind) = extra.split_at(extra.len().min(HEAD_BYTES));
     head[..front.len()].copy_from_slice(front);

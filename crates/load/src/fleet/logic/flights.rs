@@ -244,7 +244,13 @@ impl FleetLogic {
         if this.state != State::Online {
             return;
         }
-        let Some(flight) = self.flights.pick(this, seq) else { return };
+        let Some(flight) = self.flights.pick(this, seq) else {
+            // A server of XMPP may have counted it before it knew that nobody takes it.
+            if matches!(self.pool.plan.profile, FleetProfile::Xmpp(_)) {
+                self.pool.log.codes.count(&format!("bounced {code}"));
+            }
+            return;
+        };
         *self.sums().1 -= 1;
         if is_request {
             self.pool.log.answered += 1;

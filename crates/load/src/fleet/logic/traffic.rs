@@ -350,7 +350,7 @@ impl FleetLogic {
             (What::Publish, FleetProfile::Mqtt(_)) => {
                 self.publish(now, virtual_client, place, at, handle)
             }
-            (What::Publish, FleetProfile::Im(_)) => {
+            (What::Publish, FleetProfile::Im(_) | FleetProfile::Xmpp(_)) => {
                 self.say(now, virtual_client, place, at, handle)
             }
             (What::Publish, _) => {
@@ -428,7 +428,7 @@ impl FleetLogic {
         let own = self.pool.number(virtual_client);
         let (late_us, planned_us) = (micros(now.mono - at), self.wall_us(at));
         let stream = &self.streams.all[place];
-        let Traffic { among, loops, topic, addresses, .. } = &stream.traffic;
+        let Traffic { among, contacts, loops, topic, addresses, .. } = &stream.traffic;
         let tag = self.pool.plan.tag;
         let (number, from) = match (among, loops) {
             (Some(among), Some(_)) => {
@@ -437,8 +437,12 @@ impl FleetLogic {
                 *step += 1;
                 (to, From::Row { tag, number: round })
             }
-            (Some(among), None) => {
+            (Some(among), None) if !addresses.is_empty() => {
                 (self.pool.random.below(u64::from(*among)) as u32, From::Sender(own))
+            }
+            (Some(among), None) => {
+                let drawn = self.pool.random.below(u64::from(others(*among, *contacts)));
+                (behind(own, drawn as u32, *among), From::Sender(own))
             }
             (None, _) => {
                 let row = &mut self.pool.clients[virtual_client as usize].row;
@@ -482,6 +486,16 @@ impl FleetLogic {
     }
 }
 
+/// How many others there are to draw from. Alone, a client has itself.
+fn others(among: u32, contacts: Option<u32>) -> u32 {
+    contacts.unwrap_or(u32::MAX).min(among - 1).max(1)
+}
+
+/// Whom a client speaks to that draws this: nobody speaks to itself while there is anybody else.
+fn behind(own: u32, drawn: u32, among: u32) -> u32 {
+    ((u64::from(own) + 1 + u64::from(drawn)) % u64::from(among)) as u32
+}
+
 /// A topic with its numbers: `%i`, and `%s` for a sender.
 pub(super) fn topic_of(formula: &str, number: u32, sender: u32) -> Box<str> {
     if !formula.contains('%') {
@@ -498,4 +512,30 @@ fn with_front(body: &[u8], front: &[u8]) -> Box<[u8]> {
     let mut body: Box<[u8]> = body.into();
     body[..front.len()].copy_from_slice(front);
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_draws_reaches_all_whom_it_may_and_never_itself() {
+        for (own, among, contacts, all) in [
+            (0, 5, None, vec![1, 2, 3, 4]),
+            (4, 5, None, vec![0, 1, 2, 3]),
+            (4, 5, Some(2), vec![0, 1]),
+            (3, 5, Some(9), vec![0, 1, 2, 4]),
+            (0, 2, None, vec![1]),
+            // Senders may be more than there are to be spoken to.
+            (12, 5, Some(2), vec![3, 4]),
+            // Alone.
+            (0, 1, None, vec![0]),
+            (u32::MAX, 5, Some(1), vec![1]),
+        ] {
+            let drawn = 0..others(among, contacts);
+            let mut reached: Vec<u32> = drawn.map(|drawn| behind(own, drawn, among)).collect();
+            reached.sort_unstable();
+            assert_eq!(reached, all, "{own} of {among}");
+        }
+    }
 }

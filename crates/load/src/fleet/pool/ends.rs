@@ -7,6 +7,7 @@
 use super::ClientPool;
 use crate::fleet::cause;
 use crate::fleet::client::FleetProfile;
+use crate::fleet::client::xmpp::PERMANENT_REFUSALS;
 use crate::fleet::plan::Reconnect;
 use crate::fleet::virtual_client::{Flags, State};
 use base::time::Now;
@@ -39,6 +40,7 @@ impl ClientPool {
         let is_permanent = match self.plan.profile {
             FleetProfile::Miop(_) => PERMANENT.contains(&code),
             FleetProfile::Im(_) => PERMANENT_OF_IM.contains(&code),
+            FleetProfile::Xmpp(_) => PERMANENT_REFUSALS.contains(&code),
             _ => false,
         };
         if is_permanent {

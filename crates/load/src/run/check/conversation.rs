@@ -132,7 +132,7 @@ mod tests {
     fn whoever_is_in_a_conversation_talks_over_im() {
         let plan = file::read("t", &PLAN.replace("im://", "mqtt://"), &[]).expect("a good plan");
         let plan = lab::plan::Plan { stages: plan.stages[..1].to_vec(), ..plan };
-        let why = crate::run::check::spoken(&plan).err().unwrap_or_default();
-        assert!(why.contains("conversations `g`: people talk over im://"), "{why}");
+        let why = crate::run::check::accounts(&plan).err().unwrap_or_default();
+        assert!(why.contains("conversations `g`: those of many are over im://"), "{why}");
     }
 }

@@ -120,6 +120,13 @@ fn traffic(at: &At, traffic: &Traffic) -> Result<(), PlanProblem> {
     if let Some(among) = traffic.among {
         at.key("among").must(among > 0, among, "so many topics to draw from, at least 1")?;
     }
+    if let Some(contacts) = traffic.contacts {
+        let at = at.key("contacts");
+        let fits = contacts > 0 && traffic.among.is_none_or(|among| contacts < among);
+        at.must(fits, contacts, "at least 1, and fewer than `among`")?;
+        let draws = traffic.among.is_some() && traffic.loops.is_none();
+        at.must(draws, contacts, "whom a client draws: it needs `among`, and no `loops`")?;
+    }
     if let Some(loops) = traffic.loops {
         let at = at.key("loops");
         at.must((1..1 << 24).contains(&loops), loops, "rounds, 1 to 16777215")?;

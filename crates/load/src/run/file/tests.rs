@@ -56,6 +56,11 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("devices = 10 }", "devices = -1 }", "t.toml:14: clients = { devices = -1 }: invalid value"),
     ("per_s = 100 }", "per_s = 0 }", "t.toml:15: stage.first.arrive.per_s = 0: a rate a second"),
     ("per_s = 100 }", "per_s = nan }", "t.toml:15: stage.first.arrive.per_s = NaN: a rate"),
+    (
+        "topic = \"t/%i\"",
+        "topic = \"t/%i\"\namong = 5\ncontacts = 5",
+        "t.toml:22: stage.first.traffic.devices.1.contacts = 5: at least 1, and fewer than `among`",
+    ),
     ("\"rate\", per_s", "\"rat\", per_s", "t.toml:15: arrive = { shape = \"rat\""),
     ("hold = \"10s\"", "hold = \"90d\"", "t.toml:16: stage.first.hold = 90d: a time up to 31"),
     ("pace = { per_s = 5 }", "qos = 3\npace = { per_s = 5 }", "stage.first.traffic.devices.1.qos"),

@@ -74,7 +74,8 @@ fn speak(ready: &mut ReadyPlan) {
     let in_web_socket = if has_product { Speech::Miop } else { Speech::Mqtt };
     let speech = url.map(|url| url.speech(in_web_socket));
     // Who talks has accounts in place of topics: the check says where a plan has none.
-    let speech = speech.filter(|speech| !matches!(speech, Speech::Mqtt | Speech::Im));
+    let speech =
+        speech.filter(|speech| !matches!(speech, Speech::Mqtt | Speech::Im | Speech::Xmpp));
     let Some(speech) = speech else { return };
     let mut changed = false;
     for group in &mut plan.groups {

@@ -34,11 +34,9 @@ fn every_shipped_plan_can_be_run_against_mqtt_or_says_that_it_is_for_people_who_
         let ready = ready(scenario.name, scenario.text, &asked, true);
         match &ready {
             Err(why) if goes_rounds => assert!(why.contains("rounds"), "{why}"),
+            Err(why) if scenario.name == "tigase" => assert!(why.contains("SCRAM"), "{why}"),
             ready => assert!(ready.is_ok() && !goes_rounds, "{}: {ready:?}", scenario.name),
         }
-        let xmpp = super::ready(scenario.name, scenario.text, &to("xmpp://10.0.0.1"), true);
-        let why = xmpp.expect_err("nothing speaks it");
-        assert!(why.contains("xmpp:// cannot be spoken yet"), "{why}");
     }
 }
 
@@ -51,6 +49,18 @@ fn over_im_people_talk_and_a_plan_without_accounts_says_so() {
         assert!(im(name).is_ok(), "{name}: {:?}", im(name));
     }
     assert!(im("link-limit").is_ok());
+    let xmpp = |name: &str| of(name, to("xmpp://10.0.0.1"));
+    assert!(xmpp("link-limit").is_ok());
+    let small = Asked { sets: vec!["Users=20".to_owned()], ..to("xmpp://10.0.0.1") };
+    let why = of("tigase", small).expect_err("it has no twenty others");
+    assert!(why.contains("contacts = 20"), "{why}");
+    let tigase = xmpp("tigase").expect("it can be run");
+    let sent = &tigase.plan.stages[1].traffic["users"][0];
+    assert_eq!((sent.among, sent.contacts), (Some(15_000), Some(20)));
+    for name in ["im-w1", "im-w3", "im-w6"] {
+        let why = xmpp(name).expect_err("audits, groups and chatrooms are over IM");
+        assert!(why.contains("im://"), "{name}: {why}");
+    }
     let why = im("fan-in").expect_err("its topics are no accounts");
     assert!(why.contains("is no account"), "{why}");
     let sets = ["Loop=3", "Window=64", "ReceiveUserCount=7"].map(str::to_owned).to_vec();
