@@ -6,6 +6,7 @@
 
 mod laboratory;
 mod mqtt;
+mod xmpp;
 
 use crate::api;
 use crate::clock;
@@ -30,25 +31,27 @@ const WINDOW: u32 = 90;
 const STEPS: u64 = 5;
 const PUSHED: u32 = 1_000;
 /// Devices that come back a second, at most, when the server was killed.
-const BACK_A_SECOND: u32 = 2_500;
+const BACK_A_SECOND: u32 = 1_000;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs it: `miop|mqtt|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for binding.
+/// Runs it: `miop|mqtt|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for binding.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let Some((protocol, arguments)) = arguments.split_first() else {
-        return Err(io::Error::other("miop|mqtt|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
+        return Err(io::Error::other("miop|mqtt|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
     };
     let numbers: Option<Vec<u32>> = arguments.iter().map(|word| word.parse().ok()).collect();
     let Some([devices, hold_s, patience_s]) = numbers.as_deref() else {
         return Err(io::Error::other("DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
     };
+    let patience = Duration::from_secs(u64::from(*patience_s));
     match protocol.as_str() {
         "mqtt" => return mqtt::run(*devices, *hold_s),
+        "xmpp" => return xmpp::run(*devices, *hold_s, patience),
         "lab" => return laboratory::run(*devices),
         _ => {}
     }
-    let setup = Setup { connections: devices + 1_000, ..Setup::default() };
+    let setup = Setup { connections: devices + 1_000, bind_ms: 120_000, ..Setup::default() };
     let mut holdline = setup.start()?;
     let profile = Arc::new(crowd::profile(HEARTBEAT_S)?);
     let mut plan = FleetPlan::new(holdline.address, *devices, Arc::clone(&profile));
@@ -59,7 +62,6 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     plan.reconnect = back_off(*devices);
     let began = clock::now();
     let fleet = Fleet::start(plan).map_err(io::Error::other)?;
-    let patience = Duration::from_secs(u64::from(*patience_s));
     let mut samples = Vec::new();
     let bound = bind(&holdline, &fleet, u64::from(*devices), patience, &mut samples)?;
     let bind_s = clock::since(began).as_secs_f64();

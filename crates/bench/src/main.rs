@@ -30,10 +30,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "\
 bench run [NAMES] [--quick]    measure (all, or those whose names begin so) and store
-bench vm [--mqtt|--lab] [--devices N] [--mem MB] [--seconds S] [--quick]
+bench vm [--mqtt|--xmpp|--lab] [--devices N] [--mem MB] [--seconds S] [--quick]
                                a million devices, or MQTT clients with a
-                               subscription each, or devices of a plan of
-                               `holdline load`, in the laboratory's VM
+                               subscription each, or 30,000 sessions of XMPP,
+                               or devices of a plan of `holdline load`, in the
+                               laboratory's VM
+bench tigase                   Tigase's test of XMPP for its 144 minutes
 bench stages [--clients N] [--only NAME] [--redis none]
                                the laboratory's four stages against Holdline
                                (MIOP, MQTT) and mosquitto; Holdline has a Redis
@@ -52,6 +54,11 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), rest) {
         ("run", names) => run(names),
         ("vm", options) => vm(options),
+        ("tigase", []) => {
+            let whole = scenario::lab::chat::tigase::whole;
+            measure("xmpp-tigase-whole", Scale { quick: false }, whole)
+                .and_then(|()| table::write())
+        }
         ("stages", options) => scenario::stages::run(options),
         ("table", []) => table::write(),
         ("list", []) => {

@@ -79,6 +79,17 @@ pub const ALL: &[Target] = &[
     target("mqtt-latency", "lone q0: against the best peer", 1.0, 0.5),
     target("mqtt-kept", "rate of kept sessions against clean ones", 0.5, 0.8),
     target("mqtt-retained", "holdline: delivered", 1e6, 1e6),
+    // A tenth of what Tigase says of itself; a fifth of the best of Prosody and ejabberd.
+    target("xmpp", "holdline: user bytes a session, with 0 contacts", 1_000.0, 400.0),
+    target("xmpp", "a message, archived: against the best peer", 0.2, 0.1),
+    target("xmpp", "a message, not archived: against the best peer", 0.2, 0.1),
+    // Tigase's mean of 25 ms, and four times it for all but one of a hundred.
+    target("xmpp-tigase", "delivered, mean", 25_000.0, 5_000.0),
+    target("xmpp-tigase", "delivered, p99", 100_000.0, 20_000.0),
+    target("xmpp-tigase-mariadb", "delivered, mean", 25_000.0, 5_000.0),
+    target("xmpp-tigase-mariadb", "delivered, p99", 100_000.0, 20_000.0),
+    target("xmpp-tigase-whole", "delivered, mean", 25_000.0, 5_000.0),
+    target("xmpp-tigase-whole", "delivered, p99", 100_000.0, 20_000.0),
     target("lab-clients", "holdline: memory", 512.0, 250.0),
     target("vm-mqtt", "devices held", 1e6, 1e6),
     target("vm-mqtt", "user bytes a connection", 400.0, 160.0),

@@ -12,6 +12,9 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+/// Sessions of XMPP, unless the command says how many.
+const XMPP_SESSIONS: u32 = 30_000;
+
 /// How it is run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -36,6 +39,8 @@ pub enum Callers {
     Devices,
     /// MQTT clients with a subscription each, held by this program.
     Mqtt,
+    /// XMPP sessions of accounts with a password each, held by this program.
+    Xmpp,
     /// Devices of MIOP, held by `holdline load run million`.
     Lab,
 }
@@ -46,16 +51,18 @@ impl Callers {
         match self {
             Callers::Devices => ("vm", "miop"),
             Callers::Mqtt => ("vm-mqtt", "mqtt"),
+            Callers::Xmpp => ("vm-xmpp", "xmpp"),
             Callers::Lab => ("vm-lab", "lab"),
         }
     }
 }
 
 impl Options {
-    /// Reads `--devices N --mem MB --seconds S --hold S --quick --mqtt --lab`.
+    /// Reads `--devices N --mem MB --seconds S --hold S --quick --mqtt --xmpp --lab`.
     pub fn parse(words: &[String]) -> io::Result<Options> {
+        let is_xmpp = words.iter().any(|word| word == "--xmpp");
         let mut options = Options {
-            devices: 1_000_000,
+            devices: if is_xmpp { XMPP_SESSIONS } else { 1_000_000 },
             mem_mb: 20_480,
             seconds: 3_000,
             hold_s: 90,
@@ -69,8 +76,12 @@ impl Options {
                     (options.devices, options.mem_mb, options.quick) = (20_000, 3_072, true);
                     continue;
                 }
-                "--mqtt" | "--lab" => {
-                    options.callers = if word == "--lab" { Callers::Lab } else { Callers::Mqtt };
+                "--mqtt" | "--lab" | "--xmpp" => {
+                    options.callers = match word {
+                        "--lab" => Callers::Lab,
+                        "--xmpp" => Callers::Xmpp,
+                        _ => Callers::Mqtt,
+                    };
                     continue;
                 }
                 "--devices" => &mut options.devices,
@@ -127,7 +138,7 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     let told = result.ok_or_else(|| io::Error::other("the VM told no result"))?;
     let mut outcome = match options.callers {
         Callers::Lab => of_the_laboratory(options, told),
-        Callers::Devices | Callers::Mqtt => outcome(options, told),
+        Callers::Devices | Callers::Mqtt | Callers::Xmpp => outcome(options, told),
     };
     outcome.figure("the whole run", clock::since(began).as_secs_f64(), "s (emulated)");
     Ok(outcome)
@@ -196,6 +207,9 @@ mod tests {
         let options = parse(&["--quick", "--devices", "500", "--hold", "5"]).unwrap();
         assert_eq!((options.devices, options.hold_s, options.quick), (500, 5, true));
         assert_eq!(parse(&[]).unwrap().devices, 1_000_000);
+        let devices = |words: &[&str]| parse(words).unwrap().devices;
+        assert_eq!((devices(&["--xmpp"]), devices(&["--quick", "--xmpp"])), (30_000, 20_000));
+        assert_eq!(devices(&["--devices", "9", "--xmpp"]), 9);
         assert!(parse(&["--devices"]).is_err());
         assert!(parse(&["--devices", "many"]).is_err());
         assert!(parse(&["--loud"]).is_err());

@@ -1,11 +1,11 @@
 //! Instant messaging beside Wildfire's and others' own tests: accounts, archive, pulls, logins,
-//! memory, pushes and media.
+//! memory, pushes and media, and Tigase's test of XMPP.
 //!
 //! The server is the shipped one, on a core of its own where CPU is told; what speaks to it is on
 //! the other. What people say to each other by a plan of `holdline load` is measured beside this.
 //! Invariant: what was acknowledged is looked for and found, or there is no figure.
 
-mod accounts;
+pub mod accounts;
 mod archive;
 pub mod gateway;
 mod mariadb;
@@ -15,6 +15,7 @@ mod person;
 mod pull;
 mod push;
 mod sync;
+pub mod tigase;
 mod wukongim;
 
 use crate::clock;
@@ -23,7 +24,6 @@ use crate::measure::cpu;
 use std::io;
 use std::time::Duration;
 
-pub use accounts::{embedded as accounts, in_mariadb as accounts_mariadb};
 pub use archive::w1_mariadb;
 pub use media::run as media;
 pub use people::memory;

@@ -26,7 +26,12 @@ pub struct Talked {
 
 /// Runs a plan that comes along, by its name, with these parameters.
 pub fn known(server: &Holdline, plan: &str, sets: &[String]) -> io::Result<Talked> {
-    go(server, Path::new(plan), sets)
+    over(server, "im", plan, sets)
+}
+
+/// The same over another protocol, by its scheme.
+pub fn over(server: &Holdline, scheme: &str, plan: &str, sets: &[String]) -> io::Result<Talked> {
+    go(server, scheme, Path::new(plan), sets)
 }
 
 /// Runs a plan that is written here.
@@ -34,13 +39,13 @@ pub fn written(server: &Holdline, plan: &str) -> io::Result<Talked> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("plan.toml");
     std::fs::write(&file, plan)?;
-    go(server, &file, &[])
+    go(server, "im", &file, &[])
 }
 
-fn go(server: &Holdline, plan: &Path, sets: &[String]) -> io::Result<Talked> {
+fn go(server: &Holdline, scheme: &str, plan: &Path, sets: &[String]) -> io::Result<Talked> {
     let folder = tempfile::tempdir()?;
     let mut command = holdline::clean(holdline::binary()?);
-    command.args(["load", "run"]).arg(plan).arg(format!("im://{}", server.address));
+    command.args(["load", "run"]).arg(plan).arg(format!("{scheme}://{}", server.address));
     command.args(["--quiet", "--out"]).arg(folder.path());
     command.args(sets.iter().flat_map(|set| ["--set", set]));
     let code = Child::start(&mut command, Some(CALLER_CORE))?.finished()?;
@@ -85,6 +90,15 @@ impl Talked {
             }
         }
         Ok(told)
+    }
+
+    /// The highest value of a column of the series in a stage.
+    pub fn most(&self, stage: &str, column: &str) -> io::Result<f64> {
+        let stage = self.stage(stage)?;
+        let rows = self.run.series.times_ms().iter().zip(self.run.series.values(column));
+        let within = rows.filter(|(at, _)| (stage.from_ms..=stage.to_ms).contains(*at));
+        let most = within.filter_map(|(_, value)| *value).reduce(f64::max);
+        most.ok_or_else(|| io::Error::other(format!("{column} was not observed")))
     }
 
     /// Processor seconds of the server from the beginning of the stage `from` to the end of `to`.

@@ -8,6 +8,7 @@
 mod servers;
 mod session;
 
+use crate::clock;
 use crate::measure::memory::Memory;
 use crate::measure::{cpu, slope};
 use crate::results::Outcome;
@@ -33,6 +34,8 @@ const ROOM_MESSAGES: u32 = 100;
 /// Pages of an archive, of so many messages each.
 const PAGES: u32 = 1_000;
 const PAGE: u32 = 50;
+/// Messages and pages are fewer where they would last longer than this.
+const LASTS: Duration = Duration::from_secs(30);
 /// What a message says.
 const TEXT: &str = "a text of about a hundred bytes, as people write them: are you coming to lunch \
                     today, or later on?";
@@ -57,7 +60,26 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
         let with_name = |error: io::Error| io::Error::other(format!("{}: {error}", kind.name()));
         all(scale, kind, &mut outcome).map_err(with_name)?;
     }
+    compare(&mut outcome);
     Ok(outcome)
+}
+
+/// Ours against the best of the others that are installed.
+fn compare(outcome: &mut Outcome) {
+    let ours = Kind::Holdline.name();
+    let whats =
+        outcome.figures.iter().filter_map(|it| it.name.strip_prefix(ours)?.strip_prefix(": "));
+    for what in whats.map(str::to_owned).collect::<Vec<_>>() {
+        let of = |kind: Kind| {
+            let name = format!("{}: {what}", kind.name());
+            outcome.figures.iter().find(|it| it.name == name).map(|it| it.value)
+        };
+        let others = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Holdline);
+        let best = others.filter_map(of).reduce(f64::min);
+        if let Some((ours, best)) = of(Kind::Holdline).zip(best) {
+            outcome.figure(&format!("{what}: against the best peer"), ours / best, "times");
+        }
+    }
 }
 
 /// All that is measured of one server.
@@ -100,10 +122,10 @@ fn sessions(scale: Scale, kind: Kind, contacts: u32, outcome: &mut Outcome) -> i
     Ok(())
 }
 
-/// CPU that the server uses for something, microseconds each.
-fn each(server: &Server, count: u32, what: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+/// CPU that the server uses for something, microseconds each; how often it was done is the answer.
+fn each(server: &Server, what: impl FnOnce() -> io::Result<u32>) -> io::Result<f64> {
     let before = cpu::used(server.pid())?;
-    what()?;
+    let count = what()?;
     let used = cpu::used(server.pid())? - before;
     Ok(used.as_nanos() as f64 / 1e3 / f64::from(count))
 }
@@ -121,12 +143,14 @@ fn messages(
     for (what, hints) in [("archived", ""), ("not archived", hint)] {
         // The first are not counted: buffers grow, an archive's file is made.
         talk((&mut ann, &mut bob), WINDOW, hints)?;
-        let used = each(server, count, || talk((&mut ann, &mut bob), count, hints))?;
+        let used = each(server, || talk((&mut ann, &mut bob), count, hints))?;
         outcome.figure(&format!("{name}: a message, {what}"), used, "µs of CPU");
     }
     let pages = scale.of(PAGES);
-    let used = each(server, pages, || {
-        for _ in 0..pages {
+    let used = each(server, || {
+        let (began, mut done) = (clock::now(), 0);
+        while done < pages && clock::since(began) < LASTS {
+            done += 1;
             ann.say(&format!(
                 "<iq type='set' id='page'><query xmlns='urn:xmpp:mam:2'><x \
                  xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE' type='hidden'><value>\
@@ -142,17 +166,17 @@ fn messages(
             }
             ann.until("</iq>")?;
         }
-        Ok(())
+        Ok(done)
     })?;
     outcome.figure(&format!("{name}: a page of {PAGE} from an archive"), used, "µs of CPU");
     Ok(())
 }
 
 /// One says so many to the other, a few at a time.
-fn talk((ann, bob): (&mut Session, &mut Session), count: u32, hints: &str) -> io::Result<()> {
+fn talk((ann, bob): (&mut Session, &mut Session), count: u32, hints: &str) -> io::Result<u32> {
     let to = format!("{}@{DOMAIN}/bench", bob.name);
-    let mut said = 0;
-    while said < count {
+    let (began, mut said) = (clock::now(), 0);
+    while said < count && clock::since(began) < LASTS {
         let some = WINDOW.min(count - said);
         let mut text = String::new();
         for number in said..said + some {
@@ -166,7 +190,7 @@ fn talk((ann, bob): (&mut Session, &mut Session), count: u32, hints: &str) -> io
         }
         said += some;
     }
-    ann.settle()
+    ann.settle().map(|()| said)
 }
 
 /// What is said in a room reaches so many.
@@ -196,7 +220,7 @@ fn room(scale: Scale, (kind, server): (Kind, &Server), outcome: &mut Outcome) ->
         all.push(one);
     }
     all.iter_mut().try_for_each(Session::settle)?;
-    let used = each(server, said * count, || {
+    let used = each(server, || {
         for number in 0..said {
             let text = format!("<body>{number} {TEXT}</body>");
             all[0].say(&format!(
@@ -208,7 +232,7 @@ fn room(scale: Scale, (kind, server): (Kind, &Server), outcome: &mut Outcome) ->
                 one.until("</message>")?;
             }
         }
-        Ok(())
+        Ok(said * count)
     })?;
     let name = format!("{}: a message in a room of {count}, each occupant", kind.name());
     outcome.figure(&name, used, "µs of CPU");

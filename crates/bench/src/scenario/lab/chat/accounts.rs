@@ -1,4 +1,4 @@
-//! 200,003 accounts by one command: embedded, and into MariaDB.
+//! 200,003 accounts by one command: embedded, and into MariaDB; and files of accounts for others.
 //!
 //! The file is one that another server's tools would make: a line an account, with its keys for
 //! SCRAM-SHA-256. `holdline user import` brings it to a fresh server, and once more. Timed is the
@@ -12,15 +12,15 @@ use crate::results::Outcome;
 use crate::scenario::{SERVER_CORE, Scale};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use guard::scram::{ScramHash, ScramKeys};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 /// Accounts, as many as Coolpy7's file of users has.
-const ACCOUNTS: u32 = 200_003;
+pub const ACCOUNTS: u32 = 200_003;
 /// Rounds of the keys, as other servers make them.
 const ROUNDS: u32 = 4_096;
 /// Of so many accounts one is looked at afterwards.
@@ -66,7 +66,7 @@ fn setup() -> Setup {
 }
 
 /// Waits until the server follows its database.
-fn follows(server: &Holdline) -> io::Result<()> {
+pub fn follows(server: &Holdline) -> io::Result<()> {
     let began = clock::now();
     loop {
         let readings = &server.api.ask("overview")?["readings"];
@@ -84,15 +84,12 @@ fn follows(server: &Holdline) -> io::Result<()> {
 /// Brings all accounts twice, and looks at some of them.
 fn import(server: &Holdline, scale: Scale, to: &str, outcome: &mut Outcome) -> io::Result<()> {
     let accounts = scale.of(ACCOUNTS);
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("accounts");
     let mut text = String::new();
     (0..accounts).for_each(|number| text += &line(number));
-    std::fs::write(&file, &text)?;
-    let (first_s, cpu_s) = brought(server, &file)?;
+    let (first_s, cpu_s) = bring(server, &text)?;
     outcome.figure(&format!("imported, {to}"), first_s, "s");
     outcome.figure("the server's CPU", 1e6 * cpu_s / f64::from(accounts), "µs an account");
-    outcome.figure("again", brought(server, &file)?.0, "s");
+    outcome.figure("again", bring(server, &text)?.0, "s");
     for number in (0..accounts).step_by(LOOKED_AT).chain([accounts - 1]) {
         let user = server.api.ask(&format!("users/{}", name(number)))?;
         if user["name"] != name(number).as_str() {
@@ -103,8 +100,12 @@ fn import(server: &Holdline, scale: Scale, to: &str, outcome: &mut Outcome) -> i
     Ok(())
 }
 
-/// Seconds of the command, and of the server's CPU meanwhile.
-fn brought(server: &Holdline, file: &Path) -> io::Result<(f64, f64)> {
+/// Brings accounts, a line each, to a server: seconds of the command, and of the server's CPU
+/// meanwhile.
+pub fn bring(server: &Holdline, lines: &str) -> io::Result<(f64, f64)> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("accounts");
+    std::fs::write(&file, lines)?;
     let mut command = server.command(&["user", "import"])?;
     command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let (began, before) = (clock::now(), cpu::used(server.pid())?);
@@ -118,6 +119,14 @@ fn brought(server: &Holdline, file: &Path) -> io::Result<(f64, f64)> {
 
 fn name(number: u32) -> String {
     format!("user-{number:06}")
+}
+
+/// Lines of accounts that all have this password, and a salt in common: it is derived once.
+pub fn of_one_password(names: impl Iterator<Item = String>, password: &str) -> String {
+    let keys =
+        ScramKeys::derive(ScramHash::Sha256, password.as_bytes(), b"salt of them all", ROUNDS);
+    let keys = keys.text();
+    names.map(|name| format!("{name}:$scram-sha-256${keys}\n")).collect()
 }
 
 /// An account's line; its keys are numbers where others have secrets.
