@@ -4,11 +4,12 @@ with stream management and without."""
 from lab.runs import OF_THE_MACHINE, Runs
 from mqtt.broker import free_port
 from program import Program
+from xmpp.people import add_users
 from xmpp.test_prosody import Prosody as Neighbour
 
 USERS = 20
-SMALL = ("--set", f"Users={USERS}", "--set", "Contacts=5", "--set", "Hold=3s", "--set", "Low=50", "--set", "High=200",
-         "--set", "stage.connect.hold=1s")
+SMALL = ("--set", f"Users={USERS}", "--set", "Contacts=5", "--set", "Hold=3s", "--set", "Low=50",
+         "--set", "High=200", "--set", "stage.connect.hold=1s")
 
 PROSODY = """
 run_as_root = true
@@ -61,15 +62,10 @@ class Prosody(Program):
 class Load(Runs):
     SHARED = False
 
-    def served(self, **listener):
+    def served(self):
         """A server with its people, and their URL."""
-        server = self.start({"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp",
-                                             **listener}})
-        lines = [f"user-{number},secret" for number in range(USERS)]
-        while lines:
-            # It takes a few passwords at a time.
-            done = server.ask("POST", "/v1/users", {"form": "csv", "lines": lines})
-            del lines[:done["done"]]
+        server = self.start({"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}})
+        add_users(server, [f"user-{number},secret" for number in range(USERS)])
         return server, "xmpp://{}:{}".format(*server.ports["xmpp"])
 
     def talked(self, made):

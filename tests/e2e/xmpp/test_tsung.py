@@ -12,12 +12,12 @@ import tempfile
 from certificates import Authority
 from fixture import DEADLINE_S, Case, Server
 from program import Program
+from xmpp.people import add_users
 
 PEOPLE = int(os.environ.get("HOLDLINE_E2E_TSUNG", "100"))
 # So many come in a second; what each says, and the pause before it: until all are there.
 A_SECOND, TALKS = 100, 3
 PAUSE_S = -(-PEOPLE // (A_SECOND * TALKS)) + 1
-LINES = 1_000
 
 PLAN = """<?xml version="1.0"?>
 <!DOCTYPE tsung SYSTEM "/usr/share/tsung/tsung-1.0.dtd">
@@ -101,11 +101,7 @@ class Crowd(Case):
         self.addCleanup(self.server.close)
 
     def test_its_people_come_by_tls_talk_and_go(self):
-        lines = [f"tsung{number},secret{number}" for number in range(1, PEOPLE + 1)]
-        while lines:
-            # It takes a few passwords at a time.
-            done = self.server.ask("POST", "/v1/users", {"form": "csv", "lines": lines[:LINES]})
-            del lines[:done["done"]]
+        add_users(self.server, [f"tsung{number},secret{number}" for number in range(1, PEOPLE + 1)])
         tsung = Tsung(self.server.ports["xmpp"][1])
         self.addCleanup(tsung.close)
         tsung.start()
