@@ -15,20 +15,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-const PASSWORD: &str = "secret";
-
 /// Runs it.
 pub fn run(sessions: u32, hold_s: u32, patience: Duration) -> io::Result<()> {
     let setup = Setup { connections: sessions + 1_000, bind_ms: 120_000, ..Setup::default() };
     let holdline = setup.start()?;
-    let names = (0..accounts::ACCOUNTS).map(|number| format!("user-{number}"));
-    let (imported_s, _) = accounts::bring(&holdline, &accounts::of_one_password(names, PASSWORD))?;
+    let imported_s = accounts::bring_people(&holdline)?;
     println!("{} accounts after {imported_s:.1} s", accounts::ACCOUNTS);
     let profile = XmppProfile {
         user: Formula::new("user-%i"),
         domain: "localhost".into(),
         resource: Formula::new("bench"),
-        password: Some(PASSWORD.into()),
+        password: Some(accounts::PASSWORD.into()),
         is_scram: true,
         silence_s: 600,
         is_lite: false,

@@ -428,14 +428,14 @@ impl Client {
         self.head = self.head.max(entry.seq);
         if entry.seq <= self.has {
             if entry.seq > self.paged {
-                self.hand_on(entry, true, out);
+                hand_on_message(&entry.message, true, out);
             }
         } else if self.is_pulling {
             // A page will have it.
         } else if entry.seq == self.has + 1 {
             self.has = entry.seq;
             if self.is_heard(entry, &self.profile.account.of(self.number)) {
-                self.hand_on(entry, false, out);
+                hand_on_message(&entry.message, false, out);
             }
             if self.has - self.acknowledged >= ACKNOWLEDGED_AT_ONCE {
                 self.acknowledge(out);
@@ -453,7 +453,7 @@ impl Client {
         for entry in &page.entries {
             if self.is_heard(entry, &own) {
                 messages += 1;
-                self.hand_on(entry, entry.seq <= self.has, out);
+                hand_on_message(&entry.message, entry.seq <= self.has, out);
             }
             self.has = self.has.max(entry.seq);
         }
@@ -481,10 +481,6 @@ impl Client {
         let message = &entry.message;
         let is_said = message.content.kind != u32::from(Content::GROUP);
         is_said && (!is_of(message.from, own) || self.profile.audits && is_group(message.to))
-    }
-
-    fn hand_on(&self, entry: &EntryFields<'_>, again: bool, out: &mut Out) {
-        hand_on_message(&entry.message, again, out);
     }
 }
 

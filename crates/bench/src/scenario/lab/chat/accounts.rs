@@ -102,7 +102,7 @@ fn import(server: &Holdline, scale: Scale, to: &str, outcome: &mut Outcome) -> i
 
 /// Brings accounts, a line each, to a server: seconds of the command, and of the server's CPU
 /// meanwhile.
-pub fn bring(server: &Holdline, lines: &str) -> io::Result<(f64, f64)> {
+fn bring(server: &Holdline, lines: &str) -> io::Result<(f64, f64)> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("accounts");
     std::fs::write(&file, lines)?;
@@ -121,8 +121,17 @@ fn name(number: u32) -> String {
     format!("user-{number:06}")
 }
 
+/// The password of all whom [`bring_people`] brings.
+pub const PASSWORD: &str = "secret";
+
+/// Brings as many accounts, from `user-0` on, that can log in: the seconds that it took.
+pub fn bring_people(server: &Holdline) -> io::Result<f64> {
+    let names = (0..ACCOUNTS).map(|number| format!("user-{number}"));
+    bring(server, &of_one_password(names, PASSWORD)).map(|(took_s, _)| took_s)
+}
+
 /// Lines of accounts that all have this password, and a salt in common: it is derived once.
-pub fn of_one_password(names: impl Iterator<Item = String>, password: &str) -> String {
+fn of_one_password(names: impl Iterator<Item = String>, password: &str) -> String {
     let keys =
         ScramKeys::derive(ScramHash::Sha256, password.as_bytes(), b"salt of them all", ROUNDS);
     let keys = keys.text();

@@ -22,8 +22,6 @@ const USERS: u32 = 15_000;
 /// Messages a second, at least and at most.
 const LOW: u32 = 500;
 const HIGH: u32 = 10_000;
-/// The password of all, as the plan has it.
-const PASSWORD: &str = "secret";
 /// Time of the waves, minutes: three of them, and as long as Tigase's went on.
 const MINUTES: u32 = 6;
 const MINUTES_OF_THE_REPORT: u32 = 144;
@@ -54,6 +52,7 @@ fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>) -> io::Result<Outco
         format!("Low={low}"),
         format!("High={high}"),
         format!("Hold={hold_s}s"),
+        format!("Password={}", accounts::PASSWORD),
     ];
     let mut outcome = Outcome::new(json!({
         "plan": "tigase", "parameters": sets, "accounts": accounts::ACCOUNTS,
@@ -64,8 +63,7 @@ fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>) -> io::Result<Outco
     if database.is_some() {
         accounts::follows(&server)?;
     }
-    let names = (0..accounts::ACCOUNTS).map(|number| format!("user-{number}"));
-    let imported_s = accounts::bring(&server, &accounts::of_one_password(names, PASSWORD))?.0;
+    let imported_s = accounts::bring_people(&server)?;
     let before_s = database.as_ref().map(MariaDb::cpu_s).transpose()?;
     let talked = talk::over(&server, "xmpp", "tigase", &sets)?;
     tell(&talked, f64::from(hold_s), &mut outcome)?;
