@@ -414,13 +414,17 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the file longer than what is to be in it.
+    /// Makes the file longer than what is to be in it, where each batch is synced.
     fn lengthen(&mut self, end: u64) -> io::Result<()> {
-        if let Some(length) = self.last.longer(end, self.settings.segment_bytes) {
-            self.file.cut(length)?;
-            self.last.length = length;
+        let longer = self.last.longer(end, self.settings.segment_bytes);
+        let Some(length) = longer.filter(|_| self.settings.fsync == Fsync::Always) else {
+            return Ok(());
+        };
+        match self.last.lengthen(&mut *self.file, length) {
+            // The batch may find room where what comes behind it does not.
+            Err(error) if is_full(&error) => self.shorten().map_err(no_second_chance),
+            done => done,
         }
-        Ok(())
     }
 
     /// Cuts off what is behind the last batch, on stable storage.

@@ -10,9 +10,16 @@ use model::ports::files::{File, FileSystem};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file of the segment that is written is lengthened by so many bytes at once, so that the sync
-/// of a batch has no new length to write.
+/// The file of the segment that is written is lengthened by so many bytes at once, at least, so
+/// that the sync of a batch has no new length to write and no new blocks to take.
 pub(super) const STEP_BYTES: u64 = 1 << 20;
+
+/// A segment that grows is lengthened by a part of what it has, but by no more than so many bytes:
+/// a batch waits while they are written.
+const STEP_BYTES_MAX: u64 = 4 << 20;
+
+/// What a file is lengthened with.
+static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
 
 /// The segment that is written.
 #[derive(Clone, Copy)]
@@ -29,8 +36,19 @@ impl Last {
     /// The length that the file is to have before it is written up to `end`, if it is to change: as
     /// long as a segment at most, and none for what nothing comes behind.
     pub(super) fn longer(&self, end: u64, segment_bytes: u64) -> Option<u64> {
-        let length = end.next_multiple_of(STEP_BYTES).min(segment_bytes);
+        let step = (end / 4).clamp(STEP_BYTES, STEP_BYTES_MAX);
+        let length = end.next_multiple_of(step).min(segment_bytes);
         Some(length).filter(|length| end > self.length && end < *length)
+    }
+
+    /// Makes the file that long.
+    pub(super) fn lengthen(&mut self, file: &mut dyn File, length: u64) -> io::Result<()> {
+        while self.length < length {
+            let bytes = (length - self.length).min(STEP_BYTES);
+            file.write_at(self.length, &ZEROS[..bytes as usize])?;
+            self.length += bytes;
+        }
+        Ok(())
     }
 
     pub(super) fn end(&self) -> Place {

@@ -399,8 +399,9 @@ fn a_refused_post_leaves_neither_a_list_nor_a_roster_behind() {
     use testkit::files::{Error, Op};
     let mut held = held(Ground::Memory);
     roster(&mut held, 0, vec![line(1), line(2)]);
-    for op in [Op::Write, Op::Write] {
-        held.files.fail_after(op, 0, Error::NoSpace);
+    // The second time the file is lengthened before, for the first time cut it.
+    for writes_before in [0, 1] {
+        held.files.fail_after(Op::Write, writes_before, Error::NoSpace);
         let (message, only, once) = (message(1, 100), None, None);
         let join = vec![line(3)];
         let change = RosterChange { roster: ROSTER, after: 1, version: 2, leave: vec![], join };
