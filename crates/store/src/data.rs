@@ -10,6 +10,7 @@
 
 pub(crate) mod alive;
 pub(crate) mod folder;
+mod gathering;
 mod log_queue;
 mod logs;
 pub(crate) mod opened;

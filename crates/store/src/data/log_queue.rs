@@ -6,10 +6,15 @@
 //! neither files nor records. Invariant: calls leave in the order in which they came, and there is
 //! at most one upkeep task at a time.
 
+use crate::data::gathering::{CALLS_ENOUGH, Gathering};
 use crate::engine::{Engine, Finished, Planned, UpkeepTask};
 use model::ports::log::{Call, Party, Post, RosterChange, Ticket, Write};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long the writer lets calls gather.
+const GATHER: Duration = Duration::from_micros(500);
 
 /// Calls of one party, in the order of their tickets.
 pub(crate) type Parcel = (Party, Vec<(Ticket, Call)>);
@@ -40,6 +45,8 @@ pub(crate) struct LogQueue {
 #[derive(Default)]
 struct State {
     parcels: Vec<Parcel>,
+    /// The writer lets calls gather: fewer than enough are no reason to wake it.
+    gathers: bool,
     /// Calls that wait, be it for the writer or for the reader.
     calls: usize,
     /// Bytes of those that wait for the writer.
@@ -87,8 +94,11 @@ impl LogQueue {
         state.calls += calls;
         state.bytes += bytes;
         state.parcels.push(parcel);
+        let is_awaited = !state.gathers || state.is_worth_a_sync();
         drop(state); // whoever is woken finds it open
-        self.writing.notify_one();
+        if is_awaited {
+            self.writing.notify_one();
+        }
         Ok(())
     }
 
@@ -105,8 +115,8 @@ impl LogQueue {
     }
 
     /// The writer waits for something to do; `None` when all is closed, empty and finished, and
-    /// nobody holds the log.
-    pub(crate) fn take(&self) -> Option<Work> {
+    /// nobody holds the log. Calls gather first where that pays.
+    pub(crate) fn take(&self, gathering: Option<&mut Gathering>) -> Option<Work> {
         let mut state = self.lock();
         loop {
             if state.has_work() {
@@ -116,6 +126,9 @@ impl LogQueue {
                 return None;
             }
             state = self.writing.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(gathering) = gathering {
+            state = self.gather(state, gathering);
         }
         let parcels = std::mem::take(&mut state.parcels);
         let reads = |parcel: &Parcel| {
@@ -131,6 +144,24 @@ impl LogQueue {
             finished: state.finished.take(),
             sync: std::mem::take(&mut state.sync_due),
         })
+    }
+
+    fn gather<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        gathering: &mut Gathering,
+    ) -> MutexGuard<'a, State> {
+        let before = state.calls_to_write();
+        if before == 0 || state.is_worth_a_sync() || !gathering.is_due(before) {
+            return state;
+        }
+        state.gathers = true;
+        let waits = |state: &mut State| !state.is_worth_a_sync();
+        let waited = self.writing.wait_timeout_while(state, GATHER, waits);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.gathers = false;
+        gathering.gathered(before, state.calls_to_write());
+        state
     }
 
     /// Whether the upkeep thread may be given an upkeep task.
@@ -252,6 +283,20 @@ impl State {
             || self.sync_due
             || self.tick_due
     }
+
+    /// Calls that the writer takes next.
+    fn calls_to_write(&self) -> usize {
+        self.parcels.iter().map(|parcel| parcel.1.len()).sum()
+    }
+
+    /// Nothing more is waited for.
+    fn is_worth_a_sync(&self) -> bool {
+        self.closed
+            || self.sync_due
+            || !self.visits.is_empty()
+            || self.finished.is_some()
+            || self.calls_to_write() >= CALLS_ENOUGH
+    }
 }
 
 /// Bytes that a call may take while it waits, roughly.
@@ -295,7 +340,7 @@ mod tests {
         };
         assert!(queue.put(reads(2)).is_ok());
         assert!(queue.put(reads(1)).is_err(), "two wait already");
-        assert_eq!(queue.take().map(|work| work.parcels.len()), Some(1));
+        assert_eq!(queue.take(None).map(|work| work.parcels.len()), Some(1));
         assert_eq!(queue.waiting(), 2, "they are taken, and not answered");
         queue.answered(1);
         assert_eq!(queue.waiting(), 1);

@@ -6,6 +6,7 @@
 
 use crate::data::Place;
 use crate::data::folder::{OpenLog, log_folder};
+use crate::data::gathering::Gathering;
 use crate::data::log_queue::LogQueue;
 use crate::data::upkeep_thread::{self, Ticker};
 use crate::data::writer::{self, Clock, Writer};
@@ -66,7 +67,8 @@ impl Logs {
             let (kept, read) = (Arc::clone(&queue), Arc::clone(&queue));
             let tell = on_complete.clone();
             let (now_s, on_complete) = (Arc::clone(now_s), on_complete.clone());
-            let writer = Writer { engine, queue, sizes, now_s, on_complete };
+            let gathering = (settings.fsync == Fsync::Always).then(Gathering::new);
+            let writer = Writer { engine, queue, gathering, sizes, now_s, on_complete };
             logs.spawn(format!("holdline-log-{number}"), move || writer.run())?;
             logs.spawn(format!("holdline-read-{number}"), move || {
                 writer::finish_reads(&read, &tell);

@@ -1,9 +1,11 @@
 //! The writer's life: one thread that owns a log's engine and does everything with it in order.
 //!
-//! A batch is whatever arrived while the last one was being written. Reads are planned behind the
-//! writes of their batch and finished by the log's reader, another thread. The clock is a closure
-//! from outside. Invariant: a party hears of its writes in the order in which it handed them over.
+//! A batch is whatever arrived while the last one was being written, and a little more where that
+//! pays. Reads are planned behind the writes of their batch and finished by the log's reader,
+//! another thread. The clock is a closure from outside. Invariant: a party hears of its writes in
+//! the order in which it handed them over.
 
+use crate::data::gathering::Gathering;
 use crate::data::log_queue::{LogQueue, Parcel, Reading, write_weight};
 use crate::engine::{Engine, Sizes};
 use crate::log::record::BATCH_BYTES_MAX;
@@ -21,6 +23,8 @@ pub(crate) type Clock = Arc<dyn Fn() -> u32 + Send + Sync>;
 pub(crate) struct Writer<F> {
     pub(crate) engine: Engine,
     pub(crate) queue: Arc<LogQueue>,
+    /// None: a commit is no sync.
+    pub(crate) gathering: Option<Gathering>,
     pub(crate) sizes: Arc<Mutex<Sizes>>,
     pub(crate) now_s: Clock,
     pub(crate) on_complete: F,
@@ -30,7 +34,7 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
     /// Works until the log's queue is closed; then makes a checkpoint, so that the next start is
     /// quick.
     pub(crate) fn run(mut self) {
-        while let Some(work) = self.queue.take() {
+        while let Some(work) = self.queue.take(self.gathering.as_mut()) {
             if let Some(finished) = work.finished {
                 self.engine.finished((self.now_s)(), finished);
                 self.queue.rest();
