@@ -53,6 +53,19 @@ impl Sub<Instant> for Instant {
     }
 }
 
+/// The earliest of some moments that may not be: when to turn next, of all who want to.
+pub fn earliest<const N: usize>(all: [Option<Instant>; N]) -> Option<Instant> {
+    let mut first: Option<Instant> = None;
+    for one in &all {
+        if let Some(one) = *one
+            && first.is_none_or(|first| one < first)
+        {
+            first = Some(one);
+        }
+    }
+    first
+}
+
 /// Reading of both clocks: one serves a whole loop turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
@@ -99,6 +112,14 @@ mod tests {
         let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(9));
         assert_eq!(late - early, Duration::from_nanos(4));
         assert_eq!(early - late, Duration::ZERO);
+    }
+
+    #[test]
+    fn the_earliest_moment_is_found_among_those_that_are() {
+        let [early, late] = [5, 9].map(|nanos| Some(Instant::from_nanos(nanos)));
+        assert_eq!(earliest([None, late, early, None, late]), early);
+        assert_eq!(earliest([late]), late);
+        assert_eq!(earliest([None, None]), None);
     }
 
     #[test]

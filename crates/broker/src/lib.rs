@@ -60,7 +60,7 @@ use crate::session::timers::SessionTimers;
 use crate::units::Units;
 use base::hash::{HashKey, home};
 use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
@@ -298,9 +298,10 @@ impl Broker {
         let replaying = |key| sessions.more(key).is_some_and(|more| !more.replays.is_empty());
         let newcomers = self.replays.newcomers().turn(now, replaying);
         let grows = self.subscriptions.grow(4_096).then_some(now.mono);
-        let all = [timers, wills, renewal, later, retained, replays, pages, bodies, handovers];
-        let rest = [retries, newcomers, grows, packets, endings, fan_outs, reachings, answers];
-        all.into_iter().chain(rest).flatten().min()
+        earliest([
+            timers, wills, renewal, later, retained, replays, pages, bodies, handovers, retries,
+            newcomers, grows, packets, endings, fan_outs, reachings, answers,
+        ])
     }
 
     /// Bytes of what is noted of those who get retained messages.

@@ -2,7 +2,7 @@
 
 use crate::conversations::changes::{Part, Wish};
 use crate::{Chat, ChatWord, Effects};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
@@ -152,7 +152,7 @@ impl Service for Chat {
 
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
-        let parts = [
+        let first = earliest([
             self.turn_accounts(now, fx),
             self.turn_sends(now, fx),
             self.turn_errands(now, fx),
@@ -173,11 +173,11 @@ impl Service for Chat {
             self.turn_pushes(now, fx),
             self.turn_chatrooms(now, fx),
             self.log.turn(now, fx),
-        ];
+        ]);
         // What came up behind its part of the turn.
         let is_more = self.inboxes.is_untold() || self.outbox.unsettled() > 0;
         let is_more = is_more || self.follows.has_more();
-        parts.into_iter().flatten().chain(is_more.then_some(now.mono)).min()
+        earliest([first, is_more.then_some(now.mono)])
     }
 
     fn has_news(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::log::pending::PendingCall;
 use crate::orders::OrderMessage;
 use crate::reports::Report;
 use crate::{Effects, Hub};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
 use model::ports::control::Status;
@@ -151,7 +151,7 @@ impl Service for Hub {
         let orders = self.turn_orders(now, fx);
         let cleanups = self.log.turn_cleanups(now, &self.registry, fx);
         let sweep = self.turn_sweep(now, fx);
-        [waits, resends, scans, orders, cleanups, sweep].into_iter().flatten().min()
+        earliest([waits, resends, scans, orders, cleanups, sweep])
     }
 
     fn unsettled(&self) -> usize {

@@ -34,7 +34,7 @@ use crate::transport::{Net, ReadyEvent};
 use base::hash::HashKey;
 use base::prng::Prng;
 use base::slab::{Key, Slab};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use base::wheel::Wheel;
 use model::close::CloseReason;
 use model::counters::ProcessCounter;
@@ -358,9 +358,9 @@ where
             return Some(self.now.mono);
         }
         let again = reads.then(|| self.now.mono + CONGESTED);
-        let wheels = [self.wheel.next(), self.looks.next()];
-        let next = [self.logic_next, self.next_sweep(), self.next_drain()];
-        next.into_iter().chain(wheels).chain([again, self.notices.next()]).flatten().min()
+        let (logic, sweep, drain) = (self.logic_next, self.next_sweep(), self.next_drain());
+        let (wheel, looks, notices) = (self.wheel.next(), self.looks.next(), self.notices.next());
+        earliest([logic, sweep, drain, wheel, looks, notices, again])
     }
 
     fn conn_ref(&self, key: Key) -> ConnRef {
@@ -421,6 +421,9 @@ where
 
     /// Carries out the logic's orders until none is left.
     fn settle(&mut self) {
+        if !self.handle.has_orders() {
+            return;
+        }
         loop {
             self.tell_turned_away();
             while !self.handle.deliveries.is_empty() {

@@ -22,7 +22,7 @@ use crate::trace::{ActiveTrace, TraceTap};
 use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
@@ -328,19 +328,23 @@ impl<O: Outside> ServerLogic<O> {
         loop {
             let around = &mut self.around;
             let mut carrying = Carrying { now, around, handle: handle.as_deref_mut() };
-            let mut any = false;
+            let mut is_more = false;
             for service in &mut self.services {
-                any |= service.carry_out(now, &mut carrying);
+                is_more |= service.carry_out(now, &mut carrying);
             }
-            for (from, request) in std::mem::take(&mut self.around.requests) {
-                any = true;
-                self.request(now, from, request, handle.as_deref_mut());
+            if !self.around.requests.is_empty() {
+                is_more = true;
+                for (from, request) in std::mem::take(&mut self.around.requests) {
+                    self.request(now, from, request, handle.as_deref_mut());
+                }
             }
-            for message in std::mem::take(&mut self.around.publications) {
-                any = true;
-                self.services.iter_mut().for_each(|service| service.publish(now, &message));
+            if !self.around.publications.is_empty() {
+                is_more = true;
+                for message in std::mem::take(&mut self.around.publications) {
+                    self.services.iter_mut().for_each(|service| service.publish(now, &message));
+                }
             }
-            if !any {
+            if !is_more {
                 return;
             }
         }
@@ -515,14 +519,14 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         self.look_outside();
         let mut next = None;
         for service in &mut self.services {
-            next = next.into_iter().chain(service.turn(now)).min();
+            next = earliest([next, service.turn(now)]);
         }
         let behind = self.services.iter().any(|service| service.is_behind());
         self.backlog.set_behind(self.shard, behind);
         self.carry_out(now, Some(&mut *handle));
         let tracker = self.turn_presence(now);
         self.carry_out(now, Some(handle));
-        next.into_iter().chain(tracker).min()
+        earliest([next, tracker])
     }
 
     fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {

@@ -38,7 +38,7 @@ use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
 use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::account::AccountAddress;
 use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange};
 use model::counters::ChatCounter;
@@ -344,7 +344,7 @@ impl Chat {
             self.answer_people(wait, Err(ChatFault::Busy), fx);
         }
         let walks = self.turn_walks(now, fx);
-        [left, words, blocks, walks].into_iter().flatten().min()
+        earliest([left, words, blocks, walks])
     }
 
     /// Accounts that owed something at the start say it, a few in each turn.

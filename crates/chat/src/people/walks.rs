@@ -16,7 +16,7 @@ use crate::people::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::account::AccountAddress;
 use model::chat::NodeEvent;
 use model::chat::foreign::ForeignWord;
@@ -235,7 +235,7 @@ impl Chat {
         }
         let ready = (!self.people.ready.is_empty()).then_some(now.mono);
         let held = self.people.held.first().map(|(due, _)| *due);
-        [waits, ready, held].into_iter().flatten().min()
+        earliest([waits, ready, held])
     }
 
     /// An account's walk goes on by a slice, or the next begins.

@@ -27,7 +27,7 @@ use crate::sessions::Requester;
 use crate::word::{ChatWord, Fetched, Range};
 use crate::{Chat, Effects};
 use archive::Archive;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ArchivePage, ArchiveRange, ChatDelivery, ChatFault, ChatMessage, ConversationsPage,
@@ -384,7 +384,7 @@ impl Chat {
         }
         // Whoever asked for these has given up by itself.
         let (_, fetchings) = self.fetchings.overdue(now, ms_max);
-        [next, fetchings].into_iter().flatten().min()
+        earliest([next, fetchings])
     }
 }
 

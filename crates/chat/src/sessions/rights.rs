@@ -3,7 +3,7 @@
 use crate::sessions::Sessions;
 use crate::{Chat, Effects};
 use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::ports::access::Who;
 use model::service::ServiceKind;
@@ -25,7 +25,7 @@ impl Chat {
             let left_ms = (u64::from(*until_s) * 1_000).saturating_sub(now.wall_ms);
             now.after(Duration::from_millis(left_ms))
         });
-        [ends, renewals].into_iter().flatten().min()
+        earliest([ends, renewals])
     }
 
     /// Looks at a slice of the sessions after the rules have changed.

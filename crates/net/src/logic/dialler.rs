@@ -20,7 +20,7 @@ use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
 use crate::logic::{Dial, DialAddress, ShardHandle, ShardLogic};
 use base::prng::Prng;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::limits::DialLimits;
@@ -333,7 +333,7 @@ impl Dialler {
             self.failed.push((call.named.tag, fault));
             return self.end(id);
         }
-        self.next = [self.next, call.next(now)].into_iter().flatten().min();
+        self.next = earliest([self.next, call.next(now)]);
     }
 
     /// Attempts whose TCP does not come to stand in time.
@@ -449,7 +449,7 @@ impl Call {
         let room = self.attempts.len() < ATTEMPTS_AT_ONCE && !self.stands();
         let more = (room && !self.addresses.is_empty()).then_some(self.next_at.max(now.mono));
         let connects = self.attempts.iter().filter_map(|attempt| attempt.until).min();
-        [answer, more, connects].into_iter().flatten().min()
+        earliest([answer, more, connects])
     }
 }
 

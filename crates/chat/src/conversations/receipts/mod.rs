@@ -23,7 +23,7 @@ use crate::conversations::receipts::privacy::Privacy;
 use crate::conversations::receipts::readers::Asking;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 
 /// What a shard has under way of receipts.
 #[derive(Default)]
@@ -43,7 +43,6 @@ impl Chat {
     /// when to come back.
     pub(crate) fn turn_receipts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.tell_delivered(now, fx);
-        let parts = [self.turn_paces(now, fx), self.turn_readers(now, fx)];
-        parts.into_iter().flatten().min()
+        earliest([self.turn_paces(now, fx), self.turn_readers(now, fx)])
     }
 }

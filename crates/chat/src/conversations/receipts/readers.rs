@@ -17,7 +17,7 @@ use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatDelivery, ChatFault, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange};
 use model::counters::ChatCounter;
@@ -270,7 +270,7 @@ impl Chat {
         }
         // Whoever asked for these has given up by itself.
         let (_, answering) = self.receipts.answering.overdue(now, ms_max);
-        [next, answering].into_iter().flatten().min()
+        earliest([next, answering])
     }
 }
 

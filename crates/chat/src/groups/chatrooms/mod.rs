@@ -22,7 +22,7 @@ pub(crate) mod words;
 
 use crate::groups::conversation_of;
 use crate::{Chat, ChatWord, Effects};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use home::Homes;
 use model::account::AccountAddress;
 use model::id::ShardId;
@@ -103,17 +103,17 @@ impl Chat {
 impl Chat {
     /// Tells what is due in chatrooms; when to come back.
     pub(crate) fn turn_chatrooms(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let parts = [
+        let first = earliest([
             self.turn_chatroom_orders(now, fx),
             self.turn_homes(now, fx),
             self.turn_handing(now, fx),
             // What the others have to be told later is due by now.
             self.turn_seats(now, fx),
-        ];
+        ]);
         let Chatrooms { homes, seats, .. } = &self.chatrooms;
         let is_more = !homes.loud.is_empty() || !seats.line.is_empty();
         // Seats on this shard say who is there to homes on it, whose turn was before theirs.
         let homes_due = homes.due();
-        parts.into_iter().flatten().chain(is_more.then_some(now.mono)).chain(homes_due).min()
+        earliest([first, is_more.then_some(now.mono), homes_due])
     }
 }

@@ -38,7 +38,7 @@ use crate::waits::Waits;
 use crate::{Chat, Effects};
 use access::Standing;
 use asks::Reply;
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use change::Writing;
 use items::Reading;
 use last::{LastWanted, Lasts};
@@ -416,7 +416,7 @@ impl Chat {
         }
         let profiles = self.turn_profiles(now, fx);
         let lasts = self.turn_lasts(now, fx);
-        [waits, profiles, lasts].into_iter().flatten().min()
+        earliest([waits, profiles, lasts])
     }
 
     pub(crate) fn audit_nodes(&self) {
