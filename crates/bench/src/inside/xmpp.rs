@@ -19,7 +19,7 @@ use std::time::Duration;
 pub fn run(sessions: u32, hold_s: u32, patience: Duration) -> io::Result<()> {
     let setup = Setup { connections: sessions + 1_000, bind_ms: 120_000, ..Setup::default() };
     let holdline = setup.start()?;
-    let imported_s = accounts::bring_people(&holdline)?;
+    let imported_s = accounts::bring_people(&holdline, accounts::users())?;
     println!("{} accounts after {imported_s:.1} s", accounts::ACCOUNTS);
     let profile = XmppProfile {
         user: Formula::new("user-%i"),

@@ -8,6 +8,7 @@ use super::session::{DOMAIN, PASSWORD};
 use crate::child::Child;
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
+use crate::scenario::lab::chat::accounts;
 use serde_json::{Value, json};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,9 +18,6 @@ use std::time::Duration;
 
 /// A server that does not listen for so long has not started: it makes its people first.
 const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Lines of one import.
-const LINES: usize = 1_000;
 
 /// Which server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,19 +142,7 @@ impl Server {
 /// Makes people of ours.
 fn populate(ours: &Holdline, people: People) -> io::Result<()> {
     let all: Vec<u32> = (0..people.count).collect();
-    for some in all.chunks(LINES) {
-        let mut left: Vec<String> =
-            some.iter().map(|at| format!("{},{PASSWORD}", People::name(*at))).collect();
-        // It takes a few passwords at a time, for each is hashed.
-        while !left.is_empty() {
-            let done = ours.api.post("/v1/users", &json!({ "form": "csv", "lines": left }))?;
-            let done = done["done"].as_u64().unwrap_or(0) as usize;
-            if done == 0 {
-                return Err(io::Error::other("it takes no users"));
-            }
-            left.drain(..done.min(left.len()));
-        }
-    }
+    accounts::bring_people(ours, all.iter().map(|at| People::name(*at)))?;
     let contacts = all.iter().flat_map(|at| {
         people.contacts_of(*at).map(move |with| {
             let what = json!({ "contact": {

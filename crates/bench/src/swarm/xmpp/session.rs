@@ -20,7 +20,7 @@ const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 pub(super) const DOMAIN: &str = "localhost";
 
 /// The password of all.
-pub(super) const PASSWORD: &str = "secret";
+pub(super) use crate::scenario::lab::chat::accounts::PASSWORD;
 
 /// A session that is bound.
 pub(super) struct Session {

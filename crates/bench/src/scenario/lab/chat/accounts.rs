@@ -124,9 +124,13 @@ fn name(number: u32) -> String {
 /// The password of all whom [`bring_people`] brings.
 pub const PASSWORD: &str = "secret";
 
-/// Brings as many accounts, from `user-0` on, that can log in: the seconds that it took.
-pub fn bring_people(server: &Holdline) -> io::Result<f64> {
-    let names = (0..ACCOUNTS).map(|number| format!("user-{number}"));
+/// The names of as many accounts, from `user-0` on.
+pub fn users() -> impl Iterator<Item = String> {
+    (0..ACCOUNTS).map(|number| format!("user-{number}"))
+}
+
+/// Brings accounts that can log in: the seconds that it took.
+pub fn bring_people(server: &Holdline, names: impl Iterator<Item = String>) -> io::Result<f64> {
     bring(server, &of_one_password(names, PASSWORD)).map(|(took_s, _)| took_s)
 }
 

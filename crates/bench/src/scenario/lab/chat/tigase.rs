@@ -3,16 +3,17 @@
 //!
 //! The plan is the one that comes along (`holdline load run tigase`). Tigase's report has a mean of
 //! 4,426 packets a second; the waves have 5,250 messages, each of which is a packet to the server
-//! and one from it. The server has one core and the tester the other; a message is on stable
-//! storage before it is acknowledged. Memory is the most that the server's process had resident
-//! while the waves went on, its accounts and its log included, with the allocator as it ships.
+//! and one from it. The server's only shard has one core and the tester the other; threads of the
+//! log are where there is room. A message is on stable storage before it is acknowledged. Memory is
+//! the most that the server's process had resident while the waves went on, its accounts and its
+//! log included, with the allocator as it ships.
 
 use super::super::talk::{self, Talked};
 use super::accounts;
 use super::mariadb::MariaDb;
 use crate::holdline::Setup;
 use crate::results::Outcome;
-use crate::scenario::{SERVER_CORE, Scale};
+use crate::scenario::Scale;
 use lab::timing::Timing;
 use serde_json::json;
 use std::io;
@@ -44,7 +45,7 @@ pub fn whole() -> io::Result<Outcome> {
 fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>) -> io::Result<Outcome> {
     let store = database.as_ref().map(|it| format!("[accounts]\nstore = \"{}\"\n", it.url()));
     let more = store.unwrap_or_default();
-    let setup = Setup { shards: 1, core: Some(SERVER_CORE), more, ..Setup::default() };
+    let setup = Setup { shards: 1, core: None, more, ..Setup::default() };
     let server = setup.start()?;
     let [users, low, high] = [USERS, LOW, HIGH].map(|all| scale.of(all));
     let sets = vec![
@@ -58,12 +59,12 @@ fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>) -> io::Result<Outco
         "plan": "tigase", "parameters": sets, "accounts": accounts::ACCOUNTS,
         "server": server.plan(),
         "database": database.as_ref().map(MariaDb::version).transpose()?,
-        "cores": "the server on one, holdline load on the other",
+        "cores": "the shard on one, holdline load on the other, the log on either",
     }));
     if database.is_some() {
         accounts::follows(&server)?;
     }
-    let imported_s = accounts::bring_people(&server)?;
+    let imported_s = accounts::bring_people(&server, accounts::users())?;
     let before_s = database.as_ref().map(MariaDb::cpu_s).transpose()?;
     let talked = talk::over(&server, "xmpp", "tigase", &sets)?;
     tell(&talked, f64::from(hold_s), &mut outcome)?;
@@ -90,7 +91,7 @@ fn tell(talked: &Talked, hold_s: f64, outcome: &mut Outcome) -> io::Result<()> {
     let users = talked.stage("connect")?.counts.online as f64;
     outcome.figure("messages", taken / hold_s, "a second");
     outcome.figure("CPU", 1e6 * cpu_s / taken, "µs a message");
-    outcome.figure("the server's core", 100.0 * cpu_s / hold_s, "%");
+    outcome.figure("the server, of one core", 100.0 * cpu_s / hold_s, "%");
     outcome.figure("a login", 1e6 * connect_s / users, "µs of CPU");
     let memory = talked.most("waves", "target.process.rss")?;
     outcome.figure("memory, at most", memory / (1 << 20) as f64, "MiB");
