@@ -10,6 +10,7 @@
 //!
 //! Read [`data::Folder`] first, then [`engine::Engine`].
 
+mod background;
 pub mod data;
 pub mod engine;
 pub mod files;

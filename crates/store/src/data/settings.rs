@@ -62,7 +62,8 @@ pub struct Settings {
     pub once_count_max: usize,
     /// For how long, seconds.
     pub once_age_s_max: u32,
-    /// Memory of changes of the logs' indexes after which their checkpoints begin, bytes.
+    /// Memory of changes of the logs' indexes after which their checkpoints begin, bytes. At twice
+    /// as much nothing is written before a slice of the checkpoint is.
     pub index_changes_bytes: u64,
     /// Bytes of records of one log after which a checkpoint begins.
     pub checkpoint_bytes: u64,

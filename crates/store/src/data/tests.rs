@@ -164,6 +164,21 @@ fn what_was_completed_is_there_after_a_restart() {
 }
 
 #[test]
+fn a_writer_that_makes_its_checkpoints_itself_completes_everything() {
+    let folder = TempDir::new().expect("a folder");
+    let small = || Settings { index_changes_bytes: 1, ..settings(1) };
+    let mut running = Running::new(open(folder.path(), small()).expect("opens"));
+    for id in 1..=100 {
+        let calls = (0..20).map(|n| Call::Write(append(n, id))).collect();
+        assert!(running.call(0, calls).iter().all(Result::is_ok));
+    }
+    assert_eq!(running.entries(0, 19).len(), 100);
+    drop(running);
+    let mut running = Running::new(open(folder.path(), small()).expect("opens"));
+    assert_eq!(running.entries(0, 7), (1..=100).map(|id| (id, id)).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_start_has_a_number_above_those_before_it() {
     let place = TempDir::new().expect("a folder");
     let boot = |began_ms| {

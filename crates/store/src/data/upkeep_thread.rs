@@ -3,6 +3,7 @@
 //! An upkeep task is slow work on the disk that the writer need not wait for. The ticker waits; it
 //! reads no clock. Invariant: both end when the writers do.
 
+use crate::background;
 use crate::data::log_queue::LogQueue;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,8 +11,9 @@ use std::time::Duration;
 /// How often a writer looks at what is due when nothing else wakes it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The upkeep thread's life.
+/// The upkeep thread's life, in the background.
 pub(crate) fn keep(queue: &LogQueue) {
+    background::give_way();
     while let Some(upkeep_task) = queue.upkeep_task() {
         queue.finish(upkeep_task.run());
     }

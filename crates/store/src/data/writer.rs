@@ -46,15 +46,26 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
             if work.sync {
                 let _ = self.engine.sync(); // a failure is told with the next batch
             }
-            if self.queue.is_idle()
-                && let Some(upkeep_task) = self.engine.upkeep_task((self.now_s)())
-            {
-                self.queue.give(upkeep_task);
-            }
+            self.keep_up();
             *self.sizes.lock().unwrap_or_else(PoisonError::into_inner) = self.engine.sizes();
         }
         self.engine.checkpoint_now((self.now_s)());
         self.queue.leave();
+    }
+
+    /// Has a slice of upkeep done, if any is due: by the upkeep thread, which gives way to
+    /// everything. Where that falls behind the writer does it, and what is to be written waits.
+    fn keep_up(&mut self) {
+        if !self.queue.is_idle() {
+            return;
+        }
+        let Some(upkeep_task) = self.engine.upkeep_task((self.now_s)()) else { return };
+        if !self.engine.is_behind() {
+            return self.queue.give(upkeep_task);
+        }
+        let finished = upkeep_task.run();
+        self.engine.finished((self.now_s)(), finished);
+        self.queue.tick(false); // there is more, though nothing may come
     }
 
     fn serve(&mut self, parcels: Vec<Parcel>) {

@@ -9,6 +9,7 @@
 //! each; what is kept, by the length of a checkpoint.
 
 use super::{Keep, Sorted, State, StateChange, StateError};
+use crate::background;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::{event, tell};
 use std::io;
@@ -162,7 +163,9 @@ impl Opened {
             .worker_threads(1)
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .manual_journal_persist(true);
-        let database = builder.open().map_err(told)?;
+        // Its own threads, which write tables and merge them, are begun with it.
+        let opened = background::begin(|| builder.open());
+        let database = opened.map_err(|error| told(error.into()))?.map_err(told)?;
         let memtable_bytes = MEMTABLE_BYTES_MAX.min(cache_bytes / 4);
         let keyspaces = Keep::ALL.map(|space| {
             let bytes = match space {

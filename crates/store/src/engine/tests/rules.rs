@@ -188,6 +188,27 @@ fn a_checkpoint_that_somebody_waits_for_is_made_in_slices_between_commits() {
 }
 
 #[test]
+fn upkeep_is_behind_when_two_checkpoints_should_have_been_and_one_is_under_way() {
+    let mut held = held(Ground::Memory); // 4 KiB of changes make a checkpoint due
+    let name = |n: u32| TimelineId::of(Space::Other, HashKey::new(3, 4), &[&n.to_le_bytes()]);
+    let many: Vec<_> = (0..200).map(name).collect();
+    held.append(&many, &message(1, 10));
+    assert!(!held.engine().is_behind(), "none has begun");
+    let slice = held.engine().upkeep_task(NOW_S).expect("one is due");
+    assert!(held.engine().is_behind(), "nothing is told of all that changed");
+    let finished = slice.run();
+    held.engine().finished(NOW_S, finished);
+    while let Some(slice) = held.engine().upkeep_task(NOW_S) {
+        let finished = slice.run();
+        held.engine().finished(NOW_S, finished);
+    }
+    assert!(!held.engine().is_behind());
+    held.append(&many[..2], &message(2, 10));
+    assert!(!held.engine().is_behind());
+    held.is_clean();
+}
+
+#[test]
 fn a_damaged_message_is_named_and_the_others_are_there() {
     let mut held = held(Ground::Memory);
     let bodies = [message(1, 3_000), message(2, 3_000), message(3, 3_000)];

@@ -127,6 +127,13 @@ impl Engine {
             || self.upkeep.failed_s.is_some()
     }
 
+    /// Whether a checkpoint is under way and so much has changed that there should have been two:
+    /// upkeep is to be done before anything else is written.
+    pub fn is_behind(&self) -> bool {
+        let changes_bytes = self.index.changes_bytes(self.since.places);
+        self.upkeep.checkpoint.is_some() && changes_bytes / 2 >= self.settings.index_changes_bytes
+    }
+
     /// Begins a checkpoint. False if the log cannot be synced.
     pub(super) fn begin_checkpoint(&mut self) -> bool {
         if self.log.is_full() {
