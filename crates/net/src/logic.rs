@@ -207,13 +207,6 @@ impl<H: ShardLogic> ShardHandle<H> {
         }
     }
 
-    /// Whether the logic has ordered anything.
-    pub(crate) fn has_orders(&self) -> bool {
-        let ShardHandle { deliveries, mail, dials, closes, turned_away, drain, stop, .. } = self;
-        let words = deliveries.len() + mail.len() + dials.len() + closes.len() + turned_away.len();
-        words > 0 || drain.is_some() || *stop
-    }
-
     /// A turn lasted so long.
     pub(crate) fn turned(&mut self, spent: Duration) {
         self.counters.lasted(LatencyPhase::Turn, spent);

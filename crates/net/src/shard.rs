@@ -421,9 +421,6 @@ where
 
     /// Carries out the logic's orders until none is left.
     fn settle(&mut self) {
-        if !self.handle.has_orders() {
-            return;
-        }
         loop {
             self.tell_turned_away();
             while !self.handle.deliveries.is_empty() {

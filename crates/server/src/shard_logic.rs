@@ -328,23 +328,19 @@ impl<O: Outside> ServerLogic<O> {
         loop {
             let around = &mut self.around;
             let mut carrying = Carrying { now, around, handle: handle.as_deref_mut() };
-            let mut is_more = false;
+            let mut any = false;
             for service in &mut self.services {
-                is_more |= service.carry_out(now, &mut carrying);
+                any |= service.carry_out(now, &mut carrying);
             }
-            if !self.around.requests.is_empty() {
-                is_more = true;
-                for (from, request) in std::mem::take(&mut self.around.requests) {
-                    self.request(now, from, request, handle.as_deref_mut());
-                }
+            for (from, request) in std::mem::take(&mut self.around.requests) {
+                any = true;
+                self.request(now, from, request, handle.as_deref_mut());
             }
-            if !self.around.publications.is_empty() {
-                is_more = true;
-                for message in std::mem::take(&mut self.around.publications) {
-                    self.services.iter_mut().for_each(|service| service.publish(now, &message));
-                }
+            for message in std::mem::take(&mut self.around.publications) {
+                any = true;
+                self.services.iter_mut().for_each(|service| service.publish(now, &message));
             }
-            if !is_more {
+            if !any {
                 return;
             }
         }

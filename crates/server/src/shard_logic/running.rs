@@ -125,7 +125,7 @@ pub trait AnyService: Send {
     fn turn(&mut self, now: Now) -> Option<Instant>;
     /// Has it turn next time, whatever it was told.
     fn stir(&mut self);
-    /// Does what it wants done. Whether that made it want more.
+    /// Does what it wants done; that may make it want more. Whether there was anything.
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool;
     /// Calls that are to be handed to the log.
     fn calls(&self) -> usize;
@@ -189,8 +189,6 @@ pub struct RunningService<S: Service> {
     said: Vec<Vec<S::PeerMessage>>,
     /// It was told something since its last turn, or did something.
     stirred: bool,
-    /// It had its effects in hand since they were carried out.
-    has_acted: bool,
     /// When it wants to turn at the latest.
     next: Option<Instant>,
     /// How short of memory it knows the process to be.
@@ -203,86 +201,13 @@ impl<S: Service> RunningService<S> {
     pub fn boxed(service: S) -> Box<dyn AnyService> {
         let (effects, said, clock) = Default::default();
         let (next, pressure) = Default::default();
-        let (stirred, has_acted) = (true, true);
-        Box::new(RunningService {
-            service,
-            effects,
-            said,
-            clock,
-            stirred,
-            has_acted,
-            next,
-            pressure,
-        })
+        Box::new(RunningService { service, effects, said, clock, stirred: true, next, pressure })
     }
 
     /// The service, to tell it something.
     fn told(&mut self) -> (&mut S, &mut Effects<S>) {
-        (self.stirred, self.has_acted) = (true, true);
+        self.stirred = true;
         (&mut self.service, &mut self.effects)
-    }
-
-    /// Does what its effects say.
-    fn carry_out_effects(&mut self, now: Now, carrier: &mut dyn Carrier) {
-        let RunningService { service, effects, said, stirred, clock, .. } = self;
-        for (to, delivery) in effects.deliveries.drain(..) {
-            carrier.deliver(to, delivery.into());
-        }
-        for (from, request) in effects.requests.drain(..) {
-            carrier.ask(from, request.into());
-        }
-        for (ask, answer) in effects.answers.drain(..) {
-            carrier.answer(ask, answer.into());
-        }
-        for (to, message) in effects.peer_messages.drain(..) {
-            let to = usize::from(to.0);
-            if said.len() <= to {
-                said.resize_with(to + 1, Vec::new);
-            }
-            said[to].push(message);
-        }
-        for (number, question) in std::mem::take(&mut effects.questions) {
-            if let Err(answer) = carrier.resolve(S::KIND, number, question) {
-                *stirred = true;
-                service.admitted(now, number, answer, effects);
-            }
-        }
-        for (number, review) in std::mem::take(&mut effects.reviews) {
-            if let Err(verdict) = carrier.review(S::KIND, number, review) {
-                *stirred = true;
-                service.reviewed(now, number, verdict, effects);
-            }
-        }
-        for (number, order) in std::mem::take(&mut effects.notifications) {
-            if let Err(what) = carrier.notify(S::KIND, number, order) {
-                *stirred = true;
-                service.notified(now, number, what, effects);
-            }
-        }
-        if !effects.foreign.is_empty() {
-            let told = carrier.go_out(std::mem::take(&mut effects.foreign));
-            effects.counters.count_by(ChatCounter::ForeignDropped, told.dropped);
-            effects.counters.count_by(ChatCounter::Invalid, told.invalid);
-        }
-        if !effects.events.is_empty() {
-            let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());
-            effects.counters.count_by(ProcessCounter::EventsDropped, dropped as u64);
-        }
-        for transition in effects.transitions.drain(..) {
-            carrier.note(transition);
-        }
-        for message in effects.publications.drain(..) {
-            carrier.publish(message);
-        }
-        if !effects.calls.is_empty() {
-            let calls = std::mem::take(&mut effects.calls);
-            clock.handed(now, calls.iter().map(|(ticket, _)| *ticket));
-            for ticket in carrier.call(S::KIND, calls) {
-                *stirred = true;
-                clock.completed(now, ticket);
-                service.complete(now, busy(ticket), effects);
-            }
-        }
     }
 }
 
@@ -398,7 +323,6 @@ impl<S: Service> AnyService for RunningService<S> {
     fn turn(&mut self, now: Now) -> Option<Instant> {
         let is_due = self.next.is_some_and(|next| next <= now.mono);
         if std::mem::take(&mut self.stirred) || is_due || self.service.has_news() {
-            self.has_acted = true;
             self.next = self.service.turn(now, &mut self.effects);
         }
         self.next
@@ -409,11 +333,69 @@ impl<S: Service> AnyService for RunningService<S> {
     }
 
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool {
-        if std::mem::take(&mut self.has_acted) {
-            self.carry_out_effects(now, carrier);
-            self.has_acted = !self.effects.is_empty();
+        let RunningService { service, effects, said, stirred, clock, .. } = self;
+        if effects.is_empty() {
+            return false;
         }
-        self.has_acted
+        for (to, delivery) in effects.deliveries.drain(..) {
+            carrier.deliver(to, delivery.into());
+        }
+        for (from, request) in effects.requests.drain(..) {
+            carrier.ask(from, request.into());
+        }
+        for (ask, answer) in effects.answers.drain(..) {
+            carrier.answer(ask, answer.into());
+        }
+        for (to, message) in effects.peer_messages.drain(..) {
+            let to = usize::from(to.0);
+            if said.len() <= to {
+                said.resize_with(to + 1, Vec::new);
+            }
+            said[to].push(message);
+        }
+        for (number, question) in std::mem::take(&mut effects.questions) {
+            if let Err(answer) = carrier.resolve(S::KIND, number, question) {
+                *stirred = true;
+                service.admitted(now, number, answer, effects);
+            }
+        }
+        for (number, review) in std::mem::take(&mut effects.reviews) {
+            if let Err(verdict) = carrier.review(S::KIND, number, review) {
+                *stirred = true;
+                service.reviewed(now, number, verdict, effects);
+            }
+        }
+        for (number, order) in std::mem::take(&mut effects.notifications) {
+            if let Err(what) = carrier.notify(S::KIND, number, order) {
+                *stirred = true;
+                service.notified(now, number, what, effects);
+            }
+        }
+        if !effects.foreign.is_empty() {
+            let told = carrier.go_out(std::mem::take(&mut effects.foreign));
+            effects.counters.count_by(ChatCounter::ForeignDropped, told.dropped);
+            effects.counters.count_by(ChatCounter::Invalid, told.invalid);
+        }
+        if !effects.events.is_empty() {
+            let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());
+            effects.counters.count_by(ProcessCounter::EventsDropped, dropped as u64);
+        }
+        for transition in effects.transitions.drain(..) {
+            carrier.note(transition);
+        }
+        for message in effects.publications.drain(..) {
+            carrier.publish(message);
+        }
+        if !effects.calls.is_empty() {
+            let calls = std::mem::take(&mut effects.calls);
+            clock.handed(now, calls.iter().map(|(ticket, _)| *ticket));
+            for ticket in carrier.call(S::KIND, calls) {
+                *stirred = true;
+                clock.completed(now, ticket);
+                service.complete(now, busy(ticket), effects);
+            }
+        }
+        true
     }
 
     fn calls(&self) -> usize {
