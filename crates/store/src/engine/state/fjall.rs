@@ -164,8 +164,8 @@ impl Opened {
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .manual_journal_persist(true);
         // Its own threads, which write tables and merge them, are begun with it.
-        let opened = background::begin(|| builder.open());
-        let database = opened.map_err(|error| told(error.into()))?.map_err(told)?;
+        let opened = background::begin(|| builder.open()).map_err(fjall::Error::Io).flatten();
+        let database = opened.map_err(told)?;
         let memtable_bytes = MEMTABLE_BYTES_MAX.min(cache_bytes / 4);
         let keyspaces = Keep::ALL.map(|space| {
             let bytes = match space {

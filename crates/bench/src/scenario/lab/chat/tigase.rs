@@ -45,7 +45,7 @@ pub fn whole() -> io::Result<Outcome> {
 fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>) -> io::Result<Outcome> {
     let store = database.as_ref().map(|it| format!("[accounts]\nstore = \"{}\"\n", it.url()));
     let more = store.unwrap_or_default();
-    let setup = Setup { shards: 1, core: None, more, ..Setup::default() };
+    let setup = Setup { shards: 1, more, ..Setup::default() };
     let server = setup.start()?;
     let [users, low, high] = [USERS, LOW, HIGH].map(|all| scale.of(all));
     let sets = vec![
