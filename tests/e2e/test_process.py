@@ -328,7 +328,7 @@ class DiskFull(Case):
         """A server whose disk is full of `ballast` bytes and of pushes to the device "away"."""
         folder = tempfile.mkdtemp(prefix="holdline-full-")
         self.addCleanup(os.rmdir, folder)
-        script = 'mount -t tmpfs -o size=3m none "$0" && exec "$@"'
+        script = 'mount -t tmpfs -o size=4m none "$0" && exec "$@"'
         server = self.start(
             {"store": {"segment_bytes": 1048576, "log_bytes_max": 4194304},
              "products.demo": {"offline_count_max": 5000, "offline_bytes_max": 100000000}},
