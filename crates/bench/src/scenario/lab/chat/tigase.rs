@@ -26,25 +26,30 @@ const HIGH: u32 = 10_000;
 /// Time of the waves, minutes: three of them, and as long as Tigase's went on.
 const MINUTES: u32 = 6;
 const MINUTES_OF_THE_REPORT: u32 = 144;
+/// Of the log at most then, GiB: 45 million messages of some 700 bytes each are 32, twice what a
+/// server keeps by default.
+const LOG_GIB_OF_THE_REPORT: u64 = 48;
 
 /// The accounts in the server's own logs.
 pub fn embedded(scale: Scale) -> io::Result<Outcome> {
-    run(scale, scale.of(60 * MINUTES), None)
+    run(scale, scale.of(60 * MINUTES), None, String::new())
 }
 
 /// The accounts in MariaDB on the same machine.
 pub fn in_mariadb(scale: Scale) -> io::Result<Outcome> {
-    run(scale, scale.of(60 * MINUTES), Some(MariaDb::start()?))
+    let database = MariaDb::start()?;
+    let accounts = format!("[accounts]\nstore = \"{}\"\n", database.url());
+    run(scale, scale.of(60 * MINUTES), Some(database), accounts)
 }
 
 /// For as long as the report's test.
 pub fn whole() -> io::Result<Outcome> {
-    run(Scale { quick: false }, 60 * MINUTES_OF_THE_REPORT, None)
+    let store = format!("[store]\nlog_bytes_max = {}\n", LOG_GIB_OF_THE_REPORT << 30);
+    run(Scale { quick: false }, 60 * MINUTES_OF_THE_REPORT, None, store)
 }
 
-fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>) -> io::Result<Outcome> {
-    let store = database.as_ref().map(|it| format!("[accounts]\nstore = \"{}\"\n", it.url()));
-    let more = store.unwrap_or_default();
+/// Waves for `hold_s` seconds against a server with `more` in its configuration.
+fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>, more: String) -> io::Result<Outcome> {
     let setup = Setup { shards: 1, more, ..Setup::default() };
     let server = setup.start()?;
     let [users, low, high] = [USERS, LOW, HIGH].map(|all| scale.of(all));
