@@ -7,6 +7,7 @@
 
 use crate::clock;
 use rustix::process::{Pid, Signal};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -56,6 +57,19 @@ impl Child {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Keeps its thread `name` on core `core`, and leaves the others where they are.
+    pub fn keep(&self, name: &str, core: usize) -> io::Result<()> {
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.pid()))? {
+            let task = task?;
+            if std::fs::read_to_string(task.path().join("comm"))?.trim_end() == name {
+                let number = task.file_name().to_str().and_then(|it| it.parse().ok());
+                let thread = number.and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+                return Ok(sched_setaffinity(Some(thread), &only(core))?);
+            }
+        }
+        Err(io::Error::other(format!("the child has no thread {name}")))
     }
 
     /// The next line that it prints, without its end; an error at the end of its output.
@@ -134,11 +148,15 @@ impl Drop for Child {
 
 /// Runs `start` on `core`, with the thread that calls: a process started there stays there.
 pub fn pinned<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let before = rustix::thread::sched_getaffinity(None)?;
-    let mut only = rustix::thread::CpuSet::new();
-    only.set(core);
-    rustix::thread::sched_setaffinity(None, &only)?;
+    let before = sched_getaffinity(None)?;
+    sched_setaffinity(None, &only(core))?;
     let started = start();
-    rustix::thread::sched_setaffinity(None, &before)?;
+    sched_setaffinity(None, &before)?;
     started
+}
+
+fn only(core: usize) -> CpuSet {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    cores
 }

@@ -158,6 +158,12 @@ impl Holdline {
         self.child.pid()
     }
 
+    /// Keeps its first shard on `core`, and leaves its other threads where they are: a server with
+    /// one shard leaves that to the kernel.
+    pub fn keep_shard(&self, core: usize) -> io::Result<()> {
+        self.child.keep("shard-0", core)
+    }
+
     /// Where its data is.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")

@@ -52,6 +52,7 @@ pub fn whole() -> io::Result<Outcome> {
 fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>, more: String) -> io::Result<Outcome> {
     let setup = Setup { shards: 1, more, ..Setup::default() };
     let server = setup.start()?;
+    server.keep_shard(0)?;
     let [users, low, high] = [USERS, LOW, HIGH].map(|all| scale.of(all));
     let sets = vec![
         format!("Users={users}"),
