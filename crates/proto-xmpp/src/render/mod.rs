@@ -102,7 +102,7 @@ fn file(url: &str, stanza: &str) -> Content {
 /// All that a `message` says, as a stanza.
 pub fn stanza_of(message: &Element<'_, '_>) -> Content {
     let text = message.children().find(is_text).map(|body| body.text().into_owned());
-    Content { text: text.unwrap_or_default().into(), ..stanza_with(message, None, |_| true) }
+    stanza(message, text, None, |_| true)
 }
 
 /// What a `message` says, as a stanza: of what stands beside the text these, and under this id; as
@@ -113,21 +113,39 @@ pub fn stanza_with(
     is_kept_beside: impl Fn(&Element<'_, '_>) -> bool,
 ) -> Content {
     let body = message.children().find(is_text);
-    let spoken = body.as_ref().map(|body| others::spoken(message, body.text().into_owned()));
-    let spoken = spoken.unwrap_or_default();
+    let spoken = body.map(|body| others::spoken(message, body.text().into_owned()));
+    stanza(message, spoken, id, is_kept_beside)
+}
+
+/// A `message` with this text, if it has one, and of what stands beside it these.
+fn stanza(
+    message: &Element<'_, '_>,
+    text: Option<String>,
+    id: Option<&str>,
+    is_kept_beside: impl Fn(&Element<'_, '_>) -> bool,
+) -> Content {
     let own = message.attributes().find(|(name, _)| *name == "id").map(|(_, value)| value);
     let others = message.attributes().filter(|(name, _)| *name != "id" && is_kept(name));
     let mut extra = b"<message".to_vec();
     for (name, value) in id.or(own).map(|id| ("id", id)).into_iter().chain(others) {
-        extra.extend_from_slice(format!(" {name}=\"{}\"", value.replace('"', "&quot;")).as_bytes());
+        extra.push(b' ');
+        extra.extend_from_slice(name.as_bytes());
+        extra.extend_from_slice(b"=\"");
+        // It was in single quotes, if it has double ones.
+        for (at, piece) in value.split('"').enumerate() {
+            extra.extend_from_slice(if at == 0 { b"" } else { b"&quot;" });
+            extra.extend_from_slice(piece.as_bytes());
+        }
+        extra.push(b'"');
     }
     extra.push(b'>');
     let rest = message.children().filter(|it| !is_text(it) && !is_forged(it));
     let rest = rest.filter(|it| is_kept_beside(it));
     rest.for_each(|child| extra.extend_from_slice(child.whole().as_bytes()));
     extra.extend_from_slice(b"</message>");
-    let (text, extra) = (spoken.into(), extra.into());
-    Content { kind: Content::STANZA, text, extra, counts: body.is_some(), ..Content::default() }
+    let counts = text.is_some();
+    let (text, extra) = (text.unwrap_or_default().into(), extra.into());
+    Content { kind: Content::STANZA, text, extra, counts, ..Content::default() }
 }
 
 /// The sender's id for a `message`, if it is one that tells a resend (XEP-0359 3.2): a UUID.

@@ -93,7 +93,9 @@ impl Framer {
             let count = bytes.iter().take_while(|byte| is_space(byte)).count();
             return Ok(Some(StreamPiece::Space(count)));
         }
-        while let Some(&byte) = bytes.get(self.at as usize) {
+        loop {
+            self.skip(&bytes[..bytes.len().min(bytes_max)]);
+            let Some(&byte) = bytes.get(self.at as usize) else { return Ok(None) };
             if self.at as usize >= bytes_max {
                 return Err(StreamFault::PolicyViolation);
             }
@@ -103,7 +105,23 @@ impl Framer {
                 return Ok(Some(piece));
             }
         }
-        Ok(None)
+    }
+
+    /// Goes over bytes that change nothing.
+    fn skip(&mut self, bytes: &[u8]) {
+        let rest = bytes.get(self.at as usize..).unwrap_or_default();
+        let mut rest_bytes = rest.iter();
+        let count = match self.state {
+            State::Text => rest_bytes.position(|byte| *byte == b'<'),
+            State::Start => {
+                rest_bytes.position(|byte| matches!(byte, b'>' | b'/' | b'"' | b'\'' | b'<'))
+            }
+            State::Double => rest_bytes.position(|byte| matches!(byte, b'"' | b'<')),
+            State::Single => rest_bytes.position(|byte| matches!(byte, b'\'' | b'<')),
+            State::End => rest_bytes.position(|byte| matches!(byte, b'>' | b'<')),
+            _ => Some(0),
+        };
+        self.at += count.unwrap_or(rest.len()) as u32;
     }
 
     /// Begins again: what was given as a piece is shown once more.

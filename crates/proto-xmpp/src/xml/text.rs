@@ -10,6 +10,16 @@ pub fn is_char(char: char) -> bool {
     matches!(char, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
+/// Whether all characters of a text are XML's.
+pub fn are_chars(text: &str) -> bool {
+    let is_one = |byte: u8| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r');
+    match text.is_ascii() {
+        // To the end whatever is found, so that many are looked at in one instruction.
+        true => text.bytes().fold(true, |are, byte| are & is_one(byte)),
+        false => text.chars().all(is_char),
+    }
+}
+
 /// Whether a name without a prefix may begin so (Namespaces in XML 1.0 3, XML 1.0 2.3).
 pub fn begins_name(char: char) -> bool {
     match char {
@@ -38,7 +48,7 @@ pub fn is_name(text: &str) -> bool {
 /// Whether all characters are XML's and all references can be followed.
 pub fn is_content(mut text: &str) -> bool {
     while let Some(at) = text.find('&') {
-        if !text[..at].chars().all(is_char) {
+        if !are_chars(&text[..at]) {
             return false;
         }
         match reference(&text[at..]) {
@@ -46,13 +56,13 @@ pub fn is_content(mut text: &str) -> bool {
             None => return false,
         }
     }
-    text.chars().all(is_char)
+    are_chars(text)
 }
 
 /// What a text means: references followed, line ends as XML has them. Of what is no reference the
 /// sign itself is taken.
 pub fn unescaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(['&', '\r']) {
+    if !text.bytes().any(|byte| matches!(byte, b'&' | b'\r')) {
         return Cow::Borrowed(text);
     }
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
@@ -73,7 +83,7 @@ pub fn unescaped(text: &str) -> Cow<'_, str> {
 
 /// The value of an attribute: white space is a space (XML 1.0 3.3.3).
 pub fn value(text: &str) -> Cow<'_, str> {
-    match text.contains(['\t', '\n', '\r']) {
+    match text.bytes().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r')) {
         true => unescaped(&text.replace("\r\n", " ").replace(['\t', '\n', '\r'], " "))
             .into_owned()
             .into(),
@@ -143,6 +153,10 @@ pub fn escaped(text: &str) -> String {
 
 fn put_escaped(text: &str, out: &mut Vec<u8>, escape: impl Fn(char) -> Option<&'static str>) {
     out.reserve(text.len());
+    let is_plain = |byte: u8| byte.is_ascii() && escape(char::from(byte)).is_none();
+    if text.bytes().fold(true, |are, byte| are & is_plain(byte)) {
+        return out.extend_from_slice(text.as_bytes());
+    }
     let mut from = 0;
     for (at, char) in text.char_indices() {
         if let Some(instead) = escape(char) {

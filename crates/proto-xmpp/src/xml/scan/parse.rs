@@ -25,6 +25,8 @@ struct Parser<'a> {
     open: Vec<Open<'a>>,
     /// Prefixes and their namespaces; the innermost is the last.
     bindings: Vec<(&'a str, &'a str)>,
+    /// Of the tag that is read: its attributes' namespaces and names.
+    names: Vec<(&'a str, &'a str)>,
     elements: usize,
     /// The namespaces of stanzas of servers and components are as that of clients.
     is_of_peer: bool,
@@ -116,8 +118,10 @@ fn check_declaration(text: &str) -> Parsed<()> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str, bindings: Vec<(&'a str, &'a str)>) -> Parser<'a> {
-        let scan = Scan { nodes: Vec::new(), attributes: Vec::new() };
-        Parser { text, at: 0, scan, open: Vec::new(), bindings, elements: 0, is_of_peer: false }
+        // As most stanzas have, so that what is kept of them need not grow.
+        let scan = Scan { nodes: Vec::with_capacity(8), attributes: Vec::with_capacity(8) };
+        let (open, names) = (Vec::with_capacity(4), Vec::new());
+        Parser { text, at: 0, scan, open, bindings, names, elements: 0, is_of_peer: false }
     }
 
     fn rest(&self) -> &'a str {
@@ -151,7 +155,7 @@ impl<'a> Parser<'a> {
             let rest = self.rest();
             let length = rest.find("]]>").ok_or(BAD)?;
             self.at += length + "]]>".len();
-            rest[..length].chars().all(text::is_char).then_some(()).ok_or(BAD)
+            text::are_chars(&rest[..length]).then_some(()).ok_or(BAD)
         } else if self.rest().starts_with("<!") || self.rest().starts_with("<?") {
             Err(StreamFault::RestrictedXml)
         } else {
@@ -199,7 +203,7 @@ impl<'a> Parser<'a> {
             self.scan.attributes.push(attribute);
         };
         self.check_attributes(first)?;
-        let (prefix, local) = name.split_once(':').unwrap_or(("", name));
+        let (prefix, local) = prefixed(name).unwrap_or(("", name));
         let namespace = self.bound(prefix)?;
         let node = (self.open.len() <= KEPT_DEPTH).then_some(self.scan.nodes.len());
         if node.is_some() {
@@ -251,35 +255,27 @@ impl<'a> Parser<'a> {
         let quote = self.rest().chars().next().filter(|char| ['"', '\''].contains(char));
         let quote = quote.ok_or(BAD)?;
         let rest = &self.rest()[1..];
-        let length = rest.find(quote).ok_or(BAD)?;
+        let ends = |byte: u8| char::from(byte) == quote || byte == b'<';
+        let length = rest.bytes().position(ends).ok_or(BAD)?;
         let value = &rest[..length];
+        let is_value = rest[length..].starts_with(quote) && text::is_content(value);
         self.at += length + 2;
-        let is_value = !value.contains('<') && text::is_content(value);
         is_value.then_some(Attribute { name, value }).ok_or(BAD)
     }
 
     /// A name that may have a prefix.
     fn name(&mut self) -> Parsed<&'a str> {
         let rest = self.rest();
-        let goes_on = |char: char| text::is_in_name(char) || char == ':';
-        let length = rest.find(|char| !goes_on(char)).unwrap_or(rest.len());
-        let name = &rest[..length];
-        if length > NAME_BYTES_MAX {
-            return Err(StreamFault::PolicyViolation);
-        }
+        let length = name_length(rest).filter(|&length| length <= NAME_BYTES_MAX);
+        let length = length.ok_or_else(|| fault_of_name(rest))?;
         self.at += length;
-        if !name.splitn(2, ':').all(text::is_name) {
-            return Err(BAD);
-        }
-        // Of others it depends on the edition of XML 1.0 whether they are in names: what is right
-        // here would be the end of the stream of a reader whose parser goes by the fourth.
-        if name.is_ascii() { Ok(name) } else { Err(StreamFault::PolicyViolation) }
+        Ok(&rest[..length])
     }
 
     /// Takes the prefix that an attribute declares, if it does.
     fn declare(&mut self, attribute: Attribute<'a>) -> Parsed<()> {
         let Attribute { name, value } = attribute;
-        let prefix = match name.split_once(':') {
+        let prefix = match prefixed(name) {
             None if name == "xmlns" => "",
             Some(("xmlns", prefix)) => prefix,
             _ => return Ok(()),
@@ -321,21 +317,57 @@ impl<'a> Parser<'a> {
     }
 
     /// None is there twice, by its name or by its namespace; all prefixes are bound.
-    fn check_attributes(&self, first: usize) -> Parsed<()> {
-        let of = |name: &'a str| match name.split_once(':') {
-            Some(("xmlns", prefix)) => Ok((XMLNS, prefix)),
-            Some((prefix, local)) => Ok((self.bound(prefix)?, local)),
-            None => Ok(("", name)),
-        };
-        let names: Vec<_> = self.scan.attributes[first..]
-            .iter()
-            .map(|attribute| of(attribute.name))
-            .collect::<Parsed<_>>()?;
-        let is_double = |at: usize| names[..at].contains(&names[at]);
-        match (0..names.len()).any(is_double) {
-            true => Err(BAD),
-            false => Ok(()),
+    fn check_attributes(&mut self, first: usize) -> Parsed<()> {
+        self.names.clear();
+        for at in first..self.scan.attributes.len() {
+            let name = self.scan.attributes[at].name;
+            let meant = match prefixed(name) {
+                Some(("xmlns", prefix)) => (XMLNS, prefix),
+                Some((prefix, local)) => (self.bound(prefix)?, local),
+                None => ("", name),
+            };
+            if self.names.contains(&meant) {
+                return Err(BAD);
+            }
+            self.names.push(meant);
         }
+        Ok(())
+    }
+}
+
+/// A name's prefix and what is behind it, if it has one.
+fn prefixed(name: &str) -> Option<(&str, &str)> {
+    let at = name.bytes().position(|byte| byte == b':')?;
+    Some((&name[..at], &name[at + 1..]))
+}
+
+/// The length of the name at the front, with its prefix.
+///
+/// It is of letters that every edition of XML 1.0 has. Of others it depends on the edition whether
+/// they are in names: what would be right here would be the end of the stream of a reader whose
+/// parser goes by the fourth.
+fn name_length(text: &str) -> Option<usize> {
+    let (mut length, mut begins, mut has_prefix) = (0, true, false);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'_' | b'a'..=b'z' => begins = false,
+            b'-' | b'.' | b'0'..=b'9' if !begins => {}
+            b':' if !begins && !has_prefix => (begins, has_prefix) = (true, true),
+            b'-' | b'.' | b'0'..=b':' | 0x80.. => return None,
+            _ => break,
+        }
+        length += 1;
+    }
+    (!begins).then_some(length)
+}
+
+/// Why there is no such name at the front.
+fn fault_of_name(text: &str) -> StreamFault {
+    let goes_on = |char: char| text::is_in_name(char) || char == ':';
+    let name = text.split(|char| !goes_on(char)).next().unwrap_or_default();
+    match name.len() > NAME_BYTES_MAX || name.splitn(2, ':').all(text::is_name) {
+        true => StreamFault::PolicyViolation,
+        false => BAD,
     }
 }
 
