@@ -2,7 +2,7 @@
 //!
 //! This machine lets a process open 20,000 descriptors; the VM (`lab/vm.sh`, HOLDLINE_LAB) lets it
 //! open millions. The release binaries are handed in, `bench inside` does the work there, and the
-//! line it prints is the result. A run of a million takes 10 to 40 minutes and most of the memory.
+//! line it prints is the result. A run of a million takes 10 to 90 minutes and most of the memory.
 
 use crate::inside::MARK;
 use crate::results::{self, Outcome};
@@ -64,7 +64,7 @@ impl Options {
         let mut options = Options {
             devices: if is_xmpp { XMPP_SESSIONS } else { 1_000_000 },
             mem_mb: 20_480,
-            seconds: 3_000,
+            seconds: 6_000,
             hold_s: 90,
             quick: false,
             callers: Callers::Devices,
