@@ -110,15 +110,15 @@ impl Framer {
     /// Goes over bytes that change nothing.
     fn skip(&mut self, bytes: &[u8]) {
         let rest = bytes.get(self.at as usize..).unwrap_or_default();
-        let mut rest_bytes = rest.iter();
+        let mut ahead = rest.iter();
         let count = match self.state {
-            State::Text => rest_bytes.position(|byte| *byte == b'<'),
+            State::Text => ahead.position(|byte| *byte == b'<'),
             State::Start => {
-                rest_bytes.position(|byte| matches!(byte, b'>' | b'/' | b'"' | b'\'' | b'<'))
+                ahead.position(|byte| matches!(byte, b'>' | b'/' | b'"' | b'\'' | b'<'))
             }
-            State::Double => rest_bytes.position(|byte| matches!(byte, b'"' | b'<')),
-            State::Single => rest_bytes.position(|byte| matches!(byte, b'\'' | b'<')),
-            State::End => rest_bytes.position(|byte| matches!(byte, b'>' | b'<')),
+            State::Double => ahead.position(|byte| matches!(byte, b'"' | b'<')),
+            State::Single => ahead.position(|byte| matches!(byte, b'\'' | b'<')),
+            State::End => ahead.position(|byte| matches!(byte, b'>' | b'<')),
             _ => Some(0),
         };
         self.at += count.unwrap_or(rest.len()) as u32;
