@@ -107,7 +107,8 @@ impl Framer {
         }
     }
 
-    /// Goes over bytes that change nothing.
+    /// Goes over bytes that leave the state as it is, all but those that [`step`](Framer::step)
+    /// names: most of a stanza.
     fn skip(&mut self, bytes: &[u8]) {
         let rest = bytes.get(self.at as usize..).unwrap_or_default();
         let mut ahead = rest.iter();
@@ -159,16 +160,14 @@ impl Framer {
             (State::Start | State::Double | State::Single | State::End, b'<') => {
                 return Err(StreamFault::NotWellFormed);
             }
-            (State::Start, _) => State::Start,
             (State::Slash, b'>') => return self.leave_empty(is_open),
             (State::Slash, _) => return Err(StreamFault::NotWellFormed),
             (State::Double, b'"') | (State::Single, b'\'') => State::Start,
-            (State::Double, _) => State::Double,
-            (State::Single, _) => State::Single,
             (State::End, b'>') => return Ok(self.leave()),
-            (State::End, _) => State::End,
             (State::Text, b'<') => State::Open,
-            (State::Text, _) => State::Text,
+            (State::Start | State::Double | State::Single | State::End | State::Text, _) => {
+                self.state // as `skip` has it
+            }
         };
         Ok(None)
     }
