@@ -51,10 +51,13 @@ pub(crate) async fn whole(
     match timeout(Duration::from_millis(ms_max.into()), arrival).await {
         Ok(Ok(true)) => Ok((bytes, held)),
         Ok(Ok(false)) => {
-            tokio::spawn(timeout(LEFT, read_on(chunks)));
+            pass_over(chunks);
             Err(Fault::too_large(format!("a request's body has at most {limit} bytes")))
         }
-        Ok(Err(fault)) => Err(fault),
+        Ok(Err(fault)) => {
+            pass_over(chunks);
+            Err(fault)
+        }
         Err(_) => Err(Fault::slow_body()),
     }
 }
@@ -74,16 +77,19 @@ fn hold(held: &mut Held, bytes: usize, room: &Arc<Semaphore>) -> Result<(), Faul
     Ok(())
 }
 
-/// Reads on for a while beside the refusal: who is answered while still sending may never see the
-/// answer.
-async fn read_on(mut chunks: BodyDataStream) {
-    let mut read = 0;
-    while let Some(Ok(chunk)) = chunks.next().await {
-        read += chunk.len();
-        if read > UNREAD_BYTES_MAX {
-            return;
+/// Reads a body on for a while beside its refusal: who is answered while still sending may never
+/// see the answer, and one whose body is left unread loses the connection with it.
+pub(crate) fn pass_over(mut chunks: BodyDataStream) {
+    let reading = async move {
+        let mut read = 0;
+        while let Some(Ok(chunk)) = chunks.next().await {
+            read += chunk.len();
+            if read > UNREAD_BYTES_MAX {
+                return;
+            }
         }
-    }
+    };
+    tokio::spawn(timeout(LEFT, reading));
 }
 
 /// A body as the order it should be; the message names the field that is wrong.

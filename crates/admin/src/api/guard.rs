@@ -126,6 +126,7 @@ pub(crate) async fn guard(
             Err(wrong) => Err(Fault::unauthorized(wrong)),
         };
         if let Err(fault) = allowed {
+            body::pass_over(stream.into_data_stream());
             return refuse(&api, call, fault).await;
         }
     }
@@ -154,7 +155,8 @@ pub(crate) async fn guard(
 
 /// The answer where there is no route: only who has a token hears that there is none.
 pub(crate) async fn nothing(api: &Arc<Shared>, request: Request, fault: Fault) -> Response {
-    let (parts, _) = request.into_parts();
+    let (parts, stream) = request.into_parts();
+    body::pass_over(stream.into_data_stream());
     match identify(api, &parts) {
         Ok(_) => fault.into_response(),
         Err(wrong) => {

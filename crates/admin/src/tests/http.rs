@@ -12,7 +12,7 @@ use model::presence::PresenceVersion;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
 use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 
 pub(super) fn state(name: &str) -> DeviceState {
     DeviceState {
@@ -399,6 +399,45 @@ fn a_body_that_announces_too_much_is_refused_before_it_comes() {
     BufReader::new(&stream).read_line(&mut line).expect("an answer");
     assert!(line.starts_with("HTTP/1.1 413 "), "{line}");
     assert_eq!(test_api.asked(), []);
+}
+
+#[test]
+fn a_body_that_comes_after_its_refusal_does_not_break_the_connection() {
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Done(true)));
+    let mut stream = std::net::TcpStream::connect(test_api.addr()).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let mut answers = BufReader::new(stream.try_clone().expect("a second handle"));
+    for (path, token, status) in [
+        ("/v1/status", "wrong", "401"),
+        ("/v1/nothing", "wrong", "401"),
+        ("/v1/nothing", TOKEN, "404"),
+        ("/v1/pushes", "wrong", "401"),
+    ] {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n");
+        let head = format!("{head}Authorization: Bearer {token}\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("is sent");
+        assert_eq!(skip_answer(&mut answers), format!("HTTP/1.1 {status}"), "{path}");
+        stream.write_all(b"{}").expect("is sent");
+    }
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").expect("is sent");
+    assert_eq!(skip_answer(&mut answers), "HTTP/1.1 200");
+}
+
+/// Reads an answer to its end; gives version and status.
+fn skip_answer(answers: &mut impl BufRead) -> String {
+    let (mut status, mut length) = (String::new(), 0);
+    answers.read_line(&mut status).expect("an answer");
+    loop {
+        let mut line = String::new();
+        answers.read_line(&mut line).expect("a header");
+        match line.trim_end().to_ascii_lowercase().split_once(": ") {
+            Some(("content-length", value)) => length = value.parse().expect("a number"),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    answers.read_exact(&mut vec![0; length]).expect("a body");
+    status.chars().take("HTTP/1.1 200".len()).collect()
 }
 
 #[test]
