@@ -8,6 +8,7 @@ use crate::ports::users::account_home;
 use crate::timeline::{Space, TimelineId};
 use base::hash::HashKey;
 use std::fmt;
+use std::sync::Arc;
 
 /// Longest name of an account, bytes.
 pub const ACCOUNT_NAME_BYTES_MAX: usize = 64;
@@ -23,12 +24,12 @@ pub struct AccountId(pub u64);
 /// bytes of `a` to `z`, digits and `. _ + -`; so it is the same in every protocol, and a bare JID
 /// (RFC 7622 3).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AccountAddress(Box<str>);
+pub struct AccountAddress(Arc<str>);
 
 /// An account as another one names it, checked: `name`, which is of the namer's own domain, or
 /// `name@domain`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Addressee(Box<str>);
+pub struct Addressee(Arc<str>);
 
 /// Reason why an address was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
