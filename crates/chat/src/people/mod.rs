@@ -38,6 +38,8 @@ use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
 use base::slab::Key;
+use base::small_map::SmallMap;
+use base::thin_queue::ThinQueue;
 use base::time::{Instant, Now, earliest};
 use model::account::AccountAddress;
 use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange};
@@ -61,7 +63,7 @@ const LEFT_A_TURN_MAX: usize = 64;
 /// Accounts of this shard that somebody needs, by their inboxes.
 #[derive(Default)]
 pub(crate) struct People {
-    known: HashMap<TimelineId, Person>,
+    known: HashMap<TimelineId, Box<Person>>,
     /// Contacts of all of them, and a few for each account itself.
     contacts: usize,
     /// Accounts that owed something at the start.
@@ -91,7 +93,7 @@ struct Blocking {
 pub(crate) struct Person {
     address: AccountAddress,
     step: Step,
-    line: VecDeque<Task>,
+    line: ThinQueue<Task>,
     ties: BTreeMap<AccountAddress, Tie>,
     /// Of the last change.
     version: u64,
@@ -102,9 +104,12 @@ pub(crate) struct Person {
     /// Something in the log may be more than is needed.
     is_untidy: bool,
     /// Its sessions that asked about people.
-    sessions: BTreeMap<Key, Here>,
+    sessions: SmallMap<Key, Here>,
     walks: Walks,
 }
+
+const _: () = assert!(size_of::<Person>() <= 160, "of each account that is here");
+const _: () = assert!(size_of::<(Key, Here)>() <= 48, "of each session of it");
 
 /// A session that asked about people.
 struct Here {
@@ -151,13 +156,13 @@ impl Person {
         Person {
             address,
             step: Step::default(),
-            line: VecDeque::new(),
+            line: ThinQueue::default(),
             ties: BTreeMap::new(),
             version: 0,
             floor: 0,
             is_marked: false,
             is_untidy: true,
-            sessions: BTreeMap::new(),
+            sessions: SmallMap::default(),
             walks: Walks::default(),
         }
     }
@@ -187,14 +192,14 @@ impl People {
 
     /// Sessions of an account that have said that they are there.
     pub(crate) fn present(&self, inbox: TimelineId) -> impl Iterator<Item = (Key, ConnRef)> {
-        let here = self.known.get(&inbox).into_iter().flat_map(|person| &person.sessions);
+        let here = self.known.get(&inbox).into_iter().flat_map(|person| person.sessions.iter());
         here.filter(|(_, here)| here.present.is_some()).map(|(key, here)| (*key, here.conn))
     }
 
     /// Whether a session has said so.
     pub(crate) fn is_present(&self, inbox: TimelineId, session: Key) -> bool {
         let person = self.known.get(&inbox);
-        let here = person.and_then(|person| person.sessions.get(&session));
+        let here = person.and_then(|person| person.sessions.at(&session));
         here.is_some_and(|here| here.present.is_some())
     }
 }
@@ -219,8 +224,12 @@ impl Chat {
             self.forget_idle_people();
             self.people.contacts += BESIDE_CONTACTS;
         }
-        let new = || Person::new(address.clone());
-        self.people.known.entry(inbox).or_insert_with(new).line.push_back(task);
+        let new = || Box::new(Person::new(address.clone()));
+        let person = self.people.known.entry(inbox).or_insert_with(new);
+        match person.line.is_empty() && person.step.is_ready() {
+            true => self.do_for_person(now, inbox, task, fx),
+            false => person.line.push_back(task),
+        }
         if is_new {
             return self.read_ties(inbox, None, fx);
         }
@@ -232,7 +241,7 @@ impl Chat {
         let most = self.settings.limits.chat.contacts_known_max as usize;
         if self.people.contacts >= most {
             self.people.known.retain(|_, person| !person.is_idle());
-            self.people.contacts = self.people.known.values().map(Person::weight).sum();
+            self.people.contacts = self.people.known.values().map(|it| it.weight()).sum();
         }
     }
 
@@ -247,31 +256,36 @@ impl Chat {
                 }
                 continue;
             };
-            match task {
-                Task::Order(wait, about, peer) => {
-                    self.order_tie(now, (inbox, wait), *about, peer, fx);
-                }
-                Task::List(wait, after) => self.list_contacts(inbox, wait, after, fx),
-                Task::Page(wait, range) => self.page_contacts(inbox, wait, range, fx),
-                Task::Present(wait, how) => self.present(inbox, wait, how, fx),
-                Task::Send(sending, to) => {
-                    self.outbox.gives(sending.weight());
-                    self.may_reach(now, inbox, (sending, *to), fx);
-                }
-                Task::Transient(telling, to) => {
-                    self.outbox.gives(telling.weight());
-                    self.transient_goes(*telling, to, fx);
-                }
-                Task::Reach(reaching, to) => {
-                    self.outbox.gives(Reaching::WEIGHT);
-                    self.reaches_other(now, inbox, (*reaching, *to), fx);
-                }
-                Task::Delivered(told) => self.delivery_goes(inbox, &told, fx),
-                Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
-                Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
-                Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
-                Task::Settle => {}
+            self.do_for_person(now, inbox, task, fx);
+        }
+    }
+
+    /// Does what is wanted of an account that waits for nothing.
+    fn do_for_person(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
+        match task {
+            Task::Order(wait, about, peer) => {
+                self.order_tie(now, (inbox, wait), *about, peer, fx);
             }
+            Task::List(wait, after) => self.list_contacts(inbox, wait, after, fx),
+            Task::Page(wait, range) => self.page_contacts(inbox, wait, range, fx),
+            Task::Present(wait, how) => self.present(inbox, wait, how, fx),
+            Task::Send(sending, to) => {
+                self.outbox.gives(sending.weight());
+                self.may_reach(now, inbox, (sending, *to), fx);
+            }
+            Task::Transient(telling, to) => {
+                self.outbox.gives(telling.weight());
+                self.transient_goes(*telling, to, fx);
+            }
+            Task::Reach(reaching, to) => {
+                self.outbox.gives(Reaching::WEIGHT);
+                self.reaches_other(now, inbox, (*reaching, *to), fx);
+            }
+            Task::Delivered(told) => self.delivery_goes(inbox, &told, fx),
+            Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
+            Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
+            Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
+            Task::Settle => {}
         }
     }
 
@@ -326,7 +340,7 @@ impl Chat {
         let person = self.people.known.get_mut(&inbox)?;
         let (conn, device) = (session.conn, session.device.clone());
         let new = || Here { conn, device, follows: false, present: None, has_said: false };
-        Some((key, person.sessions.entry(key).or_insert_with(new)))
+        Some((key, person.sessions.at_or_insert(key, new)))
     }
 
     /// Goes on with what homes have not confirmed, with presence, and with what a start left; when
@@ -375,16 +389,16 @@ impl Chat {
     /// A session of an account goes on over another connection.
     pub(crate) fn people_resume(&mut self, inbox: TimelineId, key: Key, conn: ConnRef) {
         let person = self.people.known.get_mut(&inbox);
-        if let Some(here) = person.and_then(|person| person.sessions.get_mut(&key)) {
+        if let Some(here) = person.and_then(|person| person.sessions.at_mut(&key)) {
             here.conn = conn;
         }
     }
 
     pub(crate) fn audit_people(&self) {
-        let sum: usize = self.people.known.values().map(Person::weight).sum();
+        let sum: usize = self.people.known.values().map(|person| person.weight()).sum();
         assert_eq!(sum, self.people.contacts, "all contacts are counted");
         for (inbox, person) in &self.people.known {
-            for (key, here) in &person.sessions {
+            for (key, here) in person.sessions.iter() {
                 let session = self.sessions.slab.at(*key).expect("it is here");
                 assert!(session.inbox == *inbox && session.conn == here.conn);
             }

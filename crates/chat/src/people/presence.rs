@@ -145,7 +145,7 @@ impl Chat {
 
     /// How a session says that its owner is there, if it does.
     pub(crate) fn shown_by(&self, inbox: TimelineId, session: Key) -> Option<Show> {
-        let here = self.people.known.get(&inbox)?.sessions.get(&session)?;
+        let here = self.people.known.get(&inbox)?.sessions.at(&session)?;
         here.present.as_ref().map(|availability| availability.show)
     }
 
@@ -191,7 +191,7 @@ impl Chat {
         if !person.ties.get(contact).is_some_and(sees) {
             return;
         }
-        for (key, here) in &person.sessions {
+        for (key, here) in person.sessions.iter() {
             if here.present.is_some() && only.is_none_or(|only| only == *key) {
                 states.iter().for_each(|state| tell(here.conn, contact, state.clone(), fx));
             }

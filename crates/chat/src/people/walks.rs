@@ -16,6 +16,7 @@ use crate::people::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
+use base::thin_queue::ThinQueue;
 use base::time::{Instant, Now, earliest};
 use model::account::AccountAddress;
 use model::chat::NodeEvent;
@@ -23,7 +24,7 @@ use model::chat::foreign::ForeignWord;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::timeline::{Space, TimelineId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,19 +41,26 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// What an account has to say of presence.
 #[derive(Default)]
 pub(super) struct Walks {
-    /// Devices that are there otherwise than was told.
-    changed: BTreeSet<Box<str>>,
-    /// Changes of its nodes that are not told.
-    untold: Untold,
-    /// What is to be asked next.
-    asks: VecDeque<Question>,
-    going: Option<Walk>,
+    /// None: there is nothing to tell or ask.
+    work: Option<Box<Work>>,
     /// It is among those that are ready, or held.
     is_queued: bool,
     /// Since when tellings are counted, how many there were, and when the last one was.
     since: Instant,
     told: u16,
     last: Instant,
+}
+
+/// What is to be told and asked.
+#[derive(Default)]
+struct Work {
+    /// Devices that are there otherwise than was told.
+    changed: BTreeSet<Box<str>>,
+    /// Changes of its nodes that are not told.
+    untold: Untold,
+    /// What is to be asked next.
+    asks: ThinQueue<Question>,
+    going: Option<Walk>,
 }
 
 /// How are contacts there? Or, what are the last items of their nodes?
@@ -84,21 +92,44 @@ enum What {
     News(Arc<[(UntoldNode, Arc<[NodeEvent]>)]>),
 }
 
+impl Work {
+    /// Whether another walk is due.
+    fn is_more(&self) -> bool {
+        !self.changed.is_empty() || !self.untold.is_empty() || !self.asks.is_empty()
+    }
+}
+
 impl Walks {
     pub(super) fn is_idle(&self) -> bool {
-        let is_told = self.changed.is_empty() && self.untold.is_empty();
-        is_told && self.asks.is_empty() && self.going.is_none() && !self.is_queued
+        self.work.is_none() && !self.is_queued
     }
 
     /// Whether another walk is due.
     fn is_more(&self) -> bool {
-        !self.changed.is_empty() || !self.untold.is_empty() || !self.asks.is_empty()
+        self.work.as_ref().is_some_and(|work| work.is_more())
+    }
+
+    fn work(&mut self) -> &mut Work {
+        self.work.get_or_insert_default()
+    }
+
+    fn going(&self) -> Option<&Walk> {
+        self.work.as_ref()?.going.as_ref()
+    }
+
+    fn going_mut(&mut self) -> Option<&mut Walk> {
+        self.work.as_mut()?.going.as_mut()
+    }
+
+    /// Gives the memory back when there is nothing to tell or ask.
+    fn rest(&mut self) {
+        self.work.take_if(|work| work.going.is_none() && !work.is_more());
     }
 
     /// Something happened to a node. Whether the account is ready to tell, and was not; and how
     /// much is not told any more.
     pub(super) fn node_changed(&mut self, news: UntoldNode, most: usize) -> (bool, u64) {
-        let lost = self.untold.put(news, most);
+        let lost = self.work().untold.put(news, most);
         (self.queue(), lost)
     }
 
@@ -108,34 +139,38 @@ impl Walks {
             let is_alike = other.interests.is_some() == question.interests.is_some();
             is_alike && (&other.contact, other.session) == (&question.contact, question.session)
         };
-        self.asks.retain(|other| !is_same(other));
-        self.asks.push_back(question);
+        let asks = &mut self.work().asks;
+        asks.retain(|other| !is_same(other));
+        asks.push_back(question);
         self.queue()
     }
 
     /// A device is there otherwise. Whether the account is ready to tell, and was not.
     pub(super) fn device_changed(&mut self, device: Box<str>) -> bool {
-        self.changed.insert(device);
+        self.work().changed.insert(device);
         self.queue()
     }
 
     /// A session wants to know no longer.
     pub(super) fn forget(&mut self, session: Key) {
-        self.asks.retain(|ask| ask.session != Some(session));
+        if let Some(work) = &mut self.work {
+            work.asks.retain(|ask| ask.session != Some(session));
+            self.rest();
+        }
     }
 
     fn queue(&mut self) -> bool {
-        self.going.is_none() && !std::mem::replace(&mut self.is_queued, true)
+        self.going().is_none() && !std::mem::replace(&mut self.is_queued, true)
     }
 
     /// The next walk, if it may begin; else when it may.
     fn next(&mut self, now: Now, most: u16, pause: Duration) -> Result<Option<Walk>, Instant> {
         let walk = |what| Some(Walk { what, after: None, open: Vec::new() });
-        let about_presence = self.asks.iter().position(|asks| asks.interests.is_none());
-        if let Some(question) = about_presence.and_then(|at| self.asks.remove(at)) {
+        let Some(work) = &mut self.work else { return Ok(None) };
+        if let Some(question) = work.asks.take_first(|asks| asks.interests.is_none()) {
             return Ok(walk(What::Ask(question)));
         }
-        if !self.is_more() {
+        if !work.is_more() {
             return Ok(None);
         }
         if now.mono >= self.since + MINUTE {
@@ -146,18 +181,18 @@ impl Walks {
         }
         self.told = self.told.saturating_add(1);
         self.last = now.mono;
-        if !self.changed.is_empty() {
-            let changed = std::mem::take(&mut self.changed);
+        if !work.changed.is_empty() {
+            let changed = std::mem::take(&mut work.changed);
             return Ok(walk(What::Tell(changed.into_iter().collect())));
         }
-        if !self.untold.is_empty() {
+        if !work.untold.is_empty() {
             let whole = |mut news: UntoldNode| {
                 let events = std::mem::take(&mut news.events);
                 (news, events.into())
             };
-            return Ok(walk(What::News(self.untold.take().into_iter().map(whole).collect())));
+            return Ok(walk(What::News(work.untold.take().into_iter().map(whole).collect())));
         }
-        Ok(self.asks.pop_front().and_then(|question| walk(What::Ask(question))))
+        Ok(work.asks.pop_front().and_then(|question| walk(What::Ask(question))))
     }
 }
 
@@ -245,12 +280,13 @@ impl Chat {
         let pause = Duration::from_millis(limits.presence_pause_ms.into());
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         person.walks.is_queued = false;
-        let is_new = person.walks.going.is_none();
-        let mut walk = match person.walks.going.take() {
+        let going = person.walks.work.as_mut().and_then(|work| work.going.take());
+        let is_new = going.is_none();
+        let mut walk = match going {
             Some(walk) => walk,
             None => match person.walks.next(now, most, pause) {
                 Ok(Some(walk)) => walk,
-                Ok(None) => return,
+                Ok(None) => return person.walks.rest(),
                 Err(due) => {
                     person.walks.is_queued = true;
                     fx.counters.count(ChatCounter::PresenceHeld);
@@ -260,8 +296,12 @@ impl Chat {
             },
         };
         let (slice, own) = (person.slice(&walk), person.address.clone());
-        if slice.is_empty() && person.walks.is_more() && person.walks.queue() {
-            self.people.ready.push_back(inbox); // the walk is over, and there is another
+        if slice.is_empty() {
+            match person.walks.is_more() {
+                false => person.walks.rest(),
+                true if person.walks.queue() => self.people.ready.push_back(inbox),
+                true => {}
+            }
         }
         if let What::Ask(Question { contact: None, session, interests: Some(interests) }) =
             &walk.what
@@ -281,7 +321,7 @@ impl Chat {
         }
         if shards.is_empty() {
             let Some(person) = self.people.known.get_mut(&inbox) else { return };
-            person.walks.going = Some(walk);
+            person.walks.work().going = Some(walk);
             person.walks.is_queued = true;
             return self.people.ready.push_back(inbox);
         }
@@ -291,7 +331,7 @@ impl Chat {
         }
         let numbers: Vec<u64> = walk.open.iter().map(|(number, ..)| *number).collect();
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
-        person.walks.going = Some(walk);
+        person.walks.work().going = Some(walk);
         numbers.into_iter().for_each(|number| self.say_slice(inbox, number, fx));
     }
 
@@ -322,7 +362,7 @@ impl Chat {
     /// Says what a walk has to say to a shard, as things are now.
     fn say_slice(&mut self, inbox: TimelineId, number: u64, fx: &mut Effects) {
         let Some(person) = self.people.known.get(&inbox) else { return };
-        let Some(walk) = &person.walks.going else { return };
+        let Some(walk) = person.walks.going() else { return };
         let open = walk.open.iter().find(|(open, ..)| *open == number);
         let Some((_, shard, contacts)) = open else { return };
         let (shard, from, by) = (*shard, person.address.clone(), inbox);
@@ -382,7 +422,7 @@ impl Chat {
     /// A shard did not confirm in time what a walk said to it.
     fn say_slice_again(&mut self, inbox: TimelineId, shard: ShardId, fx: &mut Effects) {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
-        let Some(walk) = &mut person.walks.going else { return };
+        let Some(walk) = person.walks.going_mut() else { return };
         let Some(open) = walk.open.iter_mut().find(|(_, to, _)| *to == shard) else { return };
         let number = self.people.walking.put((inbox, shard));
         open.0 = number;
@@ -392,7 +432,7 @@ impl Chat {
     /// Whose question has this number, and for which session of that it is.
     pub(super) fn walk_asks(&mut self, number: u64) -> Option<(TimelineId, Option<Key>)> {
         let (inbox, _) = *self.people.walking.at_mut(number)?;
-        match &self.people.known.get(&inbox)?.walks.going.as_ref()?.what {
+        match &self.people.known.get(&inbox)?.walks.going()?.what {
             What::Ask(question) => Some((inbox, question.session)),
             What::Tell(_) | What::News(_) => None,
         }
@@ -410,7 +450,7 @@ impl Chat {
     pub(crate) fn walk_heard(&mut self, number: u64) {
         let Some((inbox, _)) = self.people.walking.take(number) else { return };
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
-        let Some(walk) = &mut person.walks.going else { return };
+        let Some(walk) = person.walks.going_mut() else { return };
         walk.open.retain(|(open, ..)| *open != number);
         if walk.open.is_empty() && !std::mem::replace(&mut person.walks.is_queued, true) {
             self.people.ready.push_back(inbox);

@@ -41,11 +41,11 @@ impl Sessions {
     ) {
         let Some((_, session)) = self.session_of(whom) else { return };
         let is_reflected = is_to_group && session.binds;
-        if !is_reflected && !session.own.contains(&id) {
+        if !is_reflected && !session.own.iter().any(|other| *other == id) {
             if session.own.len() >= OWN_MAX {
-                session.own.remove(0);
+                session.own.pop_front();
             }
-            session.own.push(id);
+            session.own.push_back(id);
         }
     }
 
@@ -61,8 +61,7 @@ impl Session {
     /// Whether this was said over this connection, and has its place now.
     fn said_here(&mut self, message: &ChatMessage) -> bool {
         let is_here = *self.device == *message.device;
-        let at = self.own.iter().position(|id| is_here && *id == message.client_id);
-        at.map(|at| self.own.remove(at)).is_some()
+        is_here && self.own.take_first(|id| *id == message.client_id).is_some()
     }
 
     /// The device has everything up to a place, which is stored in a while.

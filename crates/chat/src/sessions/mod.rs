@@ -19,6 +19,7 @@ use crate::accounts::Owner;
 use crate::conversations::receipts::delivered::Reach;
 use crate::{Chat, Effects};
 use base::slab::{Key, Slab};
+use base::thin_queue::ThinQueue;
 use base::time::Instant;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ClientMessageId, SessionEnd};
@@ -69,7 +70,7 @@ pub(crate) struct Session {
     /// The reading that it asked for last, of its inbox.
     pub(crate) last_pull: u64,
     /// What it has said over this connection and has no place in its inbox yet.
-    pub(crate) own: Vec<ClientMessageId>,
+    pub(crate) own: ThinQueue<ClientMessageId>,
     pub(crate) version: u64,
     pub(crate) owner: Owner,
     pub(crate) account: Option<GrantedAccount>,
@@ -78,7 +79,7 @@ pub(crate) struct Session {
     pub(crate) told: ToldThisMinute,
 }
 
-const _: () = assert!(size_of::<Session>() <= 216);
+const _: () = assert!(size_of::<Session>() <= 168, "of each device that is here");
 
 /// Whether a device is sent what comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +103,8 @@ pub(crate) struct Online {
     /// What none of them has acknowledged, and how far they have come.
     pub(crate) reach: Reach,
 }
+
+const _: () = assert!(size_of::<Online>() <= 80, "of each account that is here");
 
 /// A device that comes in.
 pub(crate) struct Arrival {
@@ -281,7 +284,7 @@ impl Chat {
             readings: 0,
             binds,
             last_pull: 0,
-            own: Vec::new(),
+            own: ThinQueue::default(),
             owner: arrival.owner,
             version: arrival.version,
             account: arrival.account,
@@ -289,6 +292,7 @@ impl Chat {
             told: ToldThisMinute::default(),
         };
         let key = self.sessions.slab.insert(session).ok()?;
+        online.sessions.reserve_exact(1);
         online.sessions.push(key);
         self.follows.comes(inbox);
         if until_s != 0 {

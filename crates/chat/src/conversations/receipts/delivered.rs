@@ -11,13 +11,13 @@ use crate::people::Task;
 use crate::send::conversation_of;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::thin_queue::ThinQueue;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatMessage, DeliveredNews};
 use model::counters::ChatCounter;
 use model::ports::log::Write;
 use model::timeline::{Seq, TimelineId};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A message of somebody else that no device of an account has acknowledged.
@@ -32,7 +32,7 @@ pub(crate) struct Undelivered {
 /// Those of one account, in the order of their places, and how far its devices have come.
 #[derive(Default)]
 pub(crate) struct Reach {
-    waiting: VecDeque<Undelivered>,
+    waiting: ThinQueue<Undelivered>,
     /// Some device has all up to here, as it was stored.
     upto: Seq,
 }
@@ -63,12 +63,7 @@ impl Reach {
         if one.place <= self.upto {
             return;
         }
-        let at = self.waiting.partition_point(|it| it.place < one.place);
-        if self.waiting.get(at).is_some_and(|it| it.place == one.place) {
-            return;
-        }
-        self.waiting.insert(at, one);
-        if self.waiting.len() > most {
+        if self.waiting.put_by(one, |it| it.place).is_some_and(|count| count > most) {
             self.waiting.pop_front();
         }
     }

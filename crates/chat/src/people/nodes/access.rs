@@ -95,7 +95,7 @@ impl Readers<'_> {
 impl Chat {
     /// What an account has of whoever asks is read.
     pub(super) fn read_standing(&mut self, inbox: TimelineId, task: Task, fx: &mut Effects) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         let Some((who, _)) = task.asker() else { return };
         let key = people::key_of(inbox, who.as_str());
         of.step = Step::Tie(Box::new(task));
@@ -130,7 +130,7 @@ impl Chat {
                 self.read_last_items(inbox, *wanted, &standing, fx);
             }
             (task, Err(fault)) => {
-                let address = self.nodes.known.get(&inbox).map(|of| of.address.clone());
+                let address = self.nodes.of(inbox).map(|of| of.address.clone());
                 if let Some(address) = address {
                     self.refuse_nodes(now, (inbox, &address), task, fault, fx);
                 }

@@ -258,7 +258,7 @@ impl Chat {
         (inbox, space): (TimelineId, NodeSpace),
         is_so: impl Fn(&Node) -> bool,
     ) -> Box<[Box<str>]> {
-        let of = self.nodes.known.get(&inbox);
+        let of = self.nodes.of(inbox);
         let nodes = of.iter().flat_map(|of| &of.nodes);
         let is_listed =
             |(name, node): &(&NodeName, &Node)| name.0 == space && !node.is_gone && is_so(node);
@@ -272,14 +272,14 @@ impl Chat {
         standing: &Standing,
     ) -> Result<NodeFound, NodesFault> {
         let name = (NodeSpace::Published, node.into());
-        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let of = self.nodes.of(inbox).ok_or(NodesFault::Busy)?;
         let node = readable(of, &name, standing)?;
         Ok(NodeFound { config: node.config.clone(), items: node.items.len() as u32 })
     }
 
     fn accounts_of(&self, inbox: TimelineId, node: Box<str>) -> Result<NodesFound, NodesFault> {
         let name = (NodeSpace::Published, node);
-        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let of = self.nodes.of(inbox).ok_or(NodesFault::Busy)?;
         let node = of.node(&name).ok_or(NodesFault::UnknownNode)?;
         let subscribers = node.subscribers.iter().map(|(address, _)| address.clone()).collect();
         Ok(NodesFound::Accounts { subscribers, members: node.members.clone().into() })

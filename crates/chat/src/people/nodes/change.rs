@@ -57,7 +57,7 @@ impl Chat {
     fn plan(&self, inbox: TimelineId, change: &NodeChange) -> Result<Option<Outcome>, NodesFault> {
         let limits = &self.settings.limits.chat;
         let name = (change.space, change.node.clone());
-        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let of = self.nodes.of(inbox).ok_or(NodesFault::Busy)?;
         is_named(&change.node)?;
         let count = change.publish.len() + change.retract.len();
         let is_long = |item: &NodeItem| item.id.len() > ITEM_ID_BYTES_MAX || item.id.is_empty();
@@ -93,7 +93,7 @@ impl Chat {
     /// Whether an account may have another node.
     fn has_room(&self, inbox: TimelineId) -> Result<(), NodesFault> {
         let most = self.settings.limits.chat.nodes_an_account_max as usize;
-        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let of = self.nodes.of(inbox).ok_or(NodesFault::Busy)?;
         // Those that are going count: else one could have any number of them go.
         (of.nodes.len() < most).then_some(()).ok_or(NodesFault::NodesFull)
     }
@@ -122,7 +122,7 @@ impl Chat {
         ask: NodesAsk,
     ) -> Result<(Box<str>, Outcome), NodesFault> {
         let limits = &self.settings.limits.chat;
-        let of = self.nodes.known.get(&inbox).ok_or(NodesFault::Busy)?;
+        let of = self.nodes.of(inbox).ok_or(NodesFault::Busy)?;
         let find = |node: &str| {
             let name = (NodeSpace::Published, node.into());
             of.node(&name).ok_or(NodesFault::UnknownNode)
@@ -179,7 +179,7 @@ impl Chat {
         let most = self.settings.limits.chat.node_subscribers_max as usize;
         let (address, by, subscribes) = who;
         let name = (NodeSpace::Published, node);
-        let found = self.nodes.known.get(&inbox).and_then(|of| of.node(&name));
+        let found = self.nodes.of(inbox).and_then(|of| of.node(&name));
         let Some(mut after) = found.cloned() else {
             return self.reply_nodes(reply, Err(NodesFault::UnknownNode), fx);
         };
@@ -212,7 +212,7 @@ impl Chat {
         (rest, reply): (VecDeque<NodeChange>, Reply),
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         let writing = Box::new(Writing { name, outcome, fault: None, rest, reply });
         if of.nodes.get(&writing.name) == Some(&writing.outcome.node) {
             return self.node_written(now, inbox, *writing, fx);
@@ -239,7 +239,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         writing.fault = writing.fault.or(result.err().map(nodes_fault));
         match (left, writing.fault) {
             (2.., _) => of.step = Step::Writing(writing, left - 1),
@@ -250,7 +250,7 @@ impl Chat {
 
     /// Items are there: the node's row makes them count.
     fn settle_node(&mut self, inbox: TimelineId, writing: Box<Writing>, fx: &mut Effects) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         let key = row::node_key(inbox, &writing.name);
         let value = writing.outcome.node.encode();
         of.step = Step::Settling(writing);
@@ -267,7 +267,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Writing { name, outcome, rest, reply, .. } = writing;
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         fx.counters.count(ChatCounter::NodeChanges);
         let badge = of.badge().map(Box::<str>::from);
         let before = of.nodes.get(&name).map_or(0, Node::weight);
@@ -275,11 +275,12 @@ impl Chat {
         // Whoever was told of the node is told that it goes.
         let told = of.node(&name).filter(|_| outcome.node.is_gone).unwrap_or(&outcome.node);
         let audience = is_told.then(|| Audience::of(told));
-        self.nodes.weight = self.nodes.weight + outcome.node.weight() - before;
+        let weight = outcome.node.weight();
         of.nodes.insert(name.clone(), outcome.node);
         of.is_untidy = true;
         let after = of.badge().map(Box::<str>::from);
         let address = of.address.clone();
+        self.nodes.weight = self.nodes.weight + weight - before;
         if badge != after {
             self.badge_changed(inbox, after.unwrap_or_default(), fx);
         }

@@ -49,7 +49,7 @@ impl Chat {
         standing: &Standing,
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         let mut room = (NODE_PAGE_MAX, NODE_PAGE_BYTES_MAX);
         let (mut parts, mut keys, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (at, ItemsWanted { space, node, which }) in wanted.iter().enumerate() {
@@ -85,7 +85,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         let Step::Reading(reading) = &mut of.step else { return };
         let item = match result {
             Ok(Done::Row(Some(row))) => row::decode_item(&row).ok_or(NodesFault::StoreFailed),

@@ -136,7 +136,7 @@ impl Chat {
         standing: &Standing,
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get(&inbox) else { return self.last_over() };
+        let Some(of) = self.nodes.of(inbox) else { return self.last_over() };
         let last = |node: &str| ItemsWanted {
             space: NodeSpace::Published,
             node: node.into(),
@@ -160,7 +160,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         self.last_over();
-        let Some(of) = self.nodes.known.get(&inbox) else { return };
+        let Some(of) = self.nodes.of(inbox) else { return };
         let told = parts.into_iter().flatten().filter_map(|part| {
             let item = part.items.into_iter().flatten().next()?;
             let is_whole = of.node(&part.name)?.config.tells_payloads;

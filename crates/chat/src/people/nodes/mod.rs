@@ -38,6 +38,7 @@ use crate::waits::Waits;
 use crate::{Chat, Effects};
 use access::Standing;
 use asks::Reply;
+use base::thin_queue::ThinQueue;
 use base::time::{Instant, Now, earliest};
 use change::Writing;
 use items::Reading;
@@ -49,7 +50,7 @@ use model::ports::log::{Call, Done, ROWS_MAX, Read, Row, Table, Write};
 use model::timeline::TimelineId;
 use node::Node;
 use profiles::Profiles;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// What may wait for the nodes of one account. One more is answered as busy.
@@ -67,7 +68,8 @@ pub(crate) type NodeName = (NodeSpace, Box<str>);
 /// Nodes of accounts of this shard that somebody asks for, by inbox.
 #[derive(Default)]
 pub(crate) struct Nodes {
-    known: HashMap<TimelineId, NodesOf>,
+    /// None: the account has no nodes, and nothing waits for them.
+    known: HashMap<TimelineId, Option<Box<NodesOf>>>,
     /// Nodes and items of all of them, and a few for each account itself.
     weight: usize,
     /// What waits in lines, bytes.
@@ -82,7 +84,7 @@ pub(crate) struct Nodes {
 struct NodesOf {
     address: AccountAddress,
     step: Step,
-    line: VecDeque<Task>,
+    line: ThinQueue<Task>,
     nodes: BTreeMap<NodeName, Node>,
     /// The log may have more of it than is needed.
     is_untidy: bool,
@@ -130,19 +132,46 @@ impl Task {
     }
 }
 
+impl Nodes {
+    fn of(&self, inbox: TimelineId) -> Option<&NodesOf> {
+        self.known.get(&inbox)?.as_deref()
+    }
+
+    fn of_mut(&mut self, inbox: TimelineId) -> Option<&mut NodesOf> {
+        self.known.get_mut(&inbox)?.as_deref_mut()
+    }
+
+    /// Gives the memory back of an account that has no nodes, for which nothing waits.
+    fn rest(&mut self, inbox: TimelineId) {
+        if let Some(of) = self.known.get_mut(&inbox) {
+            of.take_if(|of| of.is_idle() && of.nodes.is_empty());
+        }
+    }
+
+    /// What stands in memory weighs this much.
+    fn weighed(&self) -> usize {
+        let all = self.known.values().flatten().map(|of| of.weight());
+        BESIDE_NODES * self.known.len() + all.sum::<usize>()
+    }
+}
+
 impl NodesOf {
-    fn new(address: AccountAddress) -> NodesOf {
+    fn new(address: AccountAddress, step: Step) -> NodesOf {
         NodesOf {
             address,
-            step: Step::default(),
-            line: VecDeque::new(),
+            step,
+            line: ThinQueue::default(),
             nodes: BTreeMap::new(),
             is_untidy: false,
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.line.is_empty() && matches!(self.step, Step::Ready)
+    }
+
     fn weight(&self) -> usize {
-        BESIDE_NODES + self.nodes.values().map(Node::weight).sum::<usize>()
+        self.nodes.values().map(Node::weight).sum()
     }
 
     /// The node of this name, unless it is gone.
@@ -165,10 +194,9 @@ impl Chat {
         task: Task,
         fx: &mut Effects,
     ) {
-        let known = self.nodes.known.get(&inbox);
-        let is_new = known.is_none();
+        let is_new = !self.nodes.known.contains_key(&inbox);
         let bytes = self.nodes.waiting + task.bytes();
-        let is_full = known.is_some_and(|it| it.line.len() >= LINE_MAX)
+        let is_full = self.nodes.of(inbox).is_some_and(|it| it.line.len() >= LINE_MAX)
             || bytes > self.settings.undistributed_max();
         if is_full || !self.log.may_ask() {
             return self.refuse_nodes(now, (inbox, address), task, NodesFault::Busy, fx);
@@ -179,8 +207,9 @@ impl Chat {
             fx.counters.count(ChatCounter::NodesLoaded);
         }
         self.nodes.waiting = bytes;
-        let new = || NodesOf::new(address.clone());
-        self.nodes.known.entry(inbox).or_insert_with(new).line.push_back(task);
+        let step = if is_new { Step::Unread } else { Step::Ready };
+        let new = || Box::new(NodesOf::new(address.clone(), step));
+        self.nodes.known.entry(inbox).or_default().get_or_insert_with(new).line.push_back(task);
         if is_new {
             return self.read_nodes(inbox, None, fx);
         }
@@ -191,9 +220,8 @@ impl Chat {
     /// forgotten.
     fn forget_idle_nodes(&mut self) {
         if self.nodes.weight >= self.settings.limits.chat.nodes_known_max as usize {
-            let is_idle = |of: &NodesOf| of.line.is_empty() && matches!(of.step, Step::Ready);
-            self.nodes.known.retain(|_, of| !is_idle(of));
-            self.nodes.weight = self.nodes.known.values().map(NodesOf::weight).sum();
+            self.nodes.known.retain(|_, of| of.as_ref().is_some_and(|of| !of.is_idle()));
+            self.nodes.weight = self.nodes.weighed();
         }
     }
 
@@ -205,15 +233,16 @@ impl Chat {
 
     /// Does what waits for an account's nodes, until the log has to answer.
     fn advance_nodes(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
-        while let Some(of) = self.nodes.known.get_mut(&inbox)
+        while let Some(of) = self.nodes.of_mut(inbox)
             && matches!(of.step, Step::Ready)
         {
             let Some(task) = of.line.pop_front() else {
                 if !self.tidy_nodes(inbox, fx) {
-                    return;
+                    return self.nodes.rest(inbox);
                 }
                 continue;
             };
+            let has_none = matches!(&task, Task::Last(wanted) if !of.has_last(wanted));
             self.nodes.waiting -= task.bytes();
             match task {
                 Task::Ask(asked, reply) if asked.by == inbox => {
@@ -222,7 +251,7 @@ impl Chat {
                 Task::Last(wanted) if wanted.by == inbox => {
                     self.read_last_items(inbox, *wanted, &Standing::Owner, fx);
                 }
-                Task::Last(wanted) if !of.has_last(&wanted) => self.last_over(),
+                Task::Last(_) if has_none => self.last_over(),
                 Task::Ask(..) | Task::Last(_) => self.read_standing(inbox, task, fx),
                 Task::Present(wait, how) => self.present_shown(now, inbox, wait, how, fx),
             }
@@ -263,7 +292,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         match (std::mem::replace(&mut of.step, Step::Ready), result) {
             (Step::Unread, Ok(Done::Rows(rows))) => {
                 return self.nodes_read(now, inbox, &rows, fx);
@@ -296,18 +325,24 @@ impl Chat {
 
     /// Some of an account's nodes are read.
     fn nodes_read(&mut self, now: Now, inbox: TimelineId, rows: &[Row], fx: &mut Effects) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
+        let mut weight = 0;
         for (key, value) in rows {
             let read = row::name_of(inbox, key).zip(Node::decode(value));
             let Some((name, node)) = read else {
+                self.nodes.weight += weight;
                 return self.give_nodes_up(now, inbox, NodesFault::StoreFailed, fx);
             };
             of.is_untidy |= node.is_gone;
-            self.nodes.weight += node.weight();
+            weight += node.weight();
             of.nodes.insert(name, node);
         }
-        if let Some((last, _)) = rows.last().filter(|_| rows.len() >= ROWS_MAX) {
+        let more = rows.last().filter(|_| rows.len() >= ROWS_MAX);
+        if more.is_some() {
             of.step = Step::Unread;
+        }
+        self.nodes.weight += weight;
+        if let Some((last, _)) = more {
             return self.read_nodes(inbox, Some(last.clone()), fx);
         }
         self.advance_nodes(now, inbox, fx);
@@ -316,6 +351,8 @@ impl Chat {
     /// An account's nodes cannot be read now: whoever waits is told why.
     fn give_nodes_up(&mut self, now: Now, inbox: TimelineId, fault: NodesFault, fx: &mut Effects) {
         let Some(of) = self.nodes.known.remove(&inbox) else { return };
+        self.nodes.weight -= BESIDE_NODES;
+        let Some(of) = of else { return };
         self.nodes.weight -= of.weight();
         for task in of.line {
             self.nodes.waiting -= task.bytes();
@@ -326,7 +363,7 @@ impl Chat {
     /// Takes out of the log what an account's nodes need no longer, one node at a time. False:
     /// there is nothing.
     fn tidy_nodes(&mut self, inbox: TimelineId, fx: &mut Effects) -> bool {
-        let Some(of) = self.nodes.known.get_mut(&inbox).filter(|of| of.is_untidy) else {
+        let Some(of) = self.nodes.of_mut(inbox).filter(|of| of.is_untidy) else {
             return false;
         };
         let untidy = |node: &Node| node.is_gone || !node.litter.is_empty();
@@ -361,7 +398,7 @@ impl Chat {
         name: NodeName,
         (numbers, left, is_whole): (Vec<u64>, usize, bool),
     ) {
-        let Some(of) = self.nodes.known.get_mut(&inbox) else { return };
+        let Some(of) = self.nodes.of_mut(inbox) else { return };
         if left > 1 {
             of.step = Step::Sweeping(name, numbers, left - 1, is_whole);
             return;
@@ -382,7 +419,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let wants = how.as_ref().is_some_and(|how| how.badge.is_some());
-        let is_behind = self.nodes.known.get(&inbox).is_some_and(|of| !of.line.is_empty());
+        let is_behind = self.nodes.of(inbox).is_some_and(|of| !of.line.is_empty());
         if wants || is_behind {
             return self.for_nodes(now, (inbox, address), Task::Present(wait, how), fx);
         }
@@ -399,7 +436,7 @@ impl Chat {
         mut how: Option<Arc<Availability>>,
         fx: &mut Effects,
     ) {
-        let Some(of) = self.nodes.known.get(&inbox) else { return };
+        let Some(of) = self.nodes.of(inbox) else { return };
         if let Some(how) = how.as_mut().filter(|how| how.badge.is_some()) {
             Arc::make_mut(how).badge = Some(of.badge().unwrap_or_default().into());
         }
@@ -420,11 +457,11 @@ impl Chat {
     }
 
     pub(crate) fn audit_nodes(&self) {
-        let sum: usize = self.nodes.known.values().map(NodesOf::weight).sum();
-        assert_eq!(sum, self.nodes.weight, "all nodes are counted");
-        let waiting = self.nodes.known.values().flat_map(|of| &of.line).map(Task::bytes);
+        assert_eq!(self.nodes.weighed(), self.nodes.weight, "all nodes are counted");
+        let all = || self.nodes.known.values().flatten();
+        let waiting = all().flat_map(|of| of.line.iter()).map(Task::bytes);
         assert_eq!(waiting.sum::<u64>(), self.nodes.waiting, "all that waits is counted");
-        for of in self.nodes.known.values() {
+        for of in all() {
             for node in of.nodes.values() {
                 let counts = |number: &u64| node.items.iter().any(|item| item.number == *number);
                 assert!(!node.litter.iter().any(counts), "no litter counts");
