@@ -29,7 +29,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "\
-bench run [NAMES] [--quick]    measure (all, or those whose names begin so) and store
+bench run [NAMES] [--quick]    measure (all, or those of these names, or whose names begin so)
+                               and store
 bench vm [--mqtt|--xmpp|--lab] [--devices N] [--mem MB] [--seconds S] [--quick]
                                a million devices, or MQTT clients with a
                                subscription each, or 30,000 sessions of XMPP,
@@ -92,8 +93,10 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> io::Result<()> {
     let scale = Scale { quick: arguments.iter().any(|word| word == "--quick") };
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    let wanted =
-        |name: &str| names.is_empty() || names.iter().any(|begin| name.starts_with(*begin));
+    let is_one = |word: &str| scenario::ALL.iter().any(|(name, _)| *name == word);
+    let means =
+        |word: &str, name: &str| if is_one(word) { name == word } else { name.starts_with(word) };
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| means(word, name));
     let (mut ran, mut failed) = (0, Vec::new());
     for (name, scenario) in scenario::ALL.iter().filter(|(name, _)| wanted(name)) {
         ran += 1;
