@@ -264,12 +264,13 @@ impl Series {
         Some(place)
     }
 
-    /// Makes one row of each two of the same stage.
+    /// Makes one row of each two of the same stage. The first row stays as it is: totals grow from
+    /// it.
     fn halve(&mut self) {
         let mut kept: Vec<(usize, Option<usize>)> = Vec::with_capacity(ROWS_MAX / 2 + 1);
         for row in 0..self.at_ms.len() {
             match kept.last_mut() {
-                Some((first, second @ None)) if self.stages[*first] == self.stages[row] => {
+                Some((first @ 1.., second @ None)) if self.stages[*first] == self.stages[row] => {
                     *second = Some(row);
                 }
                 _ => kept.push((row, None)),
@@ -329,6 +330,8 @@ mod tests {
         assert!(series.shown("clients.sent").iter().all(|(_, rate)| (rate - 10.0).abs() < 1e-9));
         assert_eq!(series.stages().iter().max(), Some(&1));
         assert_eq!(series.times_ms().last(), Some(&86_399_000));
+        assert_eq!((series.times_ms()[0], series.values("clients.sent")[0]), (0, Some(0.0)));
+        assert_eq!(series.growth("clients.sent", 0, 86_400_000), Some(863_990.0));
         let back: Series =
             serde_json::from_str(&serde_json::to_string(&series).expect("plain")).expect("its own");
         assert_eq!(back.shown("clients.online"), series.shown("clients.online"));
