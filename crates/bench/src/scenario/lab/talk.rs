@@ -12,6 +12,7 @@ use lab::timing::Timing;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Exit code of a run whose tester was saturated.
 const SATURATED: i32 = 3;
@@ -22,6 +23,7 @@ pub struct Talked {
     pub run: Run,
     /// How it ended.
     pub code: i32,
+    folder: TempDir,
 }
 
 /// Runs a plan that comes along, by its name, with these parameters.
@@ -51,7 +53,7 @@ fn go(server: &Holdline, scheme: &str, plan: &Path, sets: &[String]) -> io::Resu
     let code = Child::start(&mut command, Some(CALLER_CORE))?.finished()?;
     let run = made(folder.path())
         .map_err(|why| io::Error::other(format!("holdline load ended with {code}: {why}")))?;
-    Ok(Talked { run, code })
+    Ok(Talked { run, code, folder })
 }
 
 /// The run that was made.
@@ -63,6 +65,12 @@ fn made(folder: &Path) -> io::Result<Run> {
 }
 
 impl Talked {
+    /// Keeps the run where something could not be read from it, and says where.
+    pub fn kept(self, why: &io::Error) -> io::Error {
+        let path = self.folder.keep();
+        io::Error::other(format!("{why}; the run is in {}", path.display()))
+    }
+
     /// A stage of it.
     pub fn stage(&self, name: &str) -> io::Result<&StageRun> {
         let found = self.run.stages.iter().find(|stage| stage.name == name);

@@ -73,7 +73,9 @@ fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>, more: String) -> io
     let imported_s = accounts::bring_people(&server, accounts::users())?;
     let before_s = database.as_ref().map(MariaDb::cpu_s).transpose()?;
     let talked = talk::over(&server, "xmpp", "tigase", &sets)?;
-    tell(&talked, f64::from(hold_s), &mut outcome)?;
+    if let Err(why) = tell(&talked, f64::from(hold_s), &mut outcome) {
+        return Err(talked.kept(&why)); // it may have taken hours
+    }
     outcome.detail("seconds of the import", imported_s);
     if let Some((database, before_s)) = database.zip(before_s) {
         outcome.figure("MariaDB's CPU", database.cpu_s()? - before_s, "s");
