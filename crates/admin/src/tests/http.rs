@@ -12,7 +12,7 @@ use model::presence::PresenceVersion;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
 use serde_json::json;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 
 pub(super) fn state(name: &str) -> DeviceState {
     DeviceState {
