@@ -97,7 +97,7 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
     let Some((target, beside)) = TargetMessage::read(extra) else { return false };
     let id = match message.to.is_group() {
         true => room_id(message, &target, &message.to),
-        false => target.name.replace('\'', "&apos;"),
+        false => text::attribute_as_written(&target.name),
     };
     if id.is_empty() {
         return false;
@@ -106,7 +106,7 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
         Content::EDIT if !text.is_empty() => {
             put_body(text, out);
             // By its sender's own id, in rooms too (XEP-0308 3).
-            let name = target.name.replace('\'', "&apos;");
+            let name = text::attribute_as_written(&target.name);
             out.extend_from_slice(format!("<replace xmlns='{CORRECT}' id='{name}'/>").as_bytes());
             put_beside(beside, out);
             true
@@ -150,10 +150,12 @@ fn put_body(body: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</body>");
 }
 
+/// What came beside the text, as far as it stands for the same without its own stanza, whose
+/// prefixes are not declared here.
 fn put_beside(beside: &[u8], out: &mut Vec<u8>) {
     let Ok(scan) = Scan::element(beside) else { return };
     for child in scan.root().children().filter(|it| !it.is("body", CLIENT)) {
-        if !render::is_forged(&child) {
+        if !render::is_forged(&child) && Scan::alone(child.whole()).is_ok() {
             out.extend_from_slice(child.whole().as_bytes());
         }
     }

@@ -10,6 +10,7 @@ use super::amend::{FALLBACK, room_id};
 use crate::jid::{self, Jid};
 use crate::stanza::put_attribute;
 use crate::xml::scan::Element;
+use crate::xml::text;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatMessage, Content, GROUP_SERVICE, MENTIONS_HARD_MAX, Mentions, Quote};
 use model::media::FileNote;
@@ -105,7 +106,7 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) {
 fn put_reply(message: &ChatMessage, quote: &Quote, out: &mut Vec<u8>) {
     let id = match message.to.is_group() {
         true => room_id(message, &quote.target, &message.to),
-        false => quote.target.name.replace('\'', "&apos;"),
+        false => text::attribute_as_written(&quote.target.name),
     };
     if id.is_empty() {
         return;

@@ -80,6 +80,12 @@ impl<'a> Scan<'a> {
         parse::whole(text)
     }
 
+    /// An element that means the same wherever it is written: not by the prefix that a stream's
+    /// header declares, which there is none of in a WebSocket and in BOSH.
+    pub fn alone(text: &'a str) -> Result<Scan<'a>, StreamFault> {
+        parse::alone(text)
+    }
+
     /// The same of a stream between servers, or with a component: a stanza is of those namespaces'
     /// names for it, and is seen as one of a client.
     pub fn of_peer(bytes: &'a [u8]) -> Result<Scan<'a>, StreamFault> {

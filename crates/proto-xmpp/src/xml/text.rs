@@ -144,6 +144,15 @@ pub fn put_value(text: &str, out: &mut Vec<u8>) {
     });
 }
 
+/// The value of an attribute, in single quotes, as it was written somewhere; what cannot have been
+/// written so is escaped. It may come from any protocol.
+pub fn attribute_as_written(raw: &str) -> String {
+    match is_content(raw) && !raw.contains('<') {
+        true => raw.replace('\'', "&apos;"),
+        false => escaped(raw),
+    }
+}
+
 /// A text as the value of an attribute, or between tags.
 pub fn escaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
@@ -183,6 +192,20 @@ mod tests {
         assert!(!text.contains(['<', '>']) && !quoted.contains(['<', '>', '\'', '"', '\n']));
         assert!(is_content(&text) && is_content(&quoted));
         assert_eq!((&*unescaped(&text), &*value(&quoted)), (said, said));
+    }
+
+    #[test]
+    fn a_value_from_elsewhere_stands_as_it_was_written_if_it_can_have_been() {
+        for (raw, written) in [
+            ("a &amp; b", "a &amp; b"),
+            ("it's", "it&apos;s"),
+            ("<", "&lt;"),
+            ("a & b", "a &amp; b"),
+            ("a&b;'", "a&amp;b;&apos;"),
+            ("\u{1}", "\u{fffd}"),
+        ] {
+            assert_eq!(attribute_as_written(raw), written, "{raw}");
+        }
     }
 
     #[test]

@@ -108,3 +108,26 @@ fn reactions_and_retractions_name_the_message_as_rooms_and_as_people_do() {
     let broken = Content { kind: Content::REACTION, ..Content::text("👍") };
     assert_eq!(written("bob", broken), None);
 }
+
+#[test]
+fn what_is_written_of_another_message_is_xml_whatever_its_name_and_what_came_beside() {
+    let target = |name: &str| TargetMessage { seq: 1, id: 2, name: name.into() };
+    let is_xml = |written: &str| {
+        let stanza = format!("<message xmlns='jabber:client'>{written}</message>");
+        assert!(Scan::element(stanza.as_bytes()).is_ok(), "{written}");
+    };
+    for name in ["<", "a & b", "it's", "\u{1}", "&amp;"] {
+        let extra = target(name).extra(b"");
+        for kind in [Content::EDIT, Content::REACTION] {
+            let content = Content { kind, extra: extra.clone(), ..Content::text("x") };
+            is_xml(&written("bob", content).expect("it says something"));
+        }
+    }
+    // A prefix that only the stanza itself declared goes, what declares its own stays.
+    let beside = b"<message xmlns:p='urn:x'><p:x/><y xmlns='urn:y'/></message>";
+    let extra = target("a1").extra(beside);
+    let content = Content { kind: Content::EDIT, extra, ..Content::text("x") };
+    let written = written("bob", content).expect("it says something");
+    is_xml(&written);
+    assert!(written.contains("<y xmlns='urn:y'/>") && !written.contains("p:x"), "{written}");
+}

@@ -134,7 +134,7 @@ pub(crate) fn read_availability(presence: &Element<'_, '_>, with_avatar: bool) -
     for child in presence.children() {
         let is_ours = ["show", "status", "priority"].iter().any(|name| child.is(name, CLIENT));
         let is_told = with_avatar || !shows_avatar(&child);
-        if !is_ours && is_told && Scan::element(child.whole().as_bytes()).is_ok() {
+        if !is_ours && is_told && Scan::alone(child.whole()).is_ok() {
             extra.extend_from_slice(child.whole().as_bytes());
         }
     }

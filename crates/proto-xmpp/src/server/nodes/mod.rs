@@ -303,7 +303,7 @@ fn stanza_fault(fault: NodesFault) -> (StanzaFault, &'static str) {
 /// What is stored of an element: all of it, if it stands for the same wherever it is written.
 fn payload(element: &Element<'_, '_>) -> Result<Box<[u8]>, NodesFault> {
     let whole = element.whole();
-    let scan = Scan::element(whole.as_bytes()).map_err(|_| NodesFault::Invalid)?;
+    let scan = Scan::alone(whole).map_err(|_| NodesFault::Invalid)?;
     let is_same = scan.root().is(element.name(), element.namespace());
     is_same.then(|| whole.as_bytes().into()).ok_or(NodesFault::Invalid)
 }

@@ -30,6 +30,8 @@ struct Parser<'a> {
     elements: usize,
     /// The namespaces of stanzas of servers and components are as that of clients.
     is_of_peer: bool,
+    /// What stands around it declares no prefix.
+    is_alone: bool,
 }
 
 /// An element that has begun.
@@ -59,6 +61,12 @@ pub(super) fn whole(text: &str) -> Parsed<Scan<'_>> {
 pub(super) fn whole_of_peer(text: &str) -> Parsed<Scan<'_>> {
     let parser = Parser::new(text, vec![("xml", XML), ("", CLIENT)]);
     Parser { is_of_peer: true, ..parser }.whole()
+}
+
+/// An element that may be written where no stream's header declares anything.
+pub(super) fn alone(text: &str) -> Parsed<Scan<'_>> {
+    let parser = Parser::new(text, vec![("xml", XML), ("", CLIENT)]);
+    Parser { is_alone: true, ..parser }.whole()
 }
 
 impl<'a> Parser<'a> {
@@ -121,7 +129,8 @@ impl<'a> Parser<'a> {
         // As most stanzas have, so that what is kept of them need not grow.
         let scan = Scan { nodes: Vec::with_capacity(8), attributes: Vec::with_capacity(8) };
         let (open, names) = (Vec::with_capacity(4), Vec::new());
-        Parser { text, at: 0, scan, open, bindings, names, elements: 0, is_of_peer: false }
+        let (is_of_peer, is_alone) = (false, false);
+        Parser { text, at: 0, scan, open, bindings, names, elements: 0, is_of_peer, is_alone }
     }
 
     fn rest(&self) -> &'a str {
@@ -310,7 +319,7 @@ impl<'a> Parser<'a> {
             Some((_, namespace)) => Ok(namespace),
             None if prefix.is_empty() => Ok(""),
             // The stream's header declares it. What is in a stanza may be shown where none does.
-            None if prefix == "stream" && self.open.is_empty() => Ok(STREAMS),
+            None if prefix == "stream" && self.open.is_empty() && !self.is_alone => Ok(STREAMS),
             None if prefix == "db" && self.is_of_peer && self.open.is_empty() => Ok(DIALBACK),
             None => Err(StreamFault::BadNamespacePrefix),
         }

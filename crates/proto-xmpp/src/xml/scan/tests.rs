@@ -200,3 +200,17 @@ fn names_are_of_letters_that_every_edition_of_xml_has() {
     assert_eq!(fault("<a><\u{d7}/></a>"), Some(StreamFault::NotWellFormed));
     assert_eq!(fault("<A_b-c.1:D xmlns:A_b-c.1='e'/>"), None);
 }
+
+#[test]
+fn what_stands_alone_needs_no_header() {
+    for (text, is_alone) in [
+        ("<stream:x/>", false),
+        ("<p:x xmlns:p='urn:x'/>", true),
+        ("<x xmlns='urn:x'><stream:y xmlns:stream='urn:y'/></x>", true),
+        ("<p:x/>", false),
+        ("<x/>", true),
+    ] {
+        assert_eq!(Scan::alone(text).is_ok(), is_alone, "{text}");
+    }
+    assert!(Scan::element(b"<stream:x/>").is_ok(), "in a stream");
+}
