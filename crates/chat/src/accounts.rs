@@ -53,6 +53,8 @@ pub(crate) enum Waiter {
     Push(u64),
     /// Whoever tells it something that is kept nowhere.
     Transient(Box<crate::sessions::transients::Telling>),
+    /// Whoever has a stanza for its devices.
+    Stanza(Box<crate::people::stanzas::Handing>),
     /// Whoever brings what was said with it elsewhere.
     MovedIn(Box<crate::operators::moving::MovingIn>),
     /// Another shard, with its question's number.
@@ -200,6 +202,7 @@ impl Waiter {
             Waiter::Contact(wanting) => wanting.weight(),
             Waiter::Nodes(wanted) => wanted.weight(),
             Waiter::Transient(telling) => telling.weight(),
+            Waiter::Stanza(handing) => handing.weight(),
             _ => 256,
         };
         (size_of::<Waiter>() + beside) as u64
@@ -426,6 +429,9 @@ impl Chat {
             }
             Waiter::Transient(telling) => {
                 self.transient_receiver_found(now, telling, (address, row.map(|row| row.id)), fx);
+            }
+            Waiter::Stanza(handing) => {
+                self.stanza_receiver_found(*handing, (address, row.map(|row| row.id)), fx);
             }
             Waiter::MovedIn(moving) => {
                 self.moves_in_with(now, *moving, (address, row.map(|row| row.id)), fx);

@@ -133,6 +133,8 @@ impl Service for Chat {
             ChatWord::Nodes(number, asked) => self.nodes_asked(now, from, (number, asked), fx),
             ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
             ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
+            ChatWord::Stanza(number, handed) => self.stanza_handed(from, (number, &handed), fx),
+            ChatWord::StanzaTaken { number, reached } => self.stanza_taken(number, reached, fx),
             ChatWord::Chatroom(word) => self.chatroom_word(now, from, *word, fx),
             ChatWord::LastAsked(asked) => self.last_asked(from, *asked, fx),
         }
@@ -311,6 +313,7 @@ impl Chat {
                 }
             }
             ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
+            ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }

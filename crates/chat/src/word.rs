@@ -15,6 +15,7 @@ use crate::label::{Relation, Route};
 use crate::outbox::left::Sought;
 use crate::outbox::receivers::Carriage;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
+use crate::people::stanzas::StanzaHanded;
 use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
 use crate::sessions::transients::{TransientSaid, TransientTold};
 use model::account::AccountAddress;
@@ -142,6 +143,15 @@ pub enum ChatWord {
     /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
     /// for each that has any.
     LastAsked(Box<LastAsked>),
+    /// A stanza for devices of an account. Answered by `StanzaTaken`, by the number.
+    Stanza(u64, Box<StanzaHanded>),
+    /// A device has it, or none does.
+    StanzaTaken {
+        /// The stanza's.
+        number: u64,
+        /// The answer.
+        reached: bool,
+    },
     /// Something about a chatroom.
     Chatroom(Box<ChatroomWord>),
 }
@@ -278,6 +288,7 @@ impl Weigh for ChatWord {
             ChatWord::NodesAnswered(answered) => answered.weight(),
             ChatWord::NodesTold(told) => told.weight(),
             ChatWord::LastAsked(asked) => asked.weight(),
+            ChatWord::Stanza(_, handed) => handed.weight(),
             ChatWord::Chatroom(word) => size_of::<ChatroomWord>() + word.weight(),
             _ => 0,
         };

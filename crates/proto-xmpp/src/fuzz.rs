@@ -169,6 +169,12 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             0 => failed(*number),
             _ => ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false },
         },
+        ChatRequest::HandTo(handing) => match rng.below(3) {
+            0 => ChatDelivery::Done { number: handing.number },
+            1 => ChatDelivery::Failed { number: handing.number, why: ChatFault::UnknownAccount },
+            // It was for the device itself.
+            _ => ChatDelivery::Stanza(handing.xml.clone()),
+        },
         ChatRequest::People(asked) => match rng.below(3) {
             0 => failed(asked.number),
             is_whole => whim_of_people(rng, asked, is_whole == 1),

@@ -16,6 +16,7 @@ mod archive;
 mod busy;
 mod features;
 mod foreign;
+mod handing;
 mod inbox;
 mod inline;
 mod iq;

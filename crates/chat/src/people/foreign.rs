@@ -14,10 +14,10 @@
 
 use crate::groups::state::Abroad;
 use crate::people::ProbeAsked;
+use crate::people::stanzas::DirectedTo;
 use crate::sessions::Asker;
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
-use base::slab::Key;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord, RoomWord};
@@ -29,11 +29,7 @@ use model::counters::ChatCounter;
 use model::id::ConnRef;
 use model::ports::chat::{ChatAnswer, ErrandWhat};
 use model::timeline::TimelineId;
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-
-/// Whom sessions have told elsewhere that they are there, by name and domain.
-pub(crate) type Directed = HashMap<Key, VecDeque<(Box<str>, Box<str>)>>;
 
 /// How a device is there; none: it went.
 type DeviceState = (Box<str>, Option<Arc<Availability>>);
@@ -204,32 +200,6 @@ impl Chat {
         self.errand_requests(now, ask, (asker, request), fx);
     }
 
-    /// A stanza is for devices of an account of this shard. Whether there is one that takes it.
-    fn stanza_arrives(
-        &mut self,
-        inbox: TimelineId,
-        (from, device): (Option<&AccountAddress>, Option<&str>),
-        xml: &Arc<[u8]>,
-        fx: &mut Effects,
-    ) -> bool {
-        let tie = from.and_then(|from| self.people.tie(inbox, from));
-        if tie.is_some_and(|tie| tie.contact.is_blocked) {
-            fx.counters.count(ChatCounter::BlockedSends);
-            return false;
-        }
-        let all = self.sessions.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
-        let is_meant = |key: &&Key| match device {
-            Some(device) => self.sessions.slab.at(**key).is_some_and(|it| *it.device == *device),
-            None => self.people.is_present(inbox, **key),
-        };
-        let takers = all.iter().filter(is_meant).filter_map(|key| self.sessions.slab.at(*key));
-        // Devices of other protocols know nothing of stanzas.
-        let conns: Vec<ConnRef> = takers.filter(|it| it.binds).map(|it| it.conn).collect();
-        let delivery = || model::chat::ChatDelivery::Stanza(xml.clone());
-        fx.deliveries.extend(conns.iter().map(|conn| (*conn, delivery())));
-        !conns.is_empty()
-    }
-
     /// A device has a stanza for another domain.
     pub(crate) fn hand_on(&mut self, now: Now, from: ConnRef, on: HandingOn, fx: &mut Effects) {
         let HandingOn { session, stanza, directed } = on;
@@ -240,49 +210,9 @@ impl Chat {
             return fx.counters.count(ChatCounter::Silenced);
         }
         if let Some((whom, is_there)) = directed {
-            self.directed_to(key, &asker, (whom, &stanza.domain, is_there), fx);
+            let whom = DirectedTo::Elsewhere(whom, stanza.domain.clone());
+            self.directed_to((key, &asker), whom, is_there.then_some(None), fx);
         }
         fx.foreign.push(ForeignWord::Stanza(stanza));
-    }
-
-    /// A session says to somebody elsewhere whether it is there. Of too many the first is told that
-    /// it is not any more.
-    fn directed_to(
-        &mut self,
-        key: Key,
-        asker: &Asker,
-        (whom, domain, is_there): (Box<str>, &str, bool),
-        fx: &mut Effects,
-    ) {
-        let most = usize::from(self.settings.limits.chat.directed_a_session_max);
-        let told = self.directed.entry(key).or_default();
-        told.retain(|(other, _)| *other != whom);
-        if is_there {
-            told.push_back((whom, domain.into()));
-        }
-        while told.len() > most
-            && let Some((to, domain)) = told.pop_front()
-        {
-            let (from, device) = (asker.address.clone(), asker.device.clone());
-            fx.foreign.push(ForeignWord::Gone { from, device, to, domain });
-        }
-        if told.is_empty() {
-            self.directed.remove(&key);
-        }
-    }
-
-    /// A session ends: whoever was told elsewhere that it is there hears of it (RFC 6121 4.6.3).
-    pub(crate) fn leaves_foreign(
-        &mut self,
-        key: Key,
-        (inbox, device): (TimelineId, &str),
-        fx: &mut Effects,
-    ) {
-        let Some(told) = self.directed.remove(&key) else { return };
-        let Some(online) = self.sessions.online.get(&inbox) else { return };
-        fx.foreign.extend(told.into_iter().map(|(to, domain)| {
-            let (from, device) = (online.address.clone(), device.into());
-            ForeignWord::Gone { from, device, to, domain }
-        }));
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod nodes;
 mod orders;
 mod presence;
 pub(crate) mod reach;
+pub(crate) mod stanzas;
 mod store;
 mod subscription;
 mod tie;
@@ -74,6 +75,10 @@ pub(crate) struct People {
     said: Waits<(TimelineId, AccountAddress)>,
     /// Wishes that are answered when the contact's home knows.
     blocking: Waits<Blocking>,
+    /// Stanzas for devices that are at home elsewhere: who waits to hear whether one has it.
+    handing: Waits<Requester>,
+    /// Stanzas that say that devices are not there any more, for those who were told that they are.
+    farewells: Vec<(AccountAddress, stanzas::Handing)>,
     /// Words about presence whose receipts are awaited.
     walking: Waits<(TimelineId, ShardId)>,
     /// Accounts with something to say of presence.
@@ -358,7 +363,8 @@ impl Chat {
             self.answer_people(wait, Err(ChatFault::Busy), fx);
         }
         let walks = self.turn_walks(now, fx);
-        earliest([left, words, blocks, walks])
+        let stanzas = self.turn_stanzas(now, fx);
+        earliest([left, words, blocks, walks, stanzas])
     }
 
     /// Accounts that owed something at the start say it, a few in each turn.

@@ -56,6 +56,11 @@ impl Chat {
                 self.for_person(now, person, Task::Page(wait, range), fx);
             }
             PeopleAsk::Present(availability) => {
+                if availability.is_none()
+                    && let Some(key) = self.sessions.bound(from, session)
+                {
+                    self.takes_back_directed(key, (asker.inbox, &asker.device), fx);
+                }
                 let availability = availability.map(|it| Arc::from(*it));
                 self.present_with_badge(now, person, (wait, availability), fx);
             }

@@ -362,6 +362,9 @@ pub enum ChatRequest {
     },
     /// Hand on a stanza for another domain. Not answered: whoever is there answers.
     HandOn(Box<HandingOn>),
+    /// Hand a stanza to devices of an account here. Answered by `Done`, when one has it, or by
+    /// `Failed`.
+    HandTo(Box<HandingTo>),
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -381,6 +384,39 @@ pub struct HandingOn {
     /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
     /// was told that is told when the session ends.
     pub directed: Option<(Box<str>, bool)>,
+}
+
+/// A stanza of a device for devices of an account that is at home here, which is kept nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HandingTo {
+    /// Session that hands it over.
+    pub session: SessionRef,
+    /// For the answer.
+    pub number: u32,
+    /// For whom.
+    pub to: Addressee,
+    /// For which device; none: for all that are there and want messages.
+    pub device: Option<Box<str>>,
+    /// The stanza, as it is written to a client.
+    pub xml: Arc<[u8]>,
+    /// What it says of whether the device is there, if it does.
+    pub directed: Option<DirectedPresence>,
+}
+
+/// What a device says to somebody in particular of whether it is there (RFC 6121 4.6).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DirectedPresence {
+    /// It is. This stanza is shown where it was told, when it is not any more.
+    There(Arc<[u8]>),
+    /// It is not.
+    Gone,
+}
+
+impl HandingTo {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<HandingTo>() + self.xml.len()
+    }
 }
 
 /// Everything that is asked when a device logs in.

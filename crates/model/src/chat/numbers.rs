@@ -46,6 +46,7 @@ impl ChatRequest {
             ChatRequest::Keep(keeping) => keeping.id.session,
             ChatRequest::Detach(detaching) => detaching.session,
             ChatRequest::HandOn(handing) => handing.session,
+            ChatRequest::HandTo(handing) => handing.session,
         })
     }
 
@@ -72,6 +73,7 @@ impl ChatRequest {
             ChatRequest::People(asked) => Some(&mut asked.number),
             ChatRequest::Chatroom(asked) => Some(&mut asked.number),
             ChatRequest::Nodes(asked) => Some(&mut asked.number),
+            ChatRequest::HandTo(handing) => Some(&mut handing.number),
             ChatRequest::Login(_)
             | ChatRequest::Enter(_)
             | ChatRequest::Redeem(_)

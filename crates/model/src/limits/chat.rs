@@ -223,9 +223,9 @@ section! {
         reviewed_bytes_max: u64 = 16 * 1024 * 1024, whole(1 << 18..=1 << 40, "bytes");
         /// Rooms that one session of XMPP may be in. One more is not entered (policy-violation).
         rooms_a_session_max: u16 = 64, whole(1..=65_535, "rooms");
-        /// Addresses of other domains that one session of XMPP may tell that it is there, without
-        /// their being contacts (rooms elsewhere, mostly). With one more the first of them is told
-        /// that it is not there any more.
+        /// Addresses that one session of XMPP may tell in particular that it is there (those that
+        /// are no contacts, and rooms elsewhere). With one more the first of them is told that it
+        /// is not there any more.
         directed_a_session_max: u16 = 64, whole(1..=65_535, "addresses");
         /// Bytes of a stanza of XMPP. A longer one ends its stream (policy-violation).
         stanza_bytes_max: u32 = 256 * 1024, whole(10_000..=1 << 24, "bytes");

@@ -11,7 +11,7 @@ mod written;
 mod xeps;
 
 pub use suites::{SUITES, Suite, SuiteAsk};
-pub use written::{doap, suites_table, xeps_table};
+pub use written::{doap, rfcs_table, suites_table, xeps_table};
 pub use xeps::{RFCS, XEPS};
 
 /// How much of an extension is done.

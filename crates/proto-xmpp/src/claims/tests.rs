@@ -18,7 +18,8 @@ fn read(path: &str) -> String {
 /// The text of documents with what is made from the list in its places.
 fn renewed(text: &str) -> String {
     let mut text = text.to_owned();
-    for (name, table) in [("xeps", xeps_table()), ("suites", suites_table())] {
+    let tables = [("rfcs", rfcs_table()), ("xeps", xeps_table()), ("suites", suites_table())];
+    for (name, table) in tables {
         let (begin, end) = (format!("<!-- claims: {name} -->\n"), "<!-- claims: end -->");
         let from = text.find(&begin).unwrap_or_else(|| panic!("no {begin}")) + begin.len();
         let to = from + text[from..].find(end).expect("it ends");

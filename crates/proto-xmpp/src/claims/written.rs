@@ -61,6 +61,16 @@ fn status(completeness: Completeness) -> &'static str {
     }
 }
 
+/// A table of the RFCs.
+pub fn rfcs_table() -> String {
+    let mut out = String::from("| RFC | what is not, or how it is meant | shown by |\n");
+    out += "| --- | --- | --- |\n";
+    for Rfc { number, name, note, test } in RFCS {
+        let _ = writeln!(out, "| {number} {name} | {note} | `{test}` |");
+    }
+    out
+}
+
 /// A table of the extensions.
 pub fn xeps_table() -> String {
     let mut out = String::from("| XEP | version | | what is not, or how it is meant |\n");
@@ -102,7 +112,7 @@ fn rfc(number: u16) -> Option<&'static Rfc> {
     RFCS.iter().find(|rfc| rfc.number == number)
 }
 
-/// Whether it is there, or what is missing.
+/// Whether it is there, whole or in part, or what is missing.
 fn there(ask: &SuiteAsk) -> String {
     let missing: Vec<String> = ask
         .xeps
@@ -111,7 +121,10 @@ fn there(ask: &SuiteAsk) -> String {
         .map(|number| format!("{number:04}"))
         .chain(ask.rfcs.iter().filter(|number| rfc(**number).is_none()).map(u16::to_string))
         .collect();
+    let is_part =
+        |number: &u16| xep(*number).is_some_and(|xep| xep.completeness == Completeness::Partial);
     match missing.is_empty() {
+        true if ask.xeps.iter().any(is_part) => "yes, [in part](#what-is-claimed)".into(),
         true => "yes".into(),
         false => format!("**no**: {}", missing.join(", ")),
     }

@@ -24,7 +24,7 @@ pub const RFCS: &[Rfc] = &[
     Rfc {
         number: 6121,
         name: "Instant Messaging and Presence",
-        note: "no directed presence to accounts of this server; messages reach every device",
+        note: "what is said to one device reaches all of the account; presence has one `status`",
         test: "xmpp/test_people.py::test_two_subscribe_and_see_each_other_come_and_go",
     },
     Rfc {

@@ -3,12 +3,13 @@
 //! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
 //! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
 //! and of files goes to `features`, of nodes to `nodes`, of the own archive to `archive`, of rooms
-//! to `rooms`. Whatever else is asked, of whomever, is answered `service-unavailable`: nobody is
-//! told by it who exists or is there.
+//! to `rooms`, of devices to them by `handing`. Whatever else is asked, of whomever, is answered
+//! `service-unavailable`: nobody is told by it who exists or is there.
 
 use super::Out;
 use super::archive::is_asked;
 use super::features::{BLOCKING, PUSH, UPLOAD_SERVICE};
+use super::messages::SentAs;
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
 use crate::archive::MAM_FEATURES;
@@ -63,7 +64,7 @@ impl Session {
     ) {
         let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
         if matches!(&*kind, "result" | "error") {
-            if self.asks_elsewhere(iq, None, out) {
+            if self.asks_elsewhere(iq, None, out) || self.asks_device(iq, SentAs::Quiet, out) {
                 return;
             }
             return self.hears_answer(iq, *kind == *"result", out);
@@ -77,7 +78,7 @@ impl Session {
         else {
             return self.refuse("iq", about, StanzaFault::BadRequest, out);
         };
-        if self.asks_elsewhere(iq, Some(&asked), out) {
+        if self.asks_elsewhere(iq, Some(&asked), out) || self.asks_device(iq, SentAs::Iq, out) {
             return;
         }
         let whom = match to.as_deref().map(Jid::parse) {

@@ -307,7 +307,11 @@ impl Session {
         if let Some(verb) = features::says(presence) {
             return self.says_of(presence, verb, out);
         }
-        if let Some(to) = to.as_deref().filter(|to| !self.is_own(to)) {
+        if let Some(to) = to.as_deref() {
+            let jid = Jid::parse(to).filter(|_| matches!(&*kind, "" | "unavailable"));
+            if jid.is_some_and(|jid| self.directs(presence, &jid, out)) {
+                return;
+            }
             let fault = match (Jid::parse(to), &*kind) {
                 (_, "unavailable") => return,
                 (None, _) => StanzaFault::JidMalformed,
@@ -390,6 +394,9 @@ impl Session {
                 self.answered(rejected.number, Some((rejected.why, &told)), out);
             }
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
+            ChatDelivery::Done { number } if self.has_sent(number) => {
+                self.answered(number, None, out);
+            }
             ChatDelivery::Done { number } if self.live_done(number, None, out) => {}
             ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
             ChatDelivery::ChatroomJoined(joined) => self.live_joined(now, &joined, out),

@@ -13,6 +13,7 @@ use crate::archive::read_id;
 use crate::message::amend::{self, AmendmentVerb};
 use crate::render::{self, StanzaContent};
 use crate::server::Out;
+use crate::server::messages::SentAs;
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use base::time::Now;
@@ -105,7 +106,7 @@ impl Session {
         then: Then,
         out: &mut Out,
     ) {
-        let number = self.unanswered(about);
+        let number = self.unanswered(about, SentAs::Message);
         let by_room = with.is_group().then(|| read_id(&name)).flatten();
         let finding = Finding { number, lookup: Lookup::new(with, name.into()), then };
         match by_room {

@@ -28,25 +28,41 @@ pub(super) struct Sending {
     pub(super) place: Option<u32>,
     pub(super) id: Option<Box<str>>,
     pub(super) to: Option<Box<str>>,
+    pub(super) sent_as: SentAs,
     /// What the client wants to be told of it.
     pub(super) wants: Wants,
+}
+
+/// As what something was sent, to be told if it came to nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SentAs {
+    Message,
+    /// A question.
+    Iq,
+    /// Nothing is told of it: it is an answer itself, or for whoever happens to be there.
+    Quiet,
 }
 
 impl Session {
     /// Somebody says something (RFC 6121 5).
     pub(super) fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
-        if self.says_elsewhere(message, out) || kind(message) == "error" {
-            return; // an error is of what the server itself has said
+        if self.says_elsewhere(message, out) {
+            return;
         }
         let (id, to) = (message.attribute("id"), message.attribute("to"));
         if id.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {
             return self.refuse("message", (None, to.as_deref()), StanzaFault::BadRequest, out);
         }
         let about = (id.as_deref(), to.as_deref());
+        let is_error = kind(message) == "error"; // no error is told of one (RFC 6120 8.3.1)
         let to = match to.as_deref().map_or_else(|| Jid::parse(self.account()), Jid::parse) {
             Some(jid) => jid,
+            None if is_error => return,
             None => return self.refuse("message", about, StanzaFault::JidMalformed, out),
         };
+        if self.says_at_once(message, &to, out) || is_error {
+            return;
+        }
         if self.is_of_rooms(&to) {
             return self.message_to_room(now, (&to, about), message, out);
         }
@@ -98,18 +114,22 @@ impl Session {
     ) {
         let client_id = said.client_id.unwrap_or_else(|| self.made_up(now, out));
         let new = NewMessage { to: Addressee::from(account), client_id, content: said.content };
-        let number = self.unanswered(about);
+        let number = self.unanswered(about, SentAs::Message);
         out.say(ChatRequest::Send { session: self.session, number, message: Box::new(new) });
     }
 
     /// A stanza is not answered as long as what it says is with the service, under this number.
-    fn unanswered(&mut self, (id, to): (Option<&str>, Option<&str>)) -> u32 {
+    pub(super) fn unanswered(
+        &mut self,
+        (id, to): (Option<&str>, Option<&str>),
+        sent_as: SentAs,
+    ) -> u32 {
         let place = self.received();
         let busy = self.busy();
         busy.last = busy.last.wrapping_add(1);
         let number = busy.last;
         let [id, to] = [id, to].map(|text| text.map(Box::from));
-        busy.sends.push(Sending { number, place, id, to, wants: Wants::default() });
+        busy.sends.push(Sending { number, place, id, to, sent_as, wants: Wants::default() });
         number
     }
 
@@ -124,6 +144,12 @@ impl Session {
         ClientMessageId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }
 
+    /// Whether something that was said is with the service under this number.
+    pub(super) fn has_sent(&self, number: u32) -> bool {
+        let sends = self.busy.as_ref().map_or(&[][..], |busy| &busy.sends);
+        sends.iter().any(|sending| sending.number == number)
+    }
+
     /// A message is stored, or why not.
     pub(super) fn answered(&mut self, number: u32, why: Option<(ChatFault, &str)>, out: &mut Out) {
         let sends = &mut self.busy().sends;
@@ -131,9 +157,14 @@ impl Session {
             base::never!(true, "an answer to nothing");
             return;
         };
-        let Sending { id, to, .. } = sends.remove(at);
+        let Sending { id, to, sent_as, .. } = sends.remove(at);
         self.finds_nothing(number);
-        if let Some((why, told)) = why {
+        let name = match sent_as {
+            SentAs::Message => Some("message"),
+            SentAs::Iq => Some("iq"),
+            SentAs::Quiet => None,
+        };
+        if let Some(((why, told), name)) = why.zip(name) {
             let jid = to.as_deref().and_then(Jid::parse);
             let about = (id.as_deref(), to.as_deref());
             let fault = match &jid {
@@ -145,7 +176,7 @@ impl Session {
                     StanzaFault::of(why, is_far)
                 }
             };
-            self.refuse_saying("message", about, (fault, told), out);
+            self.refuse_saying(name, about, (fault, told), out);
         }
         self.pay_ack(out);
         self.releases(out);

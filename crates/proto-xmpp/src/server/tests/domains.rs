@@ -86,7 +86,7 @@ fn a_neighbour_of_another_domain_is_one() {
     assert!(said.contains("from='m.example'") && said.contains("conference.m.example"), "{said}");
     let ping = "<ping xmlns='urn:xmpp:ping'/>";
     for (whom, fault) in [
-        ("bob@m.example/x", "service-unavailable"),
+        ("bob@m.example", "service-unavailable"),
         ("bob@d.example/x", "remote-server-not-found"),
         ("d.example", "remote-server-not-found"),
     ] {

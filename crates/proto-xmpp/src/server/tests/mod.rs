@@ -72,6 +72,7 @@ fn stanzas_are_answered_however_they_are_cut() {
                 .map(|word| match word {
                     ChatRequest::Send { .. } => "send",
                     ChatRequest::Transient { .. } => "transient",
+                    ChatRequest::HandTo(_) => "hand-to",
                     ChatRequest::Standing { .. } => "standing",
                     ChatRequest::Members { .. } => "members",
                     ChatRequest::History { .. } => "history",

@@ -1,0 +1,272 @@
+//! Stanzas of devices for devices of accounts here, which are kept nowhere (RFC 6121 4.6, 8.5.3).
+//!
+//! ```text
+//! HandTo ─► the account is found ─► neither has blocked the other ─► its home ─► its devices
+//!    Done, or why not ◄──────────────────────────────────────────────────┘
+//! ```
+//! Whom a session has told in particular that it is there is told when it is not any more, here and
+//! elsewhere. It knows no stanza. Invariants: a session is answered once; whoever was told is among
+//! `directed_a_session_max`, or was told that the device is gone.
+
+use crate::accounts::Waiter;
+use crate::sessions::{Asker, Requester};
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, AccountId};
+use model::chat::foreign::ForeignWord;
+use model::chat::{ChatDelivery, ChatFault, DirectedPresence, HandingTo};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, ShardId};
+use model::timeline::TimelineId;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Whom sessions have told in particular that they are there.
+pub(crate) type Directed = HashMap<Key, VecDeque<(DirectedTo, Farewell)>>;
+
+/// Somebody who was told in particular that a device is there.
+#[derive(PartialEq, Eq)]
+pub(crate) enum DirectedTo {
+    /// At another domain: an address, and the domain.
+    Elsewhere(Box<str>, Box<str>),
+    /// Here: an account, and a device or all of them.
+    Here(AccountAddress, Option<Box<str>>),
+}
+
+/// What they are shown when the device is not there any more; none, where another server is told by
+/// a word of its own.
+pub(crate) type Farewell = Option<Arc<[u8]>>;
+
+/// A stanza on its way to the home of an account.
+#[derive(Debug)]
+pub struct StanzaHanded {
+    pub(crate) from: AccountAddress,
+    pub(crate) to: TimelineId,
+    pub(crate) device: Option<Box<str>>,
+    pub(crate) xml: Arc<[u8]>,
+}
+
+/// A stanza whose account is being found.
+pub(crate) struct Handing {
+    wait: Requester,
+    from: AccountAddress,
+    by: TimelineId,
+    device: Option<Box<str>>,
+    xml: Arc<[u8]>,
+}
+
+impl Handing {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Handing>() + self.xml.len()
+    }
+}
+
+impl StanzaHanded {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<StanzaHanded>() + self.xml.len()
+    }
+}
+
+impl Chat {
+    /// A device has a stanza for devices of an account here.
+    pub(crate) fn hand_to(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        handing: HandingTo,
+        fx: &mut Effects,
+    ) {
+        let HandingTo { session, number, to, device, xml, directed } = handing;
+        let Some(key) = self.sessions.bound(from, session) else { return };
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        let to = to.within(asker.address.domain());
+        if xml.starts_with(b"<message") && self.mutes.until(now, &asker.address) > 0 {
+            return self.answer_handed(wait, Err(ChatFault::Silenced), fx);
+        }
+        if to.is_group() || to.is_chatroom() || self.settings.is_foreign(&to) {
+            return self.answer_handed(wait, Err(ChatFault::UnknownAccount), fx);
+        }
+        if let Some(directed) = directed {
+            let whom = DirectedTo::Here(to.clone(), device.clone());
+            let farewell = match directed {
+                DirectedPresence::There(farewell) => Some(Some(farewell)),
+                DirectedPresence::Gone => None,
+            };
+            self.directed_to((key, &asker), whom, farewell, fx);
+        }
+        let Asker { inbox: by, address: from, .. } = asker;
+        self.hands(now, &to, Handing { wait, from, by, device, xml }, fx);
+    }
+
+    fn hands(&mut self, now: Now, to: &AccountAddress, handing: Handing, fx: &mut Effects) {
+        self.find_account(now, to, None, Waiter::Stanza(Box::new(handing)), fx);
+    }
+
+    /// The account that a stanza is for is found, or not.
+    pub(crate) fn stanza_receiver_found(
+        &mut self,
+        handing: Handing,
+        (to, id): (&AccountAddress, Result<AccountId, ChatFault>),
+        fx: &mut Effects,
+    ) {
+        let Handing { wait, from, by, device, xml } = handing;
+        let inbox = match id {
+            Ok(id) => to.inbox(self.settings.home, id),
+            Err(why) => return self.answer_handed(wait, Err(why), fx),
+        };
+        if self.people.tie(by, to).is_some_and(|tie| tie.contact.is_blocked) {
+            return self.answer_handed(wait, Err(ChatFault::Blocked), fx);
+        }
+        let home = self.settings.shard_at(inbox);
+        if home == self.settings.shard {
+            let reached = self.stanza_arrives(inbox, (Some(&from), device.as_deref()), &xml, fx);
+            return self.answer_handed(wait, taken(reached), fx);
+        }
+        let number = self.people.handing.put(wait);
+        let handed = StanzaHanded { from, to: inbox, device, xml };
+        fx.peer_messages.push((home, ChatWord::Stanza(number, Box::new(handed))));
+    }
+
+    /// Another shard has a stanza for devices of an account of this one.
+    pub(crate) fn stanza_handed(
+        &mut self,
+        from: ShardId,
+        (number, handed): (u64, &StanzaHanded),
+        fx: &mut Effects,
+    ) {
+        let StanzaHanded { from: sender, to, device, xml } = handed;
+        let reached = self.stanza_arrives(*to, (Some(sender), device.as_deref()), xml, fx);
+        fx.peer_messages.push((from, ChatWord::StanzaTaken { number, reached }));
+    }
+
+    /// Another shard says whether a device has a stanza.
+    pub(crate) fn stanza_taken(&mut self, number: u64, reached: bool, fx: &mut Effects) {
+        if let Some(wait) = self.people.handing.take(number) {
+            self.answer_handed(wait, taken(reached), fx);
+        }
+    }
+
+    pub(super) fn answer_handed(
+        &mut self,
+        wait: Requester,
+        result: Result<(), ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if wait == Requester::NOBODY {
+            return;
+        }
+        let Requester { conn, session, number } = wait;
+        let answer = match result {
+            Ok(()) => ChatDelivery::Done { number },
+            Err(why) => ChatDelivery::Failed { number, why },
+        };
+        self.answer_session((conn, session), answer, fx);
+    }
+
+    /// A stanza is for devices of an account of this shard. Whether there is one that takes it.
+    pub(crate) fn stanza_arrives(
+        &mut self,
+        inbox: TimelineId,
+        (from, device): (Option<&AccountAddress>, Option<&str>),
+        xml: &Arc<[u8]>,
+        fx: &mut Effects,
+    ) -> bool {
+        let tie = from.and_then(|from| self.people.tie(inbox, from));
+        if tie.is_some_and(|tie| tie.contact.is_blocked) {
+            fx.counters.count(ChatCounter::BlockedSends);
+            return false;
+        }
+        let all = self.sessions.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
+        let is_meant = |key: &&Key| match device {
+            Some(device) => self.sessions.slab.at(**key).is_some_and(|it| *it.device == *device),
+            None => self.people.is_present(inbox, **key),
+        };
+        let takers = all.iter().filter(is_meant).filter_map(|key| self.sessions.slab.at(*key));
+        // Devices of other protocols know nothing of stanzas.
+        let conns: Vec<ConnRef> = takers.filter(|it| it.binds).map(|it| it.conn).collect();
+        let delivery = || ChatDelivery::Stanza(xml.clone());
+        fx.deliveries.extend(conns.iter().map(|conn| (*conn, delivery())));
+        !conns.is_empty()
+    }
+
+    /// A session says to somebody in particular that it is there, and what is shown when it is not
+    /// any more; none: that it is not. Of too many the first is told so.
+    pub(super) fn directed_to(
+        &mut self,
+        (key, asker): (Key, &Asker),
+        whom: DirectedTo,
+        farewell: Option<Farewell>,
+        fx: &mut Effects,
+    ) {
+        let most = usize::from(self.settings.limits.chat.directed_a_session_max);
+        let told = self.directed.entry(key).or_default();
+        told.retain(|(other, _)| *other != whom);
+        if let Some(farewell) = farewell {
+            told.push_back((whom, farewell));
+        }
+        let passed = told.len().saturating_sub(most);
+        let passed: Vec<_> = told.drain(..passed).collect();
+        if told.is_empty() {
+            self.directed.remove(&key);
+        }
+        for it in passed {
+            self.says_farewell((&asker.address, asker.inbox, &asker.device), it, fx);
+        }
+    }
+
+    /// A session is not there any more: whoever was told in particular that it is hears of it
+    /// (RFC 6121 4.6.3).
+    pub(crate) fn takes_back_directed(
+        &mut self,
+        key: Key,
+        (inbox, device): (TimelineId, &str),
+        fx: &mut Effects,
+    ) {
+        let Some(told) = self.directed.remove(&key) else { return };
+        let Some(online) = self.sessions.online.get(&inbox) else { return };
+        let address = online.address.clone();
+        for it in told {
+            self.says_farewell((&address, inbox, device), it, fx);
+        }
+    }
+
+    fn says_farewell(
+        &mut self,
+        (from, by, device): (&AccountAddress, TimelineId, &str),
+        (whom, farewell): (DirectedTo, Farewell),
+        fx: &mut Effects,
+    ) {
+        match (whom, farewell) {
+            (DirectedTo::Elsewhere(to, domain), _) => {
+                let (from, device) = (from.clone(), device.into());
+                fx.foreign.push(ForeignWord::Gone { from, device, to, domain });
+            }
+            (DirectedTo::Here(to, device), Some(xml)) => {
+                let (wait, from) = (Requester::NOBODY, from.clone());
+                self.people.farewells.push((to, Handing { wait, from, by, device, xml }));
+            }
+            (DirectedTo::Here(..), None) => {}
+        }
+    }
+
+    /// Says what is owed to those who were told, and gives up what waits for other shards.
+    pub(super) fn turn_stanzas(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for (to, handing) in std::mem::take(&mut self.people.farewells) {
+            self.hands(now, &to, handing, fx);
+        }
+        let (over, next) = self.people.handing.overdue(now, self.settings.limits.answer_ms_max);
+        for wait in over {
+            self.answer_handed(wait, Err(ChatFault::Busy), fx);
+        }
+        next
+    }
+}
+
+fn taken(reached: bool) -> Result<(), ChatFault> {
+    reached.then_some(()).ok_or(ChatFault::UnknownAccount)
+}

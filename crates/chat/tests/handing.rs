@@ -1,0 +1,206 @@
+//! Stanzas of devices for devices of accounts here: who has them, what whoever hands them over
+//! hears, and who is told that a device is gone; on one shard, and on two.
+
+mod house;
+
+use chat::Settings;
+use house::{House, plain};
+use model::account::{AccountAddress, Addressee};
+use model::chat::*;
+use model::close::CloseReason;
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::limits::{ChatLimits, Limits};
+use model::service::Service;
+use std::sync::Arc;
+
+#[derive(Clone, Copy)]
+struct Device {
+    shard: usize,
+    conn: ConnRef,
+    session: SessionRef,
+}
+
+/// Shards that speak with each other.
+struct Town(Vec<House>);
+
+type Told = Vec<(ConnRef, ChatDelivery)>;
+
+fn address(name: &str) -> AccountAddress {
+    AccountAddress::parse(name, "a.example").expect("right")
+}
+
+fn settings(shard: u16, shards: u16) -> Settings {
+    let chat = ChatLimits { directed_a_session_max: 2, ..ChatLimits::default() };
+    let limits = Arc::new(Limits { chat, ..Limits::default() });
+    Settings { limits, ..plain::settings(ShardId(shard), shards) }
+}
+
+impl Town {
+    fn new(shards: u16) -> Town {
+        Town((0..shards).map(|shard| House::of(settings(shard, shards))).collect())
+    }
+
+    fn device(&mut self, name: &str, resource: &str) -> Device {
+        let account = address(name);
+        let shard = base::hash::home(account.home_hash(plain::HOME), self.0.len() as u16);
+        let conn = self.0[usize::from(shard)].conn(ShardId(shard));
+        let shard = usize::from(shard);
+        let login = ChatRequest::Login(Box::new(plain::login(account, "")));
+        let told = self.0[shard].ask(conn, login);
+        let [(_, ChatDelivery::LoggedIn(logged_in))] = &told[..] else { panic!("{told:?}") };
+        let device = Device { shard, conn, session: logged_in.session };
+        let session = device.session;
+        self.ask(device, ChatRequest::Bind { session, device: Some(resource.into()) });
+        self.people(device, PeopleAsk::Contacts { after: None });
+        self.people(device, PeopleAsk::Present(Some(Box::default())));
+        device
+    }
+
+    fn people(&mut self, device: Device, ask: PeopleAsk) -> Told {
+        let asked = PeopleRequest { session: device.session, number: 9, ask };
+        self.ask(device, ChatRequest::People(Box::new(asked)))
+    }
+
+    fn ask(&mut self, device: Device, request: ChatRequest) -> Told {
+        let told = self.0[device.shard].ask(device.conn, request);
+        self.rest(told)
+    }
+
+    /// What shards say to each other is heard, until nothing is left.
+    fn rest(&mut self, mut told: Told) -> Told {
+        loop {
+            let mut has_more = false;
+            for from in 0..self.0.len() {
+                for (to, word) in std::mem::take(&mut self.0[from].fx.peer_messages) {
+                    let house = &mut self.0[usize::from(to.0)];
+                    let from = ShardId(from as u16);
+                    Service::peer_message(&mut house.chat, house.now, from, word, &mut house.fx);
+                    told.append(&mut house.rest());
+                    has_more = true;
+                }
+            }
+            if !has_more {
+                return told;
+            }
+        }
+    }
+
+    fn hands(&mut self, by: Device, to: (&str, Option<&str>), xml: &str) -> Told {
+        self.hands_directed(by, to, (xml, None))
+    }
+
+    fn hands_directed(
+        &mut self,
+        by: Device,
+        (to, device): (&str, Option<&str>),
+        (xml, directed): (&str, Option<DirectedPresence>),
+    ) -> Told {
+        let handing = HandingTo {
+            session: by.session,
+            number: 5,
+            to: Addressee::from(address(to)),
+            device: device.map(Box::from),
+            xml: xml.as_bytes().into(),
+            directed,
+        };
+        self.ask(by, ChatRequest::HandTo(Box::new(handing)))
+    }
+}
+
+/// Who was shown what, and what came of it.
+fn seen(told: &Told) -> Vec<(ConnRef, String)> {
+    let text = |delivery: &ChatDelivery| match delivery {
+        ChatDelivery::Stanza(xml) => String::from_utf8(xml.to_vec()).expect("UTF-8"),
+        ChatDelivery::Done { number: 5 } => "done".into(),
+        ChatDelivery::Failed { number: 5, why } => format!("{why:?}"),
+        other => format!("{other:?}"),
+    };
+    let mut seen: Vec<_> = told.iter().map(|(conn, it)| (*conn, text(it))).collect();
+    seen.sort_by_key(|(conn, _)| conn.bits());
+    seen
+}
+
+/// A town in which Ann is, and somebody of each shard.
+fn towns() -> impl Iterator<Item = (Town, Device, Vec<&'static str>)> {
+    [1, 2].into_iter().map(|shards| {
+        let mut town = Town::new(shards);
+        let ann = town.device("ann", "desk");
+        (town, ann, vec!["bob", "carol", "dave", "eve"])
+    })
+}
+
+#[test]
+fn a_stanza_reaches_the_device_that_it_is_for_or_all_that_are_there() {
+    for (mut town, ann, others) in towns() {
+        let mut shards = std::collections::BTreeSet::new();
+        let count = town.0.len();
+        for name in others {
+            let [desk, phone] = ["desk", "phone"].map(|device| town.device(name, device));
+            shards.insert(desk.shard);
+            let sorted = |mut it: Vec<(ConnRef, String)>| {
+                it.sort_by_key(|(conn, _)| conn.bits());
+                it
+            };
+            let one = town.hands(ann, (name, Some("phone")), "<iq/>");
+            let expected = vec![(ann.conn, "done".into()), (phone.conn, "<iq/>".into())];
+            assert_eq!(seen(&one), sorted(expected), "{name}");
+            let all = town.hands(ann, (name, None), "<message/>");
+            let both = [desk, phone].map(|it| (it.conn, "<message/>".to_owned()));
+            let mut expected = both.to_vec();
+            expected.push((ann.conn, "done".into()));
+            assert_eq!(seen(&all), sorted(expected), "{name}");
+            for device in [Some("tablet"), Some("")] {
+                let told = town.hands(ann, (name, device), "<iq/>");
+                assert_eq!(seen(&told), [(ann.conn, "UnknownAccount".into())]);
+            }
+        }
+        assert_eq!(shards.len(), count, "each shard has somebody");
+        let told = town.hands(ann, ("nobody", Some("desk")), "<iq/>");
+        assert_eq!(seen(&told), [(ann.conn, "UnknownAccount".into())]);
+    }
+}
+
+#[test]
+fn neither_who_blocks_nor_who_is_blocked_is_reached() {
+    for (mut town, ann, others) in towns() {
+        for name in others {
+            let other = town.device(name, "desk");
+            let block = |whom: &str| {
+                let contact = Addressee::from(address(whom));
+                PeopleAsk::Wish(Box::new(ContactWish { contact, order: ContactOrder::Block }))
+            };
+            town.people(ann, block(name));
+            let told = town.hands(ann, (name, Some("desk")), "<iq/>");
+            assert_eq!(seen(&told), [(ann.conn, "Blocked".into())]);
+            let told = town.hands(other, ("ann", Some("desk")), "<iq/>");
+            assert_eq!(seen(&told), [(other.conn, "UnknownAccount".into())]);
+        }
+    }
+}
+
+#[test]
+fn whoever_was_told_in_particular_is_told_that_the_device_is_gone() {
+    for (mut town, ann, others) in towns() {
+        let all: Vec<Device> = others.iter().map(|name| town.device(name, "desk")).collect();
+        let bye = |name: &str| DirectedPresence::There(format!("<bye {name}/>").as_bytes().into());
+        let says = |town: &mut Town, name, directed| {
+            let told = town.hands_directed(ann, (name, Some("desk")), ("<here/>", Some(directed)));
+            let shown = seen(&told).into_iter().filter(|(conn, _)| *conn != ann.conn);
+            shown.map(|(_, text)| text).collect::<Vec<_>>()
+        };
+        assert_eq!(says(&mut town, "bob", bye("bob")), ["<here/>"]);
+        assert_eq!(says(&mut town, "carol", bye("carol")), ["<here/>"]);
+        // Of too many the first is told that it is gone.
+        let mut told = says(&mut town, "dave", bye("dave"));
+        told.sort();
+        assert_eq!(told, ["<bye bob/>", "<here/>"]);
+        assert_eq!(says(&mut town, "carol", DirectedPresence::Gone), ["<here/>"]);
+        let told = town.people(ann, PeopleAsk::Present(None));
+        let shown: Vec<_> = seen(&told).into_iter().filter(|it| it.1.starts_with("<bye")).collect();
+        assert_eq!(shown, [(all[2].conn, "<bye dave/>".to_owned())]);
+        says(&mut town, "eve", bye("eve"));
+        let (session, reason) = (ann.session, CloseReason::PeerClosed);
+        let told = town.ask(ann, ChatRequest::Closed { session, reason });
+        assert_eq!(seen(&told), [(all[3].conn, "<bye eve/>".to_owned())]);
+    }
+}
