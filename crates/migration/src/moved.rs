@@ -93,8 +93,14 @@ pub enum MovedTime {
 pub struct MovedRoom {
     /// What it is called.
     pub title: String,
+    /// What it is about.
+    pub description: String,
     /// Only moderators may speak to begin with.
     pub is_moderated: bool,
+    /// Whoever knows its address may enter, without a password.
+    pub is_open: bool,
+    /// It had a password.
+    pub had_password: bool,
     /// Bare JIDs, each with its affiliation.
     pub affiliations: Vec<(String, String)>,
 }

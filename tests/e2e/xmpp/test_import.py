@@ -191,12 +191,14 @@ async def makes_room(self):
             "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>"
             "<value>http://jabber.org/protocol/muc#roomconfig</value></field>"
             "<field var='muc#roomconfig_roomname'><value>Lunch at noon</value></field>"
+            "<field var='muc#roomconfig_roomdesc'><value>What there is</value></field>"
             "<field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query>")
     await self.asks("set", form, to=ROOM)
     member = ("<query xmlns='http://jabber.org/protocol/muc#admin'>"
               "<item affiliation='{}' jid='{}@b.example'/></query>")
     await self.asks("set", member.format("member", "bob"), to=ROOM)
     await self.asks("set", member.format("admin", "carl"), to=ROOM)
+    await self.asks("set", member.format("outcast", "mallory"), to=ROOM)
 
 
 Somebody.makes_room = makes_room
@@ -261,7 +263,8 @@ class FromProsody(Importing):
     async def test_rooms_have_their_people_in_their_places(self):
         ann = await self.comes("ann")
         room = "lunch@conference.localhost"
-        for affiliation, name in (("owner", "ann"), ("admin", "carl"), ("member", "bob")):
+        for affiliation, name in (("owner", "ann"), ("admin", "carl"), ("member", "bob"),
+                                  ("outcast", "mallory")):
             query = ("<query xmlns='http://jabber.org/protocol/muc#admin'>"
                      f"<item affiliation='{affiliation}'/></query>")
             listed = await ann.asks("get", query, to=room)
@@ -269,6 +272,8 @@ class FromProsody(Importing):
         info = await ann.client.plugin["xep_0030"].get_info(room, timeout=DEADLINE_S)
         names = [identity[3] for identity in info["disco_info"]["identities"]]
         self.assertIn("Lunch at noon", names)
+        self.assertIn("muc_open", info["disco_info"]["features"], "as it was")
+        self.assertIn("What there is", str(info))
 
     def test_once_more_changes_nothing(self):
         once_more = self.imported(self.server)

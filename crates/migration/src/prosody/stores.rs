@@ -249,9 +249,14 @@ fn room(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
     let affiliations = affiliations.filter(|(jid, _)| jid.contains('@'));
     let affiliations =
         affiliations.filter_map(|(jid, word)| Some((jid.to_owned(), word.text()?.to_owned())));
+    let is = |name: &str| data.find(name) == Some(&Literal::Bool(true));
+    let had_password = data.text("password").is_some_and(|password| !password.is_empty());
     store.take(MovedWhat::Room(MovedRoom {
         title: data.text("name").unwrap_or_default().into(),
-        is_moderated: data.find("moderated") == Some(&Literal::Bool(true)),
+        description: data.text("description").unwrap_or_default().into(),
+        is_moderated: is("moderated"),
+        is_open: !is("members_only") && !had_password,
+        had_password,
         affiliations: affiliations.collect(),
     }))
 }

@@ -38,8 +38,12 @@ pub(super) fn room(
         found
     };
     let (owners, admins, members) = (by("owner"), by("admin"), by("member"));
-    for _ in room.affiliations.iter().filter(|(_, is)| is == "outcast") {
-        contents.leave(place(), "who is banned from a room: there is no list of them here".into());
+    let banned = by("outcast");
+    for owner in owners.iter().skip(1) {
+        contents.leave(place(), format!("a second owner of a room, {owner}, who is an admin now"));
+    }
+    if room.had_password {
+        contents.leave(place(), "the password of a room: members alone get in".into());
     }
     let owner = match owners.first() {
         Some(owner) if contents.opened(owner)? => owner,
@@ -66,8 +70,12 @@ pub(super) fn room(
     let admins: Vec<&String> = owners[1..].iter().chain(&admins).collect();
     let everybody: Vec<&String> = admins.iter().copied().chain(&members).collect();
     let path = format!("/v1/chat/groups/{}/changes", encoded(&group));
+    let description = short(&room.description);
     let mut change = |verb: &str, who: &[&String]| {
-        let order = json!({ "verb": verb, "members": who });
+        let order = match verb {
+            "describe" => json!({ "verb": verb, "title": description }),
+            verb => json!({ "verb": verb, "members": who }),
+        };
         done(server.call("POST", &path, Some(&order)), contents, item).map(|_| ())
     };
     // Named one by one: somebody who is not there keeps out nobody else.
@@ -76,6 +84,15 @@ pub(super) fn room(
     }
     for who in admins.chunks(GROUP_NAMED_MAX) {
         change("promote", who)?;
+    }
+    for who in &banned {
+        change("ban", &[who])?;
+    }
+    if !description.is_empty() {
+        change("describe", &[])?;
+    }
+    if room.is_open {
+        change("unlock", &[])?;
     }
     if room.is_moderated {
         change("close", &[])?;
@@ -100,7 +117,7 @@ fn done(
     }
 }
 
-/// A title, as far as it fits.
+/// A title or a description, as far as it fits.
 fn short(title: &str) -> &str {
     &title[..title.floor_char_boundary(GROUP_TITLE_BYTES_MAX)]
 }

@@ -186,13 +186,18 @@ fn rooms_of_services_below_the_host_come_with_who_is_in_them() {
         (
             "rooms%2ea%2eexample/config/lunch.dat",
             "return { [\"ann@a.example\"] = \"owner\"; [\"bob@a.example\"] = \"member\"; _jid = \
-             \"lunch@rooms.a.example\"; _data = { name = \"Lunch\"; moderated = true }; \
+             \"lunch@rooms.a.example\"; _data = { name = \"Lunch\"; moderated = true; \
+             description = \"At noon\"; members_only = true; password = \"\" }; \
              _affiliation_data = {} };",
         ),
         (
             "rooms%2ea%2eexample/config/old.dat",
             "return { jid = \"old@rooms.a.example\"; _data = {}; _affiliations = { \
              [\"ann@a.example\"] = \"owner\" } };",
+        ),
+        (
+            "rooms%2ea%2eexample/config/shut.dat",
+            "return { _data = { password = \"sesame\" }; [\"ann@a.example\"] = \"owner\" };",
         ),
         ("rooms%2eb%2eexample/config/other.dat", "return { _data = {} };"),
         ("sub%2ea%2eexample/accounts/eve.dat", "return {};"),
@@ -201,15 +206,20 @@ fn rooms_of_services_below_the_host_come_with_who_is_in_them() {
     let owner = || ("ann@a.example".to_owned(), "owner".to_owned());
     let lunch = MovedRoom {
         title: "Lunch".into(),
+        description: "At noon".into(),
         is_moderated: true,
         affiliations: vec![owner(), ("bob@a.example".into(), "member".into())],
+        ..MovedRoom::default()
     };
-    let old = MovedRoom { affiliations: vec![owner()], ..MovedRoom::default() };
+    let own = MovedRoom { affiliations: vec![owner()], ..MovedRoom::default() };
+    let old = MovedRoom { is_open: true, ..own.clone() };
+    let shut = MovedRoom { had_password: true, ..own };
     assert_eq!(
         kept.items,
         [
             ("lunch@rooms.a.example".into(), MovedWhat::Room(lunch)),
             ("old@rooms.a.example".into(), MovedWhat::Room(old)),
+            ("shut@rooms.a.example".into(), MovedWhat::Room(shut)),
         ]
     );
 }
