@@ -67,6 +67,8 @@ pub(crate) struct People {
     known: HashMap<TimelineId, Box<Person>>,
     /// Contacts of all of them, and a few for each account itself.
     contacts: usize,
+    /// Of these, what was needed when they were looked through last.
+    needed: usize,
     /// Accounts that owed something at the start.
     left: VecDeque<(TimelineId, AccountAddress)>,
     /// When they are read, if the log could not lately.
@@ -244,9 +246,12 @@ impl Chat {
     /// With too many contacts in memory, those of accounts that nobody needs are forgotten.
     fn forget_idle_people(&mut self) {
         let most = self.settings.limits.chat.contacts_known_max as usize;
-        if self.people.contacts >= most {
+        // Where most of it is needed, not all of it is looked through for each who comes.
+        let due = most.max(self.people.needed + self.people.needed / 8);
+        if self.people.contacts >= due {
             self.people.known.retain(|_, person| !person.is_idle());
             self.people.contacts = self.people.known.values().map(|it| it.weight()).sum();
+            self.people.needed = self.people.contacts;
         }
     }
 
