@@ -48,6 +48,8 @@ pub(super) struct Walks {
     /// Since when tellings are counted, how many there were, and when the last one was.
     since: Instant,
     told: u16,
+    /// Questions about all contacts in that minute.
+    asked: u16,
     last: Instant,
 }
 
@@ -167,16 +169,29 @@ impl Walks {
     fn next(&mut self, now: Now, most: u16, pause: Duration) -> Result<Option<Walk>, Instant> {
         let walk = |what| Some(Walk { what, after: None, open: Vec::new() });
         let Some(work) = &mut self.work else { return Ok(None) };
-        if let Some(question) = work.asks.take_first(|asks| asks.interests.is_none()) {
+        if now.mono >= self.since + MINUTE {
+            (self.since, self.told, self.asked) = (now.mono, 0, 0);
+        }
+        let is_late = now.mono >= self.last + pause;
+        // One contact is asked at once; all of them, as often as something is told.
+        let may_ask_all = self.asked < most || is_late;
+        let may_ask =
+            |ask: &Question| ask.interests.is_none() && (may_ask_all || ask.contact.is_some());
+        if let Some(question) = work.asks.take_first(may_ask) {
+            if question.contact.is_none() {
+                self.asked = self.asked.saturating_add(1);
+                self.last = now.mono;
+            }
             return Ok(walk(What::Ask(question)));
         }
         if !work.is_more() {
             return Ok(None);
         }
-        if now.mono >= self.since + MINUTE {
-            (self.since, self.told) = (now.mono, 0);
-        }
-        if self.told >= most && now.mono < self.last + pause {
+        let is_about_nodes = |ask: &Question| ask.interests.is_some();
+        let has_other = !work.changed.is_empty()
+            || !work.untold.is_empty()
+            || work.asks.iter().any(is_about_nodes);
+        if !has_other || self.told >= most && !is_late {
             return Err(self.last + pause);
         }
         self.told = self.told.saturating_add(1);
@@ -192,7 +207,7 @@ impl Walks {
             };
             return Ok(walk(What::News(work.untold.take().into_iter().map(whole).collect())));
         }
-        Ok(work.asks.pop_front().and_then(|question| walk(What::Ask(question))))
+        Ok(work.asks.take_first(is_about_nodes).and_then(|question| walk(What::Ask(question))))
     }
 }
 
@@ -476,5 +491,34 @@ impl Person {
         let ties = ties.filter(|(_, tie)| if is_told { tie.is_seen() } else { tie.sees() });
         let ties = ties.filter_map(|(contact, tie)| Some((contact.clone(), tie.peer?)));
         ties.take(SLICE_MAX).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_contacts_are_asked_as_often_as_something_may_be_told_and_one_at_once() {
+        let (most, pause) = (3, Duration::from_secs(1));
+        let at = |ms| Now::new(Instant::default() + Duration::from_millis(ms), 0);
+        let mut walks = Walks::default();
+        let mut asks = |walks: &mut Walks, ms: u64, contact: Option<&str>| {
+            let contact = contact.map(|it| AccountAddress::parse(it, "a.example").expect("right"));
+            walks.ask(Question { contact, session: None, interests: None });
+            walks.next(at(ms), most, pause).map(|walk| walk.is_some())
+        };
+        let held = |ms| Err(at(ms).mono);
+        for ms in [0, 10, 20] {
+            assert_eq!(asks(&mut walks, ms, None), Ok(true));
+        }
+        assert_eq!(asks(&mut walks, 30, None), held(1_020));
+        assert_eq!(asks(&mut walks, 40, Some("bob")), Ok(true), "one contact is asked at once");
+        walks.device_changed("desk".into());
+        let tells = walks.next(at(50), most, pause).map(|walk| walk.map(|it| it.what));
+        assert!(matches!(tells, Ok(Some(What::Tell(_)))), "what may be told is told");
+        assert_eq!(asks(&mut walks, 60, None), held(1_050));
+        assert_eq!(asks(&mut walks, 1_050, None), Ok(true));
+        assert_eq!(asks(&mut walks, 60_000, None), Ok(true), "in another minute");
     }
 }
