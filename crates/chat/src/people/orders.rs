@@ -138,8 +138,11 @@ impl Chat {
         let Some(person) = self.people.known.get(&inbox) else { return };
         let known = person.ties.get(&contact);
         let mut tie = known.cloned().unwrap_or_else(|| Tie::new(contact));
-        if let Some(peer) = peer {
-            tie.is_now(peer);
+        match peer {
+            Some(peer) => tie.is_now(peer),
+            // Nobody has that name now: whoever had it is told nothing more.
+            None if order == ContactOrder::Block => tie.peer = None,
+            None => {}
         }
         if inbox.space() == Space::Foreign {
             let about = (person.address.clone(), tie.contact.address.clone());

@@ -204,6 +204,9 @@ impl Chat {
             return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx);
         };
         hall.joining -= u32::from(is_new);
+        if !is_new && !hall.seats.contains_key(&key) {
+            return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx); // likewise
+        }
         // The home has counted it: it is told how many there are, whatever came in between.
         hall.told = u32::MAX;
         let (mut joined, conn) = match (result, conn) {
