@@ -41,8 +41,6 @@ const LASTS: Duration = Duration::from_secs(30);
 /// What a message says.
 const TEXT: &str = "a text of about a hundred bytes, as people write them: are you coming to lunch \
                     today, or later on?";
-/// How long memory has to come to rest.
-const REST: Duration = Duration::from_millis(500);
 
 /// Runs the scenario.
 pub fn run(scale: Scale) -> io::Result<Outcome> {
@@ -115,7 +113,7 @@ fn sessions(scale: Scale, kind: Kind, contacts: u32, outcome: &mut Outcome) -> i
         }
         used += cpu::used(pid)? - before;
         all.iter_mut().try_for_each(Session::settle)?;
-        std::thread::sleep(REST);
+        std::thread::sleep(kind.rest());
         points.push((f64::from(upto), Memory::of(pid)?.private_dirty as f64));
     }
     let line = slope::through(&points);

@@ -71,6 +71,15 @@ impl Kind {
         }
     }
 
+    /// How long its memory has to come to rest: ours, until its log has made a checkpoint, for
+    /// which changes wait in memory up to 30 s.
+    pub(super) const fn rest(self) -> Duration {
+        match self {
+            Kind::Holdline => Duration::from_secs(35),
+            Kind::Prosody | Kind::Ejabberd => Duration::from_millis(500),
+        }
+    }
+
     /// Its version; `None`: it is not installed.
     pub(super) fn version(self) -> Option<String> {
         let package = match self {
@@ -90,8 +99,10 @@ impl Kind {
             // What is not to be kept is bounded a session and minute, else.
             let chat = "transients_a_minute_max = 65535\n".to_owned();
             let setup = Setup { group_members: 2_000, small_pages: true, chat, ..Setup::default() };
-            let ours = setup.start()?;
+            let mut ours = setup.start()?;
             populate(&ours, people)?;
+            // What making them left in memory is none of what they cost.
+            ours.restart(|_| Ok(()))?;
             let (address, running) = (ours.address, Running::Ours(Box::new(ours)));
             return Ok(Server { address, running, _folder: folder });
         }
@@ -150,10 +161,8 @@ fn populate(ours: &Holdline, people: People) -> io::Result<()> {
             json!({ "account": People::name(*at), "what": what })
         })
     });
-    if people.contacts > 0 {
-        for at in &all {
-            ours.api.put(&format!("/v1/chat/accounts/{}", People::name(*at)))?;
-        }
+    for at in &all {
+        ours.api.put(&format!("/v1/chat/accounts/{}", People::name(*at)))?;
     }
     let contacts: Vec<Value> = contacts.collect();
     for items in contacts.chunks(256) {
