@@ -226,7 +226,7 @@ fn who_was_told_elsewhere_that_a_device_is_there_is_told_that_it_is_gone() {
     let goes = |house: &mut House, to: &str, is_there: bool| {
         let stanza = ForeignStanza { domain: "c.example".into(), xml: b"<presence/>"[..].into() };
         let directed = Some((to.into(), is_there));
-        let on = HandingOn { session, stanza, directed };
+        let on = HandingOn { session, to: None, stanza, directed, refusal: None };
         house.ask(conn, ChatRequest::HandOn(Box::new(on)));
         house.goes_out()
     };
@@ -246,6 +246,25 @@ fn who_was_told_elsewhere_that_a_device_is_there_is_told_that_it_is_gone() {
     let reason = model::close::CloseReason::PeerClosed;
     house.ask(conn, ChatRequest::Closed { session, reason });
     assert_eq!(is_gone(&house.goes_out()), ["r@c.example/3", "r@c.example/4"]);
+}
+
+#[test]
+fn nothing_is_handed_on_to_whom_one_has_blocked() {
+    let mut house = House::new();
+    let (conn, session) = house.device("ann", "desk");
+    let hands = |house: &mut House, to: &str| {
+        let stanza = ForeignStanza { domain: "b.example".into(), xml: b"<iq/>"[..].into() };
+        let refusal = Some(b"<no/>"[..].into());
+        let to = Some(address(to));
+        let on = HandingOn { session, to, stanza, directed: None, refusal };
+        let told = house.ask(conn, ChatRequest::HandOn(Box::new(on)));
+        (told, house.goes_out().len())
+    };
+    house.wishes((conn, session), BOB, ContactOrder::Block);
+    house.goes_out();
+    let refused = ChatDelivery::Stanza(b"<no/>"[..].into());
+    assert_eq!(hands(&mut house, BOB), (vec![(conn, refused)], 0));
+    assert_eq!(hands(&mut house, "eve@b.example"), (vec![], 1));
 }
 
 #[test]

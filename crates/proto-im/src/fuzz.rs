@@ -177,7 +177,12 @@ fn whim_of_others(rng: &mut Prng) -> ChatDelivery {
         0 => {
             let (contact, said) =
                 (Arc::new(Contact::nobody(from)), Some(SubscriptionVerb::Subscribe));
-            ChatDelivery::Contact(Box::new(ContactChange { contact, said, is_news: false }))
+            ChatDelivery::Contact(Box::new(ContactChange {
+                contact,
+                said,
+                is_news: false,
+                is_block_news: false,
+            }))
         }
         _ => {
             let (device, availability) = (Some("phone".into()), Some(Arc::default()));

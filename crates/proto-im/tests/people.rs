@@ -165,7 +165,8 @@ fn what_others_say_and_how_they_are_there_is_told() {
         let said = SubscriptionVerb::ALL.into_iter().map(Some).chain([None]);
         for (version, said) in (1..).zip(said) {
             let contact = Arc::new(contact(version));
-            let change = Box::new(ContactChange { contact, said, is_news: true });
+            let change =
+                Box::new(ContactChange { contact, said, is_news: true, is_block_news: false });
             pair.tell_b(Down::Contact(change.clone()));
             expected.push(ImEvent::Contact(change));
         }

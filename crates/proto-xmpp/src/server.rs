@@ -41,7 +41,7 @@ pub(crate) use nodes::moved;
 pub(crate) use web_socket::put_standalone;
 
 use crate::fault::StreamFault;
-use crate::stream;
+use crate::stream::{self, SM};
 use base::time::Now;
 use model::chat::ChatDelivery;
 use model::chat::foreign::ForeignDomains;
@@ -276,6 +276,8 @@ enum End {
     Fault(StreamFault),
     /// A fault that is counted by another.
     Because(StreamFault, CloseReason),
+    /// The client has acknowledged more than it was sent (XEP-0198 6): so many, of so many.
+    TooManyHandled(u32, u32),
     /// The client has closed its stream.
     Farewell,
     /// Anything else; what is to be said has been said.
@@ -293,6 +295,7 @@ impl End {
     const fn reason(&self) -> CloseReason {
         match self {
             End::Fault(fault) => fault.close_reason(),
+            End::TooManyHandled(..) => StreamFault::UndefinedCondition.close_reason(),
             End::Because(_, reason) | End::Close(reason) => *reason,
             End::Farewell => CloseReason::Unbound,
         }
@@ -303,6 +306,16 @@ impl End {
         match self {
             End::Fault(fault) | End::Because(fault, _) => {
                 stream::write_fault(fault, "", out.bytes());
+            }
+            End::TooManyHandled(handled, sent) => {
+                let more = format!(
+                    "<handled-count-too-high xmlns='{SM}' h='{handled}' send-count='{sent}'/>"
+                );
+                stream::write_fault_whole(
+                    StreamFault::UndefinedCondition,
+                    ("", &more),
+                    out.bytes(),
+                );
             }
             End::Farewell => stream::write_end(out.bytes()),
             End::Close(_) => {}

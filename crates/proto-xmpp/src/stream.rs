@@ -145,6 +145,12 @@ pub fn write_session_features(capabilities: &str, out: &mut Vec<u8>) {
 
 /// Writes the end of a stream that does not have to end, and why (RFC 6120 4.9).
 pub fn write_fault(fault: StreamFault, told: &str, out: &mut Vec<u8>) {
+    write_fault_whole(fault, (told, ""), out);
+}
+
+/// The same with more in it beside a text for people: a condition of its own, as XML (RFC 6120
+/// 4.9.4).
+pub fn write_fault_whole(fault: StreamFault, (told, more): (&str, &str), out: &mut Vec<u8>) {
     let condition = fault.name();
     let head = format!("<stream:error><{condition} xmlns='{STREAM_ERRORS}'/>");
     out.extend_from_slice(head.as_bytes());
@@ -153,6 +159,7 @@ pub fn write_fault(fault: StreamFault, told: &str, out: &mut Vec<u8>) {
         text::put(told, out);
         out.extend_from_slice(b"</text>");
     }
+    out.extend_from_slice(more.as_bytes());
     out.extend_from_slice(b"</stream:error></stream:stream>");
 }
 

@@ -22,8 +22,8 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord, RoomWord};
 use model::chat::{
-    Availability, ChatMessage, ChatRequest, Contact, ContactOrder, Half, HandingOn, NodesAsk,
-    NodesRequest, Subscription, SubscriptionVerb,
+    Availability, ChatDelivery, ChatMessage, ChatRequest, Contact, ContactOrder, Half, HandingOn,
+    NodesAsk, NodesRequest, Subscription, SubscriptionVerb,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -202,12 +202,19 @@ impl Chat {
 
     /// A device has a stanza for another domain.
     pub(crate) fn hand_on(&mut self, now: Now, from: ConnRef, on: HandingOn, fx: &mut Effects) {
-        let HandingOn { session, stanza, directed } = on;
+        let HandingOn { session, to, stanza, directed, refusal } = on;
         let Some(key) = self.sessions.bound(from, session) else { return };
         let Some(asker) = self.asker(from, session) else { return };
         let is_said = stanza.xml.starts_with(b"<message");
         if is_said && self.mutes.until(now, &asker.address) > 0 {
             return fx.counters.count(ChatCounter::Silenced);
+        }
+        let is_blocked = |to: &AccountAddress| {
+            self.people.tie(asker.inbox, to).is_some_and(|tie| tie.contact.is_blocked)
+        };
+        if to.as_ref().is_some_and(is_blocked) {
+            let told = refusal.map(|xml| (from, ChatDelivery::Stanza(xml)));
+            return fx.deliveries.extend(told);
         }
         if let Some((whom, is_there)) = directed {
             let whom = DirectedTo::Elsewhere(whom, stanza.domain.clone());

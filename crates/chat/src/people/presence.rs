@@ -87,7 +87,8 @@ impl Chat {
             if tie.subscription().from == Half::Pending && !tie.contact.is_blocked {
                 let said = Some(SubscriptionVerb::Subscribe);
                 let contact = tie.contact.clone();
-                let change = ContactChange { contact, said, is_news: false };
+                let (is_news, is_block_news) = (false, false);
+                let change = ContactChange { contact, said, is_news, is_block_news };
                 fx.deliveries.push((conn, ChatDelivery::Contact(Box::new(change))));
             }
         }

@@ -236,7 +236,8 @@ impl Chat {
         if before.contact != contact || said.is_some() {
             fx.counters.count(ChatCounter::ContactChanges);
             let is_news = shown(&before.contact) != shown(&contact);
-            let change = ContactChange { contact, said, is_news };
+            let is_block_news = before.contact.is_blocked != contact.is_blocked;
+            let change = ContactChange { contact, said, is_news, is_block_news };
             for here in person.sessions.values() {
                 if here.follows || here.present.is_some() {
                     let change = ChatDelivery::Contact(Box::new(change.clone()));

@@ -379,11 +379,15 @@ pub enum ChatRequest {
 pub struct HandingOn {
     /// Session that hands it on.
     pub session: SessionRef,
+    /// For whom, if that is an account.
+    pub to: Option<AccountAddress>,
     /// The stanza.
     pub stanza: ForeignStanza,
     /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
     /// was told that is told when the session ends.
     pub directed: Option<(Box<str>, bool)>,
+    /// What the device is shown, as it is, if it has blocked whom the stanza is for.
+    pub refusal: Option<Arc<[u8]>>,
 }
 
 /// A stanza of a device for devices of an account that is at home here, which is kept nowhere.

@@ -452,6 +452,7 @@ faults! {
     NotMember "not_member" "It is for the node's members.";
     OtherConfig "other_config" "The node is configured otherwise.";
     NotSupported "not_supported" "A node cannot be so.";
+    Unknown "unknown" "Nobody does that with a node.";
     Invalid "invalid" "It makes no sense.";
     TooLarge "too_large" "An item, an id or a name is larger than allowed.";
     NodesFull "nodes_full" "The account may not have so many nodes.";

@@ -237,6 +237,8 @@ pub struct ContactChange {
     pub said: Option<SubscriptionVerb>,
     /// What a list shows of it is other than before.
     pub is_news: bool,
+    /// It is blocked and was not, or the other way round.
+    pub is_block_news: bool,
 }
 
 /// How somebody is there.

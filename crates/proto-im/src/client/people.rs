@@ -28,7 +28,12 @@ pub(super) fn contacts(page: &ContactsPageFields<'_>) -> Result<ImEvent, WireFau
 /// A contact that has changed, told. Whether a list shows it otherwise is for whoever shows one.
 pub(super) fn changed(fields: &ContactChangedFields<'_>) -> Result<ImEvent, WireFault> {
     let (contact, said) = (Arc::new(fields.contact.contact()?), said_of(fields.said));
-    Ok(ImEvent::Contact(Box::new(ContactChange { contact, said, is_news: true })))
+    Ok(ImEvent::Contact(Box::new(ContactChange {
+        contact,
+        said,
+        is_news: true,
+        is_block_news: false,
+    })))
 }
 
 /// How somebody is there, told.

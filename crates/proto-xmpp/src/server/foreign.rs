@@ -7,11 +7,12 @@
 //! Invariant: what is handed on says by whom it is.
 
 use super::Out;
+use super::features::write_blocked_fault;
 use super::iq::DISCO_ITEMS;
 use super::session::Session;
 use crate::jid::{self, Jid};
 use crate::render::{self, MUC_USER};
-use crate::stanza::kind;
+use crate::stanza::{StanzaReply, kind};
 use crate::xml::scan::Element;
 use model::chat::foreign::ForeignStanza;
 use model::chat::{ChatRequest, HandingOn};
@@ -32,10 +33,13 @@ impl Session {
         let jid = to.as_deref().and_then(Jid::parse);
         let is_private = jid.as_ref().is_some_and(|jid| jid.resource.is_some())
             && message.child("x", MUC_USER).is_some();
-        let has_account = jid.is_some_and(|jid| jid.account.is_some());
+        let has_account = jid.as_ref().is_some_and(|jid| jid.account.is_some());
         let is_passing = matches!(&*kind(message), "groupchat" | "headline" | "error");
         let is_stored = has_account && !is_passing && !is_private;
-        if is_stored && render::said(message).is_some() {
+        // A receipt is handed on even if it asks to be stored: it says nothing that is kept here.
+        let with = jid.and_then(|jid| jid.account).filter(|_| is_stored);
+        let is_receipt = with.is_some_and(|with| self.says_receipt(&with, message, out));
+        if is_stored && !is_receipt && render::said(message).is_some() {
             return false;
         }
         self.hands_on(message, (domain, None), out);
@@ -84,9 +88,24 @@ impl Session {
         out: &mut Out,
     ) {
         let xml = render::passed_on(stanza, Some(self.jid()), |_| true).into();
+        let (id, name) = (stanza.attribute("id"), stanza.attribute("to"));
+        let is_answered = match (stanza.name(), &*kind(stanza)) {
+            ("iq", kind) => matches!(kind, "get" | "set"),
+            ("message", kind) => kind != "error",
+            _ => false,
+        };
+        let refusal = is_answered.then(|| {
+            let from = name.as_deref();
+            let (name, to, id) = (stanza.name(), self.jid(), id.as_deref());
+            let mut refusal = Vec::new();
+            write_blocked_fault(&StanzaReply { name, from, to, id }, &mut refusal);
+            refusal.into()
+        });
+        let to = name.as_deref().and_then(Jid::parse).and_then(|jid| jid.account);
         let stanza = ForeignStanza { domain, xml };
         let session = self.session;
-        out.say(ChatRequest::HandOn(Box::new(HandingOn { session, stanza, directed })));
+        let handing = HandingOn { session, to, stanza, directed, refusal };
+        out.say(ChatRequest::HandOn(Box::new(handing)));
     }
 
     /// A stanza from another domain.

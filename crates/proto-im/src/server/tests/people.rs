@@ -118,7 +118,12 @@ fn answers_are_told_and_what_nobody_asked_for_lets_no_request_in() {
     assert_eq!(side.take_words().len(), 2);
     let change = |said| {
         let contact = contact(5, 1);
-        ChatDelivery::Contact(Box::new(ContactChange { contact, said, is_news: false }))
+        ChatDelivery::Contact(Box::new(ContactChange {
+            contact,
+            said,
+            is_news: false,
+            is_block_news: false,
+        }))
     };
     let told = |device: Option<&str>, how: Option<Show>| {
         let how = how.map(|show| Availability { show, status: "x".into(), ..Default::default() });

@@ -4,6 +4,7 @@ use super::{Asking, What, contact_of, wish};
 use crate::fault::StanzaFault;
 use crate::server::Out;
 use crate::server::session::Session;
+use crate::stanza::{STANZA_ERRORS, StanzaReply};
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::chat::{Contact, ContactList, ContactOrder, PeopleAsk};
@@ -14,6 +15,13 @@ pub(in crate::server) const BLOCKING: &str = "urn:xmpp:blocking";
 const ITEMS_MAX: usize = 64;
 
 type Wanted = (What, Vec<PeopleAsk>);
+
+/// Says that something is for somebody whom one has blocked oneself (XEP-0191 3.3).
+pub(in crate::server) fn write_blocked_fault(reply: &StanzaReply<'_>, out: &mut Vec<u8>) {
+    let condition = format!("<not-acceptable xmlns='{STANZA_ERRORS}'/>");
+    let blocked = "<blocked xmlns='urn:xmpp:blocking:errors'/>";
+    reply.put("error", &format!("<error type='cancel'>{condition}{blocked}</error>"), out);
+}
 
 impl Session {
     /// The block list is wanted (3.2); from now on changes are told (3.3).

@@ -11,7 +11,7 @@ mod push;
 mod roster;
 mod uploads;
 
-pub(super) use blocking::BLOCKING;
+pub(super) use blocking::{BLOCKING, write_blocked_fault};
 pub(super) use presence::says;
 pub(crate) use presence::{put_presence, read_availability};
 pub(super) use push::PUSH;
@@ -171,7 +171,9 @@ impl Session {
         if change.is_news && self.has(Session::FOLLOWS) {
             self.push_item(&change.contact, change.contact.version, out);
         }
-        self.tell_block(&change.contact, out);
+        if change.is_block_news {
+            self.tell_block(&change.contact, out);
+        }
     }
 
     /// Writes a set of the server's own (RFC 6121 2.1.6); the answer does not matter.

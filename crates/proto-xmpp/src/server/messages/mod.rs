@@ -9,13 +9,14 @@ pub(super) mod lookup;
 mod transients;
 
 use super::Out;
+use super::features::write_blocked_fault;
 use super::receipts::Wants;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::message::{others, transient};
 use crate::render::{self, StanzaContent};
-use crate::stanza::{ID_BYTES_MAX, kind};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
@@ -164,9 +165,13 @@ impl Session {
             SentAs::Iq => Some("iq"),
             SentAs::Quiet => None,
         };
-        if let Some(((why, told), name)) = why.zip(name) {
-            let jid = to.as_deref().and_then(Jid::parse);
-            let about = (id.as_deref(), to.as_deref());
+        let about = (id.as_deref(), to.as_deref());
+        if let Some(((ChatFault::Blocked, _), name)) = why.zip(name) {
+            let reply = StanzaReply { name, from: about.1, to: self.jid(), id: about.0 };
+            write_blocked_fault(&reply, out.bytes());
+            self.counts_sent(out);
+        } else if let Some(((why, told), name)) = why.zip(name) {
+            let jid = about.1.and_then(Jid::parse);
             let fault = match &jid {
                 Some(jid) if self.is_of_rooms(jid) || self.is_live(jid) => {
                     Session::fault_in_room(why)

@@ -7,10 +7,11 @@
 
 use super::private::{self, PRIVATE};
 use super::{Want, Wanted};
-use crate::jid::Jid;
+use crate::jid;
 use crate::xml::scan::{Element, Scan};
 use crate::xml::text::escaped;
 use model::chat::*;
+use std::sync::Arc;
 
 pub(super) const STORAGE: &str = "storage:bookmarks";
 const BOOKMARKS: &str = "urn:xmpp:bookmarks:1";
@@ -73,7 +74,8 @@ impl Bookmark {
         };
         let autojoin = conference.attribute("autojoin");
         Some(Bookmark {
-            jid: Some(jid).filter(|jid| Jid::parse(jid).is_some())?.into(),
+            // Rooms elsewhere may have names that no account has here.
+            jid: Some(jid).filter(|jid| jid::domain_of(jid).is_some())?.into(),
             name: conference.attribute("name").unwrap_or_default().into(),
             autojoin: matches!(autojoin.as_deref(), Some("1" | "true")),
             nick: text("nick"),
@@ -176,7 +178,9 @@ impl Storing {
                 publish.push(bookmark.item(item.map(|item| &**item)));
             }
         }
-        let gone = before.iter().filter(|item| !kept.contains(&&item.id));
+        // What was not shown in the old form is not gone since that lacks it.
+        let is_shown = |item: &&Arc<NodeItem>| Bookmark::published(item).is_some();
+        let gone = before.iter().filter(is_shown).filter(|item| !kept.contains(&&item.id));
         let retract = gone.map(|item| item.id.clone()).collect();
         // XEP-0402 3: for nobody else, and as many as there are.
         let own = NodeOptions {

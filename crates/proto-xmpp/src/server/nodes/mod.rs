@@ -288,6 +288,7 @@ fn stanza_fault(fault: NodesFault) -> (StanzaFault, &'static str) {
         NodesFault::NotMember => (StanzaFault::NotAllowed, "closed-node"),
         NodesFault::OtherConfig => (StanzaFault::Conflict, "precondition-not-met"),
         NodesFault::NotSupported => (StanzaFault::NotAcceptable, ""),
+        NodesFault::Unknown => (StanzaFault::FeatureNotImplemented, ""),
         NodesFault::Invalid => (StanzaFault::BadRequest, ""),
         NodesFault::TooLarge => (StanzaFault::NotAcceptable, "payload-too-big"),
         NodesFault::NodesFull | NodesFault::BytesFull => (StanzaFault::PolicyViolation, ""),

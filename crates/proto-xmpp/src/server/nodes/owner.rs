@@ -45,7 +45,7 @@ pub(super) fn asks(pubsub: &Element<'_, '_>, is_set: bool) -> Wanted {
                 _ => Err(NodesFault::TooLarge),
             }
         }
-        _ => Err(NodesFault::NotSupported),
+        _ => Err(NodesFault::Unknown),
     }
 }
 
@@ -55,7 +55,7 @@ fn member(item: &Element<'_, '_>) -> Result<(AccountAddress, bool), NodesFault> 
     match item.attribute("affiliation").as_deref() {
         Some("member") => Ok((account, true)),
         Some("none") => Ok((account, false)),
-        _ => Err(NodesFault::NotSupported),
+        _ => Err(NodesFault::Unknown),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn gets(pubsub: &Element<'_, '_>) -> Wanted {
     }
     match pubsub.child("subscriptions", PUBSUB) {
         Some(_) => Ok((Want::Subscriptions, NodesAsk::Subscriptions)),
-        None => Err(NodesFault::NotSupported),
+        None => Err(NodesFault::Unknown),
     }
 }
 
@@ -101,7 +101,7 @@ impl Session {
                     _ => (Want::Subscribed(node.clone(), false), NodesAsk::Unsubscribe(node)),
                 })
             }
-            _ => Err(NodesFault::NotSupported),
+            _ => Err(NodesFault::Unknown),
         }
     }
 

@@ -222,7 +222,7 @@ impl Session {
         let place = self.place;
         let Some(acks) = &mut self.acks else { return Ok(None) };
         if has.wrapping_sub(acks.had) > acks.sent.wrapping_sub(acks.had) {
-            return Err(StreamFault::UndefinedCondition.into());
+            return Err(End::TooManyHandled(has, acks.sent));
         }
         acks.had = has;
         acks.has_asked = false;

@@ -80,6 +80,48 @@ fn what_is_not_kept_is_handed_on_in_the_name_of_the_device() {
 }
 
 #[test]
+fn a_receipt_goes_on_even_if_it_asks_to_be_stored_and_moves_the_own_cursor() {
+    for receipt in [
+        "<received xmlns='urn:xmpp:receipts' id='7'/>",
+        "<displayed xmlns='urn:xmpp:chat-markers:0' id='7'/>",
+    ] {
+        let mut side = bound_elsewhere();
+        let store = "<store xmlns='urn:xmpp:hints'/>";
+        says(
+            &mut side,
+            &format!("<message to='bob@b.example' type='chat'>{receipt}{store}</message>"),
+        );
+        let words: Vec<ChatRequest> = side.take_words_as();
+        let is_on = |word: &ChatRequest| matches!(word, ChatRequest::HandOn(_));
+        assert_eq!(words.iter().filter(|word| is_on(word)).count(), 1, "{words:?}");
+        let looks = words.iter().any(|word| matches!(word, ChatRequest::History { .. }));
+        assert_eq!(looks, receipt.starts_with("<displayed"));
+    }
+}
+
+#[test]
+fn what_would_be_said_of_somebody_who_is_blocked_goes_along_where_it_is_answered() {
+    let mut side = bound_elsewhere();
+    for (stanza, is_answered) in [
+        ("<iq type='get' id='7' to='bob@b.example/x'><q xmlns='y'/></iq>", true),
+        ("<iq type='result' id='7' to='bob@b.example/x'/>", false),
+        ("<message type='headline' id='7' to='bob@b.example'><body>x</body></message>", true),
+        ("<presence to='bob@b.example/x'/>", false),
+    ] {
+        says(&mut side, stanza);
+        let words: Vec<ChatRequest> = side.take_words_as();
+        let [ChatRequest::HandOn(on)] = &words[..] else { panic!("{stanza}: {words:?}") };
+        assert_eq!(on.to.as_ref().map(|it| it.as_str()), Some("bob@b.example"));
+        let refusal = on.refusal.as_ref().map(|it| String::from_utf8_lossy(it));
+        assert_eq!(refusal.is_some(), is_answered, "{stanza}");
+        assert!(
+            refusal.is_none_or(|it| it.contains("<blocked xmlns='urn:xmpp:blocking:errors'/>")
+                && it.contains("id='7' from='bob@b.example"))
+        );
+    }
+}
+
+#[test]
 fn what_is_said_to_people_elsewhere_is_stored_and_wishes_are_the_services() {
     let mut side = bound_elsewhere();
     says(&mut side, "<message to='bob@b.example/x' type='chat'><body>hi</body></message>");

@@ -37,7 +37,8 @@ fn list(number: u32, is_whole: bool, contacts: Vec<Arc<Contact>>) -> ChatDeliver
 }
 
 fn changed(contact: Arc<Contact>, said: Option<SubscriptionVerb>, is_news: bool) -> ChatDelivery {
-    ChatDelivery::Contact(Box::new(ContactChange { contact, said, is_news }))
+    let is_block_news = !is_news && said.is_none();
+    ChatDelivery::Contact(Box::new(ContactChange { contact, said, is_news, is_block_news }))
 }
 
 /// A device that has asked for its roster.
@@ -209,6 +210,9 @@ fn accounts_are_blocked_and_unblocked_and_whoever_asked_hears_of_it() {
     assert!(said.contains("<blocklist xmlns='urn:xmpp:blocking'><item jid='bob@a.example'/></"));
     let said = told(&mut side, changed(blocked.clone(), None, false));
     assert!(said.contains("<block xmlns='urn:xmpp:blocking'><item jid='bob@a.example'/></block>"));
+    let named = bob(|it| it.name = "Bob".into());
+    let said = told(&mut side, changed(named, None, true));
+    assert!(!said.contains("urn:xmpp:blocking"), "{said}");
     says(&mut side, &block("unblock", ""));
     let (number, _) = asked(&mut side).pop().expect("asked");
     assert_eq!(told(&mut side, list(number, true, vec![blocked])), "");

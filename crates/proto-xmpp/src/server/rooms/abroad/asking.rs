@@ -33,7 +33,9 @@ impl RoomsAbroad {
         let Ok(scan) = Scan::of_peer(xml) else { return };
         let stanza = scan.root();
         let address = |name: &str| stanza.attribute(name).and_then(|text| Jid::parse(&text));
-        let (Some(from), Some(to)) = (address("from"), address("to")) else { return };
+        let (Some(from), Some(to)) = (address("from"), address("to")) else {
+            return self.cannot(&stanza, StanzaFault::JidMalformed); // of a name that none has here
+        };
         if stanza.attribute("id").is_some_and(|id| id.len() > ID_BYTES_MAX) {
             return self.cannot(&stanza, StanzaFault::BadRequest);
         }
@@ -70,11 +72,11 @@ impl RoomsAbroad {
     fn cannot(&mut self, stanza: &Element<'_, '_>, fault: StanzaFault) {
         self.refused.invalid += u64::from(fault != StanzaFault::ResourceConstraint);
         let mut xml = Vec::new();
-        let from = stanza.attribute("from").and_then(|text| Jid::parse(&text));
-        if let Some(from) = from
+        let domain = stanza.attribute("from").and_then(|from| crate::jid::domain_of(&from));
+        if let Some(domain) = domain
             && crate::peer::stanzas::refuse(stanza, fault, &mut xml)
         {
-            let (domain, xml) = (from.domain, xml.into());
+            let xml = xml.into();
             self.out.push(super::AbroadWord::Stanza { domain, xml });
         }
     }

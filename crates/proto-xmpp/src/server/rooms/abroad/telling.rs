@@ -29,10 +29,11 @@ pub(super) const MISSED_MAX: usize = 256;
 pub(super) const MISSED: &str = "<status code='333'/>";
 
 impl RoomsAbroad {
-    /// Somebody begins to enter. False: it does so already.
+    /// Somebody begins to enter. False: it does so already. Whoever left before the answer came
+    /// begins anew, and the answers come in the order of the questions.
     pub(super) fn begins_to_enter(&mut self, room: &AccountAddress, who: &Who) -> bool {
         let entrants = self.entering.entry(room.clone()).or_default();
-        let is_new = !entrants.iter().any(|it| it.who == *who);
+        let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);
         if is_new {
             entrants.push(Entrant { who: who.clone(), missed: Vec::new(), is_left: false });
         }
@@ -42,7 +43,7 @@ impl RoomsAbroad {
     fn ends_to_enter(&mut self, room: &AccountAddress, who: &Who) -> Option<Entrant> {
         let entrants = self.entering.get_mut(room)?;
         let at = entrants.iter().position(|it| it.who == *who)?;
-        let entrant = entrants.swap_remove(at);
+        let entrant = entrants.remove(at);
         if entrants.is_empty() {
             self.entering.remove(room);
         }

@@ -43,7 +43,7 @@ fn asked(rooms: &mut RoomsAbroad, shown: &mut Vec<String>) -> Vec<(u64, String, 
                 let text = String::from_utf8(xml.into()).expect("UTF-8");
                 let scan = Scan::of_peer(text.as_bytes()).expect("XML");
                 let to = scan.root().attribute("to").expect("whom it is for").into_owned();
-                assert_eq!(Jid::parse(&to).expect("an address").domain, domain);
+                assert_eq!(crate::jid::domain_of(&to).expect("an address"), domain);
                 shown.push(text);
             }
         }
@@ -309,6 +309,26 @@ fn whoever_goes_is_a_guest_no_more_and_whoever_was_added_stays_a_member() {
 }
 
 #[test]
+fn whoever_leaves_before_it_is_in_and_comes_again_is_in() {
+    let mut rooms = rooms();
+    says(&mut rooms, &presence(EVE, ""));
+    let (first, _) = asks(&mut rooms);
+    says(&mut rooms, &presence(EVE, " type='unavailable'"));
+    assert_eq!(shown(&mut rooms), [""; 0]);
+    says(&mut rooms, &presence(EVE, ""));
+    let (second, _) = asks(&mut rooms);
+    let all = [("ann@a.example", GroupRole::Owner), ("eve@b.example", GroupRole::Member)];
+    for number in [first, second] {
+        rooms.answered(now(), number, Some(&history(Vec::new())));
+        let (number, _) = asks(&mut rooms);
+        rooms.answered(now(), number, Some(&members(&all)));
+        let is_in = shown(&mut rooms).iter().any(|it| it.contains("code='110'"));
+        assert_eq!(is_in, rooms.occupants() == 1);
+    }
+    assert_eq!(rooms.occupants(), 1);
+}
+
+#[test]
 fn kicks_bans_and_roles_are_shown_and_whoever_is_out_hears_nothing_more() {
     let to = ["eve@b.example", "mallory@b.example"];
     for (verb, code) in [(GroupVerb::Remove, "307"), (GroupVerb::Ban, "301")] {
@@ -454,6 +474,9 @@ fn nonsense_is_answered_by_the_protocols_own_error_and_asks_nothing() {
             "not-acceptable",
         ),
         (format!("<message id='{}' from='{EVE}' to='{ROOM}'/>", "i".repeat(2_000)), "bad-request"),
+        // Of names that no account has here.
+        (format!("<presence from='jürgen@b.example/x' to='{ROOM}/j'>{x}</presence>"), "jid-malf"),
+        (format!("<iq type='get' id='i' from='a b@b.example/x' to='{ROOM}'><q/></iq>"), "jid-malf"),
     ] {
         let mut rooms = rooms();
         says(&mut rooms, &stanza);
