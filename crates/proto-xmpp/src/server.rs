@@ -10,7 +10,7 @@
 //! Everything up to a session is [`Opening`](opening::Opening), in a box that goes with it. While
 //! the service has a login, further input is left untaken: it is shown again after the answer. So
 //! it is while a device has as many messages unanswered as it may. A bound device at rest has one
-//! box of 56 bytes and its JID here; [`Server`] itself is twelve bytes.
+//! box of 64 bytes and its JID here; [`Server`] itself is twelve bytes.
 
 mod archive;
 mod busy;
