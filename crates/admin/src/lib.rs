@@ -27,6 +27,7 @@ mod webhook;
 pub use answers::bridges::BridgeStatus;
 pub use answers::configuration::{ConfigChange, ConfigSection, ConfigSetting, Configuration};
 pub use answers::log::LogLine;
+pub use api::audit_log::BookNote;
 pub use api::listener;
 pub use api::roles::Roles;
 pub use events::TYPES as EVENT_TYPES;
@@ -238,6 +239,12 @@ impl RunningApi {
         if let Some(shared) = self.shared.upgrade() {
             shared.set_roles(roles);
         }
+    }
+
+    /// Who keeps orders to the book of accounts that came by another way. It may block.
+    pub fn witness(&self) -> impl Fn(BookNote) + Send + Sync + use<> {
+        let shared = self.shared.clone();
+        move |note| audit_log::note(&shared, note)
     }
 
     /// Where it listens, in the order of its listeners.

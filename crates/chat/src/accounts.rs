@@ -20,6 +20,7 @@ use model::id::{MessageId, ShardId};
 use model::ports::access::NameOwner;
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, Read, RowHome, StoreError, Table, Write};
+use model::ports::users::UserOrder;
 use std::collections::{BTreeMap, HashMap};
 
 const VERSION: u8 = 2;
@@ -57,6 +58,8 @@ pub(crate) enum Waiter {
     Stanza(Box<crate::people::stanzas::Handing>),
     /// Whoever brings what was said with it elsewhere.
     MovedIn(Box<crate::operators::moving::MovingIn>),
+    /// Whoever wants an account of that name, if there is none.
+    Registering(Box<crate::sessions::book_orders::WantsAccount>),
     /// Another shard, with its question's number.
     Peer(ShardId, u64),
     /// A command, by its number.
@@ -203,6 +206,7 @@ impl Waiter {
             Waiter::Nodes(wanted) => wanted.weight(),
             Waiter::Transient(telling) => telling.weight(),
             Waiter::Stanza(handing) => handing.weight(),
+            Waiter::Registering(_) => 256 + UserOrder::PASSWORD_BYTES_MAX,
             _ => 256,
         };
         (size_of::<Waiter>() + beside) as u64
@@ -436,6 +440,7 @@ impl Chat {
             Waiter::MovedIn(moving) => {
                 self.moves_in_with(now, *moving, (address, row.map(|row| row.id)), fx);
             }
+            Waiter::Registering(wants) => self.account_of_registering(*wants, row, fx),
             Waiter::Peer(shard, number) => {
                 fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));
             }

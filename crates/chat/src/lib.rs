@@ -69,6 +69,7 @@ pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
 pub use push::{PushDetail, PushPolicy, QuietPush};
+pub use sessions::book_orders::BookPolicy;
 pub use sessions::transients::{TransientSaid, TransientTold};
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
@@ -97,6 +98,7 @@ use crate::push::Pushes;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
 use crate::send::StoreWait;
+use crate::sessions::book_orders::BookOrders;
 use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
 use crate::sessions::{Requester, Sessions};
@@ -139,6 +141,8 @@ pub struct Settings {
     pub reviews: Option<ReviewSettings>,
     /// Words that may not be said.
     pub words: Arc<WordShelf>,
+    /// From whom orders to the book of accounts are taken.
+    pub book: BookPolicy,
     /// The storage of files; none: nobody may upload any.
     pub media: Option<Arc<dyn MediaStorage>>,
 }
@@ -219,6 +223,7 @@ pub struct Chat {
     amendments: Amendments,
     uploads: Uploads,
     directed: people::stanzas::Directed,
+    book_orders: BookOrders,
     guests: sessions::guests::Guests,
     people: People,
     pushes: Pushes,
@@ -266,6 +271,7 @@ impl Chat {
             amendments: Amendments::default(),
             uploads: Uploads::default(),
             directed: people::stanzas::Directed::default(),
+            book_orders: BookOrders::default(),
             guests: sessions::guests::Guests::default(),
             people: People::default(),
             pushes: Pushes::new(settings.home.of(&[b"push", &settings.shard.0.to_be_bytes()])),

@@ -15,6 +15,7 @@ use model::ports::notifications::Notified;
 use model::ports::presence::queries::PresenceStatus;
 use model::ports::reviews::ReviewVerdict;
 use model::ports::trace::{TraceIdentity, TraceSubject};
+use model::ports::users::BookAnswer;
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind};
@@ -148,6 +149,10 @@ impl Service for Chat {
         self.reviewed(now, number, verdict, fx);
     }
 
+    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer, fx: &mut Effects) {
+        self.book_told(now, number, answer, fx);
+    }
+
     fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
         self.told(now, number, what, fx);
     }
@@ -237,6 +242,7 @@ impl Service for Chat {
         self.conversations.audit();
         self.follows.audit();
         self.reviews.audit();
+        self.book_orders.audit();
         self.audit_people();
         self.pushes.audit();
         self.audit_nodes();
@@ -312,6 +318,8 @@ impl Chat {
                     self.skips_in_chatroom(key, (room, missed, again), fx);
                 }
             }
+            ChatRequest::Book(asked) => self.book_wish(from, *asked, fx),
+            ChatRequest::Register(wants) => self.register(now, from, *wants, fx),
             ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
             ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),

@@ -25,6 +25,7 @@ use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::reviews::{Review, ReviewVerdict};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::ports::trace::{TraceIdentity, TraceSubject};
+use crate::ports::users::{BookAnswer, BookOrder};
 use crate::presence::{PresenceVersion, Principal, Transition};
 use crate::pressure::Pressure;
 use crate::product::Product;
@@ -300,6 +301,9 @@ pub trait Service: Send + 'static {
     /// The verdict of a review.
     fn reviewed(&mut self, _: Now, _number: u64, _: ReviewVerdict, _fx: &mut Effects<Self>) {}
 
+    /// What became of an order to the book.
+    fn booked(&mut self, _now: Now, _number: u64, _answer: BookAnswer, _fx: &mut Effects<Self>) {}
+
     /// What became of an order to tell devices something that are not connected.
     fn notified(&mut self, _now: Now, _number: u64, _what: Notified, _fx: &mut Effects<Self>) {}
 
@@ -373,6 +377,8 @@ pub struct Effects<S: Service + ?Sized> {
     pub questions: Vec<(u64, Box<Question>)>,
     /// For whoever is asked about messages; the verdict comes by [`Service::reviewed`], or never.
     pub reviews: Vec<(u64, Box<Review>)>,
+    /// For whoever keeps the book of accounts; the answer comes by [`Service::booked`].
+    pub book_orders: Vec<(u64, Box<BookOrder>)>,
     /// For whoever reaches devices that are not connected; the answer comes by
     /// [`Service::notified`].
     pub notifications: Vec<(u64, Box<NotificationOrder>)>,
@@ -402,6 +408,7 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             peer_messages: Vec::new(),
             questions: Vec::new(),
             reviews: Vec::new(),
+            book_orders: Vec::new(),
             notifications: Vec::new(),
             foreign: Vec::new(),
             events: Vec::new(),
@@ -424,6 +431,7 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.peer_messages.is_empty()
             && self.questions.is_empty()
             && self.reviews.is_empty()
+            && self.book_orders.is_empty()
             && self.notifications.is_empty()
             && self.foreign.is_empty()
             && self.events.is_empty()

@@ -49,6 +49,7 @@ use model::close::CloseReason;
 use model::id::SessionRef;
 use model::link::{Link, StartTlsRefusal};
 use model::machine::{Input, Machine, Outbox, TurnAway};
+use model::ports::users::Registration;
 use model::request::Refusal;
 use model::service::{Delivery, Request};
 use opening::{Opening, Stage};
@@ -64,6 +65,8 @@ pub struct XmppListener {
     pub bind_ms_max: u32,
     /// The domains that are served, and those of others.
     pub domains: Arc<ForeignDomains>,
+    /// What people may do with accounts.
+    pub registration: Registration,
     /// SCRAM with SHA-256 is offered.
     pub scram_sha_256: bool,
     /// SCRAM with SHA-1 is offered.

@@ -10,6 +10,7 @@ mod console;
 mod database;
 mod import;
 mod lane;
+mod order_desk;
 mod row_logs;
 mod service;
 mod settings;
@@ -17,6 +18,7 @@ mod token_shelf;
 mod user_book;
 
 pub use database::DatabaseCounts;
+pub use order_desk::{OrderWays, TellBooked, Witness};
 pub use row_logs::{LogFailed, LogWay, RowLogs, SubmitRows};
 pub use settings::{Settings, database_settings};
 
@@ -34,10 +36,11 @@ use model::ports::access::{Access, Admission, Question};
 use model::ports::databases::accounts::AccountTables;
 use model::ports::log::Completion;
 use model::ports::tokens::TokenRows;
-use model::ports::users::Users;
+use model::ports::users::{BookFault, BookOrder, Users};
 use model::service::ServiceKind;
 use model::session::Denial;
 use model::{event, tell};
+use order_desk::OrderDesk;
 use service::Service;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
@@ -92,6 +95,7 @@ pub struct Entrance {
     shared: Arc<AccessShared>,
     logs: Arc<RowLogs>,
     tokens: Arc<TokenShelf>,
+    orders: Arc<OrderDesk>,
     /// The keys' thread.
     fetcher: Mutex<Option<JoinHandle<()>>>,
     /// The thread that has the book follow its database.
@@ -158,7 +162,9 @@ impl Entrance {
         };
         let tokens = Arc::new(TokenShelf::new(logs.clone()));
         let (fetcher, follower) = Default::default();
-        Ok(Arc::new(Entrance { shared: Arc::new(shared), logs, tokens, fetcher, follower }))
+        let orders = OrderDesk::new(shared.book.clone(), shared.access_control.clone());
+        let (shared, orders) = (Arc::new(shared), Arc::new(orders));
+        Ok(Arc::new(Entrance { shared, logs, tokens, orders, fetcher, follower }))
     }
 
     /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
@@ -238,6 +244,26 @@ impl Entrance {
         })
     }
 
+    /// Takes orders to the book from now on, which services give.
+    pub fn take_orders(&self, ways: OrderWays) -> Result<(), String> {
+        self.orders.begin(ways)
+    }
+
+    /// From now on this one hears of such orders before they are answered.
+    pub fn tell_orders(&self, witness: Witness) {
+        self.orders.heed(witness);
+    }
+
+    /// Takes an order to the book. Never blocks. `Err`: it will not be carried out.
+    pub fn order(
+        &self,
+        by: (ServiceKind, ShardId),
+        number: u64,
+        order: Box<BookOrder>,
+    ) -> Result<(), BookFault> {
+        self.orders.put(by, number, order)
+    }
+
     /// The log has answered calls of [`model::ports::log::Party::Users`].
     pub fn complete(&self, completions: Vec<Completion>) {
         self.logs.complete(completions);
@@ -265,6 +291,7 @@ impl Entrance {
         *self.shared.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.ended.notify_all();
         self.logs.close();
+        self.orders.close();
         self.shared.book.database.iter().for_each(|database| database.close());
         self.shared.hashing.close();
         self.shared.asking.close();
@@ -415,5 +442,7 @@ impl Errands for Thread<'_> {
     }
 }
 
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,7 @@ use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{DirectoryEntry, DirectoryError, Put};
 use model::ports::reviews::{Review, ReviewVerdict};
+use model::ports::users::{BookAnswer, BookFault, BookOrder};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
@@ -61,6 +62,8 @@ pub enum Mail {
     Admitted(ServiceKind, u64, Admission),
     /// The verdict of a service's message.
     Reviewed(ServiceKind, u64, ReviewVerdict),
+    /// What became of a service's order to the book of accounts.
+    Booked(ServiceKind, u64, BookAnswer),
     /// What became of a service's order to tell devices something.
     Notified(ServiceKind, u64, Notified),
     /// From configuration: these products are so from now on.
@@ -398,6 +401,15 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         self.around.outside.review(service, number, review)
     }
 
+    fn order_book(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<BookOrder>,
+    ) -> Result<(), BookFault> {
+        self.around.outside.order_book(service, number, order)
+    }
+
     fn notify(
         &mut self,
         service: ServiceKind,
@@ -481,6 +493,11 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Reviewed(service, number, verdict) => {
                 if let Some(service) = self.of(service) {
                     service.reviewed(now, number, verdict);
+                }
+            }
+            Mail::Booked(service, number, answer) => {
+                if let Some(service) = self.of(service) {
+                    service.booked(now, number, answer);
                 }
             }
             Mail::Notified(service, number, what) => {

@@ -221,7 +221,8 @@ pub fn start_with(
     let logics = logics(&seeds, (services, Joined::new(&config, count)), &shared, &boxes);
     let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
     let (gauge, census) = (shared.gauge, shared.census);
-    let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
+    let switchboard = Switchboard::new(boxes.clone(), seeds.home, (seeds.node, last_id));
+    topics.take_orders(&config, (&storage, &boxes), Arc::new(switchboard.clone()))?;
     notices.gateway.begin(Arc::new(switchboard.clone())).map_err(failed)?;
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let bridges = bridges::start(inside.as_ref(), &asked)?;
@@ -243,6 +244,7 @@ pub fn start_with(
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
+    api.iter().for_each(|api| topics.entrance.tell_orders(Box::new(api.witness())));
     let sys = periodic::sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let memory = periodic::memory::task(limits.memory_max, gauge, census.clone());
     let watchdog = periodic::watchdog::of_shards(&supervisor, (count, &switchboard), &census);
@@ -696,6 +698,15 @@ fn chat_settings(
         foreign: Arc::new(doors::foreign_domains(config)),
         reviews: topics.moderation.settings(&config.chat),
         words: topics.moderation.words.clone(),
+        book: chat::BookPolicy {
+            registration: config.chat.registration,
+            administrators: config
+                .chat
+                .administrators
+                .iter()
+                .map(|it| it.as_str().into())
+                .collect(),
+        },
         media: seeds.media.clone(),
     }
 }

@@ -6,9 +6,12 @@
 //! they are alike ([`pace`]). The [file](file) is bounded. It knows neither routes nor tokens.
 //! Invariant: nothing of a body is in it.
 
+mod book_note;
 mod file;
 mod pace;
 
+pub use book_note::BookNote;
+pub(crate) use book_note::note;
 use file::AuditFile;
 pub(crate) use file::Page;
 use model::{event, tell};
@@ -28,11 +31,12 @@ const TEXT_BYTES_MAX: usize = 512;
 pub(crate) struct Entry {
     /// When it was over, Unix milliseconds.
     pub(crate) at_ms: u64,
-    /// Name of the token; null: there was none, or nobody has it.
+    /// Name of the token, or `xmpp:` and the user; null: there was none, or nobody has it.
     pub(crate) token: Option<String>,
     /// Address of the caller, where it is known.
     pub(crate) peer: Option<String>,
-    /// Method and route; `any` for calls without a good token.
+    /// Method and route; `any` for calls without a good token; `XMPP` and what was ordered, for
+    /// orders about users that came that way.
     pub(crate) action: String,
     /// Path and query as they came, or what the body was about; nothing else of a body is kept.
     pub(crate) on: String,

@@ -71,6 +71,10 @@ impl Chat {
                 let found = self.chatrooms_here(after.as_ref(), count.into());
                 return fx.answers.push((ask, ChatAnswer::Chatrooms(found)));
             }
+            ChatCommand::Online(count) => {
+                let (total, some) = self.accounts_here(count.into());
+                return fx.answers.push((ask, ChatAnswer::Online(total, some)));
+            }
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }

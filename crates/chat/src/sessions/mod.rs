@@ -3,6 +3,7 @@
 //! Invariant: each session is of one account, and an account that has one is online.
 
 mod binding;
+pub(crate) mod book_orders;
 mod detached;
 mod entering;
 pub(crate) mod fast;

@@ -49,12 +49,17 @@ impl Chat {
             return Some(now.mono);
         }
         (self.sessions.renewing, self.sessions.version) = (None, version);
-        self.settings.access.renewed((ServiceKind::Chat, self.settings.shard), version);
+        if self.book_orders.may_tell(version) {
+            self.settings.access.renewed((ServiceKind::Chat, self.settings.shard), version);
+        }
         (version != in_force).then_some(now.mono)
     }
 
     /// Looks at a session's rights, unless that was done by these rules.
     pub(crate) fn renew_one(&mut self, now: Now, key: Key, version: u64, fx: &mut Effects) {
+        if self.book_orders.has(key) {
+            return; // it is looked at when its order is answered
+        }
         let Some(session) = self.sessions.slab.at(key).filter(|it| it.version != version) else {
             return;
         };

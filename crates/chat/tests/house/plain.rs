@@ -28,6 +28,7 @@ pub fn settings(shard: ShardId, shards: u16) -> chat::Settings {
         foreign: Arc::default(),
         reviews: None,
         words: Arc::default(),
+        book: chat::BookPolicy::default(),
         media: None,
     }
 }

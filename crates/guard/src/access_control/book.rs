@@ -94,6 +94,15 @@ impl AccessControl {
         self.people().standing(name).is_some()
     }
 
+    /// Whether a name is somebody's already, or something is said of whoever will have it: nobody
+    /// takes it for itself.
+    pub fn is_spoken_for(&self, name: &str) -> bool {
+        let people = self.people();
+        let has_lines =
+            || people.files.acl.as_ref().is_some_and(|acl| acl.own(Some(name)).is_some());
+        people.is_user(name) || people.is_super(name) || has_lines()
+    }
+
     /// Whether the book is all there. Until it is, nobody knows who a name is that it does not
     /// have: whoever brings one is told to come again.
     pub fn set_whole(&self, is_whole: bool) {

@@ -93,6 +93,7 @@ use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::link::ChannelBindings;
 use crate::media::{UploadSlot, UploadWish};
+use crate::ports::users::{BookAnswer, BookRequest, Registering};
 use crate::session::Denial;
 use crate::timeline::{Seq, TimelineId};
 use std::net::SocketAddr;
@@ -365,6 +366,10 @@ pub enum ChatRequest {
     /// Hand a stanza to devices of an account here. Answered by `Done`, when one has it, or by
     /// `Failed`.
     HandTo(Box<HandingTo>),
+    /// Something of the book of accounts. Answered by `Book`.
+    Book(Box<BookRequest>),
+    /// An account for whoever has no session yet. Answered by `Book`, of the number 0.
+    Register(Box<Registering>),
     /// The connection ended while this session was bound to it.
     Closed {
         /// Session that asks.
@@ -744,6 +749,13 @@ pub enum ChatDelivery {
     ChatroomMissed(Box<ChatroomMissed>),
     /// A chatroom is otherwise, or the session is in it no more.
     ChatroomNews(Arc<ChatroomNews>),
+    /// What became of an order to the book.
+    Book {
+        /// The request's.
+        number: u32,
+        /// What.
+        answer: Box<BookAnswer>,
+    },
     /// The server ends the session: say so and go.
     End(Box<SessionEnd>),
 }

@@ -14,6 +14,7 @@ impl ChatRequest {
             | ChatRequest::Enter(_)
             | ChatRequest::Redeem(_)
             | ChatRequest::Proceed(_)
+            | ChatRequest::Register(_)
             | ChatRequest::Gone => return None,
             ChatRequest::Bind { session, .. }
             | ChatRequest::Standing { session, .. }
@@ -47,6 +48,7 @@ impl ChatRequest {
             ChatRequest::Detach(detaching) => detaching.session,
             ChatRequest::HandOn(handing) => handing.session,
             ChatRequest::HandTo(handing) => handing.session,
+            ChatRequest::Book(asked) => asked.session,
         })
     }
 
@@ -74,10 +76,12 @@ impl ChatRequest {
             ChatRequest::Chatroom(asked) => Some(&mut asked.number),
             ChatRequest::Nodes(asked) => Some(&mut asked.number),
             ChatRequest::HandTo(handing) => Some(&mut handing.number),
+            ChatRequest::Book(asked) => Some(&mut asked.number),
             ChatRequest::Login(_)
             | ChatRequest::Enter(_)
             | ChatRequest::Redeem(_)
             | ChatRequest::Proceed(_)
+            | ChatRequest::Register(_)
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
             | ChatRequest::Transient { .. }
@@ -105,6 +109,7 @@ impl ChatDelivery {
             | ChatDelivery::Set { number }
             | ChatDelivery::Privacy { number, .. }
             | ChatDelivery::Upload { number, .. }
+            | ChatDelivery::Book { number, .. }
             | ChatDelivery::Done { number }
             | ChatDelivery::PushCode { number } => Some(number),
             ChatDelivery::Changed(changed) => Some(&mut changed.number),

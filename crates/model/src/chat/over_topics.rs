@@ -134,6 +134,7 @@ impl ChatRequest {
             ChatRequest::Enter(entering) => {
                 ShardId(home(entering.login.account.home_hash(key), shards))
             }
+            ChatRequest::Register(it) => ShardId(home(it.address.home_hash(key), shards)),
             // Its machine has moved to where the account is at home before it asks.
             ChatRequest::Login(_)
             | ChatRequest::Redeem(_)

@@ -31,6 +31,15 @@ section! {
         /// Guests, who come by listeners whose methods have anonymous, and whose accounts are there
         /// for as long as they are. One more is refused as full.
         guests_max: u32 = 1_000, whole(0..=1_000_000, "guests");
+        /// Accounts that are made by whoever wants one, where registration is open, in an hour.
+        /// What was tried counts, too. One more is refused.
+        registrations_an_hour_max: u32 = 200, whole(1..=1_000_000, "registrations");
+        /// The same from one source (an IPv4 address, or a /64 of IPv6). Who is of this machine is
+        /// not counted.
+        registrations_a_source_max: u32 = 5, whole(1..=1_000_000, "registrations an hour");
+        /// Times in an hour that one account is given another password by its own devices. One more
+        /// is refused.
+        passwords_an_account_max: u32 = 20, whole(1..=100_000, "passwords an hour");
         /// Bytes of a message's text. A longer one is refused.
         text_bytes_max: u32 = 64 * 1024, whole(256..=TEXT, "bytes");
         /// Bytes that a message carries beside its text. More is refused.

@@ -58,6 +58,9 @@ pub enum ChatCommand {
         /// At most so many.
         count: u16,
     },
+    /// Accounts of a shard that have devices here: how many, and at most so many of them. Answer:
+    /// `Online`.
+    Online(u16),
     /// Something came from elsewhere. Answer: `Told`, or `Reached`.
     Foreign(Box<ForeignArrival>),
     /// Another server had kept a message of it: it takes its place, at its time. One that is not
@@ -73,7 +76,9 @@ impl ChatCommand {
     /// Which account it is about; none: it says its shard itself, or every shard is asked.
     pub const fn account(&self) -> Option<&AccountAddress> {
         Some(match self {
-            ChatCommand::Groups { .. } | ChatCommand::Chatrooms { .. } => return None,
+            ChatCommand::Groups { .. } | ChatCommand::Chatrooms { .. } | ChatCommand::Online(_) => {
+                return None;
+            }
             ChatCommand::Account(account)
             | ChatCommand::Open(account)
             | ChatCommand::Kick(account)
@@ -167,6 +172,9 @@ pub enum ChatAnswer {
     MutesFull,
     /// Chatrooms, in the order of their addresses.
     Chatrooms(Vec<ChatroomStatus>),
+    /// So many accounts have devices here, and these are among them, in the order of their
+    /// addresses.
+    Online(u64, Vec<AccountAddress>),
     /// Too much at once, or no answer in time: nothing was promised, try again.
     Busy,
     /// The log does not take it.

@@ -53,7 +53,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn new(settings: Settings) -> Place {
+    pub(super) fn new(settings: Settings) -> Place {
         Place::with_log(settings, Ok(Done::Written))
     }
 

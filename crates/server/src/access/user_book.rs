@@ -333,6 +333,48 @@ impl UserBook {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes or changes a user, if it may be: as it is when nobody else changes it. `None`: it may
+    /// not, and nothing was done.
+    pub(super) fn put_if(
+        &self,
+        order: &UserOrder,
+        may: &dyn Fn(Option<&UserEntry>) -> bool,
+    ) -> Result<Option<UserEntry>, UserFault> {
+        book::check(order).map_err(UserFault::Wrong)?;
+        let kept = order.password.as_deref().map(|password| self.kept(password)).transpose()?;
+        let (mut numbers, refused) = (self.lock(), Cell::new(false));
+        let put = self.change(&order.name, &mut numbers, &|before, numbers| {
+            refused.set(!may(before));
+            if refused.get() {
+                return Err(UserFault::Busy); // nobody hears it
+            }
+            let made = match before {
+                Some(_) => None,
+                None => Some(self.made(&order.name, 0, numbers)?),
+            };
+            let base = before.or(made.as_ref()).expect("one of them is there");
+            base.ordered(order, kept.clone()).map(Some).map_err(UserFault::Wrong)
+        });
+        if refused.get() { Ok(None) } else { put }
+    }
+
+    /// Removes a user that is there, if it may be. False: there was none, or it may not.
+    pub(super) fn remove_if(
+        &self,
+        name: &str,
+        may: &dyn Fn(&UserEntry) -> bool,
+    ) -> Result<bool, UserFault> {
+        let (mut numbers, refused) = (self.lock(), Cell::new(false));
+        let removed = self.change(name, &mut numbers, &|before, _| {
+            refused.set(!before.is_some_and(may));
+            match (before, refused.get()) {
+                (Some(_), true) => Err(UserFault::Busy), // nobody hears it
+                _ => Ok(None),
+            }
+        });
+        if refused.get() { Ok(false) } else { removed.map(|_| true) }
+    }
+
     /// What is kept of a new password. Slow.
     pub(super) fn kept(&self, password: &str) -> Result<Kept, UserFault> {
         let mut random = [0; 32];
@@ -378,27 +420,12 @@ impl Users for UserBook {
     }
 
     fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
-        book::check(&order).map_err(UserFault::Wrong)?;
-        let kept = order.password.as_deref().map(|password| self.kept(password)).transpose()?;
-        let mut numbers = self.lock();
-        let put = self.change(&order.name, &mut numbers, &|before, numbers| {
-            let made = match before {
-                Some(_) => None,
-                None => Some(self.made(&order.name, 0, numbers)?),
-            };
-            let base = before.or(made.as_ref()).expect("one of them is there");
-            base.ordered(&order, kept.clone()).map(Some).map_err(UserFault::Wrong)
-        })?;
+        let put = self.put_if(&order, &|_| true)?;
         Ok(put.expect("it was put").state(&order.name))
     }
 
     fn remove(&self, name: &str) -> Result<bool, UserFault> {
-        let (mut numbers, was_there) = (self.lock(), Cell::new(false));
-        self.change(name, &mut numbers, &|before, _| {
-            was_there.set(before.is_some());
-            Ok(None)
-        })?;
-        Ok(was_there.get())
+        self.remove_if(name, &|_| true)
     }
 
     fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault> {

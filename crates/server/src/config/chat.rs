@@ -4,10 +4,11 @@ use super::access::URL_OR_NONE;
 use super::accounts_section::is_store;
 use super::sections::TOKEN;
 use base::section;
-use base::setting::{Hidden, choice, text, whole};
+use base::setting::{Hidden, choice, list, text, whole};
 use model::account::is_domain;
 use model::limits::ChatLimits;
 use model::ports::reviews::Unreviewed;
+use model::ports::users::Registration;
 use std::path::PathBuf;
 
 section! {
@@ -19,6 +20,15 @@ section! {
         domain: String = "localhost".into(), text("a host in lower case", is_domain);
         /// Whether listeners with IM in WebSockets at "/im" give browsers a page to talk, at /chat.
         page: bool = true;
+        /// What people may do with accounts by XMPP: nothing (off), give their own another password
+        /// (password), or make one before they log in, and give it up (open). Whoever has an account
+        /// logs in with it by every protocol: with open, say in rules what strangers may do by MQTT.
+        registration: Registration = Registration::Password;
+        /// Users of the book who administer the server by XMPP: make, remove and disable accounts,
+        /// give them passwords, end their sessions. They log in with their passwords; what they did
+        /// is in the audit log.
+        administrators: Vec<String> = Vec::new(),
+            list(64, "user names", |text| (1..=256).contains(&text.len()));
         /// Whether MQTT clients that log in with accounts of the book are devices of theirs, which
         /// chat by topics that begin with $im/. If not, they are told so.
         mqtt: bool = true;

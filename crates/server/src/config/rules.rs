@@ -9,6 +9,7 @@ use base::setting::Section;
 use guard::{Anonymous, Method};
 use model::chat::foreign::ForeignDomains;
 use model::limits::Limits;
+use model::ports::users::Registration;
 use model::product::{AnonymousFrom, Product};
 use net::layer::tls::ClientCertificates;
 use net::network::IpNetwork;
@@ -37,6 +38,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
             reader.broken(&[(&sheet, "topics"), (&sheet, "addresses")], &fault, "correct it");
         }
     }
+    registration(config, reader);
     domains(config, reader);
     components(config, reader);
     for product in &config.products {
@@ -44,6 +46,18 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     }
     presence(&config.presence, reader);
     media(&config.media, reader);
+}
+
+/// Whoever makes an account takes its name: nobody else may have it by another proof.
+fn registration(config: &Config, reader: &mut Reader<'_>) {
+    let certified = config.listen.iter().any(|it| it.methods.contains(&Method::Certificate));
+    let access = &config.access;
+    let others = access.token.is_set() || !access.http.url.is_empty() || certified;
+    if config.chat.registration == Registration::Open && others {
+        let rule = "open lets strangers take names that tokens, certificates or [access.http] give";
+        let remedy = "let accounts of the book in alone, or set it to \"password\"";
+        reader.broken(&[(&Sheet::single("chat"), "registration")], rule, remedy);
+    }
 }
 
 /// Each domain is one, and none is a service of another; a certificate has its key.

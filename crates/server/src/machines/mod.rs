@@ -43,6 +43,7 @@ impl DoorProfile {
         let im = Arc::new(ImListener { bind_ms_max, domain: domain.into() });
         let xmpp = Arc::new(XmppListener {
             bind_ms_max,
+            registration: model::ports::users::Registration::Password,
             domains: Arc::new(ForeignDomains { own: domain.into(), ..ForeignDomains::default() }),
             scram_sha_256: true,
             scram_sha_1: false,

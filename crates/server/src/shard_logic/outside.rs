@@ -7,6 +7,7 @@ use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
 use model::ports::reviews::{Review, ReviewVerdict};
+use model::ports::users::{BookFault, BookOrder};
 use model::pressure::Pressure;
 use model::service::{Event, ServiceKind};
 
@@ -56,6 +57,18 @@ pub trait Outside {
         number: u64,
         review: Box<Review>,
     ) -> Result<(), ReviewVerdict>;
+
+    /// Hands an order to the book of accounts over; or says at once why it is not carried out. What
+    /// became of it comes by mail.
+    fn order_book(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<BookOrder>,
+    ) -> Result<(), BookFault> {
+        let _ = (service, number, order);
+        Err(BookFault::Off)
+    }
 
     /// Has devices told something that are not connected; what became of it comes by mail. An
     /// error: it could not be taken, and there will be no mail.

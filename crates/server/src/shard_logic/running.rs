@@ -17,6 +17,7 @@ use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::queries::PresenceStatus;
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::ports::trace::{TraceIdentity, TraceSubject};
+use model::ports::users::{BookAnswer, BookFault, BookOrder};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::pressure::Pressure;
 use model::product::Product;
@@ -55,6 +56,14 @@ pub trait Carrier {
         number: u64,
         review: Box<Review>,
     ) -> Result<(), ReviewVerdict>;
+
+    /// For whoever keeps the book of accounts; a reason at once, when it cannot be taken.
+    fn order_book(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<BookOrder>,
+    ) -> Result<(), BookFault>;
 
     /// For whoever reaches devices that are not connected; an answer at once, when it cannot be
     /// taken.
@@ -116,6 +125,8 @@ pub trait AnyService: Send {
     fn admitted(&mut self, now: Now, number: u64, answer: Admission);
     /// The verdict of a review.
     fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict);
+    /// What became of an order to the book.
+    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer);
     /// What became of an order to tell devices something.
     fn notified(&mut self, now: Now, number: u64, what: Notified);
     /// A message of the server's own is published.
@@ -310,6 +321,11 @@ impl<S: Service> AnyService for RunningService<S> {
         service.reviewed(now, number, verdict, fx);
     }
 
+    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer) {
+        let (service, fx) = self.told();
+        service.booked(now, number, answer, fx);
+    }
+
     fn notified(&mut self, now: Now, number: u64, what: Notified) {
         let (service, fx) = self.told();
         service.notified(now, number, what, fx);
@@ -363,6 +379,12 @@ impl<S: Service> AnyService for RunningService<S> {
             if let Err(verdict) = carrier.review(S::KIND, number, review) {
                 *stirred = true;
                 service.reviewed(now, number, verdict, effects);
+            }
+        }
+        for (number, order) in std::mem::take(&mut effects.book_orders) {
+            if let Err(fault) = carrier.order_book(S::KIND, number, order) {
+                *stirred = true;
+                service.booked(now, number, Err(fault), effects);
             }
         }
         for (number, order) in std::mem::take(&mut effects.notifications) {

@@ -248,6 +248,7 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
         xmpp: Arc::new(XmppListener {
             bind_ms_max,
             domains: domains.clone(),
+            registration: config.chat.registration,
             scram_sha_256: has_scram(listener, ScramHash::Sha256),
             scram_sha_1: has_scram(listener, ScramHash::Sha1),
             plain: listener.methods.iter().any(takes_password),

@@ -21,6 +21,7 @@ use model::ports::log::{Call, Completion, Party, Ticket, Write};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
 use model::ports::reviews::{Review, ReviewVerdict};
+use model::ports::users::{BookFault, BookOrder};
 use model::pressure::{Gauge, Pressure};
 use model::service::{Event, ServiceKind};
 use model::timeline::Space;
@@ -130,6 +131,15 @@ impl Outside for ServerOutside {
             Some(desk) => desk.put((service, self.shard), number, review),
             None => Err(ReviewVerdict::None),
         }
+    }
+
+    fn order_book(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        order: Box<BookOrder>,
+    ) -> Result<(), BookFault> {
+        self.entrance.order((service, self.shard), number, order)
     }
 
     fn notify(

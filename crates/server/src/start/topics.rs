@@ -5,7 +5,7 @@
 
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
-use crate::access::{Entrance, LogWay, Outbound, Settings};
+use crate::access::{Entrance, LogWay, OrderWays, Outbound, Settings};
 use crate::config::{self, Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
@@ -14,6 +14,7 @@ use broker::rewrite::{AutoSubscribes, Rewrites};
 use broker::{Broker, Exclusives, routes::RouteSummary};
 use guard::ListenerPolicy;
 use model::id::ShardId;
+use model::ports::control::Control;
 use model::ports::log::Party;
 use std::sync::{Arc, OnceLock};
 
@@ -91,6 +92,27 @@ impl Topics {
             }),
         };
         self.entrance.begin(outbound).map_err(super::failed)
+    }
+
+    /// Shards answer by now: orders to the book may come from them.
+    pub(super) fn take_orders(
+        &self,
+        config: &Config,
+        (storage, boxes): (&Arc<Storage>, &Mailboxes<ServerOutside>),
+        control: Arc<dyn Control>,
+    ) -> Result<(), StartError> {
+        let (boxes, over) = (boxes.clone(), storage.over.clone());
+        let (api, chat) = (&config.api, &config.chat);
+        let named = [&api.viewers, &api.operators, &api.admins, &chat.administrators];
+        let ways = OrderWays {
+            tell: Box::new(move |(service, shard), number, answer| {
+                insist(&boxes, shard, Mail::Booked(service, number, answer), &over);
+            }),
+            control,
+            limits: config.limits.chat.clone(),
+            reserved: named.into_iter().flatten().cloned().collect(),
+        };
+        self.entrance.take_orders(ways).map_err(super::failed)
     }
 }
 

@@ -34,6 +34,11 @@ pub(super) fn merge(one: ChatAnswer, other: ChatAnswer) -> ChatAnswer {
             one.sort_unstable_by(|one, other| one.room.cmp(&other.room));
             ChatAnswer::Chatrooms(one)
         }
+        (ChatAnswer::Online(one, mut some), ChatAnswer::Online(other, others)) => {
+            some.extend(others);
+            some.sort_unstable();
+            ChatAnswer::Online(one + other, some)
+        }
         (_, other) => other,
     }
 }

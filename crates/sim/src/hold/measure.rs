@@ -408,6 +408,7 @@ fn shard(
         domain: "localhost".into(),
         foreign: Arc::default(),
         reviews: None,
+        book: chat::BookPolicy::default(),
         words: Arc::default(),
         media: None,
     });

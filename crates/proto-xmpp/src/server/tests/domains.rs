@@ -8,6 +8,7 @@ use model::link::{CertificateName, PeerCertificate, TlsFacts};
 fn listener() -> XmppListener {
     XmppListener {
         bind_ms_max: 10_000,
+        registration: model::ports::users::Registration::Password,
         domains: domains(false),
         scram_sha_256: true,
         scram_sha_1: false,

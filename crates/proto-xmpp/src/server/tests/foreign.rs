@@ -10,6 +10,7 @@ use std::sync::Arc;
 fn bound_elsewhere() -> Side {
     let listener = XmppListener {
         bind_ms_max: 10_000,
+        registration: model::ports::users::Registration::Password,
         domains: domains(true),
         scram_sha_256: true,
         scram_sha_1: false,

@@ -44,6 +44,7 @@ pub(crate) fn domains(federates: bool) -> Arc<ForeignDomains> {
 pub(crate) fn over(link: Link) -> Side {
     let listener = XmppListener {
         bind_ms_max: 10_000,
+        registration: model::ports::users::Registration::Password,
         domains: domains(false),
         scram_sha_256: true,
         scram_sha_1: false,

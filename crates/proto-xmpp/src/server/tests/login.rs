@@ -73,6 +73,7 @@ fn each_hash_is_offered_as_the_listener_says() {
     let offered = |has: [bool; 2], link: &Link| {
         let listener = XmppListener {
             bind_ms_max: 10_000,
+            registration: model::ports::users::Registration::Password,
             domains: domains(false),
             scram_sha_256: has[0],
             scram_sha_1: has[1],
@@ -105,6 +106,7 @@ fn each_hash_is_offered_as_the_listener_says() {
     }
     let listener = XmppListener {
         bind_ms_max: 10_000,
+        registration: model::ports::users::Registration::Password,
         domains: domains(false),
         scram_sha_256: false,
         scram_sha_1: true,

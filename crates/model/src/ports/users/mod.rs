@@ -6,7 +6,14 @@
 //! before the answer, holds at once on every shard, and is there again after a restart. Calls may
 //! block.
 
-use super::log::RowHome;
+mod orders;
+
+pub use orders::{
+    BOOK_ACCOUNTS_MAX, BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder, BookRequest,
+    BookWish, NewPassword, OperatorWish, Registering, Registration, UserChange, UserVerb,
+};
+
+use crate::ports::log::RowHome;
 use base::hash::HashKey;
 use base::words;
 
@@ -22,7 +29,7 @@ pub fn account_home(home: HashKey, domain: &str, name: &str) -> u64 {
     home.of(&[domain.as_bytes(), name.as_bytes()])
 }
 
-/// The key of an account's row in [`Table::Users`](super::log::Table::Users).
+/// The key of an account's row in [`Table::Users`](crate::ports::log::Table::Users).
 pub fn account_key(home: HashKey, domain: &str, name: &str) -> Box<[u8]> {
     let at = RowHome::at(account_home(home, domain, name));
     at.key(&[domain.as_bytes(), &[DOMAIN_END], name.as_bytes()])
@@ -183,7 +190,7 @@ mod tests {
         assert_eq!(account_of_key(&key), Some((DOMAIN, "ann")));
         assert_ne!(account_home(home, "a", "bc"), account_home(home, "ab", "c"));
         let longest = account_key(home, DOMAIN, &"x".repeat(UserOrder::NAME_BYTES_MAX));
-        assert!(longest.len() <= super::super::log::ROW_KEY_BYTES_MAX);
+        assert!(longest.len() <= crate::ports::log::ROW_KEY_BYTES_MAX);
     }
 
     #[test]

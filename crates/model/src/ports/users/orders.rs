@@ -1,0 +1,245 @@
+//! What people want of the book by a protocol of chat: a password or an account of their own, and
+//! what those want who administer the server.
+//!
+//! ```text
+//! machine ─► BookRequest ─► chat: who asks? ─► BookOrder ─► the book, on a thread that may wait
+//! machine ◄─ ChatDelivery::Book ◄─ chat ◄──────── BookAnswer ◄─────────┘
+//! ```
+//! Invariant: whoever carries an order out looks again at whose it is, for its account may have
+//! become another one's, or have been told to go, on the way.
+
+use super::UserOrder;
+use crate::account::AccountAddress;
+use crate::id::SessionRef;
+use crate::link::Source;
+use crate::ports::access::GrantedAccount;
+use base::words;
+use std::fmt;
+
+/// Most accounts that one order is about.
+pub const BOOK_ACCOUNTS_MAX: usize = 64;
+
+/// Most accounts in a list of those that are here.
+pub const BOOK_ONLINE_MAX: usize = 200;
+
+words! {
+    /// What whoever is no operator may do with accounts by a protocol of chat.
+    pub enum Registration {
+        /// Nothing.
+        Off = "off",
+        /// Who is logged in may change its own password.
+        Password = "password",
+        /// And anybody may make an account, and give up its own.
+        Open = "open",
+    }
+}
+
+/// A password that is to be kept. Its `Debug` says only that it is there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewPassword(Box<str>);
+
+impl NewPassword {
+    /// One of 1 to [`UserOrder::PASSWORD_BYTES_MAX`] bytes; `None`: it is none.
+    pub fn new(text: &str) -> Option<NewPassword> {
+        let is_one = (1..=UserOrder::PASSWORD_BYTES_MAX).contains(&text.len());
+        is_one.then(|| NewPassword(text.into()))
+    }
+
+    /// What it is.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for NewPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a password")
+    }
+}
+
+/// A device wants something of the book.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BookRequest {
+    /// Session that asks.
+    pub session: SessionRef,
+    /// For the answer.
+    pub number: u32,
+    /// What it wants.
+    pub wish: BookWish,
+}
+
+/// What a device wants of the book.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BookWish {
+    /// Another password for its own account. Other sessions of that end.
+    Password(NewPassword),
+    /// Its own account goes, and so do its sessions.
+    Leave,
+    /// Something that is for administrators.
+    Operate(OperatorWish),
+}
+
+/// What an administrator wants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OperatorWish {
+    /// To know whether it is one. Nothing is done.
+    May,
+    /// Something of accounts.
+    Change(UserChange),
+    /// How many accounts there are.
+    Registered,
+    /// How many accounts have devices here, and at most so many of them.
+    Online(u16),
+}
+
+/// An order about accounts: one after the other, up to the first with which it cannot be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserChange {
+    /// What is done.
+    pub verb: UserVerb,
+    /// With which ones, 1 to [`BOOK_ACCOUNTS_MAX`].
+    pub accounts: Vec<AccountAddress>,
+    /// For the verbs that want one.
+    pub password: Option<NewPassword>,
+}
+
+/// Kind of an order about accounts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UserVerb {
+    /// Make one that was not there, with a password.
+    Add,
+    /// Remove it.
+    Remove,
+    /// Refuse it from now on.
+    Disable,
+    /// Let it in again.
+    Enable,
+    /// End its sessions, of every protocol.
+    End,
+    /// Give it another password.
+    SetPassword,
+}
+
+impl UserVerb {
+    /// Its word in the audit log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UserVerb::Add => "add",
+            UserVerb::Remove => "remove",
+            UserVerb::Disable => "disable",
+            UserVerb::Enable => "enable",
+            UserVerb::End => "end",
+            UserVerb::SetPassword => "password",
+        }
+    }
+}
+
+/// Somebody without a session wants an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registering {
+    /// Its address.
+    pub address: AccountAddress,
+    /// Its password.
+    pub password: NewPassword,
+    /// From where it comes; none: from this machine.
+    pub source: Option<Source>,
+}
+
+/// An order to the book. Accounts are named as users are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BookOrder {
+    /// Another password for an account, as its session was granted it. Done: `Granted`.
+    Password {
+        /// Whose.
+        user: Box<str>,
+        /// As which account.
+        account: GrantedAccount,
+        /// The password.
+        password: NewPassword,
+    },
+    /// An account goes, as its session was granted it. Done: `Done`.
+    Leave {
+        /// Whose.
+        user: Box<str>,
+        /// As which account.
+        account: GrantedAccount,
+    },
+    /// An account for somebody who has none. Done: `Done`.
+    Register {
+        /// Its name.
+        user: Box<str>,
+        /// Its password.
+        password: NewPassword,
+        /// From where it comes; none: from this machine.
+        source: Option<Source>,
+    },
+    /// What an administrator wants, as its session was granted its account.
+    Operate {
+        /// Whose order it is.
+        by: Box<str>,
+        /// As which account.
+        account: GrantedAccount,
+        /// What.
+        wish: OperatorWish,
+        /// The names of the accounts that a change is about.
+        users: Vec<Box<str>>,
+    },
+}
+
+/// What became of an order.
+pub type BookAnswer = Result<BookDone, BookFault>;
+
+/// Done, and what is to be told of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BookDone {
+    /// It is on stable storage and holds.
+    Done,
+    /// The same: the session that ordered it goes on as granted this.
+    Granted(GrantedAccount),
+    /// So many.
+    Count(u64),
+    /// So many accounts are here, and these are among them, in order.
+    Online {
+        /// How many.
+        count: u64,
+        /// Some of them.
+        accounts: Vec<AccountAddress>,
+    },
+}
+
+/// Reason why an order was not carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BookFault {
+    /// This is not done here, for whoever asks.
+    Off,
+    /// It is for administrators.
+    Forbidden,
+    /// Somebody has the name, or it is kept for somebody.
+    Conflict,
+    /// There is no such account.
+    Unknown(Box<str>),
+    /// It breaks a rule, in words.
+    Wrong(Box<str>),
+    /// Too many of late.
+    Rate,
+    /// As many accounts as there may be.
+    Full,
+    /// Too much at once, or no answer in time: try again.
+    Busy,
+    /// Where the book is kept does not take it.
+    StoreFailed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_has_a_length_and_is_never_shown() {
+        let most = "x".repeat(UserOrder::PASSWORD_BYTES_MAX);
+        let longest = NewPassword::new(&most).expect("it is one");
+        assert_eq!(longest.reveal(), most);
+        assert!(!format!("{longest:?}").contains('x'));
+        assert!(NewPassword::new("").is_none() && NewPassword::new(&(most + "x")).is_none());
+    }
+}
