@@ -4,6 +4,7 @@
 //! and has no answer yet.
 
 use super::archive::ArchiveAsking;
+use super::features::accounts::{BookAsking, OpenCommand};
 use super::features::{Asking, Uploading};
 use super::messages::Sending;
 use super::messages::amendments::Finding;
@@ -30,6 +31,10 @@ pub(super) struct Busy {
     pub(super) nodes: Vec<NodesAsking>,
     /// Files that the service was asked about.
     pub(super) uploads: Vec<Uploading>,
+    /// Questions of accounts that are with the service.
+    pub(super) book: Vec<BookAsking>,
+    /// Commands whose forms were shown.
+    pub(super) commands: Vec<OpenCommand>,
     /// Messages that the client has displayed and that are being looked for.
     pub(super) markings: VecDeque<Marking>,
     /// Messages of its own of which it is to be told, in the order of their places.
@@ -52,7 +57,8 @@ impl Busy {
     /// What is not answered.
     pub(super) fn waiting(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
-        let others = self.nodes.len() + self.uploads.len() + self.archive.len() + rooms;
+        let others =
+            self.book.len() + self.nodes.len() + self.uploads.len() + self.archive.len() + rooms;
         self.sends.len() + self.asks.len() + self.markings.len() + others
     }
 
@@ -78,6 +84,8 @@ impl Busy {
             + self.markings.iter().map(Marking::weight).sum::<usize>()
             + self.awaited.iter().map(Awaited::weight).sum::<usize>()
             + size_of::<Uploading>() * self.uploads.len()
+            + size_of::<BookAsking>() * self.book.len()
+            + size_of::<OpenCommand>() * self.commands.len()
             + self.archive.iter().map(ArchiveAsking::weight).sum::<usize>()
             + rooms
     }

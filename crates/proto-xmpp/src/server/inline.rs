@@ -289,7 +289,7 @@ impl Opening {
             let said = format!("{before}{}{after}", inline.failed);
             out.bytes().extend_from_slice(said.as_bytes());
         }
-        stream::write_session_features(stream_capabilities(), out.bytes());
+        stream::write_session_features(stream_capabilities(self.has_accounts()), out.bytes());
         self.stage = Stage::Features;
     }
 }

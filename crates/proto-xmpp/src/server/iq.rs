@@ -8,6 +8,7 @@
 
 use super::Out;
 use super::archive::is_asked;
+use super::features::accounts::{COMMANDS, REGISTER};
 use super::features::{BLOCKING, PUSH, UPLOAD_SERVICE};
 use super::messages::SentAs;
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
@@ -33,8 +34,8 @@ const VERSION: &str = "jabber:iq:version";
 const TIME: &str = "urn:xmpp:time";
 
 /// What the server says that it does.
-const SERVER_FEATURES: [&str; 7] =
-    [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING];
+const SERVER_FEATURES: [&str; 8] =
+    [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING, COMMANDS];
 
 /// Who the server is.
 const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>";
@@ -107,6 +108,9 @@ impl Session {
             },
             None => Asked::Account,
         };
+        if self.asks_of_book(&asked, (is_set, whom == Asked::Server, about), out) {
+            return;
+        }
         if whom == Asked::Account && self.asks_of_account(now, &asked, (is_set, about), out) {
             return;
         }
@@ -180,11 +184,13 @@ impl Session {
         (is_set, whom, domain): (bool, Asked, Option<Box<str>>),
     ) -> Result<String, StanzaFault> {
         match (asked.name(), asked.namespace(), is_set) {
-            ("query", DISCO_INFO, false) if whom == Asked::Server => server_info(asked),
+            ("query", DISCO_INFO, false) if whom == Asked::Server => {
+                server_info(asked, self.has(Session::ACCOUNTS))
+            }
             ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
                 Err(StanzaFault::ItemNotFound)
             }
-            ("query", DISCO_INFO, false) => Ok(info(whom)),
+            ("query", DISCO_INFO, false) => Ok(account_info()),
             ("query", DISCO_ITEMS, false) => {
                 Ok(items(whom, domain.as_deref().unwrap_or(self.domain()), takes_files))
             }
@@ -221,7 +227,7 @@ pub fn answer_for_domain(
     }
     let has_node = asked.attribute("node").is_some();
     match (asked.name(), asked.namespace()) {
-        ("query", DISCO_INFO) => server_info(asked),
+        ("query", DISCO_INFO) => server_info(asked, false),
         ("query", DISCO_ITEMS) if has_node => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_ITEMS) => {
             let to = iq.attribute("to").and_then(|to| crate::jid::domain(&to));
@@ -266,33 +272,28 @@ fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
     format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
 }
 
-/// Who somebody is, and what it does (XEP-0030 3.1).
-fn info(whom: Asked) -> String {
-    if whom != Asked::Server {
-        return account_info();
-    }
-    disco_info(None, SERVER_IDENTITY, SERVER_FEATURES, "")
+/// Who the server is, and what it does (XEP-0030 3.1): whether for accounts, too.
+fn info(node: Option<&str>, registers: bool) -> String {
+    let features = SERVER_FEATURES.into_iter().chain(registers.then_some(REGISTER));
+    disco_info(node, SERVER_IDENTITY, features, "")
 }
 
-/// The server's capabilities, which it never changes.
-static CAPABILITIES: LazyLock<Option<Capabilities>> =
-    LazyLock::new(|| Capabilities::of(&info(Asked::Server)));
+/// The server's capabilities, without and with what it does for accounts: it never changes them.
+static CAPABILITIES: LazyLock<[Option<Capabilities>; 2]> =
+    LazyLock::new(|| [false, true].map(|registers| Capabilities::of(&info(None, registers))));
 
 /// Those that are told with a stream's features (XEP-0115 6.3, XEP-0390 3.5), as XML.
-pub(super) fn stream_capabilities() -> &'static str {
-    CAPABILITIES.as_ref().map_or("", |it| &it.elements)
+pub(super) fn stream_capabilities(registers: bool) -> &'static str {
+    CAPABILITIES[usize::from(registers)].as_ref().map_or("", |it| &it.elements)
 }
 
 /// What the server says of itself, also under the names of its capabilities.
-fn server_info(asked: &Element<'_, '_>) -> Result<String, StanzaFault> {
-    let Some(node) = asked.attribute("node") else { return Ok(info(Asked::Server)) };
-    match CAPABILITIES.as_ref().is_some_and(|it| it.is_at(&node)) {
-        true => {
-            let identity = SERVER_IDENTITY;
-            Ok(disco_info(Some(&node), identity, SERVER_FEATURES, ""))
-        }
-        false => Err(StanzaFault::ItemNotFound),
-    }
+fn server_info(asked: &Element<'_, '_>, registers: bool) -> Result<String, StanzaFault> {
+    let Some(node) = asked.attribute("node") else { return Ok(info(None, registers)) };
+    let mut both = CAPABILITIES.iter().zip([false, true]);
+    let found = both.find(|(it, _)| it.as_ref().is_some_and(|it| it.is_at(&node)));
+    let (_, registers) = found.ok_or(StanzaFault::ItemNotFound)?;
+    Ok(info(Some(&node), registers))
 }
 
 /// Who an account is, and what it does (XEP-0030 3.1, XEP-0163 6.1).

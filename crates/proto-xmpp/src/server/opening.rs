@@ -5,6 +5,7 @@
 //! behind a login the binding of a resource. Invariant: what a client says is taken in order, and
 //! nothing behind what the service has not answered.
 
+use super::features::accounts::{is_private, stream_feature, wants_registration};
 use super::inline::{self, Inline};
 use super::iq::stream_capabilities;
 use super::login::{Login, bindings_of};
@@ -27,6 +28,7 @@ use model::counters::ChatCounter;
 use model::id::SessionRef;
 use model::link::Link;
 use model::machine::Input;
+use model::ports::users::Registration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +50,10 @@ pub(super) struct Opening {
     is_held: bool,
     /// The stream is in a WebSocket.
     pub(super) in_web_socket: bool,
+    /// It is encrypted, or of this machine.
+    is_private: bool,
+    /// Accounts that it has asked for.
+    pub(super) registrations: u8,
     pub(super) login: Login,
     /// What is asked for along with the login, if it is such a one.
     pub(super) inline: Option<Box<Inline>>,
@@ -70,6 +76,8 @@ pub(super) enum Stage {
     Asked,
     /// The client's answer to a challenge.
     Challenged,
+    /// The service's answer to a registration with this id.
+    Registering(Box<str>),
     /// The service's answer to a binding with this id.
     Binding(Box<str>),
     /// The service's answer to a resumption by a client that has so many stanzas.
@@ -95,6 +103,8 @@ impl Opening {
             is_open: false,
             is_held: false,
             in_web_socket: link.web_socket,
+            is_private: is_private(link),
+            registrations: 0,
             login: Login::default(),
             inline: None,
             granted: None,
@@ -107,10 +117,11 @@ impl Opening {
         input: &mut Input<'_>,
         out: &mut Out,
     ) -> Result<(), End> {
+        self.is_private = is_private(input.link);
         loop {
             match self.stage {
                 Stage::Tls => return Ok(()),
-                Stage::Asked | Stage::Binding(_) | Stage::Resuming(_) => {
+                Stage::Asked | Stage::Registering(_) | Stage::Binding(_) | Stage::Resuming(_) => {
                     if !input.rest().is_empty() && !self.is_held {
                         self.is_held = true;
                         out.hold(true);
@@ -173,7 +184,8 @@ impl Opening {
         self.open(now, out);
         self.stage = Stage::Features;
         if self.granted.is_some() {
-            stream::write_session_features(stream_capabilities(), out.bytes());
+            let capabilities = stream_capabilities(self.has_accounts());
+            stream::write_session_features(capabilities, out.bytes());
             return Ok(());
         }
         let offer = self.offer(link);
@@ -198,7 +210,8 @@ impl Opening {
             if may_start { Vec::new() } else { self.listener.mechanisms(link, &self.domain) };
         let is_bound = mechanisms.iter().any(|mechanism| mechanism.is_bound());
         let bindings = if is_bound { bindings_of(link) } else { Vec::new() };
-        let more = inline::offer(&mechanisms, link);
+        let more =
+            inline::offer(&mechanisms, link) + stream_feature(self.listener.registration, link);
         LoginOffer { tls: may_start, tls_required: may_start, mechanisms, bindings, more }
     }
 
@@ -228,9 +241,23 @@ impl Opening {
             }
             crate::sasl::SASL if self.inline.is_none() => self.sasl(element, (now, input), out),
             SASL2 => self.sasl2(element, (now, input), out),
+            _ if is_stanza && self.may_register(element) => {
+                self.registers(element, input.link, out).map(|()| true)
+            }
             _ if is_stanza => Err(StreamFault::NotAuthorized.into()),
             _ => Err(StreamFault::UnsupportedStanzaType.into()),
         }
+    }
+
+    /// Whether who logs in here may change its password, at least.
+    pub(super) fn has_accounts(&self) -> bool {
+        self.listener.registration != Registration::Off && self.is_private
+    }
+
+    /// Whether it is a question about an account, and may be asked now.
+    fn may_register(&self, stanza: &Element<'_, '_>) -> bool {
+        let is_open = self.listener.registration == Registration::Open;
+        is_open && self.stage == Stage::Features && wants_registration(stanza)
     }
 
     fn start_tls(&mut self, link: &Link, out: &mut Out) -> Result<(), End> {
@@ -303,7 +330,7 @@ impl Opening {
         // From here on it is its own that ends.
         self.granted = None;
         session.is_over(silence_s, self.in_web_socket);
-        session.domains = Some(self.listener.domains.clone());
+        session.is_by(&self.listener, (self.is_private, self.has_accounts()));
         self.release(out);
         if let Err(end) = session.resumes(now, (waiting, head), (has, within), out) {
             let session = session.session;
@@ -348,6 +375,7 @@ impl Opening {
                     return Ok(None);
                 }
             }
+            ChatDelivery::Book { answer, .. } if self.registered(&answer, out) => {}
             ChatDelivery::Resumed(it) => return self.resumed(now, *it, out).map(Some),
             ChatDelivery::NotResumed { handled } if self.inline.is_some() => {
                 self.binds_instead(handled, out);
@@ -393,7 +421,7 @@ impl Opening {
         if let Some(inline) = self.inline.take() {
             let mut session = inline.binds(now, (granted, &jid), out);
             session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
-            session.domains = Some(self.listener.domains.clone());
+            session.is_by(&self.listener, (self.is_private, self.has_accounts()));
             self.release(out);
             return Ok(session);
         }
@@ -405,7 +433,7 @@ impl Opening {
         reply.result(&inner, out.bytes());
         let mut session = Session::new(granted.session, &jid, granted.silence_s);
         session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
-        session.domains = Some(self.listener.domains.clone());
+        session.is_by(&self.listener, (self.is_private, self.has_accounts()));
         self.release(out);
         Ok(Box::new(session))
     }

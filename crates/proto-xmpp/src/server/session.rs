@@ -11,7 +11,7 @@ use super::inbox::Reading;
 use super::messages::told_of;
 use super::opening::closing;
 use super::stream_management::acks::Acks;
-use super::{End, Out};
+use super::{End, Out, XmppListener};
 use crate::fault::{StanzaFault, StreamFault};
 use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
@@ -84,6 +84,11 @@ impl Session {
     pub(super) const ENTERING: u16 = 1_024;
     /// Nobody looks at it (XEP-0352).
     pub(super) const INACTIVE: u16 = 2_048;
+    /// It may change its password here, at least.
+    pub(super) const ACCOUNTS: u16 = 1 << 14;
+    /// Its connection is encrypted, or of this machine.
+    pub(super) const PRIVATE: u16 = 1 << 15;
+
     pub(super) fn new(session: SessionRef, jid: &str, silence_s: u16) -> Session {
         Session {
             jid: jid.into(),
@@ -96,6 +101,13 @@ impl Session {
             silence_s,
             flags: 0,
         }
+    }
+
+    /// It came by this listener; whether its connection is private, and it may change its password.
+    pub(super) fn is_by(&mut self, listener: &XmppListener, (is_private, accounts): (bool, bool)) {
+        self.domains = Some(listener.domains.clone());
+        self.set(Session::PRIVATE, is_private);
+        self.set(Session::ACCOUNTS, accounts);
     }
 
     /// It is over another connection from now on.
@@ -143,6 +155,7 @@ impl Session {
         self.busy.take_if(|busy| {
             busy.rooms.take_if(|rooms| rooms.is_empty());
             let has_none = busy.rooms.is_none() && busy.quiet.is_empty() && busy.awaited.is_empty();
+            let has_none = has_none && busy.commands.is_empty();
             let is_at_rest = busy.waiting() == 0 && busy.head <= place && has_none;
             !is_reading && busy.framer.is_between() && is_at_rest
         });
@@ -393,6 +406,7 @@ impl Session {
                 let told = told_of(&rejected);
                 self.answered(rejected.number, Some((rejected.why, &told)), out);
             }
+            ChatDelivery::Book { number, answer } => self.book_told((number, *answer), out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Done { number } if self.has_sent(number) => {
                 self.answered(number, None, out);

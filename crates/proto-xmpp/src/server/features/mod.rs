@@ -4,6 +4,7 @@
 //! was asked, and how that is answered. Nothing of a roster is kept here. Invariant: each question
 //! is answered once, with its id.
 
+pub(super) mod accounts;
 mod blocking;
 pub(super) mod capabilities;
 mod presence;

@@ -1,0 +1,203 @@
+//! Commands (XEP-0050) of whoever administers the server: from the first word to the outcome.
+//!
+//! ```text
+//! execute ─► may it? ─► form, open ─► complete ─► asked ─► completed
+//!               └ no form: asked ───────┘  └ cancel ─► canceled
+//! ```
+//! Invariant: a session has [`OPEN_MAX`] commands open at most; the oldest is forgotten for another.
+
+use super::command::{self, ADMIN, COMMANDS, Command, CommandWhat};
+use super::{BookWhat, Wanted, password};
+use crate::fault::StanzaFault;
+use crate::forms::{FORMS, fields};
+use crate::jid::Jid;
+use crate::server::Out;
+use crate::server::iq::{DISCO_INFO, DISCO_ITEMS};
+use crate::server::session::Session;
+use crate::xml::scan::Element;
+use model::account::AccountAddress;
+use model::ports::users::{
+    BOOK_ACCOUNTS_MAX, BOOK_ONLINE_MAX, BookDone, BookWish, OperatorWish, UserChange,
+};
+
+/// Commands of a session that wait for their forms.
+const OPEN_MAX: usize = 4;
+
+/// A command whose form was shown.
+pub(in crate::server) struct OpenCommand {
+    id: Box<str>,
+    command: &'static Command,
+}
+
+impl Session {
+    /// A question about commands, or one of them. `None`: it is another question.
+    pub(super) fn commands(
+        &mut self,
+        asked: &Element<'_, '_>,
+        is_set: bool,
+        about: (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) -> Option<Wanted> {
+        let node = asked.attribute("node").unwrap_or_default();
+        let command = command::find(&node);
+        let what = match (asked.name(), asked.namespace(), is_set) {
+            ("query", DISCO_ITEMS, false) if *node == *COMMANDS => BookWhat::Commands,
+            ("query", DISCO_INFO, false) if *node == *COMMANDS => BookWhat::Info(None),
+            ("query", DISCO_INFO, false) if command.is_some() => BookWhat::Info(command),
+            ("command", COMMANDS, true) => {
+                return Some(match command {
+                    Some(command) => self.executes((asked, command), about, out),
+                    None => Err(StanzaFault::ItemNotFound),
+                });
+            }
+            _ => return None,
+        };
+        Some(Ok(Some((what, BookWish::Operate(OperatorWish::May)))))
+    }
+
+    /// A command is begun, gone on with or given up (XEP-0050 3).
+    fn executes(
+        &mut self,
+        (asked, command): (&Element<'_, '_>, &'static Command),
+        about: (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) -> Wanted {
+        if !self.has(Session::PRIVATE) {
+            return Err(StanzaFault::NotAllowed); // passwords are in it
+        }
+        let action = asked.attribute("action").unwrap_or_default();
+        let refused = |condition: &str| format!("<{condition} xmlns='{COMMANDS}'/>");
+        let Some(id) = asked.attribute("sessionid") else {
+            if !matches!(&*action, "" | "execute") {
+                let more = refused("bad-action");
+                self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
+                return Ok(None);
+            }
+            let wish = match command.what {
+                CommandWhat::Registered => OperatorWish::Registered,
+                CommandWhat::OnlineCount => OperatorWish::Online(0),
+                _ => OperatorWish::May,
+            };
+            return Ok(Some((BookWhat::Form(command), BookWish::Operate(wish))));
+        };
+        let open = &mut self.busy().commands;
+        let at = open.iter().position(|it| *it.id == *id && it.command == command);
+        let Some(at) = at else {
+            let more = refused("bad-sessionid");
+            self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
+            return Ok(None);
+        };
+        let form = asked.child("x", FORMS);
+        let is_cancelled = form
+            .as_ref()
+            .is_some_and(|form| form.attribute("type").is_some_and(|kind| *kind == *"cancel"));
+        match (&*action, form) {
+            ("cancel", _) => {}
+            ("" | "execute" | "complete", Some(_)) if is_cancelled => {}
+            ("" | "execute" | "complete", Some(form)) => {
+                // A form that is wrong can be sent again.
+                let wish = self.wish_of(command, &form)?;
+                let id = self.busy().commands.remove(at).id;
+                return Ok(Some((BookWhat::Outcome(command, id), BookWish::Operate(wish))));
+            }
+            ("" | "execute" | "complete", None) => {
+                let more = refused("bad-payload");
+                self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
+                return Ok(None);
+            }
+            _ => {
+                let more = refused("bad-action");
+                self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
+                return Ok(None);
+            }
+        }
+        let id = self.busy().commands.remove(at).id;
+        self.answers(about, &command::canceled((command, &id)), out);
+        Ok(None)
+    }
+
+    /// What a form that was filled in comes to.
+    fn wish_of(
+        &self,
+        command: &Command,
+        form: &Element<'_, '_>,
+    ) -> Result<OperatorWish, StanzaFault> {
+        let (mut accounts, mut passwords) = (Vec::new(), [None, None]);
+        let mut count = BOOK_ONLINE_MAX as u16;
+        for (name, values) in fields(form) {
+            let first = values.first().map(|value| value.trim());
+            match name.as_deref() {
+                Some("FORM_TYPE") if first != Some(ADMIN) => return Err(StanzaFault::BadRequest),
+                Some("accountjid" | "accountjids") => {
+                    if accounts.len() + values.len() > BOOK_ACCOUNTS_MAX {
+                        return Err(StanzaFault::PolicyViolation);
+                    }
+                    for value in &values {
+                        accounts.push(self.account_here(value)?);
+                    }
+                }
+                Some("password") => passwords[0] = values.first().cloned(),
+                Some("password-verify") => passwords[1] = values.first().cloned(),
+                Some("max_items") => {
+                    count = match first {
+                        None | Some("" | "none") => count,
+                        Some(text) => text.parse().map_err(|_| StanzaFault::BadRequest)?,
+                    };
+                }
+                _ => {}
+            }
+        }
+        let (verb, is_one) = match command.what {
+            CommandWhat::One(verb) => (verb, true),
+            CommandWhat::Many(verb) => (verb, false),
+            CommandWhat::Registered => return Ok(OperatorWish::Registered),
+            CommandWhat::OnlineCount => return Ok(OperatorWish::Online(0)),
+            CommandWhat::Online => {
+                return Ok(OperatorWish::Online(count.min(BOOK_ONLINE_MAX as u16)));
+            }
+        };
+        if accounts.is_empty() || (is_one && accounts.len() > 1) {
+            return Err(StanzaFault::BadRequest);
+        }
+        let new = match (is_one, &passwords) {
+            (false, _) => None,
+            (true, [Some(new), Some(again)]) if *new != *again => {
+                return Err(StanzaFault::NotAcceptable);
+            }
+            (true, [Some(new), _]) => Some(password(new)?),
+            (true, [None, _]) => return Err(StanzaFault::BadRequest),
+        };
+        Ok(OperatorWish::Change(UserChange { verb, accounts, password: new }))
+    }
+
+    /// The account of a bare JID of this server.
+    fn account_here(&self, text: &str) -> Result<AccountAddress, StanzaFault> {
+        let jid = Jid::parse(text.trim()).ok_or(StanzaFault::JidMalformed)?;
+        if jid.resource.is_some() {
+            return Err(StanzaFault::NotAcceptable);
+        }
+        let is_here = self.is_here(&jid.domain);
+        jid.account.filter(|_| is_here).ok_or(StanzaFault::ItemNotFound)
+    }
+
+    /// Whoever executes a command may: it is shown the form, or what came of it where there is
+    /// none.
+    pub(super) fn begins(
+        &mut self,
+        command: &'static Command,
+        done: BookDone,
+        about: (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) {
+        let id = format!("c{}", self.name_one());
+        if matches!(command.what, CommandWhat::Registered | CommandWhat::OnlineCount) {
+            return self.answers(about, &command::completed((command, &id), &done), out);
+        }
+        let open = &mut self.busy().commands;
+        if open.len() >= OPEN_MAX {
+            open.remove(0);
+        }
+        open.push(OpenCommand { id: id.as_str().into(), command });
+        self.answers(about, &command::form((command, &id)), out);
+    }
+}

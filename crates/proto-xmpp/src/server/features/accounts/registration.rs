@@ -1,0 +1,178 @@
+//! Registration (XEP-0077 2.4): an account before the login, where that is open, and another
+//! password or the end of one's own behind it.
+//!
+//! A password is taken over connections alone that are encrypted, or of this machine.
+
+use super::{BookWhat, Wanted, fault_of, password};
+use crate::fault::{StanzaFault, StreamFault};
+use crate::forms::FORMS;
+use crate::jid;
+use crate::server::opening::{Opening, Stage};
+use crate::server::session::Session;
+use crate::server::{End, Out};
+use crate::stanza::{ID_BYTES_MAX, condition, kind, put_attribute};
+use crate::xml::scan::Element;
+use crate::xml::text::{self, escaped};
+use model::chat::ChatRequest;
+use model::close::CloseReason;
+use model::link::{Link, Source};
+use model::ports::users::{BookAnswer, BookWish, Registering, Registration};
+
+/// The namespace of registration (XEP-0077 14.1).
+pub(in crate::server) const REGISTER: &str = "jabber:iq:register";
+
+/// Accounts that one connection may ask for. With one more its stream ends.
+const REGISTRATIONS_MAX: u8 = 3;
+
+/// What the features of a stream say of it (XEP-0077 8).
+const FEATURE: &str = "<register xmlns='http://jabber.org/features/iq-register'/>";
+
+/// Whether passwords may be sent over such a link.
+pub(in crate::server) fn is_private(link: &Link) -> bool {
+    link.tls.is_some() || link.near
+}
+
+/// What the features of a stream say before a login over such a link.
+pub(in crate::server) fn stream_feature(registration: Registration, link: &Link) -> &'static str {
+    let may_register = registration == Registration::Open && is_private(link);
+    // Where TLS may begin, it must, and nothing else is offered.
+    if may_register && !(link.tls.is_none() && link.may_start_tls) { FEATURE } else { "" }
+}
+
+/// Whether somebody asks about an account without having one.
+pub(in crate::server) fn wants_registration(stanza: &Element<'_, '_>) -> bool {
+    stanza.name() == "iq" && stanza.child("query", REGISTER).is_some()
+}
+
+impl Session {
+    /// A question about the registration of the own account.
+    pub(super) fn registers(
+        &mut self,
+        query: &Element<'_, '_>,
+        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        out: &mut Out,
+    ) -> Wanted {
+        if !self.has(Session::ACCOUNTS) {
+            return Err(StanzaFault::ServiceUnavailable);
+        }
+        let name = self.account().split_once('@').map_or("", |(name, _)| name).to_owned();
+        if !is_set {
+            let name = format!("<registered/><username>{}</username><password/>", escaped(&name));
+            self.answers(about, &format!("<query xmlns='{REGISTER}'>{name}</query>"), out);
+            return Ok(None);
+        }
+        if query.child("remove", REGISTER).is_some() {
+            // XEP-0077 3.2: it stands alone.
+            return match query.children().count() {
+                1 => Ok(Some((BookWhat::Own, BookWish::Leave))),
+                _ => Err(StanzaFault::BadRequest),
+            };
+        }
+        let [whose, new] = ["username", "password"].map(|name| query.child(name, REGISTER));
+        let (Some(whose), Some(new)) = (whose, new) else { return Err(StanzaFault::BadRequest) };
+        if *whose.text().trim().to_ascii_lowercase() != *name {
+            return Err(StanzaFault::NotAllowed);
+        }
+        Ok(Some((BookWhat::Own, BookWish::Password(password(&new.text())?))))
+    }
+}
+
+impl Opening {
+    /// Somebody who has not logged in asks about an account (XEP-0077 3.1).
+    pub(in crate::server) fn registers(
+        &mut self,
+        stanza: &Element<'_, '_>,
+        link: &Link,
+        out: &mut Out,
+    ) -> Result<(), End> {
+        let (id, kind) = (stanza.attribute("id"), kind(stanza));
+        let id = id.as_deref().filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
+        let query = stanza.child("query", REGISTER);
+        let (Some(id), Some(query), "get" | "set") = (id, query, &*kind) else {
+            return Err(StreamFault::NotAuthorized.into());
+        };
+        if stream_feature(self.listener.registration, link).is_empty() {
+            self.write_refused(id, (StanzaFault::NotAllowed, ""), out);
+            return Ok(());
+        }
+        if *kind == *"get" {
+            let fields = "<instructions>Choose a name and a password.</instructions>\
+                <username/><password/>";
+            self.write_result(id, &format!("<query xmlns='{REGISTER}'>{fields}</query>"), out);
+            return Ok(());
+        }
+        if self.registrations >= REGISTRATIONS_MAX {
+            let fault = StreamFault::PolicyViolation;
+            return Err(End::Because(fault, CloseReason::AuthFailed));
+        }
+        self.registrations += 1;
+        match self.account_of(&query) {
+            Ok(mut registering) => {
+                registering.source = (!link.near).then(|| Source::of(link.peer.ip()));
+                self.stage = Stage::Registering(id.into());
+                out.say(ChatRequest::Register(Box::new(registering)));
+            }
+            Err((fault, told)) => self.write_refused(id, (fault, told), out),
+        }
+        Ok(())
+    }
+
+    /// What somebody wants to be called, and to log in by.
+    fn account_of(
+        &self,
+        query: &Element<'_, '_>,
+    ) -> Result<Registering, (StanzaFault, &'static str)> {
+        if query.child("remove", REGISTER).is_some() || query.child("x", FORMS).is_some() {
+            return Err((StanzaFault::BadRequest, ""));
+        }
+        let of = |name| query.child(name, REGISTER).map(|it| it.text());
+        let (Some(name), Some(new)) = (of("username"), of("password")) else {
+            return Err((StanzaFault::NotAcceptable, "A name and a password are needed."));
+        };
+        let told = "A name has 1 to 64 of a to z, digits and . _ + -";
+        let address = jid::account(name.trim(), &self.domain);
+        let address = address.ok_or((StanzaFault::NotAcceptable, told))?;
+        let told = "A password has 1 to 1,024 bytes.";
+        let password = password(&new).map_err(|fault| (fault, told))?;
+        Ok(Registering { address, password, source: None })
+    }
+
+    /// Whether there is an account now.
+    pub(in crate::server) fn registered(&mut self, answer: &BookAnswer, out: &mut Out) -> bool {
+        let Stage::Registering(id) = std::mem::replace(&mut self.stage, Stage::Features) else {
+            return false;
+        };
+        match answer {
+            Ok(_) => self.write_result(&id, "", out),
+            Err(fault) => self.write_refused(&id, fault_of(fault), out),
+        }
+        true
+    }
+
+    fn write_result(&self, id: &str, inner: &str, out: &mut Out) {
+        self.write_head("result", id, out);
+        out.bytes().extend_from_slice(format!("{inner}</iq>").as_bytes());
+    }
+
+    fn write_refused(&self, id: &str, (fault, told): (StanzaFault, &str), out: &mut Out) {
+        self.write_head("error", id, out);
+        let bytes = out.bytes();
+        bytes.extend_from_slice(condition(fault).as_bytes());
+        if !told.is_empty() {
+            let head = format!("<text xmlns='{}' xml:lang='en'>", crate::stanza::STANZA_ERRORS);
+            bytes.extend_from_slice(head.as_bytes());
+            text::put(told, bytes);
+            bytes.extend_from_slice(b"</text>");
+        }
+        bytes.extend_from_slice(b"</error></iq>");
+    }
+
+    /// The beginning of an answer to whoever has no address yet.
+    fn write_head(&self, kind: &str, id: &str, out: &mut Out) {
+        let bytes = out.bytes();
+        bytes.extend_from_slice(format!("<iq type='{kind}'").as_bytes());
+        put_attribute("id", Some(id), bytes);
+        put_attribute("from", Some(&self.domain), bytes);
+        bytes.push(b'>');
+    }
+}
