@@ -11,7 +11,7 @@ use model::ports::access::{Access, Admission, Grant, GrantedAccount, NameOwner, 
 use model::ports::users::*;
 use model::service::{Service, ServiceKind};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A book in which tests write: the epoch of each account, whose number is the length of its name.
@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex};
 struct Book {
     epochs: Mutex<BTreeMap<String, u64>>,
     version: AtomicU64,
+    /// When the rights of whoever comes end.
+    until_s: AtomicU32,
     /// The versions by which all sessions were looked at.
     renewed: Mutex<Vec<u64>>,
 }
@@ -48,7 +50,9 @@ impl Access for Book {
     fn admit(&self, _: u32, question: &Question) -> Admission {
         let user = question.user.as_deref();
         let account = user.and_then(|user| self.account(user));
-        Admission::Granted(Grant { user: user.map(Into::into), account, ..Grant::OPEN }, None)
+        let until_s = self.until_s.load(Ordering::Relaxed);
+        let user = user.map(Into::into);
+        Admission::Granted(Grant { user, account, until_s, ..Grant::OPEN }, None)
     }
 
     fn renew(&self, _: &Who<'_>) -> Option<Grant> {
@@ -219,13 +223,16 @@ fn only_what_the_operator_allows_is_ordered_and_one_at_a_time() {
     let ann = house.login("ann", "desk");
     assert_eq!(house.wish(ann, change()), Err(BookFault::Off));
     assert_eq!(house.wish(ann, BookWish::Leave), Err(BookFault::Off));
-    let (mut house, _) = opened(Registration::Password);
+    let (mut house, book) = opened(Registration::Password);
     let ann = house.login("ann", "desk");
     assert_eq!(house.wish(ann, BookWish::Leave), Err(BookFault::Off));
     assert!(house.wish(ann, change()).is_ok());
     assert_eq!(house.wish(ann, change()), Err(BookFault::Busy));
     let stranger = house.login("stranger", "desk");
     assert_eq!(house.wish(stranger, change()), Err(BookFault::Off), "not of the book");
+    book.until_s.store(u32::MAX, Ordering::Relaxed);
+    let by_token = house.login("bobby", "desk");
+    assert_eq!(house.wish(by_token, change()), Err(BookFault::Off), "for a time alone");
 }
 
 #[test]

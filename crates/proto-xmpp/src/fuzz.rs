@@ -19,6 +19,7 @@ use model::chat::{
     PAGE_MESSAGES_MAX, PeopleAsk, PeopleRequest, Resumed, SessionEnd,
 };
 use model::close::CloseReason;
+use model::ports::users::{BookDone, BookFault};
 use model::session::Denial;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,8 @@ fn corpus() -> Vec<Vec<u8>> {
         "<iq type='set' id='3'><unblock xmlns='urn:xmpp:blocking'/></iq>".to_owned(),
         "<presence type='subscribe' to='bob@a.example'><status>hi</status></presence>".to_owned(),
     ];
-    let more = ARCHIVE.iter().chain(&FAST).chain(&NODES).chain(&WORDS).map(|it| (*it).to_owned());
+    let more = ARCHIVE.iter().chain(&FAST).chain(&NODES).chain(&WORDS).chain(&ACCOUNTS);
+    let more = more.map(|it| (*it).to_owned());
     let steps = steps.into_iter().chain(more);
     stanzas.chain(steps).map(String::into_bytes).collect()
 }
@@ -74,6 +76,21 @@ const WORDS: [&str; 5] = [
     "<message to='bob@a.example'><displayed xmlns='urn:xmpp:chat-markers:0' id='a'/></message>",
     "<message to='bob@a.example'><composing xmlns='http://jabber.org/protocol/chatstates'/>\
      </message>",
+];
+
+/// Orders about accounts.
+const ACCOUNTS: [&str; 5] = [
+    "<iq type='set' id='14'><query xmlns='jabber:iq:register'><username>ann</username>\
+     <password>x</password></query></iq>",
+    "<iq type='set' id='15'><query xmlns='jabber:iq:register'><remove/></query></iq>",
+    "<iq type='set' id='16' to='a.example'><command xmlns='http://jabber.org/protocol/commands' \
+     node='http://jabber.org/protocol/admin#add-user' action='execute'/></iq>",
+    "<iq type='set' id='17' to='a.example'><command xmlns='http://jabber.org/protocol/commands' \
+     node='http://jabber.org/protocol/admin#add-user' sessionid='c1'><x xmlns='jabber:x:data' \
+     type='submit'><field var='accountjid'><value>bob@a.example</value></field><field \
+     var='password'><value>x</value></field></x></command></iq>",
+    "<iq type='get' id='18' to='a.example'><query xmlns='http://jabber.org/protocol/disco#items' \
+     node='http://jabber.org/protocol/commands'/></iq>",
 ];
 
 /// Questions about the archive.
@@ -211,6 +228,15 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         | ChatRequest::Closed { .. }
         | ChatRequest::Profile(_) => return None,
         ChatRequest::Nodes(asked) => whim_of_nodes(rng, asked),
+        ChatRequest::Book(asked) => ChatDelivery::Book {
+            number: asked.number,
+            answer: Box::new(match rng.below(4) {
+                0 => Err(BookFault::Forbidden),
+                1 => Err(BookFault::Unknown("<bob>".into())),
+                2 => Ok(BookDone::Online { count: 1, accounts: vec![address("bob")] }),
+                _ => Ok(BookDone::Done),
+            }),
+        },
         other => whim_of_what_was_said(rng, other),
     })
 }

@@ -1,7 +1,9 @@
-"""Accounts by XMPP: registration (XEP-0077), and commands of administrators (XEP-0050, XEP-0133)."""
+"""Accounts by XMPP: registration (XEP-0077), commands of administrators (XEP-0050, XEP-0133)."""
+
+from xml.etree import ElementTree
 
 from fixture import poll
-from xmpp.people import HEADER, SASL, People, Scram, together
+from xmpp.people import HEADER, SASL, People, Scram, slixmpp, together
 
 LISTEN = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
 REGISTER = "jabber:iq:register"
@@ -95,7 +97,6 @@ class Administrators(Accounts):
     CHANGES = {**LISTEN, "chat": {"administrators": [BOSS]}}
 
     def command(self, node, inner="", **attributes):
-        from xml.etree import ElementTree
         more = "".join(f" {name}='{value}'" for name, value in attributes.items())
         return ElementTree.fromstring(
             f"<command xmlns='{COMMANDS}' node='{ADMIN}#{node}'{more}>{inner}</command>")
@@ -148,7 +149,6 @@ class Administrators(Accounts):
         self.assertIn("2", text)
         here = await self.does(boss, "get-online-users-list", max_items="25")
         self.assertIn(f"{self.ann}@localhost", "".join(here.itertext()))
-        from slixmpp.exceptions import IqError
-        with self.assertRaises(IqError) as refused:
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
             await self.set(ann, self.command("get-online-users-num"))
         self.assertEqual(refused.exception.iq["error"]["condition"], "forbidden")

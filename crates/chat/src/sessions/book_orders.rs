@@ -122,7 +122,9 @@ impl Chat {
         let is_operators = matches!(wish, BookWish::Operate(_));
         // Whoever is not of the book has nothing there, and is nobody who could order something.
         let none = if is_operators { BookFault::Forbidden } else { BookFault::Off };
-        let (Some(user), Some(account)) = (session.user.as_deref(), session.account) else {
+        // Rights that have an end of their own, as those of a token, are not made ones without.
+        let account = session.account.filter(|_| session.until_s == 0);
+        let (Some(user), Some(account)) = (session.user.as_deref(), account) else {
             return Err(none);
         };
         let policy = &self.settings.book;

@@ -21,8 +21,8 @@ section! {
         /// Whether listeners with IM in WebSockets at "/im" give browsers a page to talk, at /chat.
         page: bool = true;
         /// What people may do with accounts by XMPP: nothing (off), give their own another password
-        /// (password), or make one before they log in, and give it up (open). Whoever has an account
-        /// logs in with it by every protocol: with open, say in rules what strangers may do by MQTT.
+        /// (password), or also make one before they log in, and give it up (open). An account is
+        /// good for every protocol: with open, say in rules what strangers may do by MQTT.
         registration: Registration = Registration::Password;
         /// Users of the book who administer the server by XMPP: make, remove and disable accounts,
         /// give them passwords, end their sessions. They log in with their passwords; what they did

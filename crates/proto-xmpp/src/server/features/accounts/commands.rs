@@ -4,7 +4,8 @@
 //! execute ─► may it? ─► form, open ─► complete ─► asked ─► completed
 //!               └ no form: asked ───────┘  └ cancel ─► canceled
 //! ```
-//! Invariant: a session has [`OPEN_MAX`] commands open at most; the oldest is forgotten for another.
+//! Invariant: a session has [`OPEN_MAX`] commands open at most; another takes the oldest one's
+//! place.
 
 use super::command::{self, ADMIN, COMMANDS, Command, CommandWhat};
 use super::{BookWhat, Wanted, password};
