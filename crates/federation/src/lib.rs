@@ -36,6 +36,7 @@ use net::shard::{Census, ShardMessage, ShardMessageOf};
 use net::{Dialler, Shard};
 use proto_xmpp::peer::dialback::DialbackSecret;
 use proto_xmpp::peer::{ComponentSecret, PeerProfile};
+use proto_xmpp::server::Advertised;
 use rooms::RoomsDesk;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -148,6 +149,8 @@ pub struct FederationSettings {
     pub domains: Arc<ForeignDomains>,
     /// Files can be sent here.
     pub takes_files: bool,
+    /// What the server says of itself.
+    pub advertised: Arc<Advertised>,
     /// The certificates that are shown to servers that are called, in the name of which domain,
     /// and their keys.
     pub certificates: Vec<(Box<str>, PathBuf, PathBuf)>,
@@ -207,6 +210,7 @@ pub fn start(
         section: section.clone(),
         domains: settings.domains,
         takes_files: settings.takes_files,
+        advertised: settings.advertised,
         kinds,
         way: way.clone(),
         desk,

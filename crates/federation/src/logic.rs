@@ -30,7 +30,7 @@ use proto_xmpp::jid;
 use proto_xmpp::peer::stanzas;
 use proto_xmpp::peer::{DomainPair, PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
 use proto_xmpp::server::abroad::{AbroadWord, RoomsAbroad};
-use proto_xmpp::server::answer_for_domain;
+use proto_xmpp::server::{Advertised, answer_for_domain};
 use proto_xmpp::stanza::StanzaReply;
 use proto_xmpp::xml::scan::Scan;
 use room::{CallOpeners, Routes, Showing, forget_shown, make_room};
@@ -52,6 +52,7 @@ pub(crate) struct FederationParts {
     pub section: FederationSection,
     pub domains: Arc<ForeignDomains>,
     pub takes_files: bool,
+    pub advertised: Arc<Advertised>,
     /// What each listener is for here.
     pub kinds: Vec<Option<PeerDoor>>,
     pub way: WayOut,
@@ -258,7 +259,8 @@ impl FederationLogic {
         let (from, to) = (iq.attribute("from"), iq.attribute("to"));
         let (Some(from), Some(to), Some(id)) = (from, to, iq.attribute("id")) else { return };
         let is_domain = jid::domain(&to).is_some();
-        let about = (now, self.parts.takes_files, &*self.parts.domains);
+        let FederationParts { takes_files, domains, advertised, .. } = &self.parts;
+        let about = (now, *takes_files, &**domains, &**advertised);
         let mut children = iq.children();
         let answer = match (children.next(), children.next(), is_domain) {
             (Some(asked), None, true) => answer_for_domain(&iq, &asked, about),

@@ -33,6 +33,7 @@ mod state;
 mod stream_management;
 mod web_socket;
 
+pub use features::{Advertised, ExternalService, ServiceCredentials};
 pub(crate) use features::{put_presence, read_availability};
 pub(crate) use iq::DISCO_INFO;
 pub use iq::answer_for_domain;
@@ -77,6 +78,8 @@ pub struct XmppListener {
     pub certificates: bool,
     /// ANONYMOUS is offered.
     pub guests: bool,
+    /// What the server says of itself.
+    pub advertised: Arc<Advertised>,
 }
 
 /// One connection's server machine.

@@ -9,6 +9,7 @@
 
 mod access;
 mod accounts_section;
+mod advertised;
 mod chat;
 mod domains;
 mod listeners;
@@ -39,6 +40,7 @@ use toml_edit::{Document, TableLike};
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
+pub use advertised::{ServiceSection, ServiceTransport};
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
 pub use domains::DomainSection;
@@ -77,6 +79,8 @@ pub const BRIDGES_MAX: usize = 64;
 pub const DOMAINS_MAX: usize = 64;
 /// Most components. One more is refused.
 pub const COMPONENTS_MAX: usize = 64;
+/// Most services beside XMPP. One more is refused.
+pub const SERVICES_MAX: usize = 16;
 /// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
 pub const REWRITES_MAX: usize = 256;
 /// The paths of WebSocket upgrades where none is chosen: one for each protocol.
@@ -86,7 +90,7 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 const BOSH_PATH: &str = "/http-bind";
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 22] = [
+const SECTIONS: [(&str, &str); 23] = [
     ("server", "the process."),
     (
         "listen",
@@ -115,6 +119,11 @@ const SECTIONS: [(&str, &str); 22] = [
     (
         "component",
         "services of XMPP with domains of their own (XEP-0114). There are none at first.",
+    ),
+    (
+        "service",
+        "services beside XMPP that its clients are told of, such as relays of calls (XEP-0215). \
+         There are none at first.",
     ),
     ("access", "who may come in over MQTT, and do what."),
     ("accounts", "the book of accounts: where it is kept."),
@@ -165,6 +174,8 @@ pub struct Config {
     pub federation: FederationSection,
     /// `[component.NAME]`, in the file's order.
     pub components: Vec<ComponentSection>,
+    /// `[service.NAME]`, in the file's order.
+    pub services: Vec<ServiceSection>,
     /// `[access]`.
     pub access: AccessSection,
     /// `[accounts]`.
@@ -301,6 +312,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         bosh: reader.single(root, "bosh"),
         federation: reader.single(root, "federation"),
         components: components(root, reader),
+        services: services(root, reader),
         access: access(root, reader),
         accounts: reader.single(root, "accounts"),
         mysql: reader.single(root, "mysql"),
@@ -376,6 +388,17 @@ fn components(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<ComponentSec
         }
     }
     components
+}
+
+fn services(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<ServiceSection> {
+    let mut services = Vec::new();
+    for (name, sheet, table) in reader.named(root, "service", SERVICES_MAX) {
+        if let Some(mut service) = reader.checked(ServiceSection::named(&name), &sheet) {
+            reader.fill(&sheet, Some(table), &[], &mut service);
+            services.push(service);
+        }
+    }
+    services
 }
 
 fn listeners(

@@ -67,6 +67,7 @@ use net::shard::{Census, ShardMessage};
 use net::{descriptors, listen};
 use notices::Notices;
 use periodic::Periodic;
+use proto_xmpp::server::Advertised;
 use shown_config::ShownConfig;
 use std::fmt;
 use std::net::SocketAddr;
@@ -196,7 +197,9 @@ pub fn start_with(
         listeners::open(&config, &doors, count, inherited)?;
     let media = Media::open(&config, folder.secrets().cluster, &open.addresses)?;
     media.iter().for_each(|media| media.furnish(&mut doors));
-    let peers = Peers::of(&config, folder.secrets().cluster, &doors, &mut open.shards)?;
+    let advertised = doors::advertised(&config)?;
+    let about = (folder.secrets().cluster, &advertised);
+    let peers = Peers::of(&config, about, &doors, &mut open.shards)?;
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
@@ -218,7 +221,8 @@ pub fn start_with(
     let shared = SharedParts::new((&storage, &feed), (&topics, &notices), &presence);
     let way_out = peers.as_ref().map(|peers| peers.way.clone());
     let shared = SharedParts { way_out, ..shared };
-    let logics = logics(&seeds, (services, Joined::new(&config, count)), &shared, &boxes);
+    let joined = Joined::new(&config, count, &advertised);
+    let logics = logics(&seeds, (services, joined), &shared, &boxes);
     let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
     let (gauge, census) = (shared.gauge, shared.census);
     let switchboard = Switchboard::new(boxes.clone(), seeds.home, (seeds.node, last_id));
@@ -598,9 +602,9 @@ struct Joined {
 }
 
 impl Joined {
-    fn new(config: &Config, count: usize) -> Joined {
+    fn new(config: &Config, count: usize, advertised: &Arc<Advertised>) -> Joined {
         let backlog = PeerBacklog::new(count as u16, &config.limits);
-        Joined { backlog, profiles: doors::profiles(config) }
+        Joined { backlog, profiles: doors::profiles(config, advertised) }
     }
 }
 

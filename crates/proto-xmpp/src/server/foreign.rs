@@ -21,7 +21,7 @@ impl Session {
     /// The domain of an address, if somebody else may serve that.
     pub(super) fn foreign_domain(&self, to: Option<&str>) -> Option<Box<str>> {
         let domain = jid::domain_of(to.filter(|_| self.federates())?)?;
-        let is_ours = self.domains.as_ref().is_some_and(|domains| domains.is_ours(&domain));
+        let is_ours = self.domains().is_some_and(|domains| domains.is_ours(&domain));
         (!is_ours).then_some(domain)
     }
 

@@ -11,7 +11,6 @@
 //! its `success`, so a client that knows how it logs in is online in one round trip. Invariant:
 //! what `success` says is so.
 
-use super::iq::stream_capabilities;
 use super::opening::{Granted, Opening, Stage};
 use super::session::Session;
 use super::stream_management::resumption::{self, KeepLimits, Wish};
@@ -289,7 +288,8 @@ impl Opening {
             let said = format!("{before}{}{after}", inline.failed);
             out.bytes().extend_from_slice(said.as_bytes());
         }
-        stream::write_session_features(stream_capabilities(self.has_accounts()), out.bytes());
+        let capabilities = self.listener.advertised.stream_capabilities(self.has_accounts());
+        stream::write_session_features(capabilities, out.bytes());
         self.stage = Stage::Features;
     }
 }

@@ -8,8 +8,8 @@
 
 use super::Out;
 use super::archive::is_asked;
-use super::features::accounts::{COMMANDS, REGISTER};
-use super::features::{BLOCKING, PUSH, UPLOAD_SERVICE};
+use super::features::accounts::COMMANDS;
+use super::features::{Advertised, BLOCKING, PUSH, UPLOAD_SERVICE};
 use super::messages::SentAs;
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
@@ -17,7 +17,6 @@ use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{CARBONS, STANZA_IDS};
-use crate::server::features::capabilities::Capabilities;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;
 use crate::xml::scan::Element;
@@ -25,7 +24,6 @@ use crate::xml::text::escaped;
 use base::time::Now;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, GROUP_SERVICE};
-use std::sync::LazyLock;
 
 pub(super) const PING: &str = "urn:xmpp:ping";
 pub(crate) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
@@ -33,12 +31,12 @@ pub(super) const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 const VERSION: &str = "jabber:iq:version";
 const TIME: &str = "urn:xmpp:time";
 
-/// What the server says that it does.
-const SERVER_FEATURES: [&str; 8] =
+/// What the server always says that it does.
+pub(super) const SERVER_FEATURES: [&str; 8] =
     [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING, COMMANDS];
 
 /// Who the server is.
-const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>";
+pub(super) const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>";
 
 /// What an account says that it does.
 const ACCOUNT_FEATURES: [&str; 7] = {
@@ -183,10 +181,13 @@ impl Session {
         asked: &Element<'_, '_>,
         (is_set, whom, domain): (bool, Asked, Option<Box<str>>),
     ) -> Result<String, StanzaFault> {
+        if whom == Asked::Server
+            && !is_set
+            && let Some(answer) = self.answer_of_server(now, asked)
+        {
+            return answer;
+        }
         match (asked.name(), asked.namespace(), is_set) {
-            ("query", DISCO_INFO, false) if whom == Asked::Server => {
-                server_info(asked, self.has(Session::ACCOUNTS))
-            }
             ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
                 Err(StanzaFault::ItemNotFound)
             }
@@ -216,18 +217,21 @@ impl Session {
 }
 
 /// What is in the answer to a question of another domain, or about the domains of this one: with
-/// the time, whether files can be sent here, and which domains there are.
+/// the time, whether files can be sent here, which domains there are, and what the server says of
+/// itself.
 pub fn answer_for_domain(
     iq: &Element<'_, '_>,
     asked: &Element<'_, '_>,
-    (now, takes_files, domains): (Now, bool, &ForeignDomains),
+    (now, takes_files, domains, advertised): (Now, bool, &ForeignDomains, &Advertised),
 ) -> Result<String, StanzaFault> {
     if *kind(iq) != *"get" {
         return Err(StanzaFault::ServiceUnavailable);
     }
+    if let Some(answer) = advertised.answer_elsewhere(asked) {
+        return answer;
+    }
     let has_node = asked.attribute("node").is_some();
     match (asked.name(), asked.namespace()) {
-        ("query", DISCO_INFO) => server_info(asked, false),
         ("query", DISCO_ITEMS) if has_node => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_ITEMS) => {
             let to = iq.attribute("to").and_then(|to| crate::jid::domain(&to));
@@ -270,30 +274,6 @@ fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
         }
     }
     format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
-}
-
-/// Who the server is, and what it does (XEP-0030 3.1): whether for accounts, too.
-fn info(node: Option<&str>, registers: bool) -> String {
-    let features = SERVER_FEATURES.into_iter().chain(registers.then_some(REGISTER));
-    disco_info(node, SERVER_IDENTITY, features, "")
-}
-
-/// The server's capabilities, without and with what it does for accounts: it never changes them.
-static CAPABILITIES: LazyLock<[Option<Capabilities>; 2]> =
-    LazyLock::new(|| [false, true].map(|registers| Capabilities::of(&info(None, registers))));
-
-/// Those that are told with a stream's features (XEP-0115 6.3, XEP-0390 3.5), as XML.
-pub(super) fn stream_capabilities(registers: bool) -> &'static str {
-    CAPABILITIES[usize::from(registers)].as_ref().map_or("", |it| &it.elements)
-}
-
-/// What the server says of itself, also under the names of its capabilities.
-fn server_info(asked: &Element<'_, '_>, registers: bool) -> Result<String, StanzaFault> {
-    let Some(node) = asked.attribute("node") else { return Ok(info(None, registers)) };
-    let mut both = CAPABILITIES.iter().zip([false, true]);
-    let found = both.find(|(it, _)| it.as_ref().is_some_and(|it| it.is_at(&node)));
-    let (_, registers) = found.ok_or(StanzaFault::ItemNotFound)?;
-    Ok(info(Some(&node), registers))
 }
 
 /// Who an account is, and what it does (XEP-0030 3.1, XEP-0163 6.1).

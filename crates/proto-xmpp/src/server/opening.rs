@@ -7,7 +7,6 @@
 
 use super::features::accounts::{is_private, stream_feature, wants_registration};
 use super::inline::{self, Inline};
-use super::iq::stream_capabilities;
 use super::login::{Login, bindings_of};
 use super::session::Session;
 use super::stream_management::acks;
@@ -184,7 +183,7 @@ impl Opening {
         self.open(now, out);
         self.stage = Stage::Features;
         if self.granted.is_some() {
-            let capabilities = stream_capabilities(self.has_accounts());
+            let capabilities = self.listener.advertised.stream_capabilities(self.has_accounts());
             stream::write_session_features(capabilities, out.bytes());
             return Ok(());
         }

@@ -46,8 +46,8 @@ pub(super) struct Session {
     pub(super) busy: Option<Box<Busy>>,
     /// What is acknowledged, if the client wants that.
     pub(super) acks: Option<Box<Acks>>,
-    /// Which domains are whose; none: its own is all there is.
-    pub(super) domains: Option<Arc<ForeignDomains>>,
+    /// What its listener sets; none: its own domain is all there is.
+    pub(super) listener: Option<Arc<XmppListener>>,
     /// Names that were made up for messages.
     pub(super) named: u32,
     silence_s: u16,
@@ -96,7 +96,7 @@ impl Session {
             place: 0,
             busy: None,
             acks: None,
-            domains: None,
+            listener: None,
             named: 0,
             silence_s,
             flags: 0,
@@ -104,8 +104,12 @@ impl Session {
     }
 
     /// It came by this listener; whether its connection is private, and it may change its password.
-    pub(super) fn is_by(&mut self, listener: &XmppListener, (is_private, accounts): (bool, bool)) {
-        self.domains = Some(listener.domains.clone());
+    pub(super) fn is_by(
+        &mut self,
+        listener: &Arc<XmppListener>,
+        (is_private, accounts): (bool, bool),
+    ) {
+        self.listener = Some(listener.clone());
         self.set(Session::PRIVATE, is_private);
         self.set(Session::ACCOUNTS, accounts);
     }
@@ -248,14 +252,19 @@ impl Session {
         is_account && jid.resource.is_none_or(|resource| *resource == *self.resource())
     }
 
+    /// Which domains are whose.
+    pub(super) fn domains(&self) -> Option<&ForeignDomains> {
+        self.listener.as_ref().map(|listener| &*listener.domains)
+    }
+
     /// Whether a domain is served here: its own, or one beside that.
     pub(super) fn is_here(&self, domain: &str) -> bool {
-        *domain == *self.domain() || self.domains.as_ref().is_some_and(|it| it.is_own(domain))
+        *domain == *self.domain() || self.domains().is_some_and(|it| it.is_own(domain))
     }
 
     /// Whether others serve their domains, and are spoken with.
     pub(super) fn federates(&self) -> bool {
-        self.domains.as_ref().is_some_and(|domains| domains.is_any())
+        self.domains().is_some_and(|domains| domains.is_any())
     }
 
     /// Whether an address is at a service: the domain begins with its name, before one that is

@@ -6,8 +6,8 @@
 use super::problem::{HIDDEN, without_password};
 use super::reader::Sheet;
 use super::{
-    AutoSubscribeSection, BridgeSection, Config, DomainSection, Rewrite, SECTIONS, WebhookSection,
-    usual_limits, usual_listeners,
+    AutoSubscribeSection, BridgeSection, Config, DomainSection, Rewrite, SECTIONS, ServiceSection,
+    WebhookSection, usual_limits, usual_listeners,
 };
 use admin::{ConfigSection, ConfigSetting};
 use base::setting::{Reload, Section, Setting, Shown, Value};
@@ -188,6 +188,7 @@ pub(super) fn documented() -> String {
             "component" => {
                 example::<ComponentSection>(&mut out, "[component.echo]", COMPONENT_EXAMPLE);
             }
+            "service" => example::<ServiceSection>(&mut out, "[service.relay]", SERVICE_EXAMPLE),
             "bridge" => example::<BridgeSection>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
             "webhook" => example::<WebhookSection>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
             "listen" => tls_listeners(&mut out),
@@ -215,6 +216,11 @@ const BRIDGE_EXAMPLE: &[(&str, &str)] =
 const DOMAIN_EXAMPLE: &[(&str, &str)] = &[("domain", "\"b.example\"")];
 const COMPONENT_EXAMPLE: &[(&str, &str)] =
     &[("domain", "\"echo.example.org\""), ("secret_file", "\"/etc/holdline/echo.secret\"")];
+const SERVICE_EXAMPLE: &[(&str, &str)] = &[
+    ("type", "\"turn\""),
+    ("host", "\"turn.example.org\""),
+    ("secret_file", "\"/etc/holdline/turn.secret\""),
+];
 const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
 
 fn example<S: Section + Default>(out: &mut String, header: &str, values: &[(&str, &str)]) {
@@ -286,6 +292,9 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(single("federation", &config.federation));
     for component in &config.components {
         pages.push(page(Sheet::named("component", &component.name), component));
+    }
+    for service in &config.services {
+        pages.push(page(Sheet::named("service", &service.name), service));
     }
     pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));

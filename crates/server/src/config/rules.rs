@@ -41,6 +41,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     registration(config, reader);
     domains(config, reader);
     components(config, reader);
+    services(config, reader);
     for product in &config.products {
         admits(product, reader);
     }
@@ -115,6 +116,39 @@ fn components(config: &Config, reader: &mut Reader<'_>) {
             let sheet = Sheet::named("component", &component.name);
             let rule = "is a domain that is served already";
             reader.broken(&[(&sheet, "domain")], rule, "give each component one of its own");
+        }
+    }
+}
+
+/// What lets people in at a service is one thing, and whole.
+fn services(config: &Config, reader: &mut Reader<'_>) {
+    for service in &config.services {
+        let sheet = Sheet::named("service", &service.name);
+        let has_password = !service.password.reveal().is_empty();
+        let has_both = service.secret_file.is_some() && !service.secret.reveal().is_empty();
+        let rules: [(bool, &[&'static str], &str, &str); 3] = [
+            (
+                service.username.is_empty() == has_password,
+                &["username", "password"],
+                "username and password go together",
+                "set both or neither",
+            ),
+            (
+                !service.username.is_empty() && service.has_secret(),
+                &["username", "secret", "secret_file"],
+                "user names are made of a secret, or there is one for everybody",
+                "leave out username and password, or the secret",
+            ),
+            (
+                has_both,
+                &["secret", "secret_file"],
+                "a service has one secret",
+                "set secret or secret_file",
+            ),
+        ];
+        for (_, keys, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
+            let keys: Vec<_> = keys.iter().map(|key| (&sheet, *key)).collect();
+            reader.broken(&keys, rule, remedy);
         }
     }
 }

@@ -133,8 +133,8 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, chat, domain, push, media, bosh, federation, component, access, \
-           accounts, mysql, store, presence, products, names, bridge, webhook"],
+           api, limits, mqtt, chat, domain, push, media, bosh, federation, component, service, \
+           access, accounts, mysql, store, presence, products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -644,6 +644,34 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<PresenceSection>();
     holds::<FederationSection>();
     holds::<ComponentSection>();
+    holds::<ServiceSection>();
+}
+
+#[test]
+fn a_service_has_one_way_in_and_its_secrets_are_not_shown() {
+    refused(
+        "[service.a]\ntype = \"turn\"\nhost = \"a.example\"\nusername = \"u\"\n\
+         [service.b]\ntype = \"turn\"\nhost = \"a.example\"\nusername = \"u\"\n\
+         password = \"top-secret\"\nsecret = \"top-secret\"\nsecret_file = \"f\"\n\
+         [service.c]\ntype = \"Turn\"\nhost = \"a b\"",
+        &[
+            "holdline.toml:13: [service.c] type = \"Turn\": must be 1 to 32 lower-case letters, \
+             digits and -; write another one",
+            "holdline.toml:14: [service.c] host = \"a b\": must be a host in lower case, or an IP \
+             address; write another one",
+            "holdline.toml:4: [service.a] username = \"u\": username and password go together; set \
+             both or neither",
+            "holdline.toml:8: [service.b] username = \"u\": user names are made of a secret, or \
+             there is one for everybody; leave out username and password, or the secret",
+            "holdline.toml:10: [service.b] secret = \"…\": a service has one secret; set secret or \
+             secret_file",
+        ],
+    );
+    let text = "[service.a]\ntype = \"turn\"\nhost = \"a.example\"\nsecret = \"top-secret\"";
+    let config = parse(text).expect("it is good");
+    assert!(!config.to_toml().contains("top-secret") && !format!("{config:?}").contains("top-s"));
+    let services = config.services.iter().map(|service| service.told().expect("told"));
+    assert!(!format!("{:?}", services.collect::<Vec<_>>()).contains("top-secret"));
 }
 
 #[test]

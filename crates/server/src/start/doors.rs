@@ -18,6 +18,7 @@ use model::ports::control::Control;
 use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use proto_xmpp::peer::PEER_WIRE;
+use proto_xmpp::server::Advertised;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,6 +105,13 @@ pub(super) fn foreign_domains(config: &Config) -> ForeignDomains {
     }
 }
 
+/// What the server says of itself to clients of XMPP.
+pub(super) fn advertised(config: &Config) -> Result<Arc<Advertised>, StartError> {
+    let services = config.services.iter().map(|service| service.told());
+    let services = services.collect::<Result<_, String>>().map_err(StartError)?;
+    Ok(Arc::new(Advertised::new(services)))
+}
+
 /// Other domains, before their shard is started.
 pub(super) struct Peers {
     settings: FederationSettings,
@@ -115,7 +123,7 @@ impl Peers {
     /// has then. None: there are no other domains.
     pub(super) fn of(
         config: &Config,
-        secret: ClusterSecret,
+        (secret, advertised): (ClusterSecret, &Arc<Advertised>),
         doors: &[ListenerSetup],
         sockets: &mut [Vec<Vec<OwnedFd>>],
     ) -> Result<Option<Peers>, StartError> {
@@ -156,6 +164,7 @@ impl Peers {
             components: secrets.collect::<Result<_, String>>().map_err(StartError)?,
             domains: Arc::new(domains),
             takes_files: config.media.is_on(),
+            advertised: advertised.clone(),
             certificates,
             secret: words.concat(),
             limits: config.limits.clone(),
@@ -176,9 +185,10 @@ impl Peers {
     }
 }
 
-/// What of the files that components name cannot be used.
+/// What of the files that components and services name cannot be used.
 pub(super) fn unusable(config: &Config) -> impl Iterator<Item = String> {
-    config.components.iter().filter_map(|component| component.read_secret().err())
+    let components = config.components.iter().filter_map(|it| it.read_secret().err());
+    components.chain(config.services.iter().filter_map(|it| it.told().err()))
 }
 
 /// The listeners that are opened.
@@ -230,7 +240,7 @@ pub fn gives_page(config: &Config, listener: &ListenSection) -> bool {
 }
 
 /// How each listener takes protocols.
-pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
+pub(super) fn profiles(config: &Config, advertised: &Arc<Advertised>) -> Arc<[DoorProfile]> {
     let bind_ms_max = config.limits.bind_ms_max;
     let im = Arc::new(ImListener { bind_ms_max, domain: config.chat.domain.as_str().into() });
     let served = config.listen.iter().filter(|listener| served(config, listener));
@@ -254,6 +264,7 @@ pub(super) fn profiles(config: &Config) -> Arc<[DoorProfile]> {
             plain: listener.methods.iter().any(takes_password),
             certificates: listener.methods.contains(&Method::Certificate),
             guests: listener.methods.contains(&Method::Anonymous),
+            advertised: advertised.clone(),
         }),
     };
     served.map(profile).collect()

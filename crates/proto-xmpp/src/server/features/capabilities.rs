@@ -144,6 +144,7 @@ pub(crate) fn named(caps: &Element<'_, '_>) -> Option<String> {
 
 /// Capabilities in both forms, and under which nodes what they are of is told, of what is said to
 /// a question for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Capabilities {
     /// As XML.
     pub(crate) elements: String,

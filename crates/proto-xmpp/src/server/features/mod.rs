@@ -1,21 +1,26 @@
-//! People by XMPP: rosters, subscriptions, presence and blocking; and uploads.
+//! People by XMPP: rosters, subscriptions, presence and blocking; uploads; and what the server says
+//! of itself.
 //!
 //! What is asked of the service is remembered until it answers, by number: with which stanza it
 //! was asked, and how that is answered. Nothing of a roster is kept here. Invariant: each question
 //! is answered once, with its id.
 
 pub(super) mod accounts;
+mod advertised;
 mod blocking;
 pub(super) mod capabilities;
 mod presence;
 mod push;
 mod roster;
+mod services;
 mod uploads;
 
+pub use advertised::Advertised;
 pub(super) use blocking::{BLOCKING, write_blocked_fault};
 pub(super) use presence::says;
 pub(crate) use presence::{put_presence, read_availability};
 pub(super) use push::PUSH;
+pub use services::{ExternalService, ServiceCredentials};
 pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
 
 use super::Out;

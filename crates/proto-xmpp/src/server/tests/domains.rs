@@ -15,6 +15,7 @@ fn listener() -> XmppListener {
         plain: true,
         certificates: true,
         guests: true,
+        advertised: Arc::default(),
     }
 }
 

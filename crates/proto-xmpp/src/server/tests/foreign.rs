@@ -17,6 +17,7 @@ fn bound_elsewhere() -> Side {
         plain: true,
         certificates: true,
         guests: false,
+        advertised: Arc::default(),
     };
     let mut side = at(listener, encrypted());
     says(&mut side, HEADER);

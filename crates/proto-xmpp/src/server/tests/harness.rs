@@ -51,6 +51,7 @@ pub(crate) fn over(link: Link) -> Side {
         plain: true,
         certificates: true,
         guests: false,
+        advertised: Arc::default(),
     };
     at(listener, link)
 }

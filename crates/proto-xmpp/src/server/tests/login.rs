@@ -80,6 +80,7 @@ fn each_hash_is_offered_as_the_listener_says() {
             plain: false,
             certificates: true,
             guests: false,
+            advertised: Arc::default(),
         };
         let said = says(&mut at(listener, link.clone()), HEADER);
         let names = |said: &str| {
@@ -113,6 +114,7 @@ fn each_hash_is_offered_as_the_listener_says() {
         plain: false,
         certificates: true,
         guests: false,
+        advertised: Arc::default(),
     };
     let mut side = at(listener, over_tls);
     says(&mut side, HEADER);

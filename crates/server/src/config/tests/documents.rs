@@ -33,6 +33,7 @@ fn every_section_has_its_row_with_how_many_there_may_be() {
         "bridge" => ("bridge.NAME".to_owned(), up_to(BRIDGES_MAX)),
         "domain" => ("domain.NAME".to_owned(), up_to(DOMAINS_MAX)),
         "component" => ("component.NAME".to_owned(), up_to(COMPONENTS_MAX)),
+        "service" => ("service.NAME".to_owned(), up_to(SERVICES_MAX)),
         "webhook" => ("webhook".to_owned(), up_to(WEBHOOKS_MAX)),
         _ => (name.to_owned(), "one".to_owned()),
     });

@@ -1,0 +1,215 @@
+//! What the operator has this server say of itself, beside what it always does (XEP-0030 3.1).
+//!
+//! Services elsewhere are a matter of settings, and with them what the server says that it does;
+//! so its capabilities (XEP-0115, XEP-0390) are made once, of whatever it says. Invariant: what is
+//! told under the name of a capability comes to that name's hash.
+
+use super::accounts::REGISTER;
+use super::capabilities::Capabilities;
+use super::services::{self, ExternalService, SERVICES};
+use crate::fault::StanzaFault;
+use crate::server::iq::{DISCO_INFO, SERVER_FEATURES, SERVER_IDENTITY, disco_info};
+use crate::server::session::Session;
+use crate::xml::scan::Element;
+use base::time::Now;
+
+/// What the operator has this server say of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Advertised {
+    services: Box<[ExternalService]>,
+    /// Without and with what it does for accounts.
+    capabilities: [Option<Capabilities>; 2],
+}
+
+impl Default for Advertised {
+    fn default() -> Advertised {
+        Advertised::new(Vec::new())
+    }
+}
+
+impl Advertised {
+    /// These services.
+    pub fn new(services: Vec<ExternalService>) -> Advertised {
+        let mut advertised = Advertised { services: services.into(), capabilities: [None, None] };
+        let of = |registers| Capabilities::of(&advertised.info(None, registers));
+        advertised.capabilities = [false, true].map(of);
+        advertised
+    }
+
+    /// Capabilities that are told with a stream's features (XEP-0115 6.3, XEP-0390 3.5), as XML.
+    /// `registers`: with what it does for accounts.
+    pub(in crate::server) fn stream_capabilities(&self, registers: bool) -> &str {
+        self.capabilities[usize::from(registers)].as_ref().map_or("", |it| &it.elements)
+    }
+
+    /// The answer to a question of another domain, if it is one of what is told here.
+    pub(in crate::server) fn answer_elsewhere(
+        &self,
+        asked: &Element<'_, '_>,
+    ) -> Option<Result<String, StanzaFault>> {
+        match (asked.name(), asked.namespace()) {
+            ("query", DISCO_INFO) => Some(self.server_info(asked, false)),
+            // XEP-0215 2: they are for people of this server.
+            (_, SERVICES) if !self.services.is_empty() => Some(Err(StanzaFault::Forbidden)),
+            _ => None,
+        }
+    }
+
+    /// What the server says of itself, also under the names of its capabilities.
+    fn server_info(
+        &self,
+        asked: &Element<'_, '_>,
+        registers: bool,
+    ) -> Result<String, StanzaFault> {
+        let Some(node) = asked.attribute("node") else { return Ok(self.info(None, registers)) };
+        let mut both = self.capabilities.iter().zip([false, true]);
+        let found = both.find(|(it, _)| it.as_ref().is_some_and(|it| it.is_at(&node)));
+        let (_, registers) = found.ok_or(StanzaFault::ItemNotFound)?;
+        Ok(self.info(Some(&node), registers))
+    }
+
+    fn info(&self, node: Option<&str>, registers: bool) -> String {
+        let has_services = (!self.services.is_empty()).then_some(SERVICES);
+        let more = registers.then_some(REGISTER).into_iter().chain(has_services);
+        disco_info(node, SERVER_IDENTITY, SERVER_FEATURES.into_iter().chain(more), "")
+    }
+}
+
+impl Session {
+    /// The answer to a question of the server, if it is one of what is told here.
+    pub(in crate::server) fn answer_of_server(
+        &self,
+        now: Now,
+        asked: &Element<'_, '_>,
+    ) -> Option<Result<String, StanzaFault>> {
+        let advertised = &self.listener.as_ref()?.advertised;
+        match (asked.name(), asked.namespace()) {
+            ("query", DISCO_INFO) => {
+                Some(advertised.server_info(asked, self.has(Session::ACCOUNTS)))
+            }
+            (_, SERVICES) => {
+                let services = &advertised.services;
+                Some(services::answer(asked, services, (now, self.account())))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::services::ServiceCredentials;
+    use super::*;
+    use crate::server::XmppListener;
+    use crate::server::tests::harness::*;
+    use crate::xml::scan::Scan;
+    use base::time::Instant;
+    use model::chat::ChatDelivery;
+    use model::chat::foreign::ForeignDomains;
+    use std::sync::Arc;
+
+    /// A bound device of a server that says this of itself, with what its stream began with.
+    fn bound_at(advertised: Advertised) -> (Side, String) {
+        let listener = XmppListener {
+            bind_ms_max: 10_000,
+            domains: domains(false),
+            scram_sha_256: false,
+            scram_sha_1: false,
+            plain: true,
+            certificates: false,
+            guests: false,
+            registration: model::ports::users::Registration::Off,
+            advertised: Arc::new(advertised),
+        };
+        let mut side = at(listener, encrypted());
+        says(&mut side, HEADER);
+        says(&mut side, &auth("PLAIN", "\0ann\0secret"));
+        told(&mut side, yes());
+        let begins = says(&mut side, HEADER);
+        says(&mut side, BIND);
+        told(&mut side, ChatDelivery::Bound { device: "desk".into() });
+        (side, begins)
+    }
+
+    fn relay() -> ExternalService {
+        ExternalService {
+            kind: "stun".into(),
+            host: "stun.a.example".into(),
+            port: Some(3_478),
+            transport: "udp",
+            credentials: ServiceCredentials::Open,
+        }
+    }
+
+    fn get(to: &str, inner: &str) -> String {
+        format!("<iq type='get' id='1' to='{to}'>{inner}</iq>")
+    }
+
+    #[test]
+    fn services_are_found_and_told_by_the_server_alone() {
+        let (mut side, _) = bound_at(Advertised::new(vec![relay()]));
+        let info = says(&mut side, &get("a.example", &format!("<query xmlns='{DISCO_INFO}'/>")));
+        assert!(info.contains(&format!("<feature var='{SERVICES}'/>")), "{info}");
+        let services = format!("<services xmlns='{SERVICES}'/>");
+        let said = says(&mut side, &get("a.example", &services));
+        assert_eq!(
+            said,
+            format!(
+                "<iq type='result' id='1' from='a.example' to='ann@a.example/desk'>\
+                 <services xmlns='{SERVICES}'><service type='stun' host='stun.a.example' \
+                 port='3478' transport='udp'/></services></iq>"
+            )
+        );
+        assert!(says(&mut side, &get("m.example", &services)).contains("<service "));
+        let set = get("a.example", &services).replace("'get'", "'set'");
+        for other in [set, get("ann@a.example", &services), get("bob@a.example", &services)] {
+            let said = says(&mut side, &other);
+            assert!(said.contains("<service-unavailable"), "{other}: {said}");
+        }
+        let (mut side, _) = bound_at(Advertised::default());
+        let info = says(&mut side, &get("a.example", &format!("<query xmlns='{DISCO_INFO}'/>")));
+        assert!(!info.contains(SERVICES), "{info}");
+        let said = says(&mut side, &get("a.example", &services));
+        assert!(said.contains("<service-unavailable"), "{said}");
+    }
+
+    #[test]
+    fn capabilities_are_those_of_what_is_said() {
+        let mut seen = Vec::new();
+        for advertised in [Advertised::default(), Advertised::new(vec![relay()])] {
+            let (mut side, begins) = bound_at(advertised);
+            let at = begins.find(" ver='").expect("capabilities") + " ver='".len();
+            let version = begins[at..].split('\'').next().expect("a value").to_owned();
+            let node = format!("urn:x-holdline:server#{version}");
+            let asked = format!("<query xmlns='{DISCO_INFO}' node='{node}'/>");
+            let said = says(&mut side, &get("a.example", &asked));
+            let scan = Scan::element(said.as_bytes()).expect("XML");
+            let query = scan.root().child("query", DISCO_INFO).expect("told");
+            assert!(super::super::capabilities::proves(&query, &node), "{said}");
+            let other = asked.replace(&version, "x");
+            let said = says(&mut side, &get("a.example", &other));
+            assert!(said.contains("<item-not-found"), "{said}");
+            seen.push(version);
+        }
+        assert_ne!(seen[0], seen[1]);
+    }
+
+    #[test]
+    fn other_domains_are_told_what_the_server_is_but_of_no_services() {
+        let advertised = Advertised::new(vec![relay()]);
+        let domains = ForeignDomains { own: "a.example".into(), ..ForeignDomains::default() };
+        let answer = |inner: &str, advertised: &Advertised| {
+            let iq = get("a.example", inner);
+            let scan = Scan::element(iq.as_bytes()).expect("XML");
+            let asked = scan.root().children().next().expect("a question");
+            let about = (Now::new(Instant::from_nanos(1), 1), false, &domains, advertised);
+            crate::server::answer_for_domain(&scan.root(), &asked, about)
+        };
+        let info = answer(&format!("<query xmlns='{DISCO_INFO}'/>"), &advertised);
+        assert!(info.is_ok_and(|info| info.contains(SERVICES)));
+        let services = format!("<services xmlns='{SERVICES}'/>");
+        assert_eq!(answer(&services, &advertised), Err(StanzaFault::Forbidden));
+        let none = answer(&services, &Advertised::default());
+        assert_eq!(none, Err(StanzaFault::ServiceUnavailable));
+    }
+}

@@ -1,0 +1,61 @@
+"""What the server says of itself and of what is beside it, to people with slixmpp."""
+
+import base64
+import hmac
+import time
+from xml.etree import ElementTree
+
+from xmpp.people import People, together
+from xmpp.test_domains import ask
+
+EXTDISCO = "urn:xmpp:extdisco:2"
+INFO = "<query xmlns='http://jabber.org/protocol/disco#info'/>"
+SECRET = "north"
+TAIL = f'''
+[service.stun]
+type = "stun"
+host = "stun.example.org"
+
+[service.relay]
+type = "turn"
+host = "turn.example.org"
+port = 3479
+with_account = true
+ttl_s = 3600
+
+[service.files]
+type = "ftp"
+host = "192.0.2.1"
+transport = "tcp"
+username = "guest"
+password = "<guest>"
+'''
+
+
+class Served(People):
+    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
+    TAIL = TAIL
+    ENV = {"HOLDLINE_SERVICE_RELAY_SECRET": SECRET}
+
+    @together
+    async def test_services_beside_it_are_told_with_what_lets_one_in(self):
+        ann = await self.person(self.ann).start()
+        self.assertIn(f"var=\"{EXTDISCO}\"", await ask(ann, "get", "localhost", INFO))
+        said = await ask(ann, "get", "localhost", f"<services xmlns='{EXTDISCO}'/>")
+        for part in ("stun.example.org", "3478", "password=\"&lt;guest&gt;\""):
+            self.assertIn(part, said)
+        said = await ask(ann, "get", "localhost", (
+            f"<credentials xmlns='{EXTDISCO}'><service type='turn' host='turn.example.org'/>"
+            "</credentials>"))
+        told = ElementTree.fromstring(said).find(f".//{{{EXTDISCO}}}service")
+        until, account = told.get("username").split(":", 1)
+        self.assertEqual(account, f"{self.ann}@localhost")
+        self.assertTrue(3500 < int(until) - time.time() < 3700)
+        digest = hmac.digest(SECRET.encode(), told.get("username").encode(), "sha1")
+        self.assertEqual(told.get("password"), base64.b64encode(digest).decode())
+        self.assertEqual(told.get("port"), "3479")
+        unknown = f"<credentials xmlns='{EXTDISCO}'><service type='turn' host='x'/></credentials>"
+        self.assertIn("item-not-found", await ask(ann, "get", "localhost", unknown))
+        for whom in (f"{self.ann}@localhost", f"{self.bob}@localhost"):
+            said = await ask(ann, "get", whom, f"<services xmlns='{EXTDISCO}'/>")
+            self.assertIn("service-unavailable", said)
