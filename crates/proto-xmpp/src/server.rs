@@ -33,7 +33,7 @@ mod state;
 mod stream_management;
 mod web_socket;
 
-pub use features::{Advertised, ExternalService, ServiceCredentials};
+pub use features::{Advertised, ExternalService, ServerContact, ServiceCredentials};
 pub(crate) use features::{put_presence, read_availability};
 pub(crate) use iq::DISCO_INFO;
 pub use iq::answer_for_domain;

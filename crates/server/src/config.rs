@@ -40,7 +40,7 @@ use toml_edit::{Document, TableLike};
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
-pub use advertised::{ServiceSection, ServiceTransport};
+pub use advertised::{ContactsSection, ServiceSection, ServiceTransport};
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
 pub use domains::DomainSection;
@@ -90,7 +90,7 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 const BOSH_PATH: &str = "/http-bind";
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 23] = [
+const SECTIONS: [(&str, &str); 24] = [
     ("server", "the process."),
     (
         "listen",
@@ -119,6 +119,11 @@ const SECTIONS: [(&str, &str); 23] = [
     (
         "component",
         "services of XMPP with domains of their own (XEP-0114). There are none at first.",
+    ),
+    (
+        "contacts",
+        "how who runs the server is reached: what clients of XMPP and other servers are told \
+         (XEP-0157).",
     ),
     (
         "service",
@@ -174,6 +179,8 @@ pub struct Config {
     pub federation: FederationSection,
     /// `[component.NAME]`, in the file's order.
     pub components: Vec<ComponentSection>,
+    /// `[contacts]`.
+    pub contacts: ContactsSection,
     /// `[service.NAME]`, in the file's order.
     pub services: Vec<ServiceSection>,
     /// `[access]`.
@@ -312,6 +319,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         bosh: reader.single(root, "bosh"),
         federation: reader.single(root, "federation"),
         components: components(root, reader),
+        contacts: reader.single(root, "contacts"),
         services: services(root, reader),
         access: access(root, reader),
         accounts: reader.single(root, "accounts"),

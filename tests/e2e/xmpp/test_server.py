@@ -8,10 +8,15 @@ from xml.etree import ElementTree
 from xmpp.people import People, together
 from xmpp.test_domains import ask
 
+FORMS = "jabber:x:data"
 EXTDISCO = "urn:xmpp:extdisco:2"
 INFO = "<query xmlns='http://jabber.org/protocol/disco#info'/>"
 SECRET = "north"
 TAIL = f'''
+[contacts]
+abuse = ["mailto:abuse@example.org", "xmpp:abuse@example.org"]
+status = ["https://status.example.org"]
+
 [service.stun]
 type = "stun"
 host = "stun.example.org"
@@ -59,3 +64,14 @@ class Served(People):
         for whom in (f"{self.ann}@localhost", f"{self.bob}@localhost"):
             said = await ask(ann, "get", whom, f"<services xmlns='{EXTDISCO}'/>")
             self.assertIn("service-unavailable", said)
+
+    @together
+    async def test_it_says_how_its_operator_is_reached(self):
+        ann = await self.person(self.ann).start()
+        told = ElementTree.fromstring(await ask(ann, "get", "localhost", INFO))
+        fields = {field.get("var"): [value.text for value in field]
+                  for field in told.iter(f"{{{FORMS}}}field")}
+        self.assertEqual(fields, {
+            "FORM_TYPE": ["http://jabber.org/network/serverinfo"],
+            "abuse-addresses": ["mailto:abuse@example.org", "xmpp:abuse@example.org"],
+            "status-addresses": ["https://status.example.org"]})

@@ -1,16 +1,89 @@
-//! `[service.NAME]`: what clients of XMPP are told of that is beside this server.
+//! `[contacts]` and `[service.NAME]`: how who runs the server is reached, and what is beside it, as
+//! clients of XMPP are told.
 //!
 //! Secrets are never shown. Whether a file can be read is looked at when the server starts.
 
 use super::media::{SECRET_FILE_BYTES_MAX, is_plain};
-use base::setting::{Hidden, Kind, text, whole};
+use super::sections::is_url;
+use base::setting::{Hidden, Kind, list, text, whole};
 use base::{section, words};
 use model::account::is_domain;
-use proto_xmpp::server::{ExternalService, ServiceCredentials};
+use proto_xmpp::server::{ExternalService, ServerContact, ServiceCredentials};
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+
+section! {
+    /// `[contacts]`: how who runs the server is reached (XEP-0157).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct ContactsSection {
+        /// Whoever sees it abused.
+        abuse: Vec<String> = Vec::new(), ADDRESSES;
+        /// Who runs it.
+        admin: Vec<String> = Vec::new(), ADDRESSES;
+        /// What people think of it.
+        feedback: Vec<String> = Vec::new(), ADDRESSES;
+        /// Who wants to buy.
+        sales: Vec<String> = Vec::new(), ADDRESSES;
+        /// Whoever has found a hole in it.
+        security: Vec<String> = Vec::new(), ADDRESSES;
+        /// Where it says whether it works.
+        status: Vec<String> = Vec::new(), ADDRESSES;
+        /// Who needs help with it.
+        support: Vec<String> = Vec::new(), ADDRESSES;
+    }
+}
+
+/// Most addresses of one role.
+const ADDRESSES_MAX: usize = 8;
+
+/// Longest of them, bytes.
+const ADDRESS_BYTES_MAX: usize = 256;
+
+const ADDRESSES: Kind = list(
+    ADDRESSES_MAX,
+    "URIs of up to 256 bytes, such as \"mailto:me@example.org\", \"xmpp:me@example.org\" or \
+     \"https://example.org/me\"",
+    is_uri,
+);
+
+/// RFC 3986 3: a scheme, and what characters may follow it.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let of_scheme = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
+    let of_rest = |b: u8| b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b);
+    let is_its = match &*scheme.to_ascii_lowercase() {
+        "http" | "https" => is_url(text),
+        "mailto" => rest.split_once('@').is_some_and(|(name, host)| {
+            !name.is_empty() && !host.is_empty() && !rest.starts_with('/')
+        }),
+        _ => rest.bytes().any(|b| b.is_ascii_alphanumeric()),
+    };
+    let is_whole = is_scheme && scheme.bytes().all(of_scheme) && rest.bytes().all(of_rest);
+    text.len() <= ADDRESS_BYTES_MAX && is_whole && is_its
+}
+
+impl ContactsSection {
+    /// What clients are told.
+    pub fn told(&self) -> Vec<ServerContact> {
+        let all = [
+            ("abuse", &self.abuse),
+            ("admin", &self.admin),
+            ("feedback", &self.feedback),
+            ("sales", &self.sales),
+            ("security", &self.security),
+            ("status", &self.status),
+            ("support", &self.support),
+        ];
+        let of = |(role, addresses): (&'static str, &Vec<String>)| {
+            let addresses = addresses.iter().map(|it| it.as_str().into()).collect();
+            ServerContact { role, addresses }
+        };
+        all.map(of).into()
+    }
+}
 
 section! {
     /// `[service.NAME]`: a service beside XMPP, such as a relay of calls (XEP-0215).
@@ -33,8 +106,8 @@ section! {
         /// Its password. Never printed.
         password: Hidden = Hidden::default(), PLAIN, secret;
         /// Instead of these, the secret that it shares with this server, as use-auth-secret of
-        /// coturn has it: a user name and a password are made of it for whoever asks, which hold for
-        /// ttl_s. Never printed.
+        /// coturn has it: a user name and a password are made of it for whoever asks, which hold
+        /// for ttl_s. Never printed.
         secret: Hidden = Hidden::default(), PLAIN, secret;
         /// File with the secret, instead; "" is none.
         secret_file: Option<PathBuf> = None;
@@ -177,6 +250,40 @@ mod tests {
         }
         std::fs::write(&file, "north\n").expect("written");
         assert_eq!(of(&section), made("north"));
+    }
+
+    #[test]
+    fn an_address_is_a_uri_that_leads_somewhere() {
+        for uri in [
+            "mailto:abuse@example.org",
+            "xmpp:abuse@example.org?message",
+            "https://example.org/a?b=%20",
+            "tel:+4930123456",
+            "sip:ann@[2001:db8::1]",
+        ] {
+            assert!(is_uri(uri), "{uri}");
+        }
+        for other in [
+            "",
+            "abuse@example.org",
+            "mailto:abuse",
+            "mailto:@example.org",
+            "mailto://a@b",
+            "xmpp:",
+            "xmpp:/?",
+            "http:example.org",
+            "https:///x",
+            ":a",
+            "1a:b",
+            "a b:c",
+            "xmpp:a b",
+            "xmpp:<a>",
+            "xmpp:\u{e9}",
+        ] {
+            assert!(!is_uri(other), "{other}");
+        }
+        let long = |bytes: usize| format!("xmpp:{}", "x".repeat(bytes - 5));
+        assert!(is_uri(&long(256)) && !is_uri(&long(257)));
     }
 
     #[test]

@@ -293,6 +293,7 @@ fn pages(config: &Config) -> Vec<Page> {
     for component in &config.components {
         pages.push(page(Sheet::named("component", &component.name), component));
     }
+    pages.push(single("contacts", &config.contacts));
     for service in &config.services {
         pages.push(page(Sheet::named("service", &service.name), service));
     }

@@ -133,8 +133,8 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, chat, domain, push, media, bosh, federation, component, service, \
-           access, accounts, mysql, store, presence, products, names, bridge, webhook"],
+           api, limits, mqtt, chat, domain, push, media, bosh, federation, component, contacts, \
+           service, access, accounts, mysql, store, presence, products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -645,6 +645,18 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<FederationSection>();
     holds::<ComponentSection>();
     holds::<ServiceSection>();
+    holds::<ContactsSection>();
+}
+
+#[test]
+fn an_address_that_is_none_is_named() {
+    refused(
+        "[contacts]\nabuse = [\"mailto:abuse@example.org\", \"example.org\"]",
+        &["holdline.toml:2: [contacts] abuse = [\"mailto:abuse@example.org\", \"example.org\"]: \
+           must be a list of at most 8 URIs of up to 256 bytes, such as \
+           \"mailto:me@example.org\", \"xmpp:me@example.org\" or \"https://example.org/me\"; \
+           correct or remove \"example.org\""],
+    );
 }
 
 #[test]
@@ -656,15 +668,15 @@ fn a_service_has_one_way_in_and_its_secrets_are_not_shown() {
          [service.c]\ntype = \"Turn\"\nhost = \"a b\"",
         &[
             "holdline.toml:13: [service.c] type = \"Turn\": must be 1 to 32 lower-case letters, \
-             digits and -; write another one",
+             digits and -; correct it",
             "holdline.toml:14: [service.c] host = \"a b\": must be a host in lower case, or an IP \
-             address; write another one",
+             address; correct it",
             "holdline.toml:4: [service.a] username = \"u\": username and password go together; set \
              both or neither",
             "holdline.toml:8: [service.b] username = \"u\": user names are made of a secret, or \
              there is one for everybody; leave out username and password, or the secret",
-            "holdline.toml:10: [service.b] secret = \"…\": a service has one secret; set secret or \
-             secret_file",
+            "holdline.toml:10: [service.b] secret = (hidden): a service has one secret; set secret \
+             or secret_file",
         ],
     );
     let text = "[service.a]\ntype = \"turn\"\nhost = \"a.example\"\nsecret = \"top-secret\"";

@@ -109,7 +109,7 @@ pub(super) fn foreign_domains(config: &Config) -> ForeignDomains {
 pub(super) fn advertised(config: &Config) -> Result<Arc<Advertised>, StartError> {
     let services = config.services.iter().map(|service| service.told());
     let services = services.collect::<Result<_, String>>().map_err(StartError)?;
-    Ok(Arc::new(Advertised::new(services)))
+    Ok(Arc::new(Advertised::new(config.contacts.told(), services)))
 }
 
 /// Other domains, before their shard is started.

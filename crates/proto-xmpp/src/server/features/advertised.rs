@@ -1,21 +1,36 @@
 //! What the operator has this server say of itself, beside what it always does (XEP-0030 3.1).
 //!
-//! Services elsewhere are a matter of settings, and with them what the server says that it does;
-//! so its capabilities (XEP-0115, XEP-0390) are made once, of whatever it says. Invariant: what is
-//! told under the name of a capability comes to that name's hash.
+//! How its operator is reached (XEP-0157) and services elsewhere are a matter of settings, and with
+//! them what the server says that it does; so its capabilities (XEP-0115, XEP-0390) are made once,
+//! of whatever it says. Invariant: what is told under the name of a capability comes to that name's
+//! hash.
 
 use super::accounts::REGISTER;
 use super::capabilities::Capabilities;
 use super::services::{self, ExternalService, SERVICES};
 use crate::fault::StanzaFault;
+use crate::forms::{FORMS, field};
 use crate::server::iq::{DISCO_INFO, SERVER_FEATURES, SERVER_IDENTITY, disco_info};
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use base::time::Now;
 
+/// The form of what there is to know of a server (XEP-0157 3, XEP-0128).
+const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
+
+/// Where somebody of those who run the server is reached (XEP-0157).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerContact {
+    /// What for: "abuse", "admin" and their like.
+    pub role: &'static str,
+    /// Addresses, as URIs.
+    pub addresses: Vec<Box<str>>,
+}
+
 /// What the operator has this server say of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advertised {
+    contacts: Box<[ServerContact]>,
     services: Box<[ExternalService]>,
     /// Without and with what it does for accounts.
     capabilities: [Option<Capabilities>; 2],
@@ -23,14 +38,15 @@ pub struct Advertised {
 
 impl Default for Advertised {
     fn default() -> Advertised {
-        Advertised::new(Vec::new())
+        Advertised::new(Vec::new(), Vec::new())
     }
 }
 
 impl Advertised {
-    /// These services.
-    pub fn new(services: Vec<ExternalService>) -> Advertised {
-        let mut advertised = Advertised { services: services.into(), capabilities: [None, None] };
+    /// These addresses and services.
+    pub fn new(contacts: Vec<ServerContact>, services: Vec<ExternalService>) -> Advertised {
+        let (contacts, services) = (contacts.into(), services.into());
+        let mut advertised = Advertised { contacts, services, capabilities: [None, None] };
         let of = |registers| Capabilities::of(&advertised.info(None, registers));
         advertised.capabilities = [false, true].map(of);
         advertised
@@ -56,11 +72,7 @@ impl Advertised {
     }
 
     /// What the server says of itself, also under the names of its capabilities.
-    fn server_info(
-        &self,
-        asked: &Element<'_, '_>,
-        registers: bool,
-    ) -> Result<String, StanzaFault> {
+    fn server_info(&self, asked: &Element<'_, '_>, registers: bool) -> Result<String, StanzaFault> {
         let Some(node) = asked.attribute("node") else { return Ok(self.info(None, registers)) };
         let mut both = self.capabilities.iter().zip([false, true]);
         let found = both.find(|(it, _)| it.as_ref().is_some_and(|it| it.is_at(&node)));
@@ -71,7 +83,23 @@ impl Advertised {
     fn info(&self, node: Option<&str>, registers: bool) -> String {
         let has_services = (!self.services.is_empty()).then_some(SERVICES);
         let more = registers.then_some(REGISTER).into_iter().chain(has_services);
-        disco_info(node, SERVER_IDENTITY, SERVER_FEATURES.into_iter().chain(more), "")
+        let features = SERVER_FEATURES.into_iter().chain(more);
+        disco_info(node, SERVER_IDENTITY, features, &self.form())
+    }
+
+    /// The addresses as a form; without any there is none.
+    fn form(&self) -> String {
+        let named = self.contacts.iter().filter(|contact| !contact.addresses.is_empty());
+        let fields = named.map(|ServerContact { role, addresses }| {
+            let addresses: Vec<&str> = addresses.iter().map(|address| &**address).collect();
+            field(&format!("{role}-addresses"), "list-multi", &addresses)
+        });
+        let fields: String = fields.collect();
+        if fields.is_empty() {
+            return fields;
+        }
+        let head = field("FORM_TYPE", "hidden", &[SERVER_INFO]);
+        format!("<x xmlns='{FORMS}' type='result'>{head}{fields}</x>")
     }
 }
 
@@ -147,7 +175,7 @@ mod tests {
 
     #[test]
     fn services_are_found_and_told_by_the_server_alone() {
-        let (mut side, _) = bound_at(Advertised::new(vec![relay()]));
+        let (mut side, _) = bound_at(Advertised::new(Vec::new(), vec![relay()]));
         let info = says(&mut side, &get("a.example", &format!("<query xmlns='{DISCO_INFO}'/>")));
         assert!(info.contains(&format!("<feature var='{SERVICES}'/>")), "{info}");
         let services = format!("<services xmlns='{SERVICES}'/>");
@@ -176,7 +204,12 @@ mod tests {
     #[test]
     fn capabilities_are_those_of_what_is_said() {
         let mut seen = Vec::new();
-        for advertised in [Advertised::default(), Advertised::new(vec![relay()])] {
+        for advertised in [
+            Advertised::default(),
+            Advertised::new(Vec::new(), vec![relay()]),
+            Advertised::new(contacts(), Vec::new()),
+            Advertised::new(contacts(), vec![relay()]),
+        ] {
             let (mut side, begins) = bound_at(advertised);
             let at = begins.find(" ver='").expect("capabilities") + " ver='".len();
             let version = begins[at..].split('\'').next().expect("a value").to_owned();
@@ -189,14 +222,44 @@ mod tests {
             let other = asked.replace(&version, "x");
             let said = says(&mut side, &get("a.example", &other));
             assert!(said.contains("<item-not-found"), "{said}");
+            assert!(!seen.contains(&version), "it is another one");
             seen.push(version);
         }
-        assert_ne!(seen[0], seen[1]);
+    }
+
+    fn contacts() -> Vec<ServerContact> {
+        let of = |role, addresses: &[&str]| {
+            let addresses = addresses.iter().map(|it| Box::from(*it)).collect();
+            ServerContact { role, addresses }
+        };
+        vec![
+            of("abuse", &["mailto:abuse@a.example", "xmpp:abuse@a.example?message&x"]),
+            of("admin", &[]),
+            of("status", &["https://status.a.example/"]),
+        ]
+    }
+
+    #[test]
+    fn how_its_operator_is_reached_is_a_form_of_what_the_server_is() {
+        let (mut side, _) = bound_at(Advertised::new(contacts(), Vec::new()));
+        let info = says(&mut side, &get("a.example", &format!("<query xmlns='{DISCO_INFO}'/>")));
+        let form = "<x xmlns='jabber:x:data' type='result'>\
+            <field var='FORM_TYPE' type='hidden'>\
+            <value>http://jabber.org/network/serverinfo</value></field>\
+            <field var='abuse-addresses' type='list-multi'>\
+            <value>mailto:abuse@a.example</value>\
+            <value>xmpp:abuse@a.example?message&amp;x</value></field>\
+            <field var='status-addresses' type='list-multi'>\
+            <value>https://status.a.example/</value></field></x></query>";
+        assert!(info.contains(form), "{info}");
+        let (mut side, _) = bound_at(Advertised::default());
+        let info = says(&mut side, &get("a.example", &format!("<query xmlns='{DISCO_INFO}'/>")));
+        assert!(!info.contains("<x "), "{info}");
     }
 
     #[test]
     fn other_domains_are_told_what_the_server_is_but_of_no_services() {
-        let advertised = Advertised::new(vec![relay()]);
+        let advertised = Advertised::new(Vec::new(), vec![relay()]);
         let domains = ForeignDomains { own: "a.example".into(), ..ForeignDomains::default() };
         let answer = |inner: &str, advertised: &Advertised| {
             let iq = get("a.example", inner);

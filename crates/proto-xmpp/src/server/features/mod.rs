@@ -15,7 +15,7 @@ mod roster;
 mod services;
 mod uploads;
 
-pub use advertised::Advertised;
+pub use advertised::{Advertised, ServerContact};
 pub(super) use blocking::{BLOCKING, write_blocked_fault};
 pub(super) use presence::says;
 pub(crate) use presence::{put_presence, read_availability};
