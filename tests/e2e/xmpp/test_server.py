@@ -1,15 +1,18 @@
 """What the server says of itself and of what is beside it, to people with slixmpp."""
 
+import asyncio
 import base64
 import hmac
 import time
 from xml.etree import ElementTree
 
-from xmpp.people import People, together
+from xmpp.people import together
 from xmpp.test_domains import ask
+from xmpp.test_people import Friends
 
 FORMS = "jabber:x:data"
 EXTDISCO = "urn:xmpp:extdisco:2"
+LAST = "<query xmlns='jabber:iq:last'/>"
 INFO = "<query xmlns='http://jabber.org/protocol/disco#info'/>"
 SECRET = "north"
 TAIL = f'''
@@ -37,7 +40,7 @@ password = "<guest>"
 '''
 
 
-class Served(People):
+class Served(Friends):
     CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
     TAIL = TAIL
     ENV = {"HOLDLINE_SERVICE_RELAY_SECRET": SECRET}
@@ -75,3 +78,29 @@ class Served(People):
             "FORM_TYPE": ["http://jabber.org/network/serverinfo"],
             "abuse-addresses": ["mailto:abuse@example.org", "xmpp:abuse@example.org"],
             "status-addresses": ["https://status.example.org"]})
+
+    async def seconds(self, person, to):
+        """What somebody hears of how long ago something was."""
+        said = await ask(person, "get", to, LAST)
+        told = ElementTree.fromstring(said).find("{jabber:iq:last}query")
+        self.assertIsNotNone(told, said)
+        return int(told.get("seconds"))
+
+    @together
+    async def test_who_sees_somebody_hears_when_that_was_last_there(self):
+        ann, bob = await self.friend(self.ann).here(), await self.friend(self.bob).here()
+        eve = await self.friend(self.account("eve")).here()
+        self.assertLess(await self.seconds(ann, "localhost"), 24 * 3600)
+        his = f"{self.bob}@localhost"
+        self.assertIn("forbidden", await ask(ann, "get", his, LAST))
+        await self.befriend(ann, bob)
+        self.assertEqual(await self.seconds(ann, his), 0)
+        await bob.leave()
+        await ann.until("presence_unavailable", his)
+        began = time.monotonic()
+        await asyncio.sleep(1.1)
+        ago = await self.seconds(ann, his)
+        self.assertTrue(1 <= ago <= time.monotonic() - began + 2, ago)
+        both = [await ask(eve, "get", f"{name}@localhost", LAST) for name in (self.bob, "nobody")]
+        for said in both:
+            self.assertIn("forbidden", said)

@@ -12,6 +12,7 @@
 //! which a start finds it. Invariants: a wish is answered when its row is on stable storage; a
 //! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
 
+mod departures;
 pub(crate) mod foreign;
 mod lists;
 pub(crate) mod nodes;
@@ -42,6 +43,7 @@ use base::slab::Key;
 use base::small_map::SmallMap;
 use base::thin_queue::ThinQueue;
 use base::time::{Instant, Now, earliest};
+use departures::Departures;
 use model::account::AccountAddress;
 use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange};
 use model::counters::ChatCounter;
@@ -87,6 +89,7 @@ pub(crate) struct People {
     ready: VecDeque<TimelineId>,
     /// Accounts that have said too much of it, and when they may again.
     held: BTreeSet<(Instant, TimelineId)>,
+    departures: Departures,
 }
 
 /// Who blocked whom and waits for it to be so everywhere.
@@ -368,6 +371,8 @@ impl Chat {
             self.answer_people(wait, Err(ChatFault::Busy), fx);
         }
         let walks = self.turn_walks(now, fx);
+        let remembered = self.settings.limits.chat.departures_known_max as usize;
+        self.people.departures.turn(now, remembered);
         let stanzas = self.turn_stanzas(now, fx);
         earliest([left, words, blocks, walks, stanzas])
     }
@@ -394,6 +399,7 @@ impl Chat {
         person.walks.forget(key);
         if let Some(Here { device, present: Some(_), .. }) = person.sessions.remove(&key) {
             self.device_changed(inbox, device, None, fx);
+            self.device_came_or_went(inbox);
         }
     }
 

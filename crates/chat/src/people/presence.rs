@@ -57,6 +57,9 @@ impl Chat {
             fx.counters.count(ChatCounter::PresenceChanges);
             self.device_changed(inbox, device.clone(), availability, fx);
         }
+        if comes || goes {
+            self.device_came_or_went(inbox);
+        }
         if comes {
             self.tell_who_waits(inbox, (conn, &device), fx);
             self.look_for_contacts(inbox, None, Some(key));

@@ -3,6 +3,7 @@
 mod detached;
 mod directed;
 mod histories;
+mod last_there;
 mod nodes;
 mod nodes_histories;
 mod storm;

@@ -60,7 +60,7 @@ fn done(result: Result<NodesFound, NodesFault>) -> Result<(), NodesFault> {
     result.map(|_| ())
 }
 
-fn world(shards: u16) -> World {
+pub fn world(shards: u16) -> World {
     let mut world = World::new(7, shards, 3);
     for at in [ANN, BOB, CARL] {
         world.connect(at);

@@ -306,6 +306,9 @@ pub enum NodesAsk {
     Accounts(Box<str>),
     /// These are members of a node, or are not.
     Members(Box<str>, Box<[(AccountAddress, bool)]>),
+    /// When was the account last there? Of those who see its presence; answered by
+    /// [`NodesFound::LastThere`], or by [`NodesFault::UnknownItem`] if it is not known.
+    LastThere,
 }
 
 /// Request of a session about nodes.
@@ -359,6 +362,11 @@ pub enum NodesFound {
         /// Members.
         members: Box<[AccountAddress]>,
     },
+    /// When the account was last there.
+    LastThere {
+        /// So many seconds ago; 0 while it is.
+        ago_s: u64,
+    },
 }
 
 impl NodesFound {
@@ -381,6 +389,7 @@ impl NodesFound {
                 let all = subscribers.iter().chain(members);
                 all.map(|one| size_of::<AccountAddress>() + one.as_str().len()).sum()
             }
+            NodesFound::LastThere { .. } => 0,
         }
     }
 }

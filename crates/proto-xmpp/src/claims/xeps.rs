@@ -52,6 +52,9 @@ pub const RFCS: &[Rfc] = &[
 pub const XEPS: &[Xep] = &[
     xep(4, ("Data Forms", "2.13.2"), Complete, "as far as other extensions have forms",
         "xmpp/test_rooms.py::test_a_room_is_made_administered_and_destroyed_by_xmpp"),
+    xep(12, ("Last Activity", "1.2"), Partial,
+        "by presence, as far as the server has seen it since its start; without the last status",
+        "xmpp/test_server.py::test_who_sees_somebody_hears_when_that_was_last_there"),
     xep(30, ("Service Discovery", "2.5.0"), Complete, "",
         "xmpp/test_talk.py::test_the_server_says_what_it_is_and_does"),
     xep(45, ("Multi-User Chat", "1.35.5"), Partial,

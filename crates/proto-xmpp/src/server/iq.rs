@@ -227,7 +227,7 @@ pub fn answer_for_domain(
     if *kind(iq) != *"get" {
         return Err(StanzaFault::ServiceUnavailable);
     }
-    if let Some(answer) = advertised.answer_elsewhere(asked) {
+    if let Some(answer) = advertised.answer_elsewhere(now, asked) {
         return answer;
     }
     let has_node = asked.attribute("node").is_some();

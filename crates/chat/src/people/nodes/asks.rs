@@ -249,7 +249,26 @@ impl Chat {
                 let accounts = self.accounts_of(inbox, node);
                 self.reply_nodes(reply, accounts, fx);
             }
+            NodesAsk::LastThere => {
+                let found = self.last_there(now, inbox, standing);
+                self.reply_nodes(reply, found, fx);
+            }
             ask => self.change_node(now, inbox, (ask, reply), fx),
+        }
+    }
+
+    fn last_there(
+        &self,
+        now: Now,
+        inbox: TimelineId,
+        standing: &Standing,
+    ) -> Result<NodesFound, NodesFault> {
+        match standing {
+            Standing::Other { sees: false, .. } => Err(NodesFault::NotSubscribed),
+            _ => {
+                let ago_s = self.last_there_s(now, inbox).ok_or(NodesFault::UnknownItem)?;
+                Ok(NodesFound::LastThere { ago_s })
+            }
         }
     }
 
@@ -296,6 +315,7 @@ fn may_ask(ask: &NodesAsk) -> bool {
             | NodesAsk::Subscribe(_)
             | NodesAsk::Unsubscribe(_)
             | NodesAsk::Subscriptions
+            | NodesAsk::LastThere
     )
 }
 

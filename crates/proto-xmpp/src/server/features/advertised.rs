@@ -11,6 +11,7 @@ use super::services::{self, ExternalService, SERVICES};
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
 use crate::server::iq::{DISCO_INFO, SERVER_FEATURES, SERVER_IDENTITY, disco_info};
+use crate::server::nodes::{LAST, uptime};
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use base::time::Now;
@@ -61,10 +62,12 @@ impl Advertised {
     /// The answer to a question of another domain, if it is one of what is told here.
     pub(in crate::server) fn answer_elsewhere(
         &self,
+        now: Now,
         asked: &Element<'_, '_>,
     ) -> Option<Result<String, StanzaFault>> {
         match (asked.name(), asked.namespace()) {
             ("query", DISCO_INFO) => Some(self.server_info(asked, false)),
+            ("query", LAST) => Some(Ok(uptime(now))),
             // XEP-0215 2: they are for people of this server.
             (_, SERVICES) if !self.services.is_empty() => Some(Err(StanzaFault::Forbidden)),
             _ => None,
@@ -83,7 +86,7 @@ impl Advertised {
     fn info(&self, node: Option<&str>, registers: bool) -> String {
         let has_services = (!self.services.is_empty()).then_some(SERVICES);
         let more = registers.then_some(REGISTER).into_iter().chain(has_services);
-        let features = SERVER_FEATURES.into_iter().chain(more);
+        let features = SERVER_FEATURES.into_iter().chain([LAST]).chain(more);
         disco_info(node, SERVER_IDENTITY, features, &self.form())
     }
 
@@ -115,6 +118,7 @@ impl Session {
             ("query", DISCO_INFO) => {
                 Some(advertised.server_info(asked, self.has(Session::ACCOUNTS)))
             }
+            ("query", LAST) => Some(Ok(uptime(now))),
             (_, SERVICES) => {
                 let services = &advertised.services;
                 Some(services::answer(asked, services, (now, self.account())))
@@ -270,6 +274,8 @@ mod tests {
         };
         let info = answer(&format!("<query xmlns='{DISCO_INFO}'/>"), &advertised);
         assert!(info.is_ok_and(|info| info.contains(SERVICES)));
+        let uptime = answer("<query xmlns='jabber:iq:last'/>", &advertised);
+        assert!(uptime.is_ok_and(|uptime| uptime.contains(" seconds='0'")));
         let services = format!("<services xmlns='{SERVICES}'/>");
         assert_eq!(answer(&services, &advertised), Err(StanzaFault::Forbidden));
         let none = answer(&services, &Advertised::default());

@@ -24,7 +24,10 @@ impl NodesQuestion {
         }
         let wanted: Wanted = gets(&asked, false);
         let (want, ask) = wanted.ok()?;
-        let may = matches!(ask, NodesAsk::Items(_) | NodesAsk::Names | NodesAsk::Node(_));
+        let may = matches!(
+            ask,
+            NodesAsk::Items(_) | NodesAsk::Names | NodesAsk::Node(_) | NodesAsk::LastThere
+        );
         may.then_some((NodesQuestion(want), ask))
     }
 
@@ -39,6 +42,7 @@ impl NodesQuestion {
         match answered {
             Ok(inner) => reply.result(&inner, &mut out),
             Err(fault) => {
+                let fault = self.0.refusal(fault);
                 let is_disco = matches!(self.0, Want::Account | Want::Names);
                 put_refusal(&reply, (fault, is_disco), &mut out);
             }
@@ -76,6 +80,7 @@ mod tests {
             items,
             "<query xmlns='http://jabber.org/protocol/disco#info'/>",
             "<query xmlns='http://jabber.org/protocol/disco#items' node='x'/>",
+            "<query xmlns='jabber:iq:last'/>",
         ];
         assert!(all.iter().all(|inner| asked("get", inner).is_some()));
         assert!(all.iter().all(|inner| asked("set", inner).is_none()));

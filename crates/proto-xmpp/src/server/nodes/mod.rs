@@ -1,6 +1,6 @@
 //! What accounts publish of themselves and keep with the server, by XMPP: PubSub of accounts
 //! (XEP-0060, 0163), vCards (0054), private storage (0049), and what is converted between them
-//! (0398, 0402).
+//! (0398, 0402); and when they were last there (0012).
 //!
 //! What is asked of the service is remembered until it answers, by number: how that is said. Whom a
 //! question is about does not matter here: the service answers for each account as that lets it.
@@ -12,6 +12,7 @@ mod bookmarks;
 mod elsewhere;
 mod forms;
 mod interests;
+mod last_there;
 pub(crate) mod moved;
 mod owner;
 mod private;
@@ -21,6 +22,7 @@ mod vcard;
 
 pub(super) use avatar::{put_badge, shows_avatar};
 pub use elsewhere::NodesQuestion;
+pub(super) use last_there::{LAST, uptime};
 
 use super::Out;
 use super::iq::{DISCO_INFO, DISCO_ITEMS};
@@ -75,8 +77,8 @@ pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [
 ];
 
 /// What else goes with them.
-pub(super) const KEPT_FEATURES: [&str; 3] =
-    ["urn:xmpp:bookmarks:1#compat", "vcard-temp", "jabber:iq:private"];
+pub(super) const KEPT_FEATURES: [&str; 4] =
+    ["urn:xmpp:bookmarks:1#compat", "vcard-temp", "jabber:iq:private", LAST];
 
 /// A question about nodes that is with the service.
 pub(super) struct NodesAsking {
@@ -118,6 +120,8 @@ enum Want {
     Bookmarks,
     /// Bookmarks are stored when it is known which there are.
     BookmarksSet(Box<Storing>),
+    /// By when the account was last there.
+    LastThere,
 }
 
 impl NodesAsking {
@@ -125,7 +129,7 @@ impl NodesAsking {
     pub(super) fn weight(&self) -> usize {
         let beside = match &self.want {
             Want::Order | Want::Names | Want::Account | Want::Subscriptions => 0,
-            Want::VCard(_) | Want::Bookmarks => 0,
+            Want::VCard(_) | Want::Bookmarks | Want::LastThere => 0,
             Want::Published(text)
             | Want::Items(text, _)
             | Want::Node(text)
@@ -157,7 +161,7 @@ pub(super) fn is_of_nodes(asked: &Element<'_, '_>) -> bool {
         (asked.name(), asked.namespace()),
         ("pubsub", PUBSUB | OWNER)
             | ("vCard", vcard::VCARD)
-            | ("query", private::PRIVATE | DISCO_INFO | DISCO_ITEMS)
+            | ("query", private::PRIVATE | DISCO_INFO | DISCO_ITEMS | LAST)
     )
 }
 
@@ -223,6 +227,7 @@ impl Session {
                 Err(fault) => self.refuse_nodes(about, (fault, false), out),
             },
             (want, Err(fault)) => {
+                let fault = want.refusal(fault);
                 let is_disco = matches!(want, Want::Account | Want::Names);
                 self.refuse_nodes(about, (fault, is_disco), out);
             }
@@ -249,6 +254,7 @@ fn gets(asked: &Element<'_, '_>, is_own: bool) -> Wanted {
     match asked.namespace() {
         PUBSUB => pubsub::gets(asked),
         vcard::VCARD => Ok(vcard::gets(is_own)),
+        LAST => Ok((Want::LastThere, NodesAsk::LastThere)),
         DISCO_INFO => Ok(match node {
             Some(node) => (Want::Node(node.clone()), NodesAsk::Node(node)),
             None => (Want::Account, NodesAsk::Names),

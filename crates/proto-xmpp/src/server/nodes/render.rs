@@ -3,7 +3,7 @@
 use super::super::Out;
 use super::super::iq::{DISCO_INFO, DISCO_ITEMS, account_info, disco_info};
 use super::super::session::Session;
-use super::{PUBSUB, Want, bookmarks, forms, owner, private, vcard};
+use super::{PUBSUB, Want, bookmarks, forms, last_there, owner, private, vcard};
 use crate::archive::RSM;
 use crate::stanza::StanzaReply;
 use crate::xml::text::escaped;
@@ -56,6 +56,7 @@ pub(super) fn answer(
         (Want::VCard(is_own), NodesFound::Items(parts)) => vcard::vcard(&parts, *is_own)?,
         (Want::Private(element), NodesFound::Items(parts)) => private::kept(element, parts)?,
         (Want::Bookmarks, NodesFound::Items(parts)) => bookmarks::storage(&parts),
+        (Want::LastThere, NodesFound::LastThere { ago_s }) => last_there::ago(ago_s),
         _ => return Err(NodesFault::Invalid),
     })
 }
