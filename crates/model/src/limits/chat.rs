@@ -142,8 +142,8 @@ section! {
         /// Contacts that are remembered, a shard. Those of accounts that nobody needs are read when
         /// they are wanted.
         contacts_known_max: u32 = 1 << 20, whole(1_024..=1 << 30, "contacts");
-        /// Accounts of which is remembered when they were last there, a shard, until the next start.
-        /// Beyond, those that went first are forgotten; 0: nobody is told of anybody.
+        /// Accounts of which is remembered when they were last there, a shard, until the next
+        /// start. Beyond, those that went first are forgotten; 0: none is remembered.
         departures_known_max: u32 = 65_536, whole(0..=1 << 24, "accounts");
         /// Changes of an account's presence in a minute that are told at once. Beyond, its last
         /// state is told each so many seconds.

@@ -7,6 +7,7 @@ use model::account::AccountAddress;
 use model::chat::*;
 use model::link::{Link, Source};
 use model::ports::users::*;
+use std::sync::Arc;
 
 const COMMANDS: &str = "http://jabber.org/protocol/commands";
 const ADMIN: &str = "http://jabber.org/protocol/admin";
@@ -22,6 +23,7 @@ fn open(link: Link) -> Side {
         plain: true,
         certificates: false,
         guests: false,
+        advertised: Arc::default(),
     };
     at(listener, link)
 }
@@ -127,6 +129,7 @@ fn bound_at(registration: Registration) -> Side {
         plain: true,
         certificates: false,
         guests: false,
+        advertised: Arc::default(),
     };
     let mut side = at(listener, encrypted());
     says(&mut side, HEADER);
