@@ -56,7 +56,7 @@ def begun(length):
 class Bounded(Case):
     """A server of small limits, each of which is passed many times over where it is not held."""
 
-    LIMITS, TOPICS = {}, {}
+    LIMITS, TOPICS, MORE = {}, {}, {}
     # What the log keeps in memory has limits with names as well.
     STORE = {"hot_bytes": 2 * MIB, "cache_bytes": 2 * MIB, "index_changes_bytes": 2 * MIB}
     ENV = {"MIMALLOC_PURGE_DELAY": "0"}
@@ -66,7 +66,7 @@ class Bounded(Case):
     @classmethod
     def setUpClass(cls):
         cls.CHANGES = {"limits": {"out_bytes_max": cls.OUT, **cls.LIMITS}, "mqtt": cls.TOPICS,
-                       "store": cls.STORE}
+                       "store": cls.STORE, **cls.MORE}
         super().setUpClass()
 
     def dial(self, number=None, receive_buffer=None):

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import hmac
 import os
+import re
 import socket
 import ssl
 import sys
@@ -183,6 +184,21 @@ class People(CommandLine, Case):
         link = Stream(self.server.ports[listener], authority)
         self.addCleanup(link.close)
         return link
+
+    def logged_in(self, name):
+        """A stream by hand behind a login."""
+        stream = self.stream()
+        stream.say(HEADER)
+        stream.until("</stream:features>")
+        scram = Scram(name, f"secret of {name}")
+        stream.say(f"<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{scram.first}</auth>")
+        challenge = re.search("<challenge[^>]*>([^<]*)", stream.until("</challenge>"))[1]
+        last, _ = scram.last(challenge)
+        stream.say(f"<response xmlns='{SASL}'>{last}</response>")
+        stream.until("</success>")
+        stream.say(HEADER)
+        stream.until("</stream:features>")
+        return stream
 
 
 class Stream:

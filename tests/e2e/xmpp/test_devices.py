@@ -1,13 +1,14 @@
 """Devices of people who are no contacts reach each other by XMPP with slixmpp: questions and their
 answers, headlines, and presence for somebody in particular."""
 
-from slixmpp.exceptions import IqError
-
-from xmpp.people import DEADLINE_S, together
+from xmpp.people import DEADLINE_S, slixmpp, together
 from xmpp.test_people import Friends
 
 
 class Devices(Friends):
+    def refused(self):
+        return self.assertRaises(slixmpp().exceptions.IqError)
+
     @together
     async def test_a_device_is_asked_what_it_is_and_answers_itself(self):
         ann = await self.friend(self.ann, "desk").here()
@@ -20,7 +21,7 @@ class Devices(Friends):
         await ann.client.plugin["xep_0199"].send_ping(whom, timeout=DEADLINE_S)
         for nobody in (f"{bob.client.boundjid.bare}/gone", f"{self.ann}@localhost/gone",
                        "nobody.at.all@localhost/desk"):
-            with self.assertRaises(IqError) as refused:
+            with self.refused() as refused:
                 await ann.client.plugin["xep_0199"].send_ping(nobody, timeout=DEADLINE_S)
             self.assertEqual(refused.exception.condition, "service-unavailable", nobody)
 
@@ -57,10 +58,10 @@ class Devices(Friends):
         bob = await self.friend(self.bob, "phone").here()
         await bob.client.plugin["xep_0191"].block(ann.client.boundjid.bare, timeout=DEADLINE_S)
         ping = ann.client.plugin["xep_0199"].send_ping
-        with self.assertRaises(IqError) as refused:
+        with self.refused() as refused:
             await ping(bob.client.boundjid.full, timeout=DEADLINE_S)
         self.assertEqual(refused.exception.condition, "service-unavailable")
         ping = bob.client.plugin["xep_0199"].send_ping
-        with self.assertRaises(IqError) as refused:
+        with self.refused() as refused:
             await ping(ann.client.boundjid.full, timeout=DEADLINE_S)
         self.assertEqual(refused.exception.condition, "not-acceptable")

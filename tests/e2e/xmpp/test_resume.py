@@ -10,7 +10,7 @@ import tempfile
 
 from certificates import Authority
 from fixture import DEADLINE_S, Server, poll
-from xmpp.people import HEADER, SASL, People, Scram, together
+from xmpp.people import HEADER, People, together
 
 SM = "urn:xmpp:sm:3"
 BIND = "urn:ietf:params:xml:ns:xmpp-bind"
@@ -92,21 +92,6 @@ class Resume(Friends):
         self.server.ask("PUT", f"/v1/users/{self.bob}", {"password": "another"})
         away = await asyncio.wait_for(gone.get(), DEADLINE_S)
         self.assertEqual(away["from"].full, f"{self.bob}@localhost/phone")
-
-    def logged_in(self, name):
-        """A stream by hand behind a login."""
-        stream = self.stream()
-        stream.say(HEADER)
-        stream.until("</stream:features>")
-        scram = Scram(name, f"secret of {name}")
-        stream.say(f"<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{scram.first}</auth>")
-        challenge = re.search("<challenge[^>]*>([^<]*)", stream.until("</challenge>"))[1]
-        last, _ = scram.last(challenge)
-        stream.say(f"<response xmlns='{SASL}'>{last}</response>")
-        stream.until("</success>")
-        stream.say(HEADER)
-        stream.until("</stream:features>")
-        return stream
 
     def bound(self, name):
         """The same with a resource; its stream may go on under this id."""
