@@ -4,7 +4,7 @@
 
 use super::capacity::{self, Latest};
 use crate::targets;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io;
 
@@ -72,15 +72,18 @@ fn section(scenario: &str, result: &Value, out: &mut String) {
         "| figure | value | floor | stretch | verdict |\n| --- | --- | --- | --- | --- |\n",
     );
     for figure in result["figures"].as_array().into_iter().flatten() {
+        // By the targets as they are now, also of runs from before them.
+        let target = targets::of(scenario, text(&figure["name"]));
+        let verdict = target.zip(figure["value"].as_f64()).map(|(it, value)| it.verdict(value));
         let _ = writeln!(
             out,
             "| {} | {} {} | {} | {} | {} |",
             text(&figure["name"]),
             number(&figure["value"]),
             text(&figure["unit"]),
-            number(&figure["floor"]),
-            number(&figure["stretch"]),
-            text(&figure["verdict"]),
+            number(&json!(target.map(|it| it.floor))),
+            number(&json!(target.map(|it| it.stretch))),
+            verdict.map_or("", |it| it.name()),
         );
     }
 }
@@ -125,7 +128,6 @@ pub fn number(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn result(date: &str, value: f64) -> Value {
         json!({
@@ -134,7 +136,7 @@ mod tests {
             "load": { "before": "1", "after": "2" },
             "figures": [{
                 "name": "ping ratio", "value": value, "unit": "times", "floor": 1.5,
-                "stretch": 1.1, "verdict": "floor",
+                "stretch": 9.0, "verdict": "missed",
             }],
         })
     }

@@ -259,12 +259,16 @@ fn named(contestant: Contestant, error: io::Error) -> io::Error {
     io::Error::other(format!("{}: {error}", contestant.name()))
 }
 
-/// Ours beside each of the others: CPU, where less is better.
+/// Ours beside each of the others: CPU, where less is better, and the rate of a bare file.
 fn ratios(way: &str, rounds: &[Rounds], outcome: &mut Outcome) {
     let ours = |each: &&Rounds| each.contestant == Contestant::Log;
     let Some(log) = rounds.iter().find(ours) else { return };
     for other in rounds.iter().filter(|each| !ours(each)) {
         let name = format!("{way}: CPU of the log to {}", other.contestant.name());
         outcome.figure(&name, log.cpu() / other.cpu(), "times");
+        if other.contestant == Contestant::Behind(Kind::Bare) {
+            let name = format!("{way}: rate of the log to bare");
+            outcome.figure(&name, log.rate() / other.rate(), "times");
+        }
     }
 }

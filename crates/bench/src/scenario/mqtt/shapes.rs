@@ -99,6 +99,7 @@ pub fn latency(scale: Scale) -> io::Result<Outcome> {
             }
         }
         judge(&mut outcome, name, &costs);
+        compare(&mut outcome, &format!("{name} p50"), &medians(&halves));
         for (what, all) in [("p50", &halves), ("p99", &mosts)] {
             for (kind, values) in all {
                 outcome.figure(&format!("{name} {what}: {kind}"), slope::median(values), "µs");
@@ -127,14 +128,22 @@ fn round(kind: Kind, shape: &Shape, scale: Scale) -> io::Result<(f64, f64)> {
 
 /// Medians, and ours against the best of the others.
 fn judge(outcome: &mut Outcome, shape: &str, costs: &BTreeMap<&str, Vec<f64>>) {
-    let medians: BTreeMap<&str, f64> =
-        costs.iter().map(|(kind, values)| (*kind, slope::median(values))).collect();
-    let theirs = medians.iter().filter(|(kind, _)| **kind != Kind::Holdline.name());
-    let best = theirs.map(|(_, cost)| *cost).fold(f64::NAN, f64::min);
-    if let Some(ours) = medians.get(Kind::Holdline.name()) {
-        outcome.figure(&format!("{shape}: against the best peer"), ours / best, "times");
-    }
+    let medians = medians(costs);
+    compare(outcome, shape, &medians);
     for (kind, cost) in medians {
         outcome.figure(&format!("{shape}: {kind}"), cost, "CPU-s a million deliveries");
+    }
+}
+
+fn medians<'a>(of: &BTreeMap<&'a str, Vec<f64>>) -> BTreeMap<&'a str, f64> {
+    of.iter().map(|(kind, values)| (*kind, slope::median(values))).collect()
+}
+
+/// Ours against the best of the others, where less is better.
+fn compare(outcome: &mut Outcome, what: &str, medians: &BTreeMap<&str, f64>) {
+    let theirs = medians.iter().filter(|(kind, _)| **kind != Kind::Holdline.name());
+    let best = theirs.map(|(_, value)| *value).fold(f64::NAN, f64::min);
+    if let Some(ours) = medians.get(Kind::Holdline.name()) {
+        outcome.figure(&format!("{what}: against the best peer"), ours / best, "times");
     }
 }
