@@ -312,17 +312,27 @@ impl Chat {
             }
             ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
             ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
-            ChatRequest::Chatroom(asked) => self.chatroom(now, from, *asked, fx),
-            ChatRequest::ChatroomMissed { session, room, missed, again } => {
-                if let Some(key) = self.sessions.bound(from, session) {
-                    self.skips_in_chatroom(key, (room, missed, again), fx);
-                }
+            ChatRequest::Chatroom(_) | ChatRequest::ChatroomMissed { .. } => {
+                self.of_chatrooms(now, from, request, fx);
             }
             ChatRequest::Book(asked) => self.book_wish(from, *asked, fx),
             ChatRequest::Register(wants) => self.register(now, from, *wants, fx),
             ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
             ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
+        }
+    }
+
+    /// What is asked about chatrooms.
+    fn of_chatrooms(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
+        match request {
+            ChatRequest::Chatroom(asked) => self.chatroom(now, from, *asked, fx),
+            ChatRequest::ChatroomMissed { session, room, missed, again } => {
+                if let Some(key) = self.sessions.bound(from, session) {
+                    self.skips_in_chatroom(key, (room, missed, again), fx);
+                }
+            }
+            other => unreachable!("no request about a chatroom: {other:?}"),
         }
     }
 

@@ -157,20 +157,33 @@ fn told_back(transient: &NewTransient) -> ChatDelivery {
     ChatDelivery::Transient(Arc::new(told))
 }
 
+fn whim_of_handing(rng: &mut Prng, handing: &model::chat::HandingTo) -> ChatDelivery {
+    match rng.below(3) {
+        0 => ChatDelivery::Done { number: handing.number },
+        1 => ChatDelivery::Failed { number: handing.number, why: ChatFault::UnknownAccount },
+        // It was for the device itself.
+        _ => ChatDelivery::Stanza(handing.xml.clone()),
+    }
+}
+
+fn whim_of_login(rng: &mut Prng) -> ChatDelivery {
+    match rng.below(8) {
+        0 => {
+            let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
+            let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+            ChatDelivery::Refused(Box::new(refused))
+        }
+        1 => ChatDelivery::Challenge(Box::default()),
+        _ => yes(),
+    }
+}
+
 /// What a service might say to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
     Some(match request {
         ChatRequest::Login(_) | ChatRequest::Proceed(_) | ChatRequest::Redeem(_) => {
-            match rng.below(8) {
-                0 => {
-                    let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
-                    let refused = LoginRefused { why, retry_after_ms: 1, who: None };
-                    ChatDelivery::Refused(Box::new(refused))
-                }
-                1 => ChatDelivery::Challenge(Box::default()),
-                _ => yes(),
-            }
+            whim_of_login(rng)
         }
         ChatRequest::Bind { .. } => ChatDelivery::Bound { device: "desk".into() },
         ChatRequest::Standing { number, .. } => {
@@ -186,12 +199,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             0 => failed(*number),
             _ => ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false },
         },
-        ChatRequest::HandTo(handing) => match rng.below(3) {
-            0 => ChatDelivery::Done { number: handing.number },
-            1 => ChatDelivery::Failed { number: handing.number, why: ChatFault::UnknownAccount },
-            // It was for the device itself.
-            _ => ChatDelivery::Stanza(handing.xml.clone()),
-        },
+        ChatRequest::HandTo(handing) => whim_of_handing(rng, handing),
         ChatRequest::People(asked) => match rng.below(3) {
             0 => failed(asked.number),
             is_whole => whim_of_people(rng, asked, is_whole == 1),

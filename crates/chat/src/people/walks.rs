@@ -503,7 +503,7 @@ mod tests {
         let (most, pause) = (3, Duration::from_secs(1));
         let at = |ms| Now::new(Instant::default() + Duration::from_millis(ms), 0);
         let mut walks = Walks::default();
-        let mut asks = |walks: &mut Walks, ms: u64, contact: Option<&str>| {
+        let asks = |walks: &mut Walks, ms: u64, contact: Option<&str>| {
             let contact = contact.map(|it| AccountAddress::parse(it, "a.example").expect("right"));
             walks.ask(Question { contact, session: None, interests: None });
             walks.next(at(ms), most, pause).map(|walk| walk.is_some())

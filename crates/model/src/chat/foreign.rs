@@ -11,6 +11,7 @@ use crate::chat::{
     Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
     NewMessage, NodesAsk, SubscriptionVerb,
 };
+use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
 use std::sync::Arc;
 
@@ -189,6 +190,22 @@ impl ForeignStanza {
     pub fn weight(&self) -> usize {
         size_of::<ForeignStanza>() + self.domain.len() + self.xml.len()
     }
+}
+
+/// A stanza of a device for another domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HandingOn {
+    /// Session that hands it on.
+    pub session: SessionRef,
+    /// For whom, if that is an account.
+    pub to: Option<AccountAddress>,
+    /// The stanza.
+    pub stanza: ForeignStanza,
+    /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
+    /// was told that is told when the session ends.
+    pub directed: Option<(Box<str>, bool)>,
+    /// What the device is shown, as it is, if it has blocked whom the stanza is for.
+    pub refusal: Option<Arc<[u8]>>,
 }
 
 /// Something that comes from a foreign account, or from a foreign domain.

@@ -50,6 +50,7 @@ pub use conversation::{
 };
 pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
 pub use fault::ChatFault;
+pub use foreign::HandingOn;
 pub use group::{
     CHANNEL_SERVICE, FanOut, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE,
     GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupVerb,
@@ -85,10 +86,9 @@ pub use receipts::{
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
-pub use transient::{ChatState, NewTransient, Transient};
+pub use transient::{ChatState, DirectedPresence, HandingTo, NewTransient, Transient};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
-use crate::chat::foreign::ForeignStanza;
 use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::link::ChannelBindings;
@@ -377,55 +377,6 @@ pub enum ChatRequest {
         /// Reason why the connection ended.
         reason: CloseReason,
     },
-}
-
-/// A stanza of a device for another domain.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HandingOn {
-    /// Session that hands it on.
-    pub session: SessionRef,
-    /// For whom, if that is an account.
-    pub to: Option<AccountAddress>,
-    /// The stanza.
-    pub stanza: ForeignStanza,
-    /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
-    /// was told that is told when the session ends.
-    pub directed: Option<(Box<str>, bool)>,
-    /// What the device is shown, as it is, if it has blocked whom the stanza is for.
-    pub refusal: Option<Arc<[u8]>>,
-}
-
-/// A stanza of a device for devices of an account that is at home here, which is kept nowhere.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HandingTo {
-    /// Session that hands it over.
-    pub session: SessionRef,
-    /// For the answer.
-    pub number: u32,
-    /// For whom.
-    pub to: Addressee,
-    /// For which device; none: for all that are there and want messages.
-    pub device: Option<Box<str>>,
-    /// The stanza, as it is written to a client.
-    pub xml: Arc<[u8]>,
-    /// What it says of whether the device is there, if it does.
-    pub directed: Option<DirectedPresence>,
-}
-
-/// What a device says to somebody in particular of whether it is there (RFC 6121 4.6).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DirectedPresence {
-    /// It is. This stanza is shown where it was told, when it is not any more.
-    There(Arc<[u8]>),
-    /// It is not.
-    Gone,
-}
-
-impl HandingTo {
-    /// What it costs in memory, bytes, roughly.
-    pub fn weight(&self) -> usize {
-        size_of::<HandingTo>() + self.xml.len()
-    }
 }
 
 /// Everything that is asked when a device logs in.

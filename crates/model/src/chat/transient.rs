@@ -6,6 +6,8 @@
 
 use super::Content;
 use crate::account::{AccountAddress, Addressee};
+use crate::id::SessionRef;
+use std::sync::Arc;
 
 /// Declares the states once: variant, word, meaning.
 macro_rules! states {
@@ -77,6 +79,39 @@ impl Transient {
     pub fn weight(&self) -> usize {
         let names = self.from.as_str().len() + self.device.len() + self.to.as_str().len();
         size_of::<Transient>() + names + self.content.text.len() + self.content.extra.len()
+    }
+}
+
+/// A stanza of a device for devices of an account that is at home here, which is kept nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HandingTo {
+    /// Session that hands it over.
+    pub session: SessionRef,
+    /// For the answer.
+    pub number: u32,
+    /// For whom.
+    pub to: Addressee,
+    /// For which device; none: for all that are there and want messages.
+    pub device: Option<Box<str>>,
+    /// The stanza, as it is written to a client.
+    pub xml: Arc<[u8]>,
+    /// What it says of whether the device is there, if it does.
+    pub directed: Option<DirectedPresence>,
+}
+
+/// What a device says to somebody in particular of whether it is there (RFC 6121 4.6).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DirectedPresence {
+    /// It is. This stanza is shown where it was told, when it is not any more.
+    There(Arc<[u8]>),
+    /// It is not.
+    Gone,
+}
+
+impl HandingTo {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<HandingTo>() + self.xml.len()
     }
 }
 

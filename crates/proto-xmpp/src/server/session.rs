@@ -417,11 +417,7 @@ impl Session {
             }
             ChatDelivery::Book { number, answer } => self.book_told((number, *answer), out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
-            ChatDelivery::Done { number } if self.has_sent(number) => {
-                self.answered(number, None, out);
-            }
-            ChatDelivery::Done { number } if self.live_done(number, None, out) => {}
-            ChatDelivery::Done { number } => _ = self.people_done(number, None, out),
+            ChatDelivery::Done { number } => self.done(number, out),
             ChatDelivery::ChatroomJoined(joined) => self.live_joined(now, &joined, out),
             ChatDelivery::ChatroomSaid(said) => self.live_said(&said, out),
             ChatDelivery::ChatroomMissed(missed) => self.live_missed(&missed, out),
@@ -460,6 +456,15 @@ impl Session {
         self.settles(now, out);
         self.rest();
         Ok(())
+    }
+
+    /// Something is done: a stanza has reached a device, or what was asked of a chatroom or people.
+    fn done(&mut self, number: u32, out: &mut Out) {
+        if self.has_sent(number) {
+            self.answered(number, None, out);
+        } else if !self.live_done(number, None, out) {
+            self.people_done(number, None, out);
+        }
     }
 
     /// A time has come.

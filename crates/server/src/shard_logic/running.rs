@@ -402,9 +402,7 @@ impl<S: Service> AnyService for RunningService<S> {
             let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());
             effects.counters.count_by(ProcessCounter::EventsDropped, dropped as u64);
         }
-        for transition in effects.transitions.drain(..) {
-            carrier.note(transition);
-        }
+        effects.transitions.drain(..).for_each(|transition| carrier.note(transition));
         for message in effects.publications.drain(..) {
             carrier.publish(message);
         }

@@ -68,8 +68,18 @@ pub(super) fn room(
         contents.sum.add("rooms");
     }
     let admins: Vec<&String> = owners[1..].iter().chain(&admins).collect();
-    let everybody: Vec<&String> = admins.iter().copied().chain(&members).collect();
-    let path = format!("/v1/chat/groups/{}/changes", encoded(&group));
+    arranged(server, contents, (item, room), (&group, &admins, &members, &banned))
+}
+
+/// Who is what in a group that came over, and how it is.
+fn arranged(
+    server: &Server,
+    contents: &mut Contents<'_>,
+    (item, room): (&MovedItem, &MovedRoom),
+    (group, admins, members, banned): (&str, &[&String], &[String], &[String]),
+) -> Result<(), String> {
+    let everybody: Vec<&String> = admins.iter().copied().chain(members).collect();
+    let path = format!("/v1/chat/groups/{}/changes", encoded(group));
     let description = short(&room.description);
     let mut change = |verb: &str, who: &[&String]| {
         let order = match verb {
@@ -85,7 +95,7 @@ pub(super) fn room(
     for who in admins.chunks(GROUP_NAMED_MAX) {
         change("promote", who)?;
     }
-    for who in &banned {
+    for who in banned {
         change("ban", &[who])?;
     }
     if !description.is_empty() {
