@@ -58,10 +58,6 @@ impl Chat {
                 return self.list_groups(ask, (after, count), fx);
             }
             ChatCommand::Account(address) => (address, None, What::Look),
-            // What is not erased yet is no new account.
-            ChatCommand::Open(address) if self.erasures.has_name(&address) => {
-                return fx.answers.push((ask, ChatAnswer::Busy));
-            }
             ChatCommand::Open(address) => (address, Some(Owner::Nobody), What::Look),
             ChatCommand::Kick(address) => (address, None, What::Kick),
             ChatCommand::Erase(address) if self.is_erasing(ask, &address, fx) => return,
