@@ -17,7 +17,7 @@ pub struct StanzaReply<'a> {
     pub name: &'a str,
     /// Who was asked, as the asker wrote it.
     pub from: Option<&'a str>,
-    /// The asker: a full JID.
+    /// The asker: a full JID; empty, of one that has none yet.
     pub to: &'a str,
     /// The asker's own id.
     pub id: Option<&'a str>,
@@ -31,7 +31,7 @@ impl StanzaReply<'_> {
         put_attribute("type", Some(kind).filter(|kind| !kind.is_empty()), out);
         put_attribute("id", self.id, out);
         put_attribute("from", self.from, out);
-        put_attribute("to", Some(self.to), out);
+        put_attribute("to", Some(self.to).filter(|to| !to.is_empty()), out);
         out.push(b'>');
     }
 

@@ -15,6 +15,7 @@ use crate::jid::Jid;
 use crate::server::Out;
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS};
 use crate::server::session::Session;
+use crate::stanza::StanzaReply;
 use crate::xml::scan::Element;
 use model::account::AccountAddress;
 use model::ports::users::{
@@ -67,12 +68,9 @@ impl Session {
             return Err(StanzaFault::NotAllowed); // passwords are in it
         }
         let action = asked.attribute("action").unwrap_or_default();
-        let refused = |condition: &str| format!("<{condition} xmlns='{COMMANDS}'/>");
         let Some(id) = asked.attribute("sessionid") else {
             if !matches!(&*action, "" | "execute") {
-                let more = refused("bad-action");
-                self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
-                return Ok(None);
+                return self.refuses_command(about, "bad-action", out);
             }
             let wish = match command.what {
                 CommandWhat::Registered => OperatorWish::Registered,
@@ -84,9 +82,7 @@ impl Session {
         let open = &mut self.busy().commands;
         let at = open.iter().position(|it| *it.id == *id && it.command == command);
         let Some(at) = at else {
-            let more = refused("bad-sessionid");
-            self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
-            return Ok(None);
+            return self.refuses_command(about, "bad-sessionid", out);
         };
         let form = asked.child("x", FORMS);
         let is_cancelled = form
@@ -102,18 +98,26 @@ impl Session {
                 return Ok(Some((BookWhat::Outcome(command, id), BookWish::Operate(wish))));
             }
             ("" | "execute" | "complete", None) => {
-                let more = refused("bad-payload");
-                self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
-                return Ok(None);
+                return self.refuses_command(about, "bad-payload", out);
             }
-            _ => {
-                let more = refused("bad-action");
-                self.refuse_with(about, (StanzaFault::BadRequest, &more), out);
-                return Ok(None);
-            }
+            _ => return self.refuses_command(about, "bad-action", out),
         }
         let id = self.busy().commands.remove(at).id;
         self.answers(about, &command::canceled((command, &id)), out);
+        Ok(None)
+    }
+
+    /// Answers a command by an error with a condition of commands (XEP-0050 4.3).
+    fn refuses_command(
+        &mut self,
+        (id, from): (Option<&str>, Option<&str>),
+        condition: &str,
+        out: &mut Out,
+    ) -> Wanted {
+        let more = format!("<{condition} xmlns='{COMMANDS}'/>");
+        let reply = StanzaReply { name: "iq", from, to: self.jid(), id };
+        reply.error_whole("", StanzaFault::BadRequest, ("", &more), out.bytes());
+        self.counts_sent(out);
         Ok(None)
     }
 

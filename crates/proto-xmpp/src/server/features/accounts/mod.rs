@@ -18,7 +18,6 @@ pub(in crate::server) use registration::{
 use crate::fault::StanzaFault;
 use crate::server::Out;
 use crate::server::session::Session;
-use crate::stanza::StanzaReply;
 use crate::xml::scan::Element;
 use command::Command;
 use model::chat::ChatRequest;
@@ -112,18 +111,6 @@ impl Session {
             }
         }
         self.releases(out);
-    }
-
-    /// Answers a question by an error with a condition of its own.
-    fn refuse_with(
-        &mut self,
-        (id, from): (Option<&str>, Option<&str>),
-        (fault, more): (StanzaFault, &str),
-        out: &mut Out,
-    ) {
-        let reply = StanzaReply { name: "iq", from, to: self.jid(), id };
-        reply.error_whole("", fault, ("", more), out.bytes());
-        self.counts_sent(out);
     }
 }
 

@@ -10,9 +10,9 @@ use crate::jid;
 use crate::server::opening::{Opening, Stage};
 use crate::server::session::Session;
 use crate::server::{End, Out};
-use crate::stanza::{ID_BYTES_MAX, condition, kind, put_attribute};
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::Element;
-use crate::xml::text::{self, escaped};
+use crate::xml::text::escaped;
 use model::chat::ChatRequest;
 use model::close::CloseReason;
 use model::link::{Link, Source};
@@ -150,29 +150,15 @@ impl Opening {
     }
 
     fn write_result(&self, id: &str, inner: &str, out: &mut Out) {
-        self.write_head("result", id, out);
-        out.bytes().extend_from_slice(format!("{inner}</iq>").as_bytes());
+        self.reply(id).result(inner, out.bytes());
     }
 
     fn write_refused(&self, id: &str, (fault, told): (StanzaFault, &str), out: &mut Out) {
-        self.write_head("error", id, out);
-        let bytes = out.bytes();
-        bytes.extend_from_slice(condition(fault).as_bytes());
-        if !told.is_empty() {
-            let head = format!("<text xmlns='{}' xml:lang='en'>", crate::stanza::STANZA_ERRORS);
-            bytes.extend_from_slice(head.as_bytes());
-            text::put(told, bytes);
-            bytes.extend_from_slice(b"</text>");
-        }
-        bytes.extend_from_slice(b"</error></iq>");
+        self.reply(id).error(fault, told, out.bytes());
     }
 
-    /// The beginning of an answer to whoever has no address yet.
-    fn write_head(&self, kind: &str, id: &str, out: &mut Out) {
-        let bytes = out.bytes();
-        bytes.extend_from_slice(format!("<iq type='{kind}'").as_bytes());
-        put_attribute("id", Some(id), bytes);
-        put_attribute("from", Some(&self.domain), bytes);
-        bytes.push(b'>');
+    /// An answer to whoever has no address yet.
+    fn reply<'a>(&'a self, id: &'a str) -> StanzaReply<'a> {
+        StanzaReply { name: "iq", from: Some(&self.domain), to: "", id: Some(id) }
     }
 }
