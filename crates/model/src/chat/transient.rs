@@ -108,13 +108,6 @@ pub enum DirectedPresence {
     Gone,
 }
 
-impl HandingTo {
-    /// What it costs in memory, bytes, roughly.
-    pub fn weight(&self) -> usize {
-        size_of::<HandingTo>() + self.xml.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,15 +21,14 @@ impl Session {
     pub(super) fn asks_device(
         &mut self,
         iq: &Element<'_, '_>,
-        sent_as: SentAs,
+        (to, sent_as): (&Jid, SentAs),
         out: &mut Out,
     ) -> bool {
-        let to = iq.attribute("to").and_then(|to| Jid::parse(&to));
-        let Some(to) = to.filter(|to| to.resource.is_some() && self.is_of_account(to)) else {
-            return false;
-        };
-        self.hands_to(iq, (to, sent_as), None, out);
-        true
+        let is_device = to.resource.is_some() && self.is_of_account(to);
+        if is_device {
+            self.hands_to(iq, (to, sent_as), None, out);
+        }
+        is_device
     }
 
     /// Hands a message over that is no conversation: a headline, an error, or what a room says to
@@ -49,7 +48,7 @@ impl Session {
         };
         let is_theirs = self.is_of_account(to);
         if is_theirs {
-            self.hands_to(message, (to.clone(), sent_as), None, out);
+            self.hands_to(message, (to, sent_as), None, out);
         }
         is_theirs
     }
@@ -64,7 +63,7 @@ impl Session {
             true => DirectedPresence::There(self.farewell(presence)),
             false => DirectedPresence::Gone,
         };
-        self.hands_to(presence, (to.clone(), SentAs::Quiet), Some(directed), out);
+        self.hands_to(presence, (to, SentAs::Quiet), Some(directed), out);
         true
     }
 
@@ -84,17 +83,18 @@ impl Session {
     fn hands_to(
         &mut self,
         stanza: &Element<'_, '_>,
-        (to, sent_as): (Jid, SentAs),
+        (to, sent_as): (&Jid, SentAs),
         directed: Option<DirectedPresence>,
         out: &mut Out,
     ) {
-        let Some(account) = to.account else { return };
+        let Some(account) = to.account.clone() else { return };
         let is_message = stanza.name() == "message";
         let is_passed_on = |child: &Element<'_, '_>| !is_message || !render::is_forged(child);
         let xml = render::passed_on(stanza, Some(self.jid()), is_passed_on).into();
         let (id, name) = (stanza.attribute("id"), stanza.attribute("to"));
         let number = self.unanswered((id.as_deref(), name.as_deref()), sent_as);
-        let (session, to, device) = (self.session, Addressee::from(account), to.resource);
+        let (session, device) = (self.session, to.resource.clone());
+        let to = Addressee::from(account);
         let handing = HandingTo { session, number, to, device, xml, directed };
         out.say(ChatRequest::HandTo(Box::new(handing)));
     }

@@ -63,10 +63,7 @@ impl Session {
     ) {
         let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
         if matches!(&*kind, "result" | "error") {
-            if self.asks_elsewhere(iq, None, out) || self.asks_device(iq, SentAs::Quiet, out) {
-                return;
-            }
-            return self.hears_answer(iq, *kind == *"result", out);
+            return self.passes_answer(iq, *kind == *"result", out);
         }
         let id = id.as_deref().filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
         let about = (id, to.as_deref());
@@ -77,11 +74,12 @@ impl Session {
         else {
             return self.refuse("iq", about, StanzaFault::BadRequest, out);
         };
-        if self.asks_elsewhere(iq, Some(&asked), out) || self.asks_device(iq, SentAs::Iq, out) {
+        if self.asks_elsewhere(iq, Some(&asked), out) {
             return;
         }
         let whom = match to.as_deref().map(Jid::parse) {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
+            Some(Some(jid)) if self.asks_device(iq, (&jid, SentAs::Iq), out) => return,
             Some(Some(jid)) if self.is_of_rooms(&jid) => {
                 return self.asks_of_rooms(now, (&jid, &asked), (is_set, about), out);
             }
@@ -119,6 +117,16 @@ impl Session {
         }
         if asked.is("ping", PING) {
             out.beat();
+        }
+    }
+
+    /// An answer is for another domain, for a device here, or for the server.
+    fn passes_answer(&mut self, iq: &Element<'_, '_>, is_result: bool, out: &mut Out) {
+        let jid = iq.attribute("to").and_then(|to| Jid::parse(&to));
+        if !self.asks_elsewhere(iq, None, out)
+            && !jid.is_some_and(|jid| self.asks_device(iq, (&jid, SentAs::Quiet), out))
+        {
+            self.hears_answer(iq, is_result, out);
         }
     }
 

@@ -330,11 +330,12 @@ impl Session {
             return self.says_of(presence, verb, out);
         }
         if let Some(to) = to.as_deref() {
-            let jid = Jid::parse(to).filter(|_| matches!(&*kind, "" | "unavailable"));
-            if jid.is_some_and(|jid| self.directs(presence, &jid, out)) {
+            let jid = Jid::parse(to);
+            let says = jid.as_ref().filter(|_| matches!(&*kind, "" | "unavailable"));
+            if says.is_some_and(|jid| self.directs(presence, jid, out)) {
                 return;
             }
-            let fault = match (Jid::parse(to), &*kind) {
+            let fault = match (jid, &*kind) {
                 (_, "unavailable") => return,
                 (None, _) => StanzaFault::JidMalformed,
                 (Some(jid), "") => self.nobody_at(&jid.domain),
