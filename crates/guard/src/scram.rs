@@ -15,6 +15,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use model::ports::users::UserOrder;
 use ring::{digest, hmac, pbkdf2};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// Longest message of a client, bytes.
@@ -99,10 +100,11 @@ impl ScramHash {
 pub struct ScramKeys {
     pub(crate) hash: ScramHash,
     pub(crate) iterations: u32,
-    pub(crate) salt: Box<[u8]>,
-    stored: Box<[u8]>,
-    server: Box<[u8]>,
+    /// Salt, StoredKey and ServerKey, one behind the other: one piece of memory for all clones.
+    bytes: Arc<[u8]>,
 }
+
+const _: () = assert!(size_of::<Option<ScramKeys>>() <= 24, "of each row that is remembered");
 
 /// Keys of one password, of each hash once at most.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -180,21 +182,34 @@ impl ScramKeys {
         let rounds = NonZeroU32::new(iterations.max(1)).expect("one at least");
         let salted = hash.salted(password, salt, rounds);
         let client = hash.mac(&salted, b"Client Key");
-        let stored = digest::digest(hash.digest(), client.as_ref()).as_ref().into();
-        let server = hash.mac(&salted, b"Server Key").as_ref().into();
-        ScramKeys { hash, iterations: rounds.get(), salt: salt.into(), stored, server }
+        let stored = digest::digest(hash.digest(), client.as_ref());
+        let server = hash.mac(&salted, b"Server Key");
+        let bytes = [salt, stored.as_ref(), server.as_ref()].concat().into();
+        ScramKeys { hash, iterations: rounds.get(), bytes }
+    }
+
+    pub(crate) fn salt(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len() - 2 * self.hash.bytes()]
+    }
+
+    fn stored(&self) -> &[u8] {
+        &self.bytes[self.salt().len()..][..self.hash.bytes()]
+    }
+
+    fn server(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - self.hash.bytes()..]
     }
 
     /// Whether they are this password's. Slow.
     pub fn is_of(&self, password: &[u8]) -> bool {
-        let other = ScramKeys::derive(self.hash, password, &self.salt, self.iterations);
-        bool::from(other.stored.ct_eq(&self.stored))
+        let other = ScramKeys::derive(self.hash, password, self.salt(), self.iterations);
+        bool::from(other.stored().ct_eq(self.stored()))
     }
 
     /// `ROUNDS$SALT$STORED$SERVER`, in base64.
     pub fn text(&self) -> String {
         let [salt, stored, server] =
-            [&self.salt, &self.stored, &self.server].map(|bytes| BASE64_STANDARD.encode(bytes));
+            [self.salt(), self.stored(), self.server()].map(|it| BASE64_STANDARD.encode(it));
         format!("{}${salt}${stored}${server}", self.iterations)
     }
 
@@ -202,13 +217,14 @@ impl ScramKeys {
     pub fn parse(hash: ScramHash, text: &str) -> Option<ScramKeys> {
         let mut words = text.split('$');
         let iterations = words.next()?.parse().ok()?;
-        let mut bytes = || BASE64_STANDARD.decode(words.next()?).ok().map(Vec::into_boxed_slice);
+        let mut bytes = || BASE64_STANDARD.decode(words.next()?).ok();
         let (salt, stored, server) = (bytes()?, bytes()?, bytes()?);
         let is_right = (1..=ITERATIONS_MAX).contains(&iterations)
             && salt.len() <= UserOrder::SALT_BYTES_MAX
             && [&stored, &server].into_iter().all(|key| key.len() == hash.bytes())
             && words.next().is_none();
-        is_right.then_some(ScramKeys { hash, iterations, salt, stored, server })
+        let bytes = || [salt, stored, server].concat().into();
+        is_right.then(|| ScramKeys { hash, iterations, bytes: bytes() })
     }
 }
 
@@ -279,17 +295,17 @@ pub fn finish(
 ) -> Result<Vec<u8>, ScramFault> {
     let last = Begun::read(dialogue).and_then(|begun| begun.last(bound, message));
     let (signed, proof) = last.ok_or(ScramFault::Malformed)?;
-    let signature = keys.hash.mac(&keys.stored, signed.as_bytes());
+    let signature = keys.hash.mac(keys.stored(), signed.as_bytes());
     if proof.len() != signature.as_ref().len() {
         return Err(ScramFault::Malformed);
     }
     let both = proof.iter().zip(signature.as_ref());
     let client_key: Vec<u8> = both.map(|(one, other)| one ^ other).collect();
     let stored = digest::digest(keys.hash.digest(), &client_key);
-    if !bool::from(stored.as_ref().ct_eq(&keys.stored)) {
+    if !bool::from(stored.as_ref().ct_eq(keys.stored())) {
         return Err(ScramFault::Wrong);
     }
-    let verifier = keys.hash.mac(&keys.server, signed.as_bytes());
+    let verifier = keys.hash.mac(keys.server(), signed.as_bytes());
     let verifier = BASE64_STANDARD.encode(verifier);
     Ok(format!("v={verifier}").into_bytes())
 }
@@ -396,7 +412,7 @@ mod tests {
         fn begun(&self, keys: &ScramKeys) -> Vec<u8> {
             let first = ClientFirst::read(self.first.as_bytes()).expect("right");
             assert_eq!(first.user, "user");
-            let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, self.nonce);
+            let (answer, dialogue) = first.answer(keys.salt(), keys.iterations, self.nonce);
             assert_eq!(String::from_utf8(answer).as_deref(), Ok(self.answer));
             dialogue
         }
@@ -451,7 +467,7 @@ mod tests {
                 }
                 assert!(finish(&keys, &dialogue, b"", &right[..at]).is_err());
             }
-            let other = ScramKeys::derive(printed.hash, b"other", &keys.salt, 4_096);
+            let other = ScramKeys::derive(printed.hash, b"other", keys.salt(), 4_096);
             assert_eq!(finish(&other, &dialogue, b"", right), Err(ScramFault::Wrong));
             assert_eq!(finish(&keys, b"", b"", right), Err(ScramFault::Malformed));
         }
@@ -478,7 +494,7 @@ mod tests {
         let first = b"p=tls-exporter,,n=user,r=abc";
         let first = ClientFirst::read(first).expect("right");
         assert_eq!(first.binding, Binding::By("tls-exporter"));
-        let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, "def");
+        let (answer, dialogue) = first.answer(keys.salt(), keys.iterations, "def");
         assert_eq!(binding_of(&dialogue), Some(Binding::By("tls-exporter")));
         let answer = String::from_utf8(answer).expect("text");
         let last = |bound: &[u8]| {
@@ -488,7 +504,7 @@ mod tests {
             let rounds = NonZeroU32::new(4_096).expect("some");
             let mut salted = [0; 32];
             let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
-            pbkdf2::derive(algorithm, rounds, &keys.salt, b"pencil", &mut salted);
+            pbkdf2::derive(algorithm, rounds, keys.salt(), b"pencil", &mut salted);
             let key = mac(&salted, &[b"Client Key"]);
             let signature = mac(&Sha256::digest(key), &[signed.as_bytes()]);
             let proof: Vec<u8> = key.iter().zip(signature).map(|(a, b)| a ^ b).collect();

@@ -39,7 +39,7 @@ pub(crate) enum SaltForm {
 impl KeyKind {
     /// That of keys.
     pub(crate) fn of(keys: &ScramKeys) -> KeyKind {
-        KeyKind { hash: keys.hash, iterations: keys.iterations, salt: SaltForm::of(&keys.salt) }
+        KeyKind { hash: keys.hash, iterations: keys.iterations, salt: SaltForm::of(keys.salt()) }
     }
 }
 

@@ -95,7 +95,7 @@ impl AccessControl {
         };
         let user = meant_by(question, &first.user);
         let (salt, iterations) = match self.scram_keys(hash, user, errands) {
-            Found::Keys(keys) => (keys.salt, keys.iterations),
+            Found::Keys(keys) => (keys.salt().into(), keys.iterations),
             Found::Nobody => self.made_up(hash, user),
             Found::NotYet(not_yet) => return not_yet,
         };

@@ -159,12 +159,18 @@ impl UserEntry {
     /// What a row says; `None`: it cannot be read.
     pub fn read(row: &[u8]) -> Option<UserEntry> {
         let Parts { standing, fixed, password, keys, rules } = Parts::of(row)?;
+        let password = Some(password).filter(|text| !text.is_empty());
+        let password = password.map(StoredHash::parse).transpose().ok()?;
         let mut scram = KeysByHash::default();
         for (hash, text) in KEY_HASHES.into_iter().zip(keys).filter(|(_, text)| !text.is_empty()) {
-            scram.put(ScramKeys::parse(hash, text)?);
+            let keys = ScramKeys::parse(hash, text)?;
+            scram.put(match &password {
+                // They stand in the row twice, and once in memory.
+                Some(StoredHash::Scram(same)) if *same == keys => same.clone(),
+                _ => keys,
+            });
         }
-        let password = Some(password).filter(|text| !text.is_empty());
-        let kept = Kept { hash: password.map(StoredHash::parse).transpose().ok()?, scram };
+        let kept = Kept { hash: password, scram };
         let Standing { is_super, is_disabled, .. } = standing;
         let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
         Some(UserEntry {

@@ -61,7 +61,7 @@ fn what_we_hash_is_checked_and_read_again() {
             assert!(scram.is_of("pä$$".as_bytes()) && !scram.is_of(b"x") && scram.is_slow());
             assert!(!format!("{hash:?} {scram:?}").contains("pä"));
         }
-        let salts: Vec<_> = kept.scram.iter().map(|keys| keys.salt.clone()).collect();
+        let salts: Vec<_> = kept.scram.iter().map(|keys| keys.salt().to_vec()).collect();
         assert!(salts[0].len() == 16 && salts[1].len() == 16 && salts[0] != salts[1]);
     }
     let plain = StoredHash::parse("$plain$open:sesame").expect("a password");
