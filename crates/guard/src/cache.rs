@@ -9,6 +9,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// Limits of a cache: how much is remembered, and how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,27 +38,27 @@ pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-type Entries<V> = HashMap<CacheKey, (u32, V)>;
+type Entries<V, K> = HashMap<K, (u32, V)>;
 
 /// Cache of verdicts.
-pub(crate) struct Cache<V> {
-    young: Entries<V>,
-    old: Entries<V>,
+pub(crate) struct Cache<V, K = CacheKey> {
+    young: Entries<V, K>,
+    old: Entries<V, K>,
 }
 
-impl<V: Clone> Cache<V> {
-    pub(crate) fn new() -> Cache<V> {
+impl<V: Clone, K: Hash + Eq> Cache<V, K> {
+    pub(crate) fn new() -> Cache<V, K> {
         Cache { young: HashMap::new(), old: HashMap::new() }
     }
 
     /// What is known, if its time is not over.
-    pub(crate) fn find(&self, now_s: u32, key: &CacheKey) -> Option<V> {
+    pub(crate) fn find(&self, now_s: u32, key: &K) -> Option<V> {
         let (until_s, value) = self.young.get(key).or_else(|| self.old.get(key))?;
         (now_s < *until_s).then(|| value.clone())
     }
 
     /// Remembers something until a Unix second.
-    pub(crate) fn put(&mut self, count_max: u32, key: CacheKey, until_s: u32, value: V) {
+    pub(crate) fn put(&mut self, count_max: u32, key: K, until_s: u32, value: V) {
         if count_max == 0 {
             return;
         }

@@ -6,7 +6,7 @@
 //! Invariants: it never holds more than `sources_max` of each; who is of this machine is never
 //! held up; nothing of it lets anybody in.
 
-use crate::cache::{Cache, CacheKey, mac};
+use crate::cache::{Cache, mac};
 use model::link::Source;
 use model::ports::access::{Admission, Question};
 use model::session::Denial;
@@ -62,8 +62,8 @@ pub struct Sources {
 
 struct Table {
     limits: SourceLimits,
-    good: Cache<()>,
-    failures: Cache<Failures>,
+    good: Cache<(), Name>,
+    failures: Cache<Failures, Name>,
 }
 
 /// Failures that have not leaked away.
@@ -73,11 +73,16 @@ struct Failures {
     at_s: u32,
 }
 
+/// Under which somebody is remembered. A keyed hash of half the length that lets somebody in: who
+/// has that of another by chance is looked at a little earlier, or later. In four-byte words, so
+/// that a table has it beside its second without a gap.
+type Name = [u32; 2];
+
 /// Under what somebody is remembered.
 struct Names {
-    source: CacheKey,
-    client: CacheKey,
-    both: CacheKey,
+    source: Name,
+    client: Name,
+    both: Name,
 }
 
 impl Sources {
@@ -149,8 +154,9 @@ impl Sources {
         }
     }
 
-    fn key(&self, parts: &[&[u8]]) -> CacheKey {
-        mac(&self.seed, parts)[..16].try_into().expect("it has 32 bytes")
+    fn key(&self, parts: &[&[u8]]) -> Name {
+        let mac = mac(&self.seed, parts);
+        [0, 4].map(|at| u32::from_ne_bytes(*mac[at..].first_chunk().expect("it has 32 bytes")))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -159,19 +165,19 @@ impl Sources {
 }
 
 impl Table {
-    fn is_good(&self, now_s: u32, name: &CacheKey) -> bool {
+    fn is_good(&self, now_s: u32, name: &Name) -> bool {
         self.good.find(now_s, name).is_some()
     }
 
     /// Failures that have not leaked away, where `most` do so in [`LEAK_S`].
-    fn failed(&self, now_s: u32, name: &CacheKey, most: u32) -> u32 {
+    fn failed(&self, now_s: u32, name: &Name, most: u32) -> u32 {
         let Some(failures) = self.failures.find(now_s, name) else { return 0 };
         let age_s = u64::from(now_s.saturating_sub(failures.at_s));
         let leaked = age_s * u64::from(most) / u64::from(LEAK_S);
         failures.count.saturating_sub(u32::try_from(leaked).unwrap_or(u32::MAX))
     }
 
-    fn fail(&mut self, now_s: u32, name: CacheKey, most: u32) {
+    fn fail(&mut self, now_s: u32, name: Name, most: u32) {
         // Never more than there may be: whoever goes on failing is not shut out for longer.
         let count = (self.failed(now_s, &name, most) + 1).min(most);
         let (until_s, kept) = (now_s.saturating_add(LEAK_S + 1), self.limits.sources_max);
