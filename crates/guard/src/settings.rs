@@ -50,7 +50,7 @@ impl Default for Settings {
             hashing: Hashing::default(),
             scram_hashes: vec![ScramHash::Sha256],
             users_max: 1_000_000,
-            users_cached_max: 100_000,
+            users_cached_max: 5_000,
             cache: CacheLimits::default(),
             sources: SourceLimits::default(),
             token: None,

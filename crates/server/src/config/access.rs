@@ -48,9 +48,9 @@ section! {
         scram_hashes: Vec<ScramHash> = vec![ScramHash::Sha256];
         /// Users that the API and `holdline user` may make. One more is refused.
         @live users_max: u32 = 1_000_000, whole(0..=100_000_000, "users");
-        /// Of them, those whose rows are remembered when they came in lately, some 500 bytes each.
+        /// Of them, those whose rows are remembered when they came in lately, some 350 bytes each.
         /// Any other is read from its log when it comes.
-        @live users_cached_max: u32 = 100_000, whole(0..=100_000_000, "users");
+        @live users_cached_max: u32 = 5_000, whole(0..=100_000_000, "users");
         /// Passwords and tokens whose check is remembered. Beyond, the oldest is forgotten.
         @live cache_count_max: u32 = 100_000, whole(0..=100_000_000, "checks");
         /// How long a good one is remembered; 0 is not at all.
