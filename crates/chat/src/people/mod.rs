@@ -60,6 +60,9 @@ const LINE_MAX: usize = 4_096;
 /// What an account costs as if it were contacts.
 const BESIDE_CONTACTS: usize = 4;
 
+/// Different things that sessions said of themselves and that are remembered, to keep one of each.
+const SAID_LATELY_MAX: usize = 16;
+
 /// Accounts that owed something at a start and are read in one turn.
 const LEFT_A_TURN_MAX: usize = 64;
 
@@ -90,6 +93,8 @@ pub(crate) struct People {
     /// Accounts that have said too much of it, and when they may again.
     held: BTreeSet<(Instant, TimelineId)>,
     departures: Departures,
+    /// What sessions said of themselves last, the oldest first: most say what others do.
+    said_lately: VecDeque<Arc<Availability>>,
 }
 
 /// Who blocked whom and waits for it to be so everywhere.
@@ -195,6 +200,18 @@ impl Person {
 }
 
 impl People {
+    /// What a session says of itself, shared with those who said the same lately.
+    fn shared(&mut self, said: Arc<Availability>) -> Arc<Availability> {
+        if let Some(same) = self.said_lately.iter().find(|other| **other == said) {
+            return same.clone();
+        }
+        if self.said_lately.len() >= SAID_LATELY_MAX {
+            self.said_lately.pop_front();
+        }
+        self.said_lately.push_back(said.clone());
+        said
+    }
+
     /// What an account has of another, if it is in memory.
     pub(crate) fn tie(&self, inbox: TimelineId, contact: &AccountAddress) -> Option<&Tie> {
         self.known.get(&inbox)?.ties.get(contact)

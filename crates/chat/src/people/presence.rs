@@ -47,6 +47,7 @@ impl Chat {
         availability: Option<Arc<Availability>>,
         fx: &mut Effects,
     ) {
+        let availability = availability.map(|said| self.people.shared(said));
         let Some((key, here)) = self.here(inbox, wait) else { return };
         here.has_said = true;
         let before = std::mem::replace(&mut here.present, availability.clone());

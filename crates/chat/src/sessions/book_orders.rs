@@ -124,7 +124,7 @@ impl Chat {
         let none = if is_operators { BookFault::Forbidden } else { BookFault::Off };
         // Rights that have an end of their own, as those of a token, are not made ones without.
         let account = session.account.filter(|_| session.until_s == 0);
-        let (Some(user), Some(account)) = (session.user.as_deref(), account) else {
+        let (Some(user), Some(account)) = (self.user_of_session(session), account) else {
             return Err(none);
         };
         let policy = &self.settings.book;

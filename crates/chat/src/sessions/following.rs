@@ -95,7 +95,7 @@ impl Chat {
         let Some(online) = online.get_mut(&inbox) else { return };
         online.head = online.head.max(seq);
         let most = u64::from(self.settings.limits.chat.inline_a_session_max);
-        let Online { address, sessions, shared, .. } = online;
+        let Online { address, sessions, shared, .. } = &mut **online;
         let own = match cargo {
             Cargo::Message(message) if message.from == *address => Some(message),
             _ => None,

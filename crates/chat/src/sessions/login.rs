@@ -328,7 +328,6 @@ impl Chat {
             version,
             account: grant.account,
             until_s: grant.until_s,
-            user: grant.user,
             owner,
         };
         let Some((session, head)) = self.arrive(arrival, fx) else {

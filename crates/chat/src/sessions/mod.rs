@@ -30,12 +30,11 @@ use model::ports::access::GrantedAccount;
 use model::session::Denial;
 use model::timeline::{ReaderId, Seq, TimelineId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 
 /// Devices that are here, and accounts that have one.
 pub(crate) struct Sessions {
     pub(crate) slab: Slab<Session>,
-    pub(crate) online: HashMap<TimelineId, Online>,
+    pub(crate) online: HashMap<TimelineId, Box<Online>>,
     /// Sessions that are behind and have not been told.
     pub(crate) untold: Vec<Key>,
     /// When the rights of those end that have them for a time, Unix seconds.
@@ -56,7 +55,6 @@ pub(crate) struct Session {
     pub(crate) inbox: TimelineId,
     pub(crate) reader: ReaderId,
     pub(crate) device: Box<str>,
-    pub(crate) user: Option<Arc<str>>,
     /// All of the inbox up to here was sent, or is the device's own.
     pub(crate) known: Seq,
     /// The device has said that it has all up to here.
@@ -80,7 +78,7 @@ pub(crate) struct Session {
     pub(crate) told: ToldThisMinute,
 }
 
-const _: () = assert!(size_of::<Session>() <= 168, "of each device that is here");
+const _: () = assert!(size_of::<Session>() <= 152, "of each device that is here");
 
 /// Whether a device is sent what comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,7 +116,6 @@ pub(crate) struct Arrival {
     pub last: Seq,
     pub version: u64,
     pub until_s: u32,
-    pub user: Option<Arc<str>>,
     pub account: Option<GrantedAccount>,
     pub owner: Owner,
 }
@@ -187,13 +184,15 @@ impl Sessions {
 
     /// A device of this account is on its way in: from now on it is known what its inbox gets.
     pub(crate) fn expect(&mut self, inbox: TimelineId, address: &AccountAddress) {
-        let online = || Online {
-            address: address.clone(),
-            head: 0,
-            shared: 0,
-            sessions: vec![],
-            coming: 0,
-            reach: Reach::default(),
+        let online = || {
+            Box::new(Online {
+                address: address.clone(),
+                head: 0,
+                shared: 0,
+                sessions: vec![],
+                coming: 0,
+                reach: Reach::default(),
+            })
         };
         self.online.entry(inbox).or_insert_with(online).coming += 1;
     }
@@ -277,7 +276,6 @@ impl Chat {
             inbox,
             reader: arrival.reader,
             device,
-            user: arrival.user,
             known: cursor,
             acked: cursor,
             stored: cursor,
@@ -366,6 +364,13 @@ impl Chat {
                 self.leaves_guest(session.inbox);
             }
         }
+    }
+
+    /// The user whom a session has shown itself to be: whoever brought a proof brought that of the
+    /// account's name.
+    pub(crate) fn user_of_session(&self, session: &Session) -> Option<&str> {
+        let online = self.sessions.online.get(&session.inbox)?;
+        (session.owner != Owner::Nobody).then(|| self.settings.user_of(&online.address))
     }
 
     /// Whose session this is, if it is this connection's.

@@ -63,7 +63,7 @@ impl Chat {
         let Some(session) = self.sessions.slab.at(key).filter(|it| it.version != version) else {
             return;
         };
-        let who = Who { client_id: &session.device, user: session.user.as_deref() };
+        let who = Who { client_id: &session.device, user: self.user_of_session(session) };
         let access = &self.settings.access;
         let online = self.sessions.online.get(&session.inbox);
         let name = online.map(|online| self.owner_of(&online.address));
