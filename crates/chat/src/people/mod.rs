@@ -444,3 +444,20 @@ impl Chat {
 fn requester(conn: ConnRef, session: SessionRef, number: u32) -> Requester {
     Requester { conn, session, number }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_lately_is_there_once_and_no_more_than_a_few() {
+        let mut people = People::default();
+        let said = |priority| Arc::new(Availability { priority, ..Availability::default() });
+        let first = people.shared(said(0));
+        assert!(Arc::ptr_eq(&first, &people.shared(said(0))));
+        assert!(!Arc::ptr_eq(&first, &people.shared(said(1))));
+        (2..100).for_each(|priority| drop(people.shared(said(priority))));
+        assert_eq!(people.said_lately.len(), SAID_LATELY_MAX);
+        assert!(!Arc::ptr_eq(&first, &people.shared(said(0))), "it was forgotten");
+    }
+}
