@@ -346,6 +346,7 @@ impl Chat {
         to.extend(self.outbox.archive());
         let append = Append { message: message.clone(), to, once: Some(once) };
         self.outbox.takes(message.weight());
+        let abroad = self.groups.foreign(route.conversation).filter(|_| change.is_none());
         let change = change.map(Box::new);
         let (turn, is_moved) = (None, moved.is_some());
         let storing = Storing {
@@ -358,6 +359,7 @@ impl Chat {
             is_quiet,
             turn,
             receivers,
+            abroad,
             is_moved,
         };
         let storing = Box::new(storing);
@@ -373,7 +375,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Storing { from, number, route, message, live, change, .. } = storing;
-        let Storing { is_quiet, turn, mut receivers, is_moved, .. } = storing;
+        let Storing { is_quiet, turn, mut receivers, mut abroad, is_moved, .. } = storing;
         self.outbox.gives(message.weight());
         if is_moved {
             self.moving.remove(&route.conversation);
@@ -391,12 +393,14 @@ impl Chat {
                 if let (true, Some(change)) = (done.new, &change) {
                     let told = (done.id, &**change);
                     if change.verb.ends_membership() {
-                        before = self.groups.foreign(route.conversation).map(|(all, _)| all);
+                        before = self.groups.foreign(route.conversation).map(|it| it.all);
                     }
                     receivers = self.group_changed(route.conversation, told, fx);
+                    abroad = self.groups.foreign(route.conversation);
                 }
                 if let Some(fan_out) = turn {
                     receivers = self.group_turned(route.conversation, (done.id, fan_out), fx);
+                    abroad = self.groups.foreign(route.conversation);
                 }
                 if done.new
                     && let Some(mut message) = envelope::decode(message.id, seq, &message.body)
@@ -408,8 +412,8 @@ impl Chat {
                     if fx.events_wanted && !is_moved {
                         fx.tell(ChatEvent::of_message(&message));
                     }
-                    if route.is_to_group() {
-                        self.group_goes_out((&message, before), route.conversation, fx);
+                    if let Some(abroad) = abroad {
+                        self.group_goes_out(&message, (before, abroad), fx);
                     }
                     let cargo = Cargo::Message(message);
                     self.distribute(now, place, (route, &receivers), &cargo, fx);

@@ -29,7 +29,10 @@ fn house(group_members_max: u32) -> House {
     // However many they are, the group is written.
     let limits =
         ChatLimits { group_members_max, group_written_members_max: 0, ..ChatLimits::default() };
-    let limits = Arc::new(Limits { chat: limits, ..Limits::default() });
+    house_of(Arc::new(Limits { chat: limits, ..Limits::default() }))
+}
+
+fn house_of(limits: Arc<Limits>) -> House {
     let (own, federates) = ("a.example".into(), true);
     let domains = ForeignDomains { own, federates, ..ForeignDomains::default() };
     House::of(Settings { limits, foreign: Arc::new(domains), ..plain::settings(ShardId(0), 1) })
@@ -240,4 +243,36 @@ fn what_is_said_to_ten_thousand_is_shared_and_goes_in_parts() {
     house.says("m1@b.example", 77, "hello yourself");
     let second = house.goes_out();
     assert!(Arc::ptr_eq(&first[0].to, &second[0].to), "shared, as long as nobody comes or goes");
+}
+
+#[test]
+fn visitors_hear_what_was_being_stored_while_their_group_was_forgotten() {
+    // Each group that is spoken to drives the others out of memory.
+    let limits = ChatLimits { group_members_known_max: 1, ..ChatLimits::default() };
+    let limits = Arc::new(Limits { chat: limits, ..Limits::default() });
+    let mut house = house_of(limits);
+    let ann = house.device("ann");
+    house.orders(ann, order(GroupVerb::Create, 1, &[])).expect("made");
+    house.orders(ann, order(GroupVerb::Add, 2, &[EVE.into()])).expect("the owner may");
+    house.goes_out();
+    let (conn, session) = ann;
+    let client_id = ClientMessageId([9; 16]);
+    let new = NewMessage { to: address(YARD).into(), client_id, content: Content::text("hello") };
+    let request = ChatRequest::Send { session, number: 1, message: Box::new(new) };
+    Service::request(&mut house.chat, house.now, conn, request, &mut house.fx);
+    let stores = |(_, call): &(u64, Call)| matches!(call, Call::Write(Write::Append(_)));
+    let mut held = Vec::new();
+    while held.is_empty() {
+        let calls = std::mem::take(&mut house.fx.calls);
+        let (stored, read): (Vec<_>, Vec<_>) = calls.into_iter().partition(stores);
+        read.into_iter().for_each(|call| house.answers(call));
+        held = stored;
+    }
+    let group = Some(address("other@conference.a.example").into());
+    let other = GroupOrder { group, ..order(GroupVerb::Create, 3, &[]) };
+    house.orders(ann, other).expect("made");
+    assert_eq!(house.goes_out(), [], "the log has not answered");
+    held.into_iter().for_each(|call| house.answers(call));
+    house.rest();
+    assert_eq!(shown(&house.goes_out()), one("hello", "eve", ""));
 }

@@ -198,6 +198,7 @@ impl Chat {
             is_quiet: false,
             turn: Some(fan_out),
             receivers: Receivers::nobody(),
+            abroad: None,
             is_moved: false,
         });
         self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);

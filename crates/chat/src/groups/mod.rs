@@ -103,10 +103,9 @@ pub(crate) fn changes_of(home: HashKey, conversation: TimelineId) -> TimelineId 
 }
 
 impl Groups {
-    /// Members of other servers of a group of this shard, and whether it is unlocked.
-    pub(crate) fn foreign(&mut self, conversation: TimelineId) -> Option<(Abroad, bool)> {
-        let state = &mut self.known.get_mut(&conversation)?.state;
-        Some((state.foreign(), state.is_unlocked()))
+    /// Members of other servers of a group of this shard.
+    pub(crate) fn foreign(&mut self, conversation: TimelineId) -> Option<Abroad> {
+        Some(self.known.get_mut(&conversation)?.state.foreign())
     }
 }
 

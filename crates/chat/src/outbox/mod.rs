@@ -15,6 +15,7 @@ pub(crate) mod left;
 pub(crate) mod receivers;
 mod way;
 
+use crate::groups::state::Abroad;
 use crate::label::{Relation, Route};
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
@@ -53,6 +54,9 @@ pub(crate) struct Storing {
     pub turn: Option<FanOut>,
     /// Whom it concerns, unless it changes that.
     pub receivers: Receivers,
+    /// The members of other servers whom it concerns, likewise: by the time it is stored the group
+    /// may have been forgotten.
+    pub abroad: Option<Abroad>,
     /// It was said elsewhere, before it came here: nobody is told that it happens.
     pub is_moved: bool,
 }

@@ -77,13 +77,13 @@ impl Chat {
     /// Something was said in a group, or happened there: members of other servers hear of it, who
     /// were some before, or are now.
     pub(crate) fn group_goes_out(
-        &mut self,
-        (message, before): (&Arc<ChatMessage>, Option<Abroad>),
-        conversation: TimelineId,
+        &self,
+        message: &Arc<ChatMessage>,
+        (before, now): (Option<Arc<[AccountAddress]>>, Abroad),
         fx: &mut Effects,
     ) {
-        let Some((now, unlocked)) = self.groups.foreign(conversation) else { return };
-        let (to, guests) = (before.map_or(now.all, |it| it.all), now.guests);
+        let Abroad { all, guests, unlocked } = now;
+        let to = before.unwrap_or(all);
         if !to.is_empty() {
             fx.counters.count_by(ChatCounter::ForeignSent, to.len() as u64);
             let word = RoomWord { message: message.clone(), to, guests, unlocked };

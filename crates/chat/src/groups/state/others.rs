@@ -16,6 +16,8 @@ pub(crate) struct Abroad {
     pub all: Arc<[AccountAddress]>,
     /// Those who have come by themselves: they are members while they are there.
     pub guests: Arc<[AccountAddress]>,
+    /// Whoever knows the group's address may become a member.
+    pub unlocked: bool,
 }
 
 impl GroupState {
@@ -71,7 +73,9 @@ impl GroupState {
         let made = || Abroad {
             all: there.clone().map(address).collect(),
             guests: there.filter(|it| it.is_guest).map(address).collect(),
+            unlocked: false,
         };
-        self.foreign.get_or_insert_with(made).clone()
+        let unlocked = self.unlocked_since.is_some();
+        Abroad { unlocked, ..self.foreign.get_or_insert_with(made).clone() }
     }
 }
