@@ -1,7 +1,10 @@
 //! Calls to the log: what each was for, and what is asked again.
 //!
 //! Every call bears a ticket, every ticket holds what is to happen when the call is completed. A
-//! write that nobody waits for and that was refused is asked for again after a pause.
+//! write that nobody waits for and that was refused is asked for again after a pause, unless what
+//! it wrote has been written anew ([`again`]).
+
+mod again;
 
 use crate::accounts::AccountRow;
 use crate::groups::chatrooms;
@@ -14,13 +17,14 @@ use crate::outbox::left::Sought;
 use crate::sessions::login::LetIn;
 use crate::word::StoreOrder;
 use crate::{Chat, Effects};
+use again::{Subject, WriteRetries};
 use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::FastWish;
 use model::counters::ProcessCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
-use model::ports::calls::{RETRIES_A_TURN_MAX, RetryQueue, Tickets, may_be_taken_later};
-use model::ports::log::{Call, Completion, Done, StoreError, Table, Write};
+use model::ports::calls::{RETRIES_A_TURN_MAX, Tickets, may_be_taken_later};
+use model::ports::log::{Call, Completion, Done, StoreError, Table, Ticket, Write};
 use model::timeline::{Seq, TimelineId};
 
 /// Calls that may wait for the log; beyond, what needs it is answered as busy.
@@ -140,11 +144,18 @@ pub(crate) enum PendingCall {
 
 const _: () = assert!(size_of::<PendingCall>() <= 32);
 
+/// A call that is not completed.
+struct Asked {
+    pending: PendingCall,
+    /// What it writes, where that matters to what is asked for again.
+    subject: Option<Box<Subject>>,
+}
+
 /// The calls of a shard.
 #[derive(Default)]
 pub(crate) struct LogCalls {
-    tickets: Tickets<PendingCall>,
-    again: RetryQueue<Write>,
+    tickets: Tickets<Asked>,
+    again: WriteRetries,
 }
 
 impl LogCalls {
@@ -163,7 +174,20 @@ impl LogCalls {
     }
 
     pub(crate) fn ask(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
-        self.tickets.ask(pending, call, fx);
+        let subject = Subject::of(&call).map(Box::new);
+        if let Some(subject) = &subject {
+            self.again.asked(self.tickets.next(), subject);
+        }
+        self.tickets.ask(Asked { pending, subject }, call, fx);
+    }
+
+    /// The log has completed a call: what it was for.
+    fn completed(&mut self, (ticket, result): (Ticket, &Answered)) -> Option<PendingCall> {
+        let Asked { pending, subject } = self.tickets.completed(ticket, result)?;
+        if let (Ok(_), Some(subject)) = (result, subject) {
+            self.again.stored(ticket, &subject);
+        }
+        Some(pending)
     }
 
     /// Has the log write something that nobody waits for.
@@ -173,9 +197,9 @@ impl LogCalls {
         }
     }
 
-    fn settle(&mut self, now: Now, write: Write, refused: StoreError, fx: &mut Effects) {
-        self.again.pause(now);
-        if !may_be_taken_later(refused) || !self.again.put(write) {
+    fn settle(&mut self, now: Now, write: (Ticket, Write), refused: StoreError, fx: &mut Effects) {
+        let next = self.tickets.next();
+        if !may_be_taken_later(refused) || !self.again.refused(now, write, next) {
             fx.counters.count(ProcessCounter::RemovalsGivenUp);
         }
     }
@@ -189,7 +213,13 @@ impl LogCalls {
             return Some(due);
         }
         for _ in 0..RETRIES_A_TURN_MAX {
-            let write = self.again.take()?;
+            if self.again.is_empty() {
+                return None;
+            }
+            let Some(write) = self.again.take(self.tickets.completed_below()) else {
+                self.again.pause(now); // something before it is not answered
+                return self.again.is_due(now).err();
+            };
             self.write(write, fx);
         }
         Some(now.mono)
@@ -199,7 +229,7 @@ impl LogCalls {
 impl Chat {
     /// The log has completed a call.
     pub(crate) fn complete(&mut self, now: Now, (ticket, result): Completion, fx: &mut Effects) {
-        let Some(pending) = self.log.tickets.completed(ticket, &result) else { return };
+        let Some(pending) = self.log.completed((ticket, &result)) else { return };
         if result.is_err() {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
@@ -263,7 +293,7 @@ impl Chat {
             PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
             PendingCall::Retry(write) => {
                 if let Err(refused) = result {
-                    self.log.settle(now, *write, refused, fx);
+                    self.log.settle(now, (ticket, *write), refused, fx);
                 }
             }
         }

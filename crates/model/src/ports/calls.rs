@@ -44,6 +44,16 @@ impl<P> Tickets<P> {
         self.has_failed
     }
 
+    /// The number of the next.
+    pub fn next(&self) -> Ticket {
+        self.first + self.open.len() as Ticket
+    }
+
+    /// All below this one are completed.
+    pub fn completed_below(&self) -> Ticket {
+        self.first
+    }
+
     /// Hands the log a call: the last in its lane.
     pub fn ask<S: Service>(&mut self, pending: P, call: Call, fx: &mut Effects<S>) {
         let ticket = self.give(pending);
@@ -60,9 +70,10 @@ impl<P> Tickets<P> {
 
     /// A ticket for a call.
     fn give(&mut self, pending: P) -> Ticket {
+        let ticket = self.next();
         self.len += 1;
         self.open.push_back(Some(pending));
-        self.first + self.open.len() as Ticket - 1
+        ticket
     }
 
     /// What a ticket is for, which is completed by this; `None`: it was before, or never given.
@@ -166,6 +177,7 @@ mod tests {
         let mut tickets = Tickets::default();
         let given: Vec<Ticket> = (0..4).map(|n| tickets.give(n)).collect();
         assert_eq!((&given[..], tickets.len()), (&[0, 1, 2, 3][..], 4));
+        assert_eq!((tickets.completed_below(), tickets.next()), (0, 4));
         *tickets.at_mut(1).expect("it is open") += 10;
         assert_eq!(tickets.iter().collect::<Vec<_>>(), [&0, &11, &2, &3]);
         for (at, pending, left) in [(2, 2, 3), (0, 0, 2), (1, 11, 1), (3, 3, 0)] {
@@ -174,6 +186,7 @@ mod tests {
             assert!(tickets.at_mut(given[at]).is_none(), "{at} is over");
         }
         assert!(tickets.take(4).is_none() && tickets.is_empty() && tickets.open.is_empty());
+        assert_eq!((tickets.completed_below(), tickets.next()), (4, 4));
         assert_eq!(tickets.give(9), 4, "no number is given twice");
         assert!(tickets.completed(4, &Err(StoreError::Full)) == Some(9) && !tickets.has_failed());
         tickets.give(10);
