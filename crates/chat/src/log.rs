@@ -13,7 +13,6 @@ use crate::inboxes::Placing;
 use crate::operators::Look;
 use crate::operators::mutes::Muting;
 use crate::outbox::Storing;
-use crate::outbox::left::Sought;
 use crate::sessions::login::LetIn;
 use crate::word::StoreOrder;
 use crate::{Chat, Effects};
@@ -90,8 +89,8 @@ pub(crate) enum PendingCall {
     Buried(u64),
     /// A message that was not distributed before a start, by its place in the outbox.
     Undistributed(u64),
-    /// A page of an inbox that is gone through for a shard.
-    Sought(Box<(ShardId, Sought)>),
+    /// A page of an inbox that is gone through for shards.
+    Sought(TimelineId),
     /// What an account of this shard waits for, of its contacts.
     Person(TimelineId),
     /// The tokens of a device that comes back by one.
@@ -265,7 +264,7 @@ impl Chat {
             PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
-            PendingCall::Sought(sought) => self.sought_in(now, *sought, result, fx),
+            PendingCall::Sought(inbox) => self.sought_in(now, inbox, result, fx),
             PendingCall::Person(inbox) => self.person_done(now, inbox, result, fx),
             PendingCall::Redeemed(coming) => self.tokens_read(now, *coming, result, fx),
             PendingCall::Tokens(wish) => self.gives_token(now, *wish, result, fx),

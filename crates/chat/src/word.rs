@@ -12,7 +12,7 @@ use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::label::{Relation, Route};
-use crate::outbox::left::Sought;
+use crate::outbox::left::scans::Sought;
 use crate::outbox::receivers::Carriage;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::people::stanzas::StanzaHanded;

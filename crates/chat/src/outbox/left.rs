@@ -6,8 +6,11 @@
 //!        distributed in the order of the outbox ◄──────────┘
 //! ```
 //! What is stored meanwhile waits in line behind it, so that no inbox has a conversation in another
-//! order. An inbox is gone through as far back as the message is old. Invariant: what waits is
-//! distributed in the order of its places, and put into no inbox that has it.
+//! order. So many inboxes are asked for at once, those of the first in line before the others'; how
+//! one is gone through is [`scans`]'s. Invariant: what waits is distributed in the order of its
+//! places, and put into no inbox that has it.
+
+pub(crate) mod scans;
 
 use crate::amendments::overlays::{self, Overlay};
 use crate::envelope::{self, time_of};
@@ -15,7 +18,7 @@ use crate::groups;
 use crate::groups::fan_out::Told;
 use crate::groups::state::GroupState;
 use crate::inboxes::entry;
-use crate::label::{EntryLabel, Route};
+use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
 use crate::outbox::receivers::Receivers;
@@ -23,12 +26,13 @@ use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::chat::{ChatMessage, FanOut, GroupChange};
-use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
 use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read, StoreError};
 use model::timeline::{Seq, TimelineId};
+use scans::Sought;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Messages that are looked for at once after a start.
 const LOOKING_MAX: usize = 64;
@@ -36,9 +40,6 @@ const LOOKING_MAX: usize = 64;
 /// Messages of a timeline that are looked through at once for one of them, and their bytes.
 const LOOK_COUNT_MAX: usize = 64;
 const LOOK_BYTES_MAX: usize = 256 * 1024;
-
-/// How much earlier than its message a reference may seem to be, seconds: clocks are set.
-pub(crate) const CLOCK_SLACK_S: u32 = 60;
 
 /// What a start found, in its order, and behind it what has been stored since.
 #[derive(Default)]
@@ -49,6 +50,10 @@ pub(crate) struct Line {
     next: u64,
     /// Numbers of those that are looked for.
     looking: BTreeMap<u64, Look>,
+    /// Inboxes that are asked for, of all of them.
+    asked: usize,
+    /// Where the last one that was found of a conversation stands there: the next stand behind it.
+    near: BTreeMap<TimelineId, Seq>,
 }
 
 /// A message that waits for others to be distributed before it.
@@ -70,30 +75,36 @@ enum Found {
 
 /// How far one of them has been looked for.
 enum Look {
-    /// In its conversation. `damaged`: some of that could not be read.
-    Conversation { damaged: bool },
+    /// In its conversation, behind one that was before it.
+    Near,
+    /// In its conversation, from the end. `damaged`: some of that could not be read.
+    Conversation {
+        damaged: bool,
+    },
     /// The log was too busy; it is asked again then.
-    Refused { due: Instant },
+    Refused {
+        due: Instant,
+    },
     /// Not there: was it amended?
     Overlay,
     /// In the group that it was said to: who was a member then?
-    Group { message: Arc<ChatMessage>, state: Box<GroupState> },
-    /// In inboxes: in which it is not yet known to be or not, and those that do not have it. These
-    /// are asked again then.
-    Inboxes { cargo: Cargo, open: Vec<TimelineId>, lack: Vec<TimelineId>, due: Instant },
+    Group {
+        message: Arc<ChatMessage>,
+        state: Box<GroupState>,
+    },
+    Inboxes(Seeking),
 }
 
-/// An inbox that is gone through, for whoever asked: has it this entry?
-#[derive(Clone, Copy, Debug)]
-pub struct Sought {
-    pub(crate) number: u64,
-    pub(crate) inbox: TimelineId,
-    pub(crate) conversation: TimelineId,
-    pub(crate) seq: Seq,
-    /// Not a reference, but that the other has read up to there.
-    pub(crate) peer_read: bool,
-    /// When its message was taken, Unix seconds.
-    pub(crate) at_s: u32,
+/// In which inboxes something is.
+struct Seeking {
+    cargo: Cargo,
+    /// Those that are not asked for yet: the next is the last.
+    left: Vec<TimelineId>,
+    /// Those that are. They are asked for again then.
+    asked: Vec<TimelineId>,
+    due: Instant,
+    /// Those that do not have it.
+    lack: Vec<TimelineId>,
 }
 
 impl Line {
@@ -123,6 +134,50 @@ impl Line {
         self.all.insert(self.last, waiting);
         self.last += 1;
     }
+
+    /// The next inbox that is to be asked for, where no more than so many are: of the first in line
+    /// that lacks one. It is asked for again then.
+    fn next_to_ask(&mut self, at_once_max: usize, again: Instant) -> Option<Sought> {
+        if self.asked >= at_once_max {
+            return None;
+        }
+        let open = self.looking.iter_mut().find_map(|(number, look)| match look {
+            Look::Inboxes(seeking) => seeking.left.pop().map(|inbox| (*number, inbox, seeking)),
+            _ => None,
+        });
+        let (number, inbox, seeking) = open?;
+        if seeking.asked.is_empty() {
+            seeking.due = again;
+        }
+        seeking.asked.push(inbox);
+        self.asked += 1;
+        let waiting = self.all.get(&number)?;
+        Some(sought(number, waiting.route, &seeking.cargo, inbox))
+    }
+
+    /// Those that are asked for and were not told of in time; they are asked for again then.
+    fn ask_again(&mut self, now: Now, after: Duration) -> Vec<Sought> {
+        let mut again = Vec::new();
+        for (number, look) in &mut self.looking {
+            let (Some(waiting), Look::Inboxes(seeking)) = (self.all.get(number), look) else {
+                continue;
+            };
+            if seeking.due <= now.mono && !seeking.asked.is_empty() {
+                seeking.due = now.after(after);
+                let of =
+                    |inbox: &TimelineId| sought(*number, waiting.route, &seeking.cargo, *inbox);
+                again.extend(seeking.asked.iter().map(of));
+            }
+        }
+        again
+    }
+}
+
+/// What an inbox is asked for, for one of the line.
+fn sought(number: u64, route: Route, cargo: &Cargo, inbox: TimelineId) -> Sought {
+    let (conversation, seq) = (route.conversation, cargo.seq());
+    let (peer_read, at_s) = (route.read.is_some(), (time_of(cargo.id()) / 1_000) as u32);
+    Sought { number, inbox, conversation, seq, peer_read, at_s }
 }
 
 impl Chat {
@@ -135,35 +190,31 @@ impl Chat {
             let is_sought = matches!(waiting.found, Found::NotYet);
             self.outbox.line.next += 1;
             if is_sought {
-                let look = Look::Conversation { damaged: false };
-                self.outbox.line.looking.insert(number, look);
                 self.look_for(number, way, fx);
             }
         }
     }
 
-    /// Looks for a message in its conversation, from the end; whatever else it is stands in the
-    /// outbox whole.
+    /// Looks for a message in its conversation: behind one that was before it, if one was found.
+    /// Whatever else it is stands in the outbox whole.
     fn look_for(&mut self, number: u64, (route, place): (Route, OutboxPlace), fx: &mut Effects) {
-        let pending = PendingCall::Undistributed(number);
-        if route.read.is_none() {
-            return self.look_back(pending, route.conversation, Seq::MAX, fx);
-        }
-        let (timeline, from, bytes_max) = (place.0, place.1 - 1, LOOK_BYTES_MAX);
-        let pull = Pull { timeline, from, backwards: false, count_max: 1, bytes_max };
-        self.log.ask(pending, Call::Read(Read::Pull(pull)), fx);
+        let near = self.outbox.line.near.get(&route.conversation).copied();
+        let (pull, look) = match (route.read, near) {
+            (Some(_), _) => {
+                let pull = page_of(place.0, place.1 - 1, false);
+                (Pull { count_max: 1, ..pull }, Look::Conversation { damaged: false })
+            }
+            (None, Some(near)) => (page_of(route.conversation, near, false), Look::Near),
+            (None, None) => return self.look_from_the_end(number, route.conversation, fx),
+        };
+        self.outbox.line.looking.insert(number, look);
+        self.log.ask(PendingCall::Undistributed(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    fn look_back(
-        &mut self,
-        pending: PendingCall,
-        timeline: TimelineId,
-        from: Seq,
-        fx: &mut Effects,
-    ) {
-        let (count_max, bytes_max) = (LOOK_COUNT_MAX, LOOK_BYTES_MAX);
-        let pull = Pull { timeline, from, backwards: true, count_max, bytes_max };
-        self.log.ask(pending, Call::Read(Read::Pull(pull)), fx);
+    fn look_from_the_end(&mut self, number: u64, conversation: TimelineId, fx: &mut Effects) {
+        self.outbox.line.looking.insert(number, Look::Conversation { damaged: false });
+        let pull = page_of(conversation, Seq::MAX, true);
+        self.log.ask(PendingCall::Undistributed(number), Call::Read(Read::Pull(pull)), fx);
     }
 
     /// A page of the conversation of something that was left.
@@ -201,13 +252,17 @@ impl Chat {
             let Some(message) = message.map(Arc::new) else {
                 return self.found(now, number, Found::Nowhere, fx);
             };
+            line.near.insert(route.conversation, message.seq);
             return self.message_found(now, number, (route, message), fx);
+        }
+        if matches!(look, Look::Near) {
+            return self.look_from_the_end(number, route.conversation, fx);
         }
         let Look::Conversation { damaged } = look else { return };
         *damaged |= !page.damaged.is_empty();
         if let (true, Some(from)) = (page.more, first_of(&page)) {
-            let pending = PendingCall::Undistributed(number);
-            return self.look_back(pending, route.conversation, from, fx);
+            let pull = Call::Read(Read::Pull(page_of(route.conversation, from, true)));
+            return self.log.ask(PendingCall::Undistributed(number), pull, fx);
         }
         if !*damaged {
             *look = Look::Overlay;
@@ -353,72 +408,32 @@ impl Chat {
         (cargo, inboxes): (Cargo, &[TimelineId]),
         fx: &mut Effects,
     ) {
-        let (open, lack, due) = (inboxes.to_vec(), Vec::new(), now.mono);
-        self.outbox.line.looking.insert(number, Look::Inboxes { cargo, open, lack, due });
-        self.seek(now, number, fx);
+        let left: Vec<_> = inboxes.iter().rev().copied().collect();
+        let (asked, lack, due) = (Vec::new(), Vec::new(), now.mono);
+        if left.is_empty() {
+            return self.found_in_all(now, number, (cargo, lack), fx);
+        }
+        let seeking = Seeking { cargo, left, asked, due, lack };
+        self.outbox.line.looking.insert(number, Look::Inboxes(seeking));
+        self.seek(now, fx);
     }
 
-    /// Asks the shards of inboxes whether they have a message that was found.
-    fn seek(&mut self, now: Now, number: u64, fx: &mut Effects) {
+    /// Asks the shards of inboxes whether they have what was found, as many as there is room for.
+    fn seek(&mut self, now: Now, fx: &mut Effects) {
+        let most = self.settings.limits.chat.left_inboxes_at_once_max as usize;
         let again = now.after(self.again_after());
-        let line = &mut self.outbox.line;
-        let Some(waiting) = line.all.get(&number) else { return };
-        let Some(Look::Inboxes { cargo, open, due, .. }) = line.looking.get_mut(&number) else {
-            return;
-        };
-        *due = again;
-        let (conversation, seq) = (waiting.route.conversation, cargo.seq());
-        let peer_read = waiting.route.read.is_some();
-        let at_s = (time_of(cargo.id()) / 1_000) as u32;
-        let of = |&inbox: &TimelineId| Sought { number, inbox, conversation, seq, peer_read, at_s };
-        let all: Vec<Sought> = open.iter().map(of).collect();
-        for sought in all {
-            let shard = self.settings.shard_at(sought.inbox);
-            if shard == self.settings.shard {
-                self.sought(shard, sought, fx);
-            } else {
-                fx.peer_messages.push((shard, ChatWord::Seek(Box::new(sought))));
-            }
+        while let Some(sought) = self.outbox.line.next_to_ask(most, again) {
+            self.seek_one(sought, fx);
         }
     }
 
-    /// A shard wants to know whether an inbox of this one has a reference.
-    pub(crate) fn sought(&mut self, from: ShardId, sought: Sought, fx: &mut Effects) {
-        if self.log.may_ask() {
-            let pending = PendingCall::Sought(Box::new((from, sought)));
-            self.look_back(pending, sought.inbox, Seq::MAX, fx);
+    fn seek_one(&mut self, sought: Sought, fx: &mut Effects) {
+        let shard = self.settings.shard_at(sought.inbox);
+        if shard == self.settings.shard {
+            self.sought(shard, sought, fx);
+        } else {
+            fx.peer_messages.push((shard, ChatWord::Seek(Box::new(sought))));
         }
-    }
-
-    /// A page of an inbox that is gone through. What the log is too busy for is asked again.
-    pub(crate) fn sought_in(
-        &mut self,
-        now: Now,
-        (from, sought): (ShardId, Sought),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Ok(Done::Page(page)) = result else { return };
-        let is_it = |label: &[u8]| {
-            let (of, seq, peer_read) = match EntryLabel::decode(label) {
-                Some(EntryLabel::Reference(it)) => (it.conversation, it.seq, false),
-                Some(EntryLabel::PeerRead(of, upto)) => (of, upto, true),
-                _ => return false,
-            };
-            (of, seq, peer_read) == (sought.conversation, sought.seq, sought.peer_read)
-        };
-        let has = page.messages.iter().any(|placed| is_it(&placed.message.label));
-        let until_s = sought.at_s.saturating_sub(CLOCK_SLACK_S);
-        let is_older = page.messages.last().is_some_and(|placed| placed.message.at_s < until_s);
-        if let (false, false, true, Some(back)) = (has, is_older, page.more, first_of(&page)) {
-            let pending = PendingCall::Sought(Box::new((from, sought)));
-            return self.look_back(pending, sought.inbox, back, fx);
-        }
-        if from == self.settings.shard {
-            return self.told_of(now, (sought.number, sought.inbox), has, fx);
-        }
-        let (number, inbox) = (sought.number, sought.inbox);
-        fx.peer_messages.push((from, ChatWord::Sought { number, inbox, has }));
     }
 
     /// A shard says whether an inbox has a message that was left.
@@ -429,18 +444,31 @@ impl Chat {
         has: bool,
         fx: &mut Effects,
     ) {
-        let look = self.outbox.line.looking.get_mut(&number);
-        let Some(Look::Inboxes { cargo, open, lack, .. }) = look else { return };
-        let Some(at) = open.iter().position(|other| *other == inbox) else { return };
-        open.remove(at);
+        let line = &mut self.outbox.line;
+        let Some(Look::Inboxes(seeking)) = line.looking.get_mut(&number) else { return };
+        let Some(at) = seeking.asked.iter().position(|other| *other == inbox) else { return };
+        seeking.asked.swap_remove(at);
+        line.asked -= 1;
         if !has {
-            lack.push(inbox);
+            seeking.lack.push(inbox);
         }
-        if open.is_empty() {
-            let (cargo, lack) = (cargo.clone(), std::mem::take(lack));
-            self.outbox.takes(cargo.weight());
-            self.found(now, number, Found::Here(cargo, Receivers::Written(lack.into())), fx);
+        if seeking.asked.is_empty() && seeking.left.is_empty() {
+            let (cargo, lack) = (seeking.cargo.clone(), std::mem::take(&mut seeking.lack));
+            self.found_in_all(now, number, (cargo, lack), fx);
         }
+        self.seek(now, fx);
+    }
+
+    /// Of all inboxes that something concerns it is known whether they have it.
+    fn found_in_all(
+        &mut self,
+        now: Now,
+        number: u64,
+        (cargo, lack): (Cargo, Vec<TimelineId>),
+        fx: &mut Effects,
+    ) {
+        self.outbox.takes(cargo.weight());
+        self.found(now, number, Found::Here(cargo, Receivers::Written(lack.into())), fx);
     }
 
     /// What was looked for is found, or not: the line goes on.
@@ -467,32 +495,37 @@ impl Chat {
                 false => self.hand_out(now, place, (route, &lack), &cargo, fx),
             }
         }
+        if self.outbox.line.is_empty() {
+            self.outbox.line.near.clear();
+        }
     }
 
     /// Asks again what was refused, or not answered in time; when to come back.
     pub(crate) fn turn_line(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let mut next: Option<Instant> = None;
-        let numbers: Vec<u64> = self.outbox.line.looking.keys().copied().collect();
-        for number in numbers {
-            let line = &mut self.outbox.line;
-            let (waiting, look) = (line.all.get(&number), line.looking.get_mut(&number));
-            let (Some(waiting), Some(look)) = (waiting, look) else { continue };
-            match look {
-                Look::Refused { due } if *due <= now.mono => {
-                    let way = (waiting.route, waiting.place);
-                    *look = Look::Conversation { damaged: false };
-                    self.look_for(number, way, fx);
-                }
-                Look::Inboxes { due, .. } if *due <= now.mono => self.seek(now, number, fx),
-                _ => {}
-            }
-            let look = self.outbox.line.looking.get(&number);
-            if let Some(Look::Refused { due } | Look::Inboxes { due, .. }) = look {
-                next = Some(next.map_or(*due, |next| next.min(*due)));
-            }
+        let line = &self.outbox.line;
+        let is_due = |look: &Look| matches!(look, Look::Refused { due } if *due <= now.mono);
+        let refused = line.looking.iter().filter(|(_, look)| is_due(look));
+        let refused: Vec<u64> = refused.map(|(number, _)| *number).collect();
+        for number in refused {
+            let way = self.outbox.line.all.get(&number).map(|it| (it.route, it.place));
+            way.into_iter().for_each(|way| self.look_for(number, way, fx));
         }
-        next
+        for sought in self.outbox.line.ask_again(now, self.again_after()) {
+            self.seek_one(sought, fx);
+        }
+        let due = |look: &Look| match look {
+            Look::Refused { due } => Some(*due),
+            Look::Inboxes(seeking) if !seeking.asked.is_empty() => Some(seeking.due),
+            _ => None,
+        };
+        self.outbox.line.looking.values().filter_map(due).min()
     }
+}
+
+/// A page of a timeline behind a place, or before it.
+fn page_of(timeline: TimelineId, from: Seq, backwards: bool) -> Pull {
+    let (count_max, bytes_max) = (LOOK_COUNT_MAX, LOOK_BYTES_MAX);
+    Pull { timeline, from, backwards, count_max, bytes_max }
 }
 
 /// The place that a page backwards ends at, damaged ones included.

@@ -22,6 +22,7 @@ use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
 use base::time::{Instant, Now};
 use left::Line;
+use left::scans::Scans;
 use model::account::Addressee;
 use model::chat::{Content, FanOut, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
@@ -78,6 +79,8 @@ pub(crate) struct Outbox {
     bytes: u64,
     /// What a start found, and what waits behind it.
     pub(crate) line: Line,
+    /// Inboxes of this shard that are gone through for what was left.
+    pub(crate) scans: Scans,
 }
 
 impl Outbox {
@@ -91,6 +94,7 @@ impl Outbox {
             over: BTreeMap::new(),
             bytes: 0,
             line: Line::default(),
+            scans: Scans::default(),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::accounts::{AccountRow, Waiter};
 use crate::conversations::changes::{Subject, Task, Wish};
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
-use crate::outbox::left::CLOCK_SLACK_S;
+use crate::outbox::left::scans::CLOCK_SLACK_S;
 use crate::push::PushDetail;
 use crate::reads::Wanted;
 use crate::sessions::Requester;

@@ -179,6 +179,9 @@ section! {
         undistributed_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// After so long an inbox that did not confirm a message is asked once more.
         redistribute_ms: u32 = 5_000, whole(100..=600_000, "milliseconds");
+        /// Inboxes that a shard asks at once, after a start, for messages of before that may not be
+        /// in them yet. The others are asked when these have answered.
+        left_inboxes_at_once_max: u32 = 256, whole(1..=1 << 20, "inboxes");
         /// Accounts that operators have muted, a shard. One more is not muted.
         muted_accounts_max: u32 = 100_000, whole(1..=1 << 24, "accounts");
         /// What the API does in the names of accounts and is not answered, a shard. One more is

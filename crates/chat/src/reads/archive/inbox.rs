@@ -14,7 +14,7 @@ use super::search::{Look, Search};
 use crate::envelope::time_of;
 use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
-use crate::outbox::left::CLOCK_SLACK_S;
+use crate::outbox::left::scans::CLOCK_SLACK_S;
 use crate::word::Fetched;
 use model::account::AccountAddress;
 use model::chat::{ArchiveId, ArchiveRange, ChatFault, ChatMessage, PAGE_BYTES_MAX};
