@@ -138,6 +138,8 @@ struct Finding {
     waiters: Vec<Waiter>,
     /// It is to be made for this one, if it is not there.
     make: Option<Owner>,
+    /// It was erased while its row was being read: that is read once more.
+    is_stale: bool,
 }
 
 /// Numbers of accounts. Those that were wanted last are remembered in two halves: when the younger
@@ -171,6 +173,9 @@ impl Accounts {
     pub(crate) fn is_erased(&mut self, address: &AccountAddress) {
         self.young.remove(address);
         self.old.remove(address);
+        if let Some(finding) = self.finding.get_mut(address) {
+            finding.is_stale = true;
+        }
     }
 
     /// The number of an account that was asked for lately.
@@ -245,17 +250,21 @@ impl Chat {
             finding.make = finding.make.max(make);
             return finding.waiters.push(waiter);
         }
-        let finding = Finding { waiters: vec![waiter], make };
+        let finding = Finding { waiters: vec![waiter], make, is_stale: false };
         self.accounts.finding.insert(address.clone(), finding);
         let owner = self.settings.owner(address);
         let number = self.accounts.asked.put(address.clone());
         if owner == self.settings.shard {
-            let read = Read::Row { table: Table::ChatAccounts, key: self.row_key(address) };
-            self.log.ask(PendingCall::Account(number), Call::Read(read), fx);
+            self.read_account(number, address, fx);
         } else {
             let find = ChatWord::Find { number, address: address.clone() };
             fx.peer_messages.push((owner, find));
         }
+    }
+
+    fn read_account(&mut self, number: u64, address: &AccountAddress, fx: &mut Effects) {
+        let read = Read::Row { table: Table::ChatAccounts, key: self.row_key(address) };
+        self.log.ask(PendingCall::Account(number), Call::Read(read), fx);
     }
 
     /// Who has the name of an account now.
@@ -288,19 +297,25 @@ impl Chat {
             Ok(row) => row,
             Err(fault) => return self.end_finding(now, number, Err(fault), fx),
         };
+        let finding = self.accounts.finding.get_mut(&address);
+        let make = finding.as_ref().and_then(|finding| finding.make);
+        if finding.is_some_and(|finding| std::mem::take(&mut finding.is_stale)) {
+            return self.read_account(number, &address, fx);
+        }
+        // What is made while it is being erased would go with the rest.
+        let is_gone = self.erasures.has_name(&address);
         let name = self.owner_of(&address);
-        let make = self.accounts.finding.get(&address).and_then(|finding| finding.make);
         let made = match (row.filter(|row| row.owner.has(name)), Owner::known(name).or(make)) {
-            (Some(row), Some(owner)) if is_taken_over(&row, Some(owner)) => {
+            (Some(row), Some(owner)) if is_taken_over(&row, Some(owner)) && !is_gone => {
                 AccountRow { owner, ..row }
             }
             (Some(row), _) => return self.end_finding(now, number, Ok(row), fx),
-            (None, Some(owner)) => {
+            (None, Some(owner)) if !is_gone => {
                 let before = row.map_or(0, |row| row.id.0);
                 let id = self.next_account_id(now, before);
                 AccountRow { id, made_s: now.unix_s(), owner }
             }
-            (None, None) => {
+            (None, _) => {
                 return self.end_finding(now, number, Err(ChatFault::UnknownAccount), fx);
             }
         };

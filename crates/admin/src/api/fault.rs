@@ -238,6 +238,13 @@ impl Fault {
         Fault { retry_after_s, ..Fault::new(status, why.name(), message) }
     }
 
+    /// What would be gone with the rest is not done.
+    pub(crate) fn erasing() -> Fault {
+        let message = "the account is being erased: ask again when that is over, which a DELETE of \
+                       it tells";
+        Fault::new(StatusCode::CONFLICT, "erasing", message)
+    }
+
     pub(crate) fn mutes_full() -> Fault {
         let message = "as many accounts are muted as may be ([chat] muted_accounts_max)";
         Fault::new(StatusCode::CONFLICT, "mutes_full", message)

@@ -53,6 +53,9 @@ enum What {
 impl Chat {
     /// The API asks.
     pub(crate) fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
+        if let Some(status) = self.erasures.keeps_from(&command) {
+            return fx.answers.push((ask, ChatAnswer::Erasing(Some(status))));
+        }
         let (address, make, what) = match command {
             ChatCommand::Groups { after, count, .. } => {
                 return self.list_groups(ask, (after, count), fx);

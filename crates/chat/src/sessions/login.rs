@@ -243,6 +243,9 @@ impl Chat {
         row: Result<AccountRow, ChatFault>,
         fx: &mut Effects,
     ) {
+        if self.erasures.has_name(&let_in.login.account) {
+            return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
+        }
         let id = match row {
             Ok(row) if row.owner == let_in.owner => row.id,
             // It was being made for nobody, when somebody came who has a proof.
@@ -260,9 +263,6 @@ impl Chat {
                 self.erasures.opens(timeline, let_in.login.account.clone());
             }
             return self.give_up(let_in, ChatFault::Busy, fx);
-        }
-        if self.erasures.has_name(&let_in.login.account) {
-            return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
         }
         match guests::is_guest(&let_in.login) {
             true => self.marks_guest((let_in, id), timeline, fx),

@@ -311,6 +311,22 @@ pub enum NodesAsk {
     LastThere,
 }
 
+impl NodesAsk {
+    /// Whether it changes something.
+    pub const fn is_change(&self) -> bool {
+        !matches!(
+            self,
+            NodesAsk::Items(_)
+                | NodesAsk::Names
+                | NodesAsk::KeptNames
+                | NodesAsk::Node(_)
+                | NodesAsk::Subscriptions
+                | NodesAsk::Accounts(_)
+                | NodesAsk::LastThere
+        )
+    }
+}
+
 /// Request of a session about nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodesRequest {

@@ -153,6 +153,17 @@ pub enum ErrandWhat {
     Chatroom(Box<ChatroomOrder>),
 }
 
+impl ErrandWhat {
+    /// Whether it changes what the account has, or is in.
+    pub const fn is_change(&self) -> bool {
+        match self {
+            ErrandWhat::Group(_) | ErrandWhat::Contact(_) => true,
+            ErrandWhat::Nodes(ask) => ask.is_change(),
+            _ => false,
+        }
+    }
+}
+
 /// The answer to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChatAnswer {
@@ -162,7 +173,8 @@ pub enum ChatAnswer {
     Ended(u32),
     /// What a device would have been told; nothing: there is no such account.
     Told(Option<Box<ChatDelivery>>),
-    /// How far the erasure of an account is; nothing: there is no such account, or no more.
+    /// How far the erasure of an account is; nothing: there is no such account, or no more. To
+    /// what is not done for an account that is being erased, too.
     Erasing(Option<ErasureStatus>),
     /// Some groups of a shard.
     Groups(Box<GroupsPage>),

@@ -81,7 +81,8 @@ impl Refusal {
             Refusal::ChatRefused => {
                 "Nothing was done, and the code says why, as the wire of IM does (IM 8.2): \
                  `conflict`, `forbidden`, `muted`, `group_full`, `unchanged`, `too_late`, \
-                 `blocked`, `silenced`, `rejected`; or `mutes_full`."
+                 `blocked`, `silenced`, `rejected`; or `mutes_full`; or `erasing`: the account \
+                 is being erased, and what would be gone with the rest is not begun."
             }
             Refusal::TooFast => "The account, or the group, says too much at once.",
             Refusal::NoDirectory => "No directory is configured.",
@@ -135,7 +136,11 @@ impl Refusal {
                 vec![Fault::refused("the topic is not accepted"), Fault::users_full()]
             }
             Refusal::ChatRefused => {
-                vec![Fault::chat(ChatFault::Unchanged), Fault::chat(ChatFault::GroupFull)]
+                vec![
+                    Fault::chat(ChatFault::Unchanged),
+                    Fault::chat(ChatFault::GroupFull),
+                    Fault::erasing(),
+                ]
             }
             Refusal::TooFast => {
                 let (number, why, retry_after_ms) = (0, ChatFault::RateLimited, 1_500);

@@ -306,6 +306,7 @@ async fn look(api: &Shared, account: &AccountAddress, command: ChatCommand) -> T
     match ask(api, command).await? {
         ChatAnswer::Account(Some(status)) => Ok(Json(Account::new(account.as_str(), &status))),
         ChatAnswer::Account(None) => Err(Fault::unknown("account")),
+        ChatAnswer::Erasing(_) => Err(Fault::erasing()),
         _ => Err(Fault::internal()),
     }
 }
@@ -315,6 +316,7 @@ pub(crate) async fn run(api: &Shared, errand: Errand) -> Result<ChatDelivery, Fa
     match ask(api, ChatCommand::Errand(Box::new(errand))).await? {
         ChatAnswer::Told(Some(told)) => Ok(*told),
         ChatAnswer::Told(None) => Err(Fault::unknown("account")),
+        ChatAnswer::Erasing(_) => Err(Fault::erasing()),
         _ => Err(Fault::internal()),
     }
 }

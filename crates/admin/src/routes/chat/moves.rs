@@ -202,6 +202,7 @@ fn told(answer: Result<ChatAnswer, Fault>) -> Result<bool, Fault> {
         ChatAnswer::Told(None) => Err(Fault::unknown("account")),
         // Nobody else speaks for it: what it would say is not needed.
         ChatAnswer::Reached(_) => Ok(false),
+        ChatAnswer::Erasing(_) => Err(Fault::erasing()),
         ChatAnswer::Busy => Err(Fault::busy()),
         _ => Err(Fault::internal()),
     }

@@ -428,6 +428,18 @@ fn each_refusal_of_the_service_has_a_status_and_its_own_word() {
     assert_eq!(send(rejected(ChatFault::Rejected, 0)), (409, "rejected".into(), None));
     assert_eq!(send(ChatAnswer::Told(None)).1, "unknown_account");
     assert_eq!(send(ChatAnswer::MutesFull).1, "mutes_full");
+    let erasing = ChatAnswer::Erasing(Some(ErasureStatus { messages: 7, step: "messages" }));
+    assert_eq!(send(erasing.clone()), (409, "erasing".into(), None));
+    *why.lock().expect("no panic") = Some(erasing);
+    let (status, told) = test_api.json("PUT", "/v1/chat/accounts/ann", "");
+    check_named("Error", &told);
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("erasing")));
+    let left = json!({ "account": "ann", "what": { "message": {
+        "with": "bob", "own": true, "device": "phone", "at_ms": 1_700_000_000_007_u64,
+        "client_id": "0b9f6d3e58d54d5e9d1c6f0a3c1f2b77", "message": { "text": "hi" } } } });
+    let body = json!({ "items": [left] }).to_string();
+    let (status, told) = test_api.json("POST", "/v1/chat/moves", &body);
+    assert_eq!((status, &told["results"][0]["code"]), (200, &json!("erasing")), "{told}");
     assert_eq!(send(ChatAnswer::StoreFailed).1, "store_failed");
     assert_eq!(send(ChatAnswer::Busy).0, 503);
 }

@@ -24,7 +24,7 @@ use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault};
 use model::counters::ChatCounter;
-use model::ports::chat::{ChatAnswer, ErasureStatus, ErrandWhat};
+use model::ports::chat::{ChatAnswer, ChatCommand, ErasureStatus, ErrandWhat};
 use model::ports::log::{Call, RowHome, Table, Write};
 use model::service::Service;
 use model::timeline::{Seq, TimelineId};
@@ -50,8 +50,8 @@ pub(crate) struct Erasures {
     names: HashMap<AccountAddress, TimelineId>,
     /// Answers that are to be looked at at the next turn.
     heard: Vec<(TimelineId, ChatDelivery)>,
-    /// Rows that are being written, for commands.
-    beginning: BTreeMap<TimelineId, Vec<u64>>,
+    /// Accounts whose rows are being written, for commands.
+    beginning: BTreeMap<AccountAddress, Vec<u64>>,
 }
 
 /// An account that is being erased.
@@ -143,6 +143,23 @@ impl Erasures {
         self.open.get(&inbox).map(|it| it.address.clone())
     }
 
+    /// How far an account is whose erasure keeps a command from being done: what that would write
+    /// would be gone in a moment, or stay behind.
+    pub(crate) fn keeps_from(&self, command: &ChatCommand) -> Option<ErasureStatus> {
+        let address = match command {
+            ChatCommand::Open(address)
+            | ChatCommand::MoveIn(address, _)
+            | ChatCommand::MovedUpTo(address, _) => address,
+            ChatCommand::Errand(errand) if errand.what.is_change() => &errand.by,
+            _ => return None,
+        };
+        let begins = || {
+            let erasure = || Erasure::new(address.clone(), 0, 0).status();
+            self.beginning.contains_key(address).then(erasure)
+        };
+        self.of(address).map(Erasure::status).or_else(begins)
+    }
+
     /// An account by its address.
     fn of(&self, address: &AccountAddress) -> Option<&Erasure> {
         self.names.get(address).and_then(|inbox| self.open.get(inbox))
@@ -198,7 +215,7 @@ impl Chat {
             return;
         }
         let inbox = address.inbox(self.settings.home, row.id);
-        let waiting = self.erasures.beginning.entry(inbox).or_default();
+        let waiting = self.erasures.beginning.entry(address.clone()).or_default();
         waiting.push(ask);
         if waiting.len() > 1 {
             return;
@@ -215,7 +232,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let asks = self.erasures.beginning.remove(&inbox).unwrap_or_default();
+        let asks = self.erasures.beginning.remove(&address).unwrap_or_default();
         let answer = match result {
             Ok(_) => {
                 let erasure = Erasure::new(address, 0, 0);
