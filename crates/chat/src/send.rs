@@ -344,7 +344,7 @@ impl Chat {
             to.push(groups::changes_of(self.settings.home, route.conversation));
         }
         to.extend(self.outbox.archive());
-        let append = Append { message: message.clone(), to, once: Some(once) };
+        let append = Append { message: message.clone(), to, once: Some(once), heard: None };
         self.outbox.takes(message.weight());
         let abroad = self.groups.foreign(route.conversation).filter(|_| change.is_none());
         let change = change.map(Box::new);

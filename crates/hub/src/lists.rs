@@ -234,7 +234,7 @@ impl Hub {
             return answer(reply, claim.id(), claim.refused, fx);
         }
         let to = claim.keys().filter_map(|key| self.registry.timeline(key)).collect();
-        let append = Write::Append(Append { message, to, once });
+        let append = Write::Append(Append { message, to, once, heard: None });
         self.log.write(PendingCall::Claim(Box::new(claim)), append, fx);
     }
 

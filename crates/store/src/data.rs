@@ -14,6 +14,7 @@ mod gathering;
 mod log_queue;
 mod logs;
 pub(crate) mod opened;
+mod refusals;
 pub(crate) mod rehome;
 mod settings;
 #[cfg(test)]

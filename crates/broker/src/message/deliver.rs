@@ -208,7 +208,7 @@ impl Broker {
             label: Said::Released(id, seq).encode(),
             body: Box::default(),
         });
-        let append = Write::Append(Append { message, to: vec![timeline], once: None });
+        let append = Write::Append(Append { message, to: vec![timeline], once: None, heard: None });
         self.log.ask(PendingCall::Released(exchange), Call::Write(append), fx);
     }
 

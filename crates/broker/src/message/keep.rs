@@ -97,7 +97,7 @@ impl Broker {
                 session.more().ask();
             }
         }
-        let append = Write::Append(Append { message, to, once });
+        let append = Write::Append(Append { message, to, once, heard: None });
         self.log.ask(PendingCall::Kept(Box::new(kept)), Call::Write(append), fx);
     }
 

@@ -256,7 +256,7 @@ impl Chat {
         let message = Arc::new(Message { id: changing.id, at_s: now.unix_s(), label, body });
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         account.step = Step::Changing(Box::new(changing));
-        let append = Append { message, to, once: None };
+        let append = Append { message, to, once: None, heard: None };
         self.log.ask(PendingCall::Changed(inbox), Call::Write(Write::Append(append)), fx);
     }
 

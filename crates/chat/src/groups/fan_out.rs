@@ -187,7 +187,7 @@ impl Chat {
         to.extend(self.outbox.archive());
         let once = Some(OnceKey::at_home(conversation.home_hash(), once));
         self.outbox.takes(message.weight());
-        let append = Append { message: message.clone(), to, once };
+        let append = Append { message: message.clone(), to, once, heard: None };
         let storing = Box::new(Storing {
             from: self.settings.shard,
             number: 0, // nobody waits for it

@@ -1,9 +1,12 @@
 //! What arrives for inboxes of this shard takes its place there, and is delivered.
 //!
 //! Each shard's parcels are taken by their numbers, without a gap: what comes out of order, because
-//! something before it was lost or refused, is passed over and will come again. Invariant: up to
-//! `done` everything of a shard is in its inbox; a parcel is handed to the log once, unless that
-//! has refused it.
+//! something before it was lost or refused, is passed over and will come again. What the log has
+//! already when it refuses one it refuses, too ([`LogCalls::heard`]). Invariants: up to `done`
+//! everything of a shard is in its inbox; a parcel is handed to the log once, unless that has
+//! refused it; nothing is put into an inbox before what came before it.
+//!
+//! [`LogCalls::heard`]: crate::log::LogCalls::heard
 
 pub(crate) mod entry;
 
@@ -121,7 +124,7 @@ impl Inboxes {
 impl Chat {
     /// A parcel has arrived for an inbox of this shard.
     pub(crate) fn place(&mut self, now: Now, from: ShardId, parcel: Parcel, fx: &mut Effects) {
-        let may_ask = self.log.may_ask();
+        let may_place = self.log.may_place();
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         if parcel.number <= arrivals.done {
             arrivals.untold = true; // its receipt was lost
@@ -130,7 +133,7 @@ impl Chat {
         if parcel.number != arrivals.taken + 1 {
             return;
         }
-        if !may_ask {
+        if !may_place {
             arrivals.refused = true;
             return;
         }
@@ -166,7 +169,7 @@ impl Chat {
         let owed = self.owe(now, (&inboxes, at_s), &entry, fx);
         let (label, body) = entry.encode();
         let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
-        let append = Append { message, to: inboxes.to_vec(), once: None };
+        let append = Append { message, to: inboxes.to_vec(), once: None, heard: self.log.heard() };
         let placing = Box::new(Placing { from, number, inboxes, entry, cargo, owed });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }

@@ -129,7 +129,10 @@ impl World {
             0..=24 => self.device_acts(),
             25..=49 => {
                 let shard = self.a_shard();
-                self.shards[shard].log_works(&mut self.rng);
+                match self.rng.one_in(20) {
+                    true => self.shards[shard].log_refuses(),
+                    false => self.shards[shard].log_works(&mut self.rng),
+                }
             }
             50..=74 => {
                 let shard = self.a_shard();

@@ -120,6 +120,11 @@ pub struct Append {
     pub to: Vec<TimelineId>,
     /// Makes a retry harmless.
     pub once: Option<OnceKey>,
+    /// Lets nothing overtake what was refused: the party's next ticket when it had last heard of
+    /// every such append that was refused. If one with this ticket or a later one was refused
+    /// since, this one is, as [`StoreError::Busy`]: its party cannot know that yet. `None`: order
+    /// does not matter, and it keeps none.
+    pub heard: Option<Ticket>,
 }
 
 /// Names a roster: a hash of its owner's names. Every log has its own under one name, with those

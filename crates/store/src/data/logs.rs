@@ -8,6 +8,7 @@ use crate::data::Place;
 use crate::data::folder::{OpenLog, log_folder};
 use crate::data::gathering::Gathering;
 use crate::data::log_queue::LogQueue;
+use crate::data::refusals::Refusals;
 use crate::data::upkeep_thread::{self, Ticker};
 use crate::data::writer::{self, Clock, Writer};
 use crate::engine::{Engine, Sizes, State};
@@ -68,7 +69,8 @@ impl Logs {
             let tell = on_complete.clone();
             let (now_s, on_complete) = (Arc::clone(now_s), on_complete.clone());
             let gathering = (settings.fsync == Fsync::Always).then(Gathering::new);
-            let writer = Writer { engine, queue, gathering, sizes, now_s, on_complete };
+            let refusals = Refusals::default();
+            let writer = Writer { engine, queue, gathering, sizes, refusals, now_s, on_complete };
             logs.spawn(format!("holdline-log-{number}"), move || writer.run())?;
             logs.spawn(format!("holdline-read-{number}"), move || {
                 writer::finish_reads(&read, &tell);

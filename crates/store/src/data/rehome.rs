@@ -130,7 +130,8 @@ impl Into {
                 match current.meets {
                     false => self.place(current.log, Import::Entry(timeline, seq, message)),
                     true => {
-                        let append = Append { message, to: vec![timeline], once: None };
+                        let append =
+                            Append { message, to: vec![timeline], once: None, heard: None };
                         self.write(current.log, &[Write::Append(append)])
                     }
                 }

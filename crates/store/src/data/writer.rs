@@ -7,6 +7,7 @@
 
 use crate::data::gathering::Gathering;
 use crate::data::log_queue::{LogQueue, Parcel, Reading, write_weight};
+use crate::data::refusals::Refusals;
 use crate::engine::{Engine, Sizes};
 use crate::log::record::BATCH_BYTES_MAX;
 use model::ports::log::{Call, Completion, Done, Party, Post, StoreError, Ticket, Write};
@@ -26,6 +27,7 @@ pub(crate) struct Writer<F> {
     /// None: a commit is no sync.
     pub(crate) gathering: Option<Gathering>,
     pub(crate) sizes: Arc<Mutex<Sizes>>,
+    pub(crate) refusals: Refusals,
     pub(crate) now_s: Clock,
     pub(crate) on_complete: F,
 }
@@ -103,10 +105,35 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         let (mut names, mut rest) = (names.into_iter(), writes);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(together(rest, BATCH_BYTES_MAX));
-            let answers = self.engine.commit((self.now_s)(), now);
-            tell(&self.on_complete, names.by_ref().take(now.len()).zip(answers));
+            let these: Vec<_> = names.by_ref().take(now.len()).collect();
+            let answers = self.commit(&these, now);
+            tell(&self.on_complete, these.into_iter().zip(answers));
             rest = later;
         }
+    }
+
+    /// A batch; but for what would overtake something that was refused.
+    fn commit(
+        &mut self,
+        names: &[(Party, Ticket)],
+        writes: &[Write],
+    ) -> Vec<Result<Done, StoreError>> {
+        let now_s = (self.now_s)();
+        let answers = match self.refusals.behind(names, writes) {
+            None => self.engine.commit(now_s, writes),
+            Some(behind) => {
+                let others = writes.iter().zip(&behind).filter(|(_, behind)| !**behind);
+                let others: Vec<Write> = others.map(|(write, _)| write.clone()).collect();
+                let mut answers = self.engine.commit(now_s, &others).into_iter();
+                let mut answer = |behind: &bool| match behind {
+                    true => Err(StoreError::Busy),
+                    false => answers.next().unwrap_or(Err(StoreError::Busy)),
+                };
+                behind.iter().map(&mut answer).collect()
+            }
+        };
+        self.refusals.note(names, writes, &answers);
+        answers
     }
 }
 

@@ -191,7 +191,7 @@ impl Engine {
         append: &Append,
         batch: &mut Batch,
     ) -> Result<Done, StateError> {
-        let Append { message, to, once } = append;
+        let Append { message, to, once, .. } = append;
         let mut slots = std::mem::take(&mut self.slots);
         slots.clear();
         for timeline in to {

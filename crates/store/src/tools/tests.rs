@@ -35,7 +35,8 @@ fn filled() -> (TempDir, PathBuf) {
         assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));
         for id in 0..20 {
             let message = message(id, &[n as u8; 2_000]);
-            let write = Write::Append(Append { message, to: vec![timeline(n)], once: None });
+            let write =
+                Write::Append(Append { message, to: vec![timeline(n)], once: None, heard: None });
             assert!(opened.commit(1_000, log, &[write])[0].is_ok());
         }
         let writes = [
@@ -46,6 +47,7 @@ fn filled() -> (TempDir, PathBuf) {
                 message: message(n, b"once"),
                 to: Vec::new(),
                 once: Some(OnceKey::at_home(timeline(n).home_hash(), n)),
+                heard: None,
             }),
         ];
         assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));

@@ -69,7 +69,7 @@ impl MemoryLog {
             Write::Append(append) if append.to.len() > APPEND_TIMELINES_MAX => {
                 return Err(StoreError::TooLarge);
             }
-            Write::Append(Append { message, to, once }) => {
+            Write::Append(Append { message, to, once, .. }) => {
                 let append = self.append(message, *once, |_| Ok(to.clone()));
                 return append.map(Done::Appended);
             }

@@ -23,8 +23,7 @@ pub(super) fn accounts() -> Vec<Route> {
         get("/v1/chat/accounts/{account}", chat::account)
             .wants(&[Read, Chat], Other).refuses(FINDS)
             .told("getChatAccount", "An account of chat", "What is known of it."),
-        put("/v1/chat/accounts/{account}", chat::open).wants(&[Chat], Other)
-            .refuses(CHANGES)
+        put("/v1/chat/accounts/{account}", chat::open).wants(&[Chat], Other).refuses(CHANGES)
             .told("openChatAccount", "Make an account of chat that nobody has logged in to",
                 "It is there: it may be written to, and spoken for. One that was there is as it \
                  was; one that is being erased is not made before that is over (`erasing`)."),

@@ -138,7 +138,7 @@ impl Sends {
         let to = vec![conversation(person), outbox()];
         self.under_way.insert(send, Send { person, began: clock::now() });
         *self.made.entry(person / 2).or_default() += 1;
-        (3 * send, Call::Write(Write::Append(Append { message, to, once })))
+        (3 * send, Call::Write(Write::Append(Append { message, to, once, heard: None })))
     }
 
     fn go_on(&mut self, completion: &Completion) -> io::Result<Option<(Ticket, Call)>> {
@@ -152,7 +152,12 @@ impl Sends {
                 let message = Message { id: appended.seqs[1], at_s: 0, label, body: [].into() };
                 let to = vec![inbox(known.person), inbox(known.person ^ 1)];
                 let once = OnceKey::at_home(conversation(known.person).home_hash(), send);
-                Write::Append(Append { message: Arc::new(message), to, once: Some(once) })
+                Write::Append(Append {
+                    message: Arc::new(message),
+                    to,
+                    once: Some(once),
+                    heard: None,
+                })
             }
             // The pointer's id is where the message stands in the outbox.
             (1, Ok(Done::Appended(appended))) if appended.new => {

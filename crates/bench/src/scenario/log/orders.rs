@@ -116,7 +116,7 @@ fn touch(folder: &Path, most: u32, heads: usize) -> io::Result<()> {
             let next = upto.min(touched + APPEND_TIMELINES_MAX as u32);
             let message = message_to(touched);
             let to = (touched..next).map(in_order).collect();
-            commit(&mut log, std::iter::once(Append { message, to, once: None }))?;
+            commit(&mut log, std::iter::once(Append { message, to, once: None, heard: None }))?;
             touched = next;
         }
         log.checkpoint()?;

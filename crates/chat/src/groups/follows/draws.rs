@@ -179,6 +179,9 @@ impl Chat {
         (wanted, more): (Vec<(Relation, Arc<ChatMessage>)>, bool),
         fx: &mut Effects,
     ) {
+        if !self.log.may_place() {
+            return self.follows.waits(now, inbox);
+        }
         if let Some(follower) = self.follows.followers.get_mut(&inbox) {
             let (left, has_failed) = (wanted.len() as u32, false);
             follower.step = Step::Places { conversation, left, has_failed, more };
@@ -204,7 +207,10 @@ impl Chat {
         let owed = self.owe(now, (&to, at_s), entry, fx);
         let (label, body) = entry.encode();
         let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
-        (Call::Write(Write::Append(Append { message, to, once: None })), owed)
+        (
+            Call::Write(Write::Append(Append { message, to, once: None, heard: self.log.heard() })),
+            owed,
+        )
     }
 
     /// A message has its place in the inbox of who drew it, or not.

@@ -196,7 +196,7 @@ impl Chat {
         for inbox in all {
             let behind = self.behind(inbox, conversation);
             let first = behind.and_then(|at| whole.iter().position(|it| it.seq == at + 1));
-            let may = |_: &usize| (at_once || self.may_draw(inbox)) && self.log.may_ask();
+            let may = |_: &usize| (at_once || self.may_draw(inbox)) && self.log.may_place();
             let first = first.filter(may);
             takers.extend(first.map(|first| (inbox, first)));
             if first.is_none() || gap.is_some() {

@@ -120,7 +120,10 @@ impl World {
             0..=29 => self.device_acts(),
             30..=54 => {
                 let shard = self.a_shard();
-                self.shards[shard].log_works(&mut self.rng);
+                match self.rng.one_in(20) {
+                    true => self.shards[shard].log_refuses(),
+                    false => self.shards[shard].log_works(&mut self.rng),
+                }
             }
             55..=79 => {
                 let shard = self.a_shard();

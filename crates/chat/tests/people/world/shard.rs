@@ -8,9 +8,10 @@ use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits, NotificationLimits};
 use model::ports::chat::ChatAnswer;
-use model::ports::log::{Call, Completion, Read, StoreError, Ticket};
+use model::ports::log::{Append, Call, Completion, Read, StoreError, Ticket, Write};
 use model::ports::notifications::NotificationOrder;
 use model::service::Service;
+use model::timeline::Space;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use testkit::log::{LogOptions, MemoryLog};
@@ -30,6 +31,8 @@ pub struct Shard {
     /// Answers of reads that come later than those of what was carried out behind them.
     late: Vec<Completion>,
     done: VecDeque<Completion>,
+    /// The last append to inboxes that the log has refused.
+    refused: Option<Ticket>,
     /// Answers to commands.
     pub answers: Vec<ChatAnswer>,
     /// What devices are to be told that are away.
@@ -85,6 +88,7 @@ impl Shard {
             reads: Vec::new(),
             late: Vec::new(),
             done: VecDeque::new(),
+            refused: None,
             answers: Vec::new(),
             notifications: VecDeque::new(),
         }
@@ -131,9 +135,31 @@ impl Shard {
         }
         let Some((ticket, call)) = self.calls.pop_front() else { return };
         match call {
+            Call::Write(Write::Append(append)) if self.is_behind(&append) => {
+                self.refused = Some(ticket);
+                self.done.push_back((ticket, Err(StoreError::Busy)));
+            }
             Call::Read(read) if rng.one_in(2) => self.reads.push((ticket, read)),
             call => self.done.push_back((ticket, self.log.answer(&call))),
         }
+    }
+
+    /// The log has no room for the next call, if that puts something into inboxes; for those behind
+    /// it there may be some.
+    pub fn log_refuses(&mut self) {
+        let next = self.calls.pop_front_if(|(_, call)| match call {
+            Call::Write(Write::Append(it)) => it.to.iter().any(|to| to.space() == Space::Inbox),
+            _ => false,
+        });
+        if let Some((ticket, _)) = next {
+            self.refused = Some(ticket);
+            self.done.push_back((ticket, Err(StoreError::Full)));
+        }
+    }
+
+    /// Whether an append would overtake one that was refused, as a log sees it.
+    fn is_behind(&self, append: &Append) -> bool {
+        append.heard.zip(self.refused).is_some_and(|(heard, refused)| refused >= heard)
     }
 
     /// The service hears an answer of its log.
@@ -163,11 +189,16 @@ impl Shard {
     /// It dies. Some of what the log was asked is carried out all the same, from the front on.
     pub fn restart(&mut self, now: Now, rng: &mut Prng) {
         for _ in 0..rng.below(self.calls.len() as u64 + 1) {
-            if let Some((_, call)) = self.calls.pop_front() {
-                let _ = self.log.answer(&call);
+            match self.calls.pop_front() {
+                Some((ticket, Call::Write(Write::Append(it)))) if self.is_behind(&it) => {
+                    self.refused = Some(ticket);
+                }
+                Some((_, call)) => _ = self.log.answer(&call),
+                None => {}
             }
         }
         (self.calls, self.done, self.reads, self.late) = Default::default();
+        self.refused = None;
         self.notifications.clear();
         let chat = service((self.id, self.shards), self.border, &self.names);
         (self.chat, self.fx) = (chat, Effects::default());

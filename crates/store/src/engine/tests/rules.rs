@@ -27,7 +27,8 @@ fn held(ground: Ground) -> Held {
 
 impl Held {
     fn append(&mut self, to: &[TimelineId], message: &Arc<Message>) {
-        let append = Append { message: Arc::clone(message), to: to.into(), once: None };
+        let append =
+            Append { message: Arc::clone(message), to: to.into(), once: None, heard: None };
         let answers = self.engine().commit(NOW_S, &[Write::Append(append)]);
         assert!(answers[0].is_ok(), "{answers:?}");
     }
@@ -330,7 +331,8 @@ fn a_message_stands_beside_so_few_timelines_and_alone_before_more() {
 fn a_full_log_takes_small_rows_and_refuses_larger_ones() {
     let options = LogOptions { log_bytes_max: 64 * 1024, ..LogOptions::default() };
     let mut held = Held::new(9, Ground::Memory, options);
-    let small = || Append { message: message(1, 10), to: [line(1)].into(), once: None };
+    let small =
+        || Append { message: message(1, 10), to: [line(1)].into(), once: None, heard: None };
     while held.engine().commit(NOW_S, &[Write::Append(small())])[0].is_ok() {}
     assert!(held.engine().is_full());
     for (bytes, answer) in [(1_025, Err(StoreError::Full)), (1_024, Ok(Done::Written))] {

@@ -126,7 +126,7 @@ impl Caller {
     fn append(&mut self, now_s: u32) -> Write {
         let (message, once) = self.keyed(now_s);
         let to = self.lines(once.is_some());
-        Write::Append(Append { message, to, once })
+        Write::Append(Append { message, to, once, heard: None })
     }
 
     fn post(&mut self, now_s: u32) -> Write {
@@ -307,7 +307,7 @@ fn number(timeline: TimelineId) -> u8 {
 /// A call in one line, without its bodies.
 pub(super) fn brief(call: &Call) -> String {
     match call {
-        Call::Write(Write::Append(Append { message, to, once })) => {
+        Call::Write(Write::Append(Append { message, to, once, .. })) => {
             let to: Vec<_> = to.iter().map(|&timeline| number(timeline)).collect();
             let once = once.map_or(String::new(), |key| format!(" once {:x}", key.0));
             format!("append {} of {} bytes to {to:?}{once}", message.id, message.body.len())

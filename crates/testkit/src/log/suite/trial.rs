@@ -250,7 +250,12 @@ impl<'a> Trial<'a> {
 }
 
 pub(super) fn append(to: &[TimelineId], message: &Arc<Message>, once: Option<u128>) -> Write {
-    Write::Append(Append { message: message.clone(), to: to.to_vec(), once: once.map(OnceKey) })
+    Write::Append(Append {
+        message: message.clone(),
+        to: to.to_vec(),
+        once: once.map(OnceKey),
+        heard: None,
+    })
 }
 
 pub(super) fn pull(timeline: TimelineId, how: Pulled) -> Read {

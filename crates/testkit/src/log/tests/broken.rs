@@ -227,7 +227,7 @@ impl Broken {
                         return Some(Ok(Done::Appended(first)));
                     }
                     Err(StoreError::TooLarge) if self.fault == Fault::KeyUsedUpByARefusal => {
-                        let claim = Append { to: Vec::new(), message: empty(), once };
+                        let claim = Append { to: Vec::new(), message: empty(), once, heard: None };
                         let _ = self.log.write(&Write::Append(claim));
                         return Some(Err(StoreError::TooLarge));
                     }

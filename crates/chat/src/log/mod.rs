@@ -143,6 +143,13 @@ pub(crate) enum PendingCall {
 
 const _: () = assert!(size_of::<PendingCall>() <= 32);
 
+impl PendingCall {
+    /// Whether it puts something into inboxes that is in an order.
+    fn is_entry(&self) -> bool {
+        matches!(self, PendingCall::Placed(_) | PendingCall::Drawn(_) | PendingCall::Together(_))
+    }
+}
+
 /// A call that is not completed.
 struct Asked {
     pending: PendingCall,
@@ -155,12 +162,50 @@ struct Asked {
 pub(crate) struct LogCalls {
     tickets: Tickets<Asked>,
     again: WriteRetries,
+    order: InboxOrder,
+}
+
+/// Order of entries of inboxes: none overtakes one that was refused.
+///
+/// The log refuses what was on its way behind that ([`Append::heard`]). Until all of it is heard of
+/// nothing more is put into inboxes; then it goes again, in its order.
+///
+/// [`Append::heard`]: model::ports::log::Append::heard
+#[derive(Default)]
+struct InboxOrder {
+    /// Entries that the log has not answered.
+    open: usize,
+    /// One was refused since there were none.
+    is_held: bool,
+    /// The next ticket when all refusals had been heard of.
+    heard: Ticket,
+}
+
+impl InboxOrder {
+    /// One is answered; `next`: the ticket of what the log is asked next.
+    fn answered(&mut self, is_refused: bool, next: Ticket) {
+        self.open -= 1;
+        self.is_held |= is_refused;
+        if self.is_held && self.open == 0 {
+            (self.is_held, self.heard) = (false, next);
+        }
+    }
 }
 
 impl LogCalls {
     /// Whether another call may wait for the log.
     pub(crate) fn may_ask(&self) -> bool {
         self.tickets.len() < CALLS_MAX
+    }
+
+    /// Whether something may be put into inboxes: nothing waits to be heard of that was refused.
+    pub(crate) fn may_place(&self) -> bool {
+        self.may_ask() && !self.order.is_held
+    }
+
+    /// Up to where refusals have been heard of, for what is put into inboxes.
+    pub(crate) fn heard(&self) -> Option<Ticket> {
+        Some(self.order.heard)
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -177,6 +222,7 @@ impl LogCalls {
         if let Some(subject) = &subject {
             self.again.asked(self.tickets.next(), subject);
         }
+        self.order.open += usize::from(pending.is_entry());
         self.tickets.ask(Asked { pending, subject }, call, fx);
     }
 
@@ -185,6 +231,9 @@ impl LogCalls {
         let Asked { pending, subject } = self.tickets.completed(ticket, result)?;
         if let (Ok(_), Some(subject)) = (result, subject) {
             self.again.stored(ticket, &subject);
+        }
+        if pending.is_entry() {
+            self.order.answered(result.is_err(), self.tickets.next());
         }
         Some(pending)
     }
@@ -301,3 +350,19 @@ impl Chat {
 
 /// The answer of a log as somebody waits for it.
 pub(crate) type Answered = Result<Done, StoreError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_more_is_put_into_inboxes_until_all_that_is_under_way_behind_a_refusal_is_heard_of() {
+        let mut order = InboxOrder { open: 3, ..InboxOrder::default() };
+        order.answered(false, 4);
+        assert!(!order.is_held);
+        order.answered(true, 5);
+        assert_eq!((order.is_held, order.heard), (true, 0), "one is under way");
+        order.answered(false, 6);
+        assert_eq!((order.is_held, order.heard), (false, 6));
+    }
+}
