@@ -252,3 +252,28 @@ fn config(plan: &Plan, hook: Option<SocketAddr>) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_server_that_does_not_get_up_has_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("program");
+        // It goes on for as long as it is let, and says its pid where one looks for it.
+        let script =
+            "#!/bin/sh\necho $$ > \"$(dirname \"$0\")/pid\"\necho Stop with\nexec sleep 600\n";
+        std::fs::write(&program, script).expect("a script");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("it may run");
+        let words = ["--binary".to_owned(), program.display().to_string()];
+        let plan = Plan::read(&words, 1).expect("a plan");
+        let home = Home::make(&plan, folder.path(), None).expect("a home");
+        let error = home.start().err().expect("it names no addresses");
+        assert_eq!(error.to_string(), "its welcome names no addresses");
+        let pid = std::fs::read_to_string(folder.path().join("pid")).expect("it ran");
+        assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "it runs on");
+    }
+}
