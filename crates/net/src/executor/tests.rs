@@ -20,8 +20,12 @@ use std::io::IoSlice;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+mod busy;
+
 /// Sends mail of a number on to the other shard, one less, until it is none. 100 ends the shard.
+/// Each takes its time.
 struct Relay {
+    world: Rc<World>,
     number: u16,
     heard: usize,
 }
@@ -39,6 +43,7 @@ impl ShardLogic for Relay {
 
     fn mail(&mut self, _: Now, mail: u32, handle: &mut ShardHandle<Self>) {
         self.heard += 1;
+        self.world.pass(self.world.mail_us.get());
         match mail {
             100 => handle.stop(),
             0 => {}
@@ -87,6 +92,12 @@ struct World {
     rings: Cell<usize>,
     posted: Cell<usize>,
     nests: Cell<bool>,
+    /// The clock.
+    us: Cell<u64>,
+    /// What a mail takes.
+    mail_us: Cell<u64>,
+    /// When who waits at a shard's network wants to be woken, whatever comes.
+    deadlines: [Cell<Option<Instant>>; 2],
 }
 
 impl World {
@@ -103,14 +114,21 @@ impl World {
                 census: Arc::default(),
                 seed: 1,
             };
-            let (world, nested) = (world.clone(), Vec::new());
-            let net = Wire { world, number, posted: Vec::new(), nested };
-            Box::new(Shard::new(settings, net, Relay { number, heard: 0 }))
+            let net = Wire { world: world.clone(), number, posted: Vec::new(), nested: Vec::new() };
+            Box::new(Shard::new(settings, net, Relay { world: world.clone(), number, heard: 0 }))
         };
         let exchange = ShardExchange::new(vec![shard(0), shard(1)], Arc::<AwakeThreads>::default());
         let thread = |number| Rc::new(RefCell::new(Executor::new(number, exchange.clone())));
         *world.threads.borrow_mut() = vec![thread(0), thread(1)];
         world
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.us.get() * 1_000)
+    }
+
+    fn pass(&self, us: u64) {
+        self.us.set(self.us.get() + us);
     }
 
     fn ring(&self, shard: u16) {
@@ -159,7 +177,8 @@ impl World {
         }
     }
 
-    /// Whether the kernel would wake this thread: by a bell of what it waits for, or in its inbox.
+    /// Whether the kernel would wake this thread: by a bell of what it waits for, since its time is
+    /// over, or in its inbox.
     fn is_woken(&self, at: usize) -> bool {
         let thread = self.threads.borrow()[at].clone();
         let Ok(thread) = thread.try_borrow() else { return false };
@@ -168,7 +187,12 @@ impl World {
             net.nested.iter().copied().chain([net.number]).collect::<Vec<_>>()
         });
         match waited {
-            Some(waited) => waited.iter().any(|&it| self.boxes[usize::from(it)].borrow().edge),
+            Some(waited) => {
+                let first = thread.held[0].shard.net().number;
+                let deadline = self.deadlines[usize::from(first)].get();
+                deadline.is_some_and(|deadline| deadline <= self.now())
+                    || waited.iter().any(|&it| self.boxes[usize::from(it)].borrow().edge)
+            }
             None => thread.exchange.is_filled(at),
         }
     }
@@ -224,14 +248,16 @@ impl Net for Wire {
     type Message = RelayMessage;
 
     fn now(&mut self) -> Now {
-        Now::default()
+        Now::new(self.world.now(), 0)
     }
 
     fn mono(&mut self) -> Instant {
-        Instant::default()
+        self.world.now()
     }
 
-    fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
+        let deadline = timeout.map(|timeout| self.world.now() + timeout);
+        self.world.deadlines[usize::from(self.number)].set(deadline);
         self.world.touch();
         self.look(ready);
         self.world.touch();
