@@ -132,6 +132,14 @@ class Start(Case):
         server.token = "token-from-environment"
         self.assertEqual(server.api("GET", "/v1/status")[0], 200)
 
+    def test_memory_is_in_small_pages_unless_the_kernel_is_let_choose(self):
+        for changes, enabled in [(None, "0"), ({"server": {"huge_pages": True}}, "1")]:
+            server = self.start(changes)
+            with open(f"/proc/{server.pid}/status", encoding="utf-8") as file:
+                lines = [line.split() for line in file if line.startswith("THP_enabled:")]
+            # A kernel without huge pages says nothing of them.
+            self.assertIn(lines, [[["THP_enabled:", enabled]], []])
+
     def test_a_port_in_use_is_told_with_the_address(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Token of the API, for this one run on loopback.
 const TOKEN: &str = "measurement-token-of-loopback";
-/// A server that does not answer for so long has not started.
+/// A server that is told to end has so long for it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How the server is set up.
@@ -32,10 +32,13 @@ pub struct Setup {
     /// Milliseconds that a connection may take until it is let in: an emulated machine may stand
     /// still for seconds.
     pub bind_ms: u32,
+    /// Seconds after which a server that does not answer has not started.
+    pub start_s: u32,
     /// TLS with a certificate made on the spot.
     pub tls: bool,
-    /// Memory in pages of 4 KiB only. Huge ones hide a slope: 2 MiB hold thousands of records.
-    pub small_pages: bool,
+    /// Memory also in huge pages, where the kernel gives them to everybody; as it ships in small
+    /// ones alone.
+    pub huge_pages: bool,
     /// Shortest and longest heartbeat of its products, seconds.
     pub heartbeat_s: (u16, u16),
     /// Members that a group of its chat may have.
@@ -51,14 +54,15 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Setup {
         let heartbeat_s = (30, crate::caller::speech::HEARTBEAT_S);
-        let (core, tls, small_pages) = (None, false, false);
+        let (core, tls, huge_pages) = (None, false, false);
         Setup {
             shards: 0,
             core,
             connections: 18_000,
             bind_ms: 10_000,
+            start_s: 20,
             tls,
-            small_pages,
+            huge_pages,
             heartbeat_s,
             group_members: 500,
             chat: String::new(),
@@ -104,9 +108,6 @@ impl Setup {
         command.arg("serve").arg("--config").arg(folder.join("holdline.toml"));
         command.arg("--data").arg(folder.join("data"));
         command.stderr(std::fs::File::create(folder.join("log"))?);
-        if self.small_pages {
-            command.env("MIMALLOC_ALLOW_THP", "0"); // the allocator's own switch
-        }
         Child::start(&mut command, self.core)
     }
 
@@ -125,6 +126,7 @@ impl Setup {
         let (members, written) = (self.group_members, self.group_written);
         let (chat, more) = (&self.chat, &self.more);
         let pin = self.core.is_none();
+        let huge = if self.huge_pages { "huge_pages = true\n" } else { "" };
         let product = |key: &str, app_id: u32| {
             format!(
                 "[products.{key}]\napp_id = {app_id}\nanonymous = \"loopback\"\n\
@@ -133,7 +135,7 @@ impl Setup {
             )
         };
         Ok(format!(
-            "[server]\nshards = {shards}\npin = {pin}\nlog = \"warn\"\n\n\
+            "[server]\nshards = {shards}\npin = {pin}\n{huge}log = \"warn\"\n\n\
              [listen.any]\naddress = \"{devices}\"\nprotocol = \"any\"\nwebsocket = \"/miop\"\n\n\
              [listen.mqtt]\naddress = \"{mqtt}\"\nprotocol = \"mqtt\"\n\n\
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
@@ -196,9 +198,9 @@ impl Holdline {
 
     /// Waits until its API answers.
     fn wait(&mut self) -> io::Result<()> {
-        let began = clock::now();
+        let (began, patience) = (clock::now(), Duration::from_secs(self.setup.start_s.into()));
         while self.api.status().is_err() {
-            if !self.child.runs() || clock::since(began) > PATIENCE {
+            if !self.child.runs() || clock::since(began) > patience {
                 let log = std::fs::read_to_string(self.folder.path().join("log"));
                 let (log, config) = (log.unwrap_or_default(), &self.config);
                 return Err(io::Error::other(format!("holdline did not start:\n{log}\n{config}")));

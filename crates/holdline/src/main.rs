@@ -129,6 +129,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    server::start::pages::let_be_huge(false);
     outlive_file_limit();
     out::settle(run())
 }

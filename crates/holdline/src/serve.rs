@@ -55,6 +55,7 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
         Ok(config) => config,
         Err(error) => return refuse(&ConfigError::to_string(&error)),
     };
+    server::start::pages::let_be_huge(config.server.huge_pages);
     server::log::start(&config);
     let inherited = Inherited::take(environment());
     config.warnings.iter().for_each(|warning| tell!(event::CONFIGURATION_WARNING, what = %warning));

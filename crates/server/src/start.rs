@@ -12,6 +12,7 @@ mod doors;
 mod folder;
 mod listeners;
 mod notices;
+pub mod pages;
 mod periodic;
 mod presence_setup;
 mod server_outside;

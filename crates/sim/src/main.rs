@@ -33,6 +33,7 @@ const USAGE: &str = "usage: sim --seed N [--steps M] [--topics]
        sim hold --clients N [--mqtt|--im] [--shards K] [--cut M]";
 
 fn main() -> ExitCode {
+    server::start::pages::let_be_huge(false);
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |name: &str| {
         let at = args.iter().position(|arg| arg == name)?;

@@ -20,7 +20,21 @@ pub fn describe() -> Value {
         "kernel": read("/proc/sys/kernel/osrelease").trim(),
         "memory_mb": memory_kb.unwrap_or(0) / 1024,
         "descriptors": rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
+        "huge_pages": huge_pages(),
     })
+}
+
+/// Descriptors that a process may have here at most.
+pub fn descriptors() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.maximum.or(limit.current).unwrap_or(u64::MAX)
+}
+
+/// Whom the kernel gives huge pages: `always` everybody, `madvise` who asks, `never` nobody.
+pub fn huge_pages() -> String {
+    let text = read("/sys/kernel/mm/transparent_hugepage/enabled");
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    chosen.map_or("unknown", |(chosen, _)| chosen).to_owned()
 }
 
 /// Load average over one minute, as it is printed.

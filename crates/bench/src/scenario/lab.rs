@@ -132,7 +132,6 @@ fn start(tool: &str, to: SocketAddr, count: u32, folder: &Path) -> io::Result<Ch
         command.arg("-f").arg(&file).arg("-l").arg(logs).arg("start");
         command
     };
-    command.env("MIMALLOC_ALLOW_THP", "0"); // the allocator's own switch: pages of 4 KiB
     // tsung keeps a folder at home, and erl its cookie.
     command.env("HOME", folder).current_dir(folder).stderr(std::process::Stdio::null());
     Child::start_quiet(&mut command)

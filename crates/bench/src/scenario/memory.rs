@@ -42,7 +42,7 @@ pub fn plain(scale: Scale) -> io::Result<Outcome> {
     let to = floor.ready()?.parse().map_err(io::Error::other)?;
     let bare = grow(floor.pid(), scale, Remote::start(to, &Speech::Mute, None)?)?;
     drop(floor);
-    let holdline = small().start()?;
+    let holdline = Setup::default().start()?;
     let mut outcome = Outcome::new(plan(&holdline, scale));
     let plain = grow_plain(&holdline, scale)?;
     outcome.figure("user bytes a connection", plain.user.each, "bytes");
@@ -58,7 +58,7 @@ pub fn plain(scale: Scale) -> io::Result<Outcome> {
 
 /// TLS 1.3, beside plain TCP.
 pub fn tls(scale: Scale) -> io::Result<Outcome> {
-    let setup = Setup { tls: true, ..small() };
+    let setup = Setup { tls: true, ..Setup::default() };
     let plain = grow_plain(&setup.start()?, scale)?;
     let holdline = setup.start()?;
     let mut outcome = Outcome::new(plan(&holdline, scale));
@@ -73,7 +73,7 @@ pub fn tls(scale: Scale) -> io::Result<Outcome> {
 
 /// WebSocket without TLS.
 pub fn websocket(scale: Scale) -> io::Result<Outcome> {
-    let holdline = small().start()?;
+    let holdline = Setup::default().start()?;
     let mut outcome = Outcome::new(plan(&holdline, scale));
     let crowd = Crowd::start(holdline.address, crowd::Layer::WebSocket)?;
     let websocket = grow(holdline.pid(), scale, crowd)?;
@@ -98,10 +98,6 @@ impl Opener for Crowd {
     fn open(&mut self, count: u32, first: u32) -> io::Result<()> {
         Crowd::open(self, count, WINDOW, first)
     }
-}
-
-fn small() -> Setup {
-    Setup { small_pages: true, ..Setup::default() }
 }
 
 fn grow_plain(holdline: &Holdline, scale: Scale) -> io::Result<Growth> {

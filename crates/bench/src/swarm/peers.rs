@@ -45,7 +45,8 @@ pub struct Peer {
     /// Where clients come in.
     pub address: SocketAddr,
     running: Running,
-    _folder: tempfile::TempDir,
+    /// Of one that is not ours.
+    _folder: Option<tempfile::TempDir>,
 }
 
 enum Running {
@@ -91,12 +92,10 @@ impl Kind {
 
     /// Starts one. `kept`: its sessions survive a restart.
     pub fn start(self, kept: bool) -> io::Result<Peer> {
-        let folder = tempfile::tempdir()?;
         if self == Kind::Holdline {
-            let ours = Setup { small_pages: true, ..Setup::default() }.start()?;
-            let (address, running) = (ours.mqtt, Running::Ours(Box::new(ours)));
-            return Ok(Peer { address, running, _folder: folder });
+            return Peer::ours(&Setup::default());
         }
+        let folder = tempfile::tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let missing = || io::Error::other(format!("{} is not installed", self.name()));
         let mut command = Command::new(self.program().ok_or_else(missing)?);
@@ -137,11 +136,18 @@ impl Kind {
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(Duration::from_millis(200)); // it notices that we hung up
-        Ok(Peer { address, running: Running::Theirs(child), _folder: folder })
+        Ok(Peer { address, running: Running::Theirs(child), _folder: Some(folder) })
     }
 }
 
 impl Peer {
+    /// Holdline with this setup.
+    pub fn ours(setup: &Setup) -> io::Result<Peer> {
+        let ours = setup.start()?;
+        let (address, running) = (ours.mqtt, Running::Ours(Box::new(ours)));
+        Ok(Peer { address, running, _folder: None })
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         match &self.running {

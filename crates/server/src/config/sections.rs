@@ -30,6 +30,11 @@ section! {
         /// Keep each shard on a core of its own. Turn it off where other busy programs share the
         /// cores.
         pin: bool = true;
+        /// Let the kernel give memory in huge pages by its own policy
+        /// (/sys/kernel/mm/transparent_hugepage/enabled). Without it pages are small: of a huge one
+        /// 2 MiB are resident for a byte in it, and a server with few connections needs a multiple
+        /// of its memory.
+        huge_pages: bool = false;
         /// What is logged: a level, or levels by part of the program as in info,net=debug.
         @live log: String = "info".into(), text(
             "a level (error, warn, info, debug, trace) or a list such as info,net=debug",

@@ -72,7 +72,7 @@ pub fn memory(scale: Scale) -> io::Result<Outcome> {
 }
 
 fn setup(chat: &str) -> Setup {
-    Setup { small_pages: true, chat: chat.to_owned(), ..Setup::default() }
+    Setup { chat: chat.to_owned(), ..Setup::default() }
 }
 
 /// An error unless what was said is in everybody's inbox.
