@@ -5,23 +5,22 @@
 //! begins with [`MARK`]. Memory and capacity are true inside; times are those of an emulation.
 
 mod laboratory;
+mod miop;
 mod mqtt;
 mod xmpp;
 
-use crate::api;
+use crate::api::Api;
 use crate::clock;
 use crate::crowd;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::memory::Memory;
 use crate::measure::slab::{self, Slabs};
-use crate::measure::{machine, slope};
+use crate::measure::slope;
 use base::prng::Prng;
-use lab::plan::Arrival;
-use load::{Fleet, FleetPlan, Reconnect, Snapshot};
+use load::{Fleet, Reconnect, Snapshot};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Begins the line of the result.
@@ -31,17 +30,22 @@ const HEARTBEAT_S: u16 = 1_200;
 const WINDOW: u32 = 90;
 const STEPS: u64 = 5;
 const PUSHED: u32 = 1_000;
+/// Seed of who is pushed to.
+const DRAWN: u64 = 0x686f_6c64;
 /// Devices that come back a second, at most, when the server was killed: an emulated machine lets
 /// some 750 in.
 const BACK_A_SECOND: u32 = 600;
+/// An emulated machine takes so long at most to start over what a million have left.
+const START_S: u32 = 900;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs it: `miop|mqtt|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for everything but
-/// what is held.
+/// Runs it: `miop|mqtt|mqtt-kept|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for
+/// everything but what is held.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let Some((protocol, arguments)) = arguments.split_first() else {
-        return Err(io::Error::other("miop|mqtt|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
+        let usage = "miop|mqtt|mqtt-kept|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS";
+        return Err(io::Error::other(usage));
     };
     let numbers: Option<Vec<u32>> = arguments.iter().map(|word| word.parse().ok()).collect();
     let Some([devices, hold_s, patience_s]) = numbers.as_deref() else {
@@ -49,60 +53,12 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     };
     let patience = Duration::from_secs(u64::from(*patience_s));
     match protocol.as_str() {
-        "mqtt" => return mqtt::run(*devices, *hold_s),
-        "xmpp" => return xmpp::run(*devices, *hold_s, patience),
-        "lab" => return laboratory::run(*devices),
-        _ => {}
+        "mqtt" => mqtt::run(*devices, *hold_s, patience, false),
+        "mqtt-kept" => mqtt::run(*devices, *hold_s, patience, true),
+        "xmpp" => xmpp::run(*devices, *hold_s, patience),
+        "lab" => laboratory::run(*devices),
+        _ => miop::run(*devices, *hold_s, patience),
     }
-    let setup = Setup { connections: devices + 1_000, bind_ms: 120_000, ..Setup::default() };
-    let mut holdline = setup.start()?;
-    let profile = Arc::new(crowd::profile(HEARTBEAT_S)?);
-    let mut plan = FleetPlan::new(holdline.address, *devices, Arc::clone(&profile));
-    plan.arrival = Arrival::Window { open: WINDOW };
-    plan.sources = load::source::spread(&[], &plan.to, *devices).map_err(io::Error::other)?;
-    plan.first_number = crowd::FIRST;
-    plan.timeout = Duration::from_secs(120);
-    plan.reconnect = back_off(*devices);
-    let began = clock::now();
-    let fleet = Fleet::start(plan).map_err(io::Error::other)?;
-    let mut samples = Vec::new();
-    let bound = bind(&holdline, &fleet, u64::from(*devices), patience, &mut samples)?;
-    let bind_s = clock::since(began).as_secs_f64();
-    println!("{bound} bound after {bind_s:.0} s");
-
-    let names: Vec<String> = numbers_of(*devices).iter().map(|n| profile.device(*n)).collect();
-    let mut order = api::to_list("demo", &names, 3_600);
-    order["wait_ms"] = json!(30_000);
-    let pushed = clock::now();
-    let answer = holdline.api.push(&order)?;
-    let push_s = clock::since(pushed).as_secs_f64();
-    let outcomes = answer["outcomes"].as_array().map_or(&[][..], Vec::as_slice);
-    let delivered = outcomes.iter().filter(|it| it["outcome"] == "delivered").count();
-    println!("{delivered} of {} pushes acknowledged after {push_s:.1} s", names.len());
-
-    let hold = Duration::from_secs(u64::from(*hold_s));
-    let held = clock::now();
-    while clock::since(held) < hold {
-        std::thread::sleep(TELL_EVERY.min(hold));
-        let seen = fleet.snapshot();
-        println!("holding {}: {} pings, {} answered", seen.online_now, seen.pings, seen.pongs);
-    }
-    samples.push(sample(&holdline, fleet.snapshot().online_now)?);
-    let seen = fleet.snapshot();
-    let told = json!({
-        "devices": devices, "hold_s": hold_s, "window": WINDOW, "heartbeat_s": HEARTBEAT_S,
-        "bind_s": bind_s, "held": seen.online_now, "online": holdline.api.online()?,
-        "pushed": names.len(), "delivered": delivered, "push_s": push_s,
-        "pings": seen.pings, "pongs": seen.pongs, "messages": seen.messages,
-        "errors": causes(&seen),
-        "accounts_agree": seen.conserved(), "machine": machine::describe(),
-        "memory": memory(&samples), "holdline": holdline.plan(),
-        "killed": comes_back(&mut holdline, &fleet, u64::from(*devices), began + hold + patience)
-            .unwrap_or_else(|error| json!({ "failed": error.to_string() })),
-    });
-    println!("{MARK}{told}");
-    fleet.stop();
-    Ok(())
 }
 
 /// Errors by their causes.
@@ -117,36 +73,68 @@ fn back_off(devices: u32) -> Reconnect {
     Reconnect::Backoff { base, max: base * 2 }
 }
 
-/// The server is killed and started again: how many are back, and when.
-fn comes_back(
-    holdline: &mut Holdline,
-    fleet: &Fleet,
-    devices: u64,
-    until: Instant,
-) -> io::Result<Value> {
-    let before = fleet.snapshot();
-    let killed = clock::now();
-    holdline.kill_and_start()?;
-    let started_s = clock::since(killed).as_secs_f64();
-    println!("killed, and up again after {started_s:.1} s");
-    // Its end is seen before its return: all are gone at first.
-    let all_went = |seen: &Snapshot| seen.reconnects - before.reconnects >= devices;
-    while !fleet.wait(|seen| all_went(seen) && seen.online_now >= devices, TELL_EVERY) {
+/// A server that holds so many, or more.
+fn setup(devices: u32) -> Setup {
+    let start_s = START_S;
+    Setup { connections: devices + 1_000, bind_ms: 120_000, start_s, ..Setup::default() }
+}
+
+/// Holds who is there, and tells how it goes.
+fn hold(fleet: &Fleet, hold_s: u32) {
+    let (held, hold) = (clock::now(), Duration::from_secs(u64::from(hold_s)));
+    while clock::since(held) < hold {
+        std::thread::sleep(TELL_EVERY.min(hold));
         let seen = fleet.snapshot();
-        println!("{} back, {} calls again", seen.online_now, seen.reconnects - before.reconnects);
-        if clock::now() > until {
-            break;
-        }
+        println!("holding {}: {} pings, {} answered", seen.online_now, seen.pings, seen.pongs);
     }
-    let seen = fleet.snapshot();
-    let back_s = clock::since(killed).as_secs_f64();
-    Ok(json!({
-        "started_s": started_s, "back": seen.online_now, "online": holdline.api.online()?,
-        "back_s": (seen.online_now >= devices).then_some(back_s),
-        "calls": seen.reconnects - before.reconnects, "gave_up": seen.over - before.over,
-        "accounts_agree": seen.conserved(), "rss": Memory::of(holdline.pid())?.rss,
-        "ends": causes(&seen),
-    }))
+}
+
+/// A server and a fleet that it holds.
+struct Held<'a> {
+    holdline: &'a mut Holdline,
+    fleet: &'a Fleet,
+    devices: u64,
+    /// When nobody waits any longer.
+    until: Instant,
+}
+
+impl Held<'_> {
+    /// The server is killed and started again: how many are back, and when. Something happens when
+    /// it is up and few are there; `online` says how many the server holds for online.
+    fn comes_back(
+        &mut self,
+        online: fn(&Api) -> io::Result<u64>,
+        meanwhile: impl FnOnce(&Api) -> io::Result<()>,
+    ) -> io::Result<Value> {
+        let (fleet, devices) = (self.fleet, self.devices);
+        let before = fleet.snapshot();
+        let killed = clock::now();
+        self.holdline.kill_and_start()?;
+        let started_s = clock::since(killed).as_secs_f64();
+        println!("killed, and up again after {started_s:.1} s");
+        meanwhile(&self.holdline.api)?;
+        // Its end is seen before its return: all are gone at first.
+        let all_went = |seen: &Snapshot| seen.reconnects - before.reconnects >= devices;
+        while !fleet.wait(|seen| all_went(seen) && seen.online_now >= devices, TELL_EVERY) {
+            let seen = fleet.snapshot();
+            let calls = seen.reconnects - before.reconnects;
+            println!("{} back, {calls} calls again", seen.online_now);
+            if clock::now() > self.until {
+                break;
+            }
+        }
+        let seen = fleet.snapshot();
+        let back_s = clock::since(killed).as_secs_f64();
+        Ok(json!({
+            "started_s": started_s, "back": seen.online_now,
+            "online": online(&self.holdline.api)?,
+            "back_s": (seen.online_now >= devices).then_some(back_s),
+            "calls": seen.reconnects - before.reconnects, "gave_up": seen.over - before.over,
+            "went_on": seen.resumed - before.resumed,
+            "accounts_agree": seen.conserved(), "rss": Memory::of(self.holdline.pid())?.rss,
+            "ends": causes(&seen),
+        }))
+    }
 }
 
 /// What was held at a moment.
@@ -188,12 +176,12 @@ fn bind(
     Ok(fleet.snapshot().online_now)
 }
 
-/// Different numbers among the devices', drawn with a fixed seed.
-fn numbers_of(devices: u32) -> Vec<u32> {
+/// Different numbers among the devices', the first of which is `first`, drawn with this seed.
+fn drawn(seed: u64, first: u32, devices: u32) -> Vec<u32> {
     let mut drawn = BTreeSet::new();
-    let mut prng = Prng::new(0x686f_6c64);
+    let mut prng = Prng::new(seed);
     while drawn.len() < PUSHED.min(devices) as usize {
-        drawn.insert(crowd::FIRST + prng.below(u64::from(devices)) as u32);
+        drawn.insert(first + prng.below(u64::from(devices)) as u32);
     }
     drawn.into_iter().collect()
 }

@@ -11,10 +11,9 @@ pub mod xmpp;
 
 use crate::caller::sockets::{self, EventFlags, Poller, patient};
 use crate::clock;
-use base::prng::Prng;
 use hdrhistogram::Histogram;
 use rustix::fd::OwnedFd;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -22,8 +21,6 @@ use wire::Said;
 
 /// Stands for the publisher of retained messages.
 const RETAINED: u32 = u32::MAX;
-/// Marks messages for one client, whose place is in the other bits.
-const REACHED: u32 = 1 << 31;
 /// Retained messages under way.
 const RETAIN_WINDOW: u64 = 500;
 /// Connections from one source address, below the range of ports.
@@ -46,12 +43,6 @@ pub struct Swarm {
     unanswered: u64,
     /// Retained messages that came.
     collected: u64,
-    /// Messages of [`Swarm::reach`] that came to the right client.
-    reached: u64,
-    /// Pings answered.
-    pongs: u64,
-    /// The number in each client's own topic.
-    numbers: Vec<u32>,
 }
 
 struct Client {
@@ -116,9 +107,6 @@ impl Swarm {
             delivered: 0,
             unanswered: 0,
             collected: 0,
-            reached: 0,
-            pongs: 0,
-            numbers: Vec::new(),
         })
     }
 
@@ -181,15 +169,15 @@ impl Swarm {
 
     /// Publishers publish one after the other, `per_s` a second in all, for `span`. Latencies are
     /// from the planned time.
-    pub fn pace(&mut self, load: Load, per_s: u32, span: Duration) -> io::Result<u64> {
+    pub fn pace(&mut self, load: Load, per_s: f64, span: Duration) -> io::Result<u64> {
         self.begin(load);
         self.pace_on(load, per_s, span)
     }
 
-    fn pace_on(&mut self, load: Load, per_s: u32, span: Duration) -> io::Result<u64> {
+    fn pace_on(&mut self, load: Load, per_s: f64, span: Duration) -> io::Result<u64> {
         let (began, before) = (self.now_ns(), self.delivered);
-        let total = (span.as_secs_f64() * f64::from(per_s)) as u64;
-        let step = 1e9 / f64::from(per_s);
+        let total = (span.as_secs_f64() * per_s) as u64;
+        let step = 1e9 / per_s;
         let (mut sent, mut last) = (0u64, clock::now());
         while self.delivered - before < total * u64::from(load.copies) {
             let now = self.now_ns();
@@ -238,7 +226,7 @@ impl Swarm {
 
     /// A client of its own subscribes to all retained messages while the publishers of `load`
     /// publish `per_s` a second; until `topics` have come, or none for five seconds.
-    pub fn collect(&mut self, load: Load, per_s: u32, topics: u64) -> io::Result<u64> {
+    pub fn collect(&mut self, load: Load, per_s: f64, topics: u64) -> io::Result<u64> {
         self.begin(load);
         self.collected = 0;
         let (id, filter) = ("collector".to_owned(), Some(("kept/#".to_owned(), 0)));
@@ -251,61 +239,6 @@ impl Swarm {
             }
         }
         Ok(self.collected)
-    }
-
-    /// A client of its own publishes to the topics of `count` clients drawn with a fixed seed.
-    /// Gives how many of those, and of nobody else, got their message.
-    pub fn reach(&mut self, count: u32) -> io::Result<u64> {
-        let mut drawn = BTreeSet::new();
-        let mut prng = Prng::new(0x686f_6c64);
-        while drawn.len() < count.min(self.clients.len() as u32) as usize {
-            drawn.insert(prng.below(self.clients.len() as u64) as usize);
-        }
-        let id = "reacher".to_owned();
-        self.open(vec![Wanted { id, clean: true, filter: None, topic: "reach".to_owned() }], 1)?;
-        let slot = self.clients.len() - 1;
-        (self.reached, self.unanswered) = (0, 0);
-        for &to in &drawn {
-            let client = &mut self.clients[slot];
-            client.next_id += 1;
-            let topic = format!("bench/{}/in", self.numbers[to]);
-            let said = (REACHED | to as u32, 0);
-            wire::publish(&topic, 1 << 1, client.next_id, said, &mut client.out);
-            self.unanswered += 1;
-        }
-        self.mark(slot);
-        let mut last = clock::now();
-        while self.reached < drawn.len() as u64 || self.unanswered > 0 {
-            self.flush()?;
-            for (slot, _) in self.wait(Duration::from_millis(100))? {
-                self.hear(slot)?;
-                last = clock::now();
-            }
-            patient(last)?;
-        }
-        Ok(self.reached)
-    }
-
-    /// Every client pings once, evenly over `span`. Gives how many were answered.
-    pub fn ping(&mut self, span: Duration) -> io::Result<u64> {
-        let (began, all) = (clock::now(), self.clients.len());
-        self.pongs = 0;
-        let (mut sent, mut last) = (0, began);
-        while self.pongs < all as u64 {
-            let due = clock::since(began).as_secs_f64() / span.as_secs_f64() * all as f64;
-            while sent < all.min(due as usize + 1) {
-                self.clients[sent].out.extend_from_slice(&wire::PING);
-                self.mark(sent);
-                sent += 1;
-            }
-            self.flush()?;
-            for (slot, _) in self.wait(Duration::from_millis(5))? {
-                self.hear(slot)?;
-                last = clock::now();
-            }
-            patient(last)?;
-        }
-        Ok(self.pongs)
     }
 
     /// Latency in microseconds below which this share of the messages was.
@@ -436,10 +369,6 @@ impl Swarm {
             }
             Said::Suback => client.state = State::Open,
             Said::Message { from: RETAINED, .. } => self.collected += 1,
-            Said::Message { from, .. } if from & REACHED != 0 => {
-                self.reached += u64::from((from & !REACHED) as usize == slot);
-            }
-            Said::Pong => self.pongs += 1,
             Said::Message { qos, id, from, at_ns } => {
                 if qos > 0 {
                     wire::ack(if qos == 1 { 4 } else { 5 }, id, &mut client.out);

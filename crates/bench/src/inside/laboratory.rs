@@ -1,7 +1,7 @@
 //! The laboratory itself inside the VM: a plan of links in steps, its run and its summary.
 
-use super::MARK;
-use crate::holdline::{self, Setup};
+use super::{MARK, setup};
+use crate::holdline;
 use crate::scenario::stages;
 use serde_json::{Value, json};
 use std::io;
@@ -12,8 +12,7 @@ const PLANNED: u32 = 1_000_000;
 
 /// Runs it.
 pub fn run(clients: u32) -> io::Result<()> {
-    let setup = Setup { connections: clients + 1_000, bind_ms: 120_000, ..Setup::default() };
-    let server = setup.start()?;
+    let server = setup(clients).start()?;
     let folder = tempfile::tempdir()?;
     let runs = folder.path().join("runs");
     let mut command = holdline::clean(holdline::binary()?);

@@ -1,8 +1,7 @@
 //! XMPP sessions, each of an account of its own among 200,003: bound, there for others, counted.
 
-use super::{MARK, STEPS, WINDOW, bind, causes, memory, sample};
+use super::{MARK, STEPS, WINDOW, bind, causes, memory, sample, setup};
 use crate::clock;
-use crate::holdline::Setup;
 use crate::measure::machine;
 use crate::scenario::lab::chat::accounts;
 use client::Formula;
@@ -17,8 +16,7 @@ use std::time::Duration;
 
 /// Runs it.
 pub fn run(sessions: u32, hold_s: u32, patience: Duration) -> io::Result<()> {
-    let setup = Setup { connections: sessions + 1_000, bind_ms: 120_000, ..Setup::default() };
-    let holdline = setup.start()?;
+    let holdline = setup(sessions).start()?;
     let imported_s = accounts::bring_people(&holdline, accounts::users())?;
     println!("{} accounts after {imported_s:.1} s", accounts::ACCOUNTS);
     let profile = XmppProfile {

@@ -39,6 +39,8 @@ pub enum Callers {
     Devices,
     /// MQTT clients with a subscription each, held by this program.
     Mqtt,
+    /// The same with sessions that are kept.
+    MqttKept,
     /// XMPP sessions of accounts with a password each, held by this program.
     Xmpp,
     /// Devices of MIOP, held by `holdline load run million`.
@@ -51,6 +53,7 @@ impl Callers {
         match self {
             Callers::Devices => ("vm", "miop"),
             Callers::Mqtt => ("vm-mqtt", "mqtt"),
+            Callers::MqttKept => ("vm-mqtt-kept", "mqtt-kept"),
             Callers::Xmpp => ("vm-xmpp", "xmpp"),
             Callers::Lab => ("vm-lab", "lab"),
         }
@@ -58,7 +61,7 @@ impl Callers {
 }
 
 impl Options {
-    /// Reads `--devices N --mem MB --seconds S --hold S --quick --mqtt --xmpp --lab`.
+    /// Reads `--devices N --mem MB --seconds S --hold S --quick`, and who calls.
     pub fn parse(words: &[String]) -> io::Result<Options> {
         let is_xmpp = words.iter().any(|word| word == "--xmpp");
         let mut options = Options {
@@ -76,10 +79,11 @@ impl Options {
                     (options.devices, options.mem_mb, options.quick) = (20_000, 3_072, true);
                     continue;
                 }
-                "--mqtt" | "--lab" | "--xmpp" => {
+                "--mqtt" | "--mqtt-kept" | "--lab" | "--xmpp" => {
                     options.callers = match word {
                         "--lab" => Callers::Lab,
                         "--xmpp" => Callers::Xmpp,
+                        "--mqtt-kept" => Callers::MqttKept,
                         _ => Callers::Mqtt,
                     };
                     continue;
@@ -138,7 +142,9 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     let told = result.ok_or_else(|| io::Error::other("the VM told no result"))?;
     let mut outcome = match options.callers {
         Callers::Lab => of_the_laboratory(options, told),
-        Callers::Devices | Callers::Mqtt | Callers::Xmpp => outcome(options, told),
+        Callers::Devices | Callers::Mqtt | Callers::MqttKept | Callers::Xmpp => {
+            outcome(options, told)
+        }
     };
     outcome.figure("the whole run", clock::since(began).as_secs_f64(), "s (emulated)");
     Ok(outcome)
@@ -181,6 +187,8 @@ fn outcome(options: &Options, told: Value) -> Outcome {
         ("time until all were bound", &told["bind_s"], "s (emulated)"),
         ("pings answered while held", &told["pongs"], ""),
         ("back after the server was killed", &told["killed"]["back"], ""),
+        ("of them, sessions that went on", &told["killed"]["went_on"], ""),
+        ("messages for a thousand that came after it", &told["killed"]["delivered"], ""),
         ("time until all were back", &told["killed"]["back_s"], "s (emulated)"),
     ] {
         outcome.figure(name, number(value), unit);

@@ -6,8 +6,6 @@
 //! run WINDOW COPIES SECONDS                      until so many copies were delivered
 //! pace PER_S SECONDS                             latencies from the planned time
 //! retain TOPICS                                  a retained message on each
-//! reach COUNT                                    a message to so many of those held
-//! ping SECONDS                                   every client once, and its answer
 //! collect TOPICS PER_S                           one subscriber to all, publishers at that rate
 //! ```
 
@@ -76,12 +74,15 @@ fn obey(swarm: &mut Swarm, load: &mut Load, order: &str) -> io::Result<String> {
         let word = words.get(at).copied().unwrap_or("");
         word.parse().map_err(|_| io::Error::other(format!("no order: {order}")))
     };
+    let rate = |at: usize| -> io::Result<f64> {
+        let rate = words.get(at).and_then(|word| word.parse().ok()).filter(|rate| *rate > 0.0);
+        rate.ok_or_else(|| io::Error::other(format!("no order: {order}")))
+    };
     match words[0] {
         "hold" => {
             let (count, first) = (number(1)?, number(2)?);
             let kind = words.get(4).copied().unwrap_or("none");
             let held = (first..first + count).map(|number| held(number, kind)).collect();
-            swarm.numbers.extend(first..first + count);
             swarm.open(held, number(3)? as usize)?;
             Ok(String::new())
         }
@@ -112,7 +113,7 @@ fn obey(swarm: &mut Swarm, load: &mut Load, order: &str) -> io::Result<String> {
         "pace" => {
             let span = Duration::from_secs(u64::from(number(2)?));
             let began = clock::now();
-            let delivered = swarm.pace(*load, number(1)?, span)?;
+            let delivered = swarm.pace(*load, rate(1)?, span)?;
             Ok(told(swarm, delivered, clock::since(began)))
         }
         "retain" => {
@@ -120,20 +121,10 @@ fn obey(swarm: &mut Swarm, load: &mut Load, order: &str) -> io::Result<String> {
             Ok(String::new())
         }
         "collect" => {
-            let (topics, per_s) = (u64::from(number(1)?), number(2)?);
+            let (topics, per_s) = (u64::from(number(1)?), rate(2)?);
             let began = clock::now();
             let collected = swarm.collect(*load, per_s, topics)?;
             Ok(told(swarm, collected, clock::since(began)))
-        }
-        "reach" => {
-            let began = clock::now();
-            let reached = swarm.reach(number(1)?)?;
-            Ok(told(swarm, reached, clock::since(began)))
-        }
-        "ping" => {
-            let began = clock::now();
-            let answered = swarm.ping(Duration::from_secs(u64::from(number(1)?)))?;
-            Ok(told(swarm, answered, clock::since(began)))
         }
         _ => Err(io::Error::other(format!("no order: {order}"))),
     }

@@ -35,8 +35,6 @@ pub enum Said {
     Pubrel(u16),
     /// A message of QoS 2 is over.
     Pubcomp,
-    /// A ping was answered.
-    Pong,
     /// Anything else.
     Other,
 }
@@ -79,9 +77,6 @@ pub fn publish(topic: &str, flags: u8, id: u16, (from, at_ns): (u32, u64), out: 
     out.extend_from_slice(&[b'.'; PAYLOAD_BYTES - 12]);
 }
 
-/// A PINGREQ.
-pub const PING: [u8; 2] = [0xc0, 0];
-
 /// Appends an acknowledgement: 4 PUBACK, 5 PUBREC, 6 PUBREL, 7 PUBCOMP.
 pub fn ack(kind: u8, id: u16, out: &mut Vec<u8>) {
     out.push(kind << 4 | if kind == 6 { 2 } else { 0 });
@@ -116,7 +111,6 @@ fn read(first: u8, body: &[u8]) -> io::Result<Said> {
         5 => Said::Pubrec(id()),
         6 => Said::Pubrel(id()),
         7 => Said::Pubcomp,
-        13 => Said::Pong,
         _ => Said::Other,
     })
 }
