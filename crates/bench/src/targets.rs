@@ -32,6 +32,8 @@ pub const ALL: &[Target] = &[
     target("login", "ratio", 1.5, 1.2),
     target("fan-out", "p99 ratio", 10.0, 3.0),
     target("idle", "percent of a core", 2.0, 1.0),
+    target("empty", "user memory", 16.0, 10.0),
+    target("quiet", "percent of a core", 0.1, 0.1),
     target("console", "a page is open: percent of a core on top", 2.0, 0.5),
     target("push-ack", "pushes a second a core", 100_000.0, 250_000.0),
     target("push-ack", "pushes a second a core, streams", 100_000.0, 250_000.0),
@@ -102,9 +104,15 @@ pub const ALL: &[Target] = &[
     target("vm-mqtt", "devices held", 1e6, 1e6),
     target("vm-mqtt", "user bytes a connection", 400.0, 160.0),
     target("vm-mqtt", "errors", 0.0, 0.0),
+    target("vm-mqtt", "back after the server was killed", 1e6, 1e6),
+    target("vm-mqtt-kept", "devices held", 1e6, 1e6),
+    target("vm-mqtt-kept", "errors", 0.0, 0.0),
+    target("vm-mqtt-kept", "back after the server was killed", 1e6, 1e6),
+    target("vm-mqtt-kept", "of them, sessions that went on", 1e6, 1e6),
     target("vm", "devices held", 1e6, 1e6),
     target("vm", "user bytes a connection", 256.0, 112.0),
     target("vm", "errors", 0.0, 0.0),
+    target("vm", "back after the server was killed", 1e6, 1e6),
 ];
 
 /// The target of a figure, if it has one.
@@ -115,7 +123,12 @@ pub fn of(scenario: &str, figure: &str) -> Option<&'static Target> {
 impl Target {
     /// How `value` stands to it.
     pub fn verdict(&self, value: f64) -> Verdict {
-        let counts = ["devices held", "holdline: delivered"];
+        let counts = [
+            "devices held",
+            "holdline: delivered",
+            "back after the server was killed",
+            "of them, sessions that went on",
+        ];
         let more = self.stretch > self.floor || counts.contains(&self.figure);
         let reaches = |wanted: f64| if more { value >= wanted } else { value <= wanted };
         match (reaches(self.stretch), reaches(self.floor)) {
@@ -146,6 +159,11 @@ mod tests {
         assert_eq!(target.verdict(100_000.0), Verdict::Floor);
         assert_eq!(target.verdict(99_999.0), Verdict::Missed);
         assert_eq!(of("vm", "devices held").unwrap().verdict(999_999.0), Verdict::Missed);
+        let back = of("vm-mqtt-kept", "back after the server was killed").unwrap();
+        assert_eq!(
+            (back.verdict(1e6), back.verdict(999_999.0)),
+            (Verdict::Stretch, Verdict::Missed)
+        );
         assert_eq!(of("vm", "errors").unwrap().verdict(1.0), Verdict::Missed);
     }
 }

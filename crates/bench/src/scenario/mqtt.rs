@@ -6,10 +6,14 @@
 
 mod kept;
 mod memory;
+mod pages;
+mod quiet;
 mod shapes;
 
 pub use kept::{kept, retained};
 pub use memory::{connect, memory};
+pub use pages::pages;
+pub use quiet::{empty, quiet};
 pub use shapes::{latency, shapes};
 
 use crate::scenario::Scale;
