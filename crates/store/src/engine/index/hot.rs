@@ -13,15 +13,22 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// Messages whose pointers are known, of those that are held.
-const KNOWN_MAX: usize = 4_096;
+/// Messages of a generation of known pointers. Two are known: at least so many of the messages that
+/// are held, at most twice as many.
+const KNOWN: usize = 4_096;
+
+type Pointers = HashMap<usize, Arc<Stored>, BuildHasherDefault<PointerHasher>>;
 
 /// The hot messages.
 pub(crate) struct Hot {
     /// In the order of their places.
     messages: VecDeque<(Place, Arc<Message>)>,
-    /// Of the newest of them, and of those that are about to be held.
-    known: HashMap<usize, Arc<Stored>, BuildHasherDefault<PointerHasher>>,
+    /// Of the newest of them, and of those that are about to be held. What grows old goes with its
+    /// generation: taking pointers out one by one costs more than putting them in.
+    young: Pointers,
+    old: Pointers,
+    /// Messages of the young generation; a pointer may have been told more than once.
+    told: usize,
     bytes: usize,
     bytes_max: usize,
     /// Looks that found a message.
@@ -30,8 +37,9 @@ pub(crate) struct Hot {
 
 impl Hot {
     pub(crate) fn new(bytes_max: usize) -> Hot {
-        let (messages, known, hits) = (VecDeque::new(), HashMap::default(), Cell::default());
-        Hot { messages, known, bytes: 0, bytes_max, hits }
+        let (young, old) = (Pointers::default(), Pointers::default());
+        let (messages, hits) = (VecDeque::new(), Cell::default());
+        Hot { messages, young, old, told: 0, bytes: 0, bytes_max, hits }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -52,24 +60,28 @@ impl Hot {
 
     /// Where this very message stands, if it is known, in `segment`.
     pub(crate) fn find(&self, message: &Arc<Message>, segment: u32) -> Option<Arc<Stored>> {
-        let stored = self.known.get(&key(message))?;
+        let key = key(message);
+        let stored = self.young.get(&key).or_else(|| self.old.get(&key))?;
         (stored.place.segment == segment).then(|| Arc::clone(stored))
     }
 
     /// It stands there. The caller holds it until [`Hot::hold`], or forgets all pointers.
     pub(crate) fn know(&mut self, message: &Arc<Message>, stored: &Arc<Stored>) {
-        self.known.insert(key(message), Arc::clone(stored));
+        if self.told == KNOWN {
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
+            self.told = 0;
+        }
+        self.told += 1;
+        self.young.insert(key(message), Arc::clone(stored));
     }
 
     /// Keeps a message that is known and stands behind all others.
     pub(crate) fn hold(&mut self, place: Place, message: &Arc<Message>) {
         self.bytes += message.weight();
         self.messages.push_back((place, Arc::clone(message)));
-        if let Some(at) = self.messages.len().checked_sub(KNOWN_MAX + 1) {
-            self.forget_pointer(at);
-        }
         while self.bytes > self.bytes_max {
-            if self.messages.len() <= KNOWN_MAX {
+            if self.messages.len() <= 2 * KNOWN {
                 self.forget_pointer(0);
             }
             let Some((_, message)) = self.messages.pop_front() else { break };
@@ -81,14 +93,18 @@ impl Hot {
     fn forget_pointer(&mut self, at: usize) {
         let Some((place, message)) = self.messages.get(at) else { return };
         let key = key(message);
-        if self.known.get(&key).is_some_and(|stored| stored.place == *place) {
-            self.known.remove(&key);
+        for known in [&mut self.young, &mut self.old] {
+            if known.get(&key).is_some_and(|stored| stored.place == *place) {
+                known.remove(&key);
+            }
         }
     }
 
     /// Nothing that is known by pointer holds any more.
     pub(crate) fn forget_pointers(&mut self) {
-        self.known.clear();
+        self.young.clear();
+        self.old.clear();
+        self.told = 0;
     }
 }
 
@@ -118,6 +134,7 @@ impl Hasher for PointerHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn what_is_held_weighs_no_more_than_the_limit_and_the_oldest_goes_first() {
@@ -143,22 +160,52 @@ mod tests {
         assert_eq!(hot.hits(), 3);
     }
 
-    #[test]
-    fn the_last_few_are_known_by_their_pointers_and_all_are_held() {
-        let mut hot = Hot::new(1 << 30);
-        let count = KNOWN_MAX as u32 + 10;
-        let message =
-            |id| Arc::new(Message { id, at_s: 0, label: Box::default(), body: Box::default() });
-        let messages: Vec<_> = (0..count).map(|id| message(id.into())).collect();
-        for (offset, message) in (0..).zip(&messages) {
+    fn known(hot: &mut Hot, messages: &[Arc<Message>], from: u32) {
+        for (offset, message) in (from..).zip(messages) {
             let place = Place { segment: 1, offset };
             hot.know(message, &Arc::new(Stored { place, ..Stored::default() }));
             hot.hold(place, message);
         }
-        for (offset, message) in (0..).zip(&messages) {
-            assert_eq!(hot.find(message, 1).is_some(), offset >= 10, "{offset}");
-            assert!(hot.at(Place { segment: 1, offset }).is_some(), "{offset}");
+    }
+
+    fn some(count: usize, bytes: usize) -> Vec<Arc<Message>> {
+        let one = |id| {
+            let body = vec![0; bytes].into();
+            Arc::new(Message { id: id as u64, at_s: 0, label: Box::default(), body })
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn two_generations_are_known_by_their_pointers_and_all_are_held() {
+        let mut hot = Hot::new(1 << 30);
+        let messages = some(2 * KNOWN + 10, 0);
+        known(&mut hot, &messages, 0);
+        for (at, message) in messages.iter().enumerate() {
+            assert_eq!(hot.find(message, 1).is_some(), at >= KNOWN, "{at}");
+            assert!(hot.at(Place { segment: 1, offset: at as u32 }).is_some(), "{at}");
         }
-        assert_eq!(hot.known.len(), KNOWN_MAX);
+        assert_eq!((hot.young.len(), hot.old.len()), (10, KNOWN));
+    }
+
+    #[test]
+    fn a_pointer_is_known_no_longer_than_its_message_is_held_however_often_it_was_told() {
+        // Room for two generations and a few more, so that the oldest go while others are known.
+        let bytes = 164 * (2 * KNOWN + 7);
+        for room in [bytes, bytes / 3] {
+            let mut hot = Hot::new(room);
+            let mut offset = 0;
+            for round in 0..5 {
+                let messages = some(KNOWN / 2 + 3, 100);
+                // Each is told twice, as one that is appended in another segment again.
+                for _ in 0..2 {
+                    known(&mut hot, &messages, offset);
+                    offset += messages.len() as u32;
+                }
+                let held: HashSet<usize> = hot.messages.iter().map(|(_, it)| key(it)).collect();
+                let mut pointers = hot.young.keys().chain(hot.old.keys());
+                assert!(pointers.all(|pointer| held.contains(pointer)), "round {round}");
+            }
+        }
     }
 }

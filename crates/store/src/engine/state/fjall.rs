@@ -90,9 +90,18 @@ impl FjallState {
 }
 
 impl State for FjallState {
+    /// One value needs no snapshot, which fjall would have to remember and forget: a first touch of
+    /// a timeline is this call and little else.
     fn get(&self, space: Keep, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-        let opened = self.opened()?;
-        let found = opened.database.snapshot().get(opened.keyspace(space), key).map_err(told)?;
+        let get = |opened: &Opened| opened.keyspace(space).get(key).map_err(told);
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let found = match &*open {
+            Some(opened) => get(opened)?,
+            None => {
+                drop(open);
+                get(&*self.opened()?)?
+            }
+        };
         Ok(found.map(|value| value.to_vec()))
     }
 
