@@ -22,7 +22,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::counters::PushCounter;
 use model::id::{DeviceId, MessageId};
-use model::ports::log::{APPEND_TIMELINES_MAX, Append, Appended, Done, OnceKey, StoreError, Write};
+use model::ports::log::{APPEND_SLICE, Append, Appended, Done, OnceKey, StoreError, Write};
 use model::ports::pushes::{PushAnswer, PushCounts, PushOrder, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
@@ -213,7 +213,7 @@ impl Hub {
     fn claim(&mut self, now: Now, order: ListOrder, order_key: &str, fx: &mut Effects) {
         let ListOrder { reply, until, product, devices, sending } = order;
         let home = self.settings.home;
-        if devices.len() > APPEND_TIMELINES_MAX {
+        if devices.len() > APPEND_SLICE {
             let outcome = Outcome::Rejected(Rejection::TooLarge);
             let outcomes = devices.into_iter().map(|device| (device, outcome)).collect();
             return answer(reply, sending.push.id, outcomes, fx);

@@ -22,7 +22,7 @@ use model::counters::ProcessCounter;
 use model::id::MessageId;
 use model::ports::calls::{RetryQueue, Tickets};
 use model::ports::log::{
-    APPEND_TIMELINES_MAX, Append, Call, Done, REMOVE_SEQS_MAX, StoreError, Ticket, Write,
+    APPEND_SLICE, Append, Call, Done, REMOVE_SEQS_MAX, StoreError, Ticket, Write,
 };
 use model::push::{Push, Rejection};
 use model::timeline::{Message, Seq, TimelineId};
@@ -176,7 +176,7 @@ impl LogCalls {
             && let Some((last, Call::Write(Write::Append(append)))) = fx.calls.get_mut(at)
             && *last == ticket
             && Arc::ptr_eq(&append.message, &message)
-            && append.to.len() < APPEND_TIMELINES_MAX
+            && append.to.len() < APPEND_SLICE
         {
             append.to.push(timeline);
             if let Some(PendingCall::Keep(_, keys)) = self.tickets.at_mut(ticket) {

@@ -16,7 +16,7 @@ use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
 use model::id::ShardId;
 use model::latency::Began;
-use model::ports::log::{APPEND_TIMELINES_MAX, StoreError, Table};
+use model::ports::log::{APPEND_SLICE, StoreError, Table};
 use model::session::{Denial, Routed};
 use model::timeline::TimelineId;
 use model::topic::{Publication, Qos};
@@ -109,9 +109,8 @@ impl PendingAnswer {
     /// The message stands in a session's timeline, too, under this label.
     pub fn append(&mut self, label: Label, session: Key) {
         self.asked += 1;
-        let same = |shape: &&mut SameShape| {
-            shape.label == label && shape.to.len() + 1 < APPEND_TIMELINES_MAX
-        };
+        let same =
+            |shape: &&mut SameShape| shape.label == label && shape.to.len() + 1 < APPEND_SLICE;
         match self.appends.iter_mut().find(same) {
             Some(shape) => shape.to.push(session),
             None => self.appends.push(SameShape { label, to: vec![session] }),

@@ -17,9 +17,7 @@ use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
 use model::counters::{ProcessCounter, TopicCounter};
-use model::ports::log::{
-    APPEND_TIMELINES_MAX, Append, Appended, Call, Done, OnceKey, StoreError, Write,
-};
+use model::ports::log::{APPEND_SLICE, Append, Appended, Call, Done, OnceKey, StoreError, Write};
 use model::pressure::Pressure;
 use model::session::Drop;
 use model::timeline::Message;
@@ -90,7 +88,7 @@ impl Broker {
         let to = kept.to.iter().filter_map(|&key| Some(session(key)?.timeline(home)));
         let mark = kept.mark.and_then(|mark| Some(session(mark.session)?.exchanges(home)));
         let to: Vec<_> = to.chain(mark).collect();
-        debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
+        debug_assert!(to.len() <= APPEND_SLICE, "shapes are split before");
         self.totals.ask(kept.to.len());
         for &key in &kept.to {
             if let Some(session) = self.sessions.at_mut(key) {

@@ -85,7 +85,7 @@ impl Log {
     }
 
     fn append(&mut self, append: &Append) -> Result<Appended, StoreError> {
-        assert!(append.to.len() <= APPEND_TIMELINES_MAX);
+        assert!(append.to.len() <= APPEND_SLICE);
         assert_eq!(append.to.iter().collect::<BTreeSet<_>>().len(), append.to.len(), "each once");
         let message = &append.message;
         if let Some((known, first)) = append.once.and_then(|key| self.once.get(&key.0)) {

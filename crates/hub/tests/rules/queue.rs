@@ -5,7 +5,7 @@ use crate::log::Did;
 use model::counters::{ProcessCounter, PushCounter};
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::limits::Limits;
-use model::ports::log::{APPEND_TIMELINES_MAX, Call, Write};
+use model::ports::log::{APPEND_SLICE, Call, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::pressure::Pressure;
 use model::product::{Product, Secret};
@@ -317,18 +317,18 @@ fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
         |count: usize| (0..count).map(|n| id(&format!("d{n}"))).collect::<Vec<DeviceId>>();
     let mut world = HubHarness::new();
     // The row of a device that is not known would come between.
-    (0..=APPEND_TIMELINES_MAX).for_each(|n| _ = world.give(&format!("d{n}")));
+    (0..=APPEND_SLICE).for_each(|n| _ = world.give(&format!("d{n}")));
     world.keeps = false;
-    world.push_to(PushTarget::Devices(devices(APPEND_TIMELINES_MAX + 1)), |_| {});
+    world.push_to(PushTarget::Devices(devices(APPEND_SLICE + 1)), |_| {});
     let calls = world.fx.calls.iter().filter_map(|(_, call)| match call {
         Call::Write(Write::Append(append)) => Some(append.to.len()),
         _ => None,
     });
-    assert_eq!(calls.collect::<Vec<_>>(), [APPEND_TIMELINES_MAX, 1]);
+    assert_eq!(calls.collect::<Vec<_>>(), [APPEND_SLICE, 1]);
     let mut world = HubHarness::new();
     for (count, outcome) in [
-        (APPEND_TIMELINES_MAX, Outcome::Stored),
-        (APPEND_TIMELINES_MAX + 1, Outcome::Rejected(Rejection::TooLarge)),
+        (APPEND_SLICE, Outcome::Stored),
+        (APPEND_SLICE + 1, Outcome::Rejected(Rejection::TooLarge)),
     ] {
         let real = world.real_id();
         let key = |order: &mut PushOrder| {

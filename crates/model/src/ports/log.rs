@@ -13,7 +13,11 @@ use base::hash::Slot;
 use std::sync::Arc;
 
 /// Timelines that one [`Append`] may name. A caller splits longer lists.
-pub const APPEND_TIMELINES_MAX: usize = 4_096;
+pub const APPEND_TIMELINES_MAX: usize = 1 << 18;
+
+/// Timelines that a service names in one [`Append`] which it puts together itself, so that none of
+/// its turns is long.
+pub const APPEND_SLICE: usize = 4_096;
 
 /// Members that one roster may have. A change that would make it longer is refused.
 pub const ROSTER_MEMBERS_MAX: usize = 1 << 18;

@@ -1,10 +1,10 @@
 //! Writes: each becomes one record that says all of it, and changes the index at once; then the
 //! batch is committed, or taken back.
 //!
-//! A message for many timelines stands in a record of its own before the one that names them, so
-//! that whoever reads it does not read them all; alone it means nothing. A disk without room takes
-//! what ends something, in a second try. It does not know what is on stable storage: that is the
-//! log's. Invariant: after a batch that was refused the index is as it was.
+//! A message for many timelines stands in a record of its own before those that name them (`post`),
+//! so that whoever reads it does not read them all; alone it means nothing. A disk without room
+//! takes what ends something, in a second try. It does not know what is on stable storage: that is
+//! the log's. Invariant: after a batch that was refused the index is as it was.
 
 use super::Engine;
 use super::index::once::First;
@@ -192,6 +192,9 @@ impl Engine {
         batch: &mut Batch,
     ) -> Result<Done, StateError> {
         let Append { message, to, once, .. } = append;
+        if to.len() > TARGETS_BESIDE_MAX {
+            return self.append_to_many(now_s, append, batch);
+        }
         let mut slots = std::mem::take(&mut self.slots);
         slots.clear();
         for timeline in to {
@@ -242,19 +245,10 @@ impl Engine {
                 self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
             return (place, Some(stored));
         }
-        if targets.to.len() <= TARGETS_BESIDE_MAX {
-            let said = Said { claim, ..Said::of(message, Whereabouts::Here) };
-            let (place, length) =
-                self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
-            return (place, Some(self.hold(message, (place, length), batch)));
-        }
-        let said = Said::of(message, Whereabouts::Here);
-        let alone = self.log.add(RecordKind::Append, |out| said.write([].into_iter(), out));
-        let stored = self.hold(message, alone, batch);
-        let there = Whereabouts::There(stored.place, stored.length);
-        let said = Said { claim, ..Said::of(message, there) };
-        let (place, _) = self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
-        (place, Some(stored))
+        let said = Said { claim, ..Said::of(message, Whereabouts::Here) };
+        let (place, length) =
+            self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
+        (place, Some(self.hold(message, (place, length), batch)))
     }
 
     /// A message stands in the log from now on.

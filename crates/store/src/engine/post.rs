@@ -1,4 +1,5 @@
-//! Posts: a message takes its place in the timelines of a roster, and rosters change.
+//! Posts: a message takes its place in the timelines of a roster, or in many that an append names;
+//! and rosters change.
 //!
 //! ```text
 //! Append (message) │ List (members) │ Append: list, members, seqs │ Append … │ Once
@@ -8,15 +9,17 @@
 //! A member takes 16 bytes in the list and then the bytes of its seq in each post. The list stands
 //! behind the last checkpoint's place and in the segment of the post, so neither a start nor
 //! compaction asks what a roster once was: a version lives as long as the segments that name it.
+//! What an append names is a list likewise, which later appends to the same timelines name again.
 //! Invariant: a post is in all of its members' timelines or in none, and all of it is in one batch.
 
 use super::Engine;
 use super::commit::Batch;
-use super::index::rosters::{Known, changed};
+use super::index::rosters::{Known, ListName, changed};
 use super::read::state_failed;
 use super::record::list::{self, Members, Posting};
 use super::record::stored::Stored;
 use super::record::{self, Claim, Said, Whereabouts};
+use super::state::StateError;
 use super::undo::Undo;
 use crate::log::{Place, RecordKind};
 use model::ports::log::*;
@@ -24,7 +27,15 @@ use model::timeline::{Message, Seq};
 use std::sync::Arc;
 
 /// Members whose seqs one record says.
-const SLICE_MEMBERS: usize = APPEND_TIMELINES_MAX;
+pub(super) const SLICE_MEMBERS: usize = 4_096;
+
+/// What is put into the timelines of a list.
+struct Posted<'a> {
+    message: &'a Arc<Message>,
+    claim: Option<Claim>,
+    /// Those of the list alone that stand at these places in it.
+    only: Option<&'a [u32]>,
+}
 
 impl Engine {
     /// A post that is not known yet.
@@ -44,12 +55,44 @@ impl Engine {
             });
             let seqs = match slots.is_empty() {
                 true => self.add_claim(&post.message, claim, batch),
-                false => self.add_post((post, claim), &mut known, &slots, batch),
+                false => {
+                    let (message, only) = (&post.message, post.only.as_deref());
+                    let name = ListName::Roster(post.roster);
+                    self.add_post(
+                        Posted { message, claim, only },
+                        (name, &mut known),
+                        &slots,
+                        batch,
+                    )
+                }
             };
             Done::Appended(Appended { new: true, id: post.message.id, seqs })
         });
         self.slots = slots;
-        self.index.rosters.put(post.roster, known);
+        self.index.rosters.put(ListName::Roster(post.roster), known);
+        done
+    }
+
+    /// An append that is not known yet, to more timelines than stand beside its message.
+    pub(super) fn append_to_many(
+        &mut self,
+        now_s: u32,
+        append: &Append,
+        batch: &mut Batch,
+    ) -> Result<Done, StateError> {
+        let Append { message, to, once, .. } = append;
+        let (name, mut known) = self.index.rosters.take_named(to);
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.clear();
+        let mut each = 0..to.len();
+        let done = each.try_for_each(|at| self.find_member(at, &mut known, &mut slots)).map(|()| {
+            let claim = once.map(|key| Claim { key, crc: record::crc(message), made_s: now_s });
+            let posted = Posted { message, claim, only: None };
+            let seqs = self.add_post(posted, (name, &mut known), &slots, batch);
+            Done::Appended(Appended { new: true, id: message.id, seqs })
+        });
+        self.slots = slots;
+        self.index.rosters.put(name, known);
         done
     }
 
@@ -69,18 +112,26 @@ impl Engine {
         {
             return Err(StoreError::Stale);
         }
-        let mut find = |at: usize| {
-            let (timeline, slot) = (known.roster.members[at], &mut known.slots[at]);
-            if !self.index.heads.has(*slot, timeline) {
-                *slot = self.index.head(timeline).map_err(|error| state_failed(&error))?;
-            }
-            slots.push(*slot);
-            Ok::<(), StoreError>(())
-        };
-        match &post.only {
+        let find = |at: usize| self.find_member(at, known, slots);
+        let found = match &post.only {
             None => (0..count).try_for_each(find),
-            Some(only) => only.iter().try_for_each(|&at| find(at as usize)),
+            Some(only) => only.iter().map(|&at| at as usize).try_for_each(find),
+        };
+        found.map_err(|error| state_failed(&error))
+    }
+
+    fn find_member(
+        &mut self,
+        at: usize,
+        known: &mut Known,
+        slots: &mut Vec<u32>,
+    ) -> Result<(), StateError> {
+        let (timeline, slot) = (known.roster.members[at], &mut known.slots[at]);
+        if !self.index.heads.has(*slot, timeline) {
+            *slot = self.index.head(timeline)?;
         }
+        slots.push(*slot);
+        Ok(())
     }
 
     /// A post to nobody: all that is left of it is its once key.
@@ -101,21 +152,21 @@ impl Engine {
 
     fn add_post(
         &mut self,
-        (post, claim): (&Post, Option<Claim>),
-        known: &mut Known,
+        Posted { message, claim, only }: Posted<'_>,
+        (name, known): (ListName, &mut Known),
         slots: &[u32],
         batch: &mut Batch,
     ) -> Vec<Seq> {
         self.log.open_batch();
         let segment = self.log.ahead().segment;
-        let stored = self.stand(&post.message, segment, batch);
+        let stored = self.stand(message, segment, batch);
         let (at, length) = match self.index.rosters.list(known, segment) {
             Some(list) => list,
             None => {
                 let members = &known.roster.members;
                 let list = self.log.add(RecordKind::List, |out| list::write_list(members, out));
                 known.set_list(list);
-                batch.undo.push(Undo::List(post.roster));
+                batch.undo.push(Undo::List(name));
                 list
             }
         };
@@ -125,11 +176,11 @@ impl Engine {
         self.since.places += seqs.len() as u64;
         let is_one = seqs.len() <= SLICE_MEMBERS;
         let there = Whereabouts::There(stored.place, stored.length);
-        let said = Said { claim: claim.filter(|_| is_one), ..Said::of(&post.message, there) };
+        let said = Said { claim: claim.filter(|_| is_one), ..Said::of(message, there) };
         let mut place = Place::default();
         for (slice, some) in seqs.chunks(SLICE_MEMBERS).enumerate() {
             let first = slice * SLICE_MEMBERS;
-            let members = match post.only.as_deref() {
+            let members = match only {
                 None => Members::From(first as u32),
                 Some(only) => Members::At(&only[first..first + some.len()]),
             };
@@ -137,7 +188,7 @@ impl Engine {
             (place, _) = self.log.add(RecordKind::Append, |out| said.write_listed(&posting, out));
         }
         if let Some(claim) = claim {
-            let id = post.message.id;
+            let id = message.id;
             if !is_one {
                 let write = |out: &mut Vec<u8>| record::write_once(claim, id, &seqs, out);
                 (place, _) = self.log.add(RecordKind::Once, write);

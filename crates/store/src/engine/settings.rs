@@ -19,8 +19,8 @@ pub struct EngineSettings {
     pub once_age_s_max: u32,
     /// Memory for them, bytes. The oldest is forgotten.
     pub once_bytes_max: usize,
-    /// Members of rosters kept in memory, 20 bytes each. Those of rosters that were not named
-    /// lately go, to be read again when they are wanted.
+    /// Members of rosters, and of what appends named, kept in memory, 20 bytes each. Those that
+    /// were not named lately go, rosters to be read again when they are wanted.
     pub roster_members_resident_max: usize,
     /// Bytes of records after which a checkpoint begins.
     pub checkpoint_bytes: u64,

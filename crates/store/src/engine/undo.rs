@@ -3,6 +3,7 @@
 //! It does not know why the batch was refused. Invariant: carried out in the reverse order, the
 //! undos of a batch leave the index as it was before.
 
+use super::index::rosters::ListName;
 use super::index::{Forgotten, Index, Left};
 use super::record::stored::Leaving;
 use model::ports::log::{OnceKey, RosterId};
@@ -21,8 +22,8 @@ pub(super) enum Undo {
         slots: Box<[u32]>,
         segment: u32,
     },
-    /// A roster's members were written as a list.
-    List(RosterId),
+    /// Timelines were written as a list.
+    List(ListName),
     /// A roster changed, and its row was this.
     Roster {
         id: RosterId,
@@ -83,7 +84,7 @@ impl Undo {
                     index.unpush(slot, last - 1);
                 }
             }
-            Undo::List(roster) => index.rosters.unlist(roster),
+            Undo::List(name) => index.rosters.unlist(name),
             Undo::Roster { id, before } => index.unset_roster(id, before),
             Undo::Raise { slot, last } => index.heads.at_mut(slot).last = last,
             Undo::Hold { segment, bytes } => index.counts.unhold(segment, bytes),

@@ -18,7 +18,7 @@ use super::traffic::{Traffic, timeline, timelines};
 use super::{append, disk, meter};
 use crate::clock;
 use crate::measure::memory::Memory;
-use model::ports::log::{APPEND_TIMELINES_MAX, Append, Pull};
+use model::ports::log::{APPEND_SLICE, Append, Pull};
 use model::timeline::{Message, TimelineId};
 use serde_json::json;
 use std::io::{self, Write};
@@ -113,7 +113,7 @@ fn touch(folder: &Path, most: u32, heads: usize) -> io::Result<()> {
     for tenths in STEPS {
         let upto = most / 10 * tenths;
         while touched < upto {
-            let next = upto.min(touched + APPEND_TIMELINES_MAX as u32);
+            let next = upto.min(touched + APPEND_SLICE as u32);
             let message = message_to(touched);
             let to = (touched..next).map(in_order).collect();
             commit(&mut log, std::iter::once(Append { message, to, once: None, heard: None }))?;
@@ -157,7 +157,7 @@ fn read_back(log: &mut Direct, touched: u32) -> io::Result<u64> {
         let timeline = in_order(number);
         let (count_max, bytes_max) = (10, usize::MAX);
         let page = log.page(&Pull { timeline, from: 0, backwards: false, count_max, bytes_max })?;
-        let first = number / APPEND_TIMELINES_MAX as u32 * APPEND_TIMELINES_MAX as u32;
+        let first = number / APPEND_SLICE as u32 * APPEND_SLICE as u32;
         if page.len() != 1 || page[0].seq != 1 || page[0].message.id > u64::from(number) {
             return Err(io::Error::other(format!("timeline {number} ({first}) holds {page:?}")));
         }

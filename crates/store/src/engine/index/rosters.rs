@@ -2,8 +2,9 @@
 //! their heads, and where the log has them as a list.
 //!
 //! A roster itself is a row, which [`super::rows::Rows`] or state has; this only saves reading it
-//! again. Invariant: what is known here is what the row says, and there are at most so many
-//! members, or one roster.
+//! again. Timelines that an append named are known beside them, without a row, since others like
+//! it come. Invariant: what is known here is what the row says, and there are at most so many
+//! members, or one list.
 
 use super::rows::row_key;
 use super::{Index, senseless};
@@ -21,7 +22,16 @@ const VERSION: u8 = 1;
 /// Where a list stands, and its record's length.
 pub(crate) type List = (Place, u32);
 
-/// A roster that is known.
+/// Name of what is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum ListName {
+    /// A roster's.
+    Roster(RosterId),
+    /// A hash of timelines that an append named. Others may have the same.
+    Named(u64),
+}
+
+/// A roster that is known, or timelines that were named.
 pub(crate) struct Known {
     pub(crate) roster: Roster,
     /// Slots of the members' heads when they were last looked at; any may be another's by now.
@@ -33,7 +43,7 @@ pub(crate) struct Known {
 
 /// The known ones.
 pub(crate) struct Rosters {
-    known: HashMap<RosterId, Known>,
+    known: HashMap<ListName, Known>,
     members: usize,
     members_max: usize,
     /// Lists before this place are named no more: a start would not read them.
@@ -58,7 +68,16 @@ impl Rosters {
     }
 
     pub(crate) fn get(&self, id: RosterId) -> Option<&Known> {
-        self.known.get(&id)
+        self.known.get(&ListName::Roster(id))
+    }
+
+    /// Takes out what is known of these timelines, to be put back: nothing but they, as a rule the
+    /// first time.
+    pub(crate) fn take_named(&mut self, timelines: &[TimelineId]) -> (ListName, Known) {
+        let name = ListName::Named(hash(timelines));
+        let known = self.forget(name).filter(|known| *known.roster.members == *timelines);
+        let new = || Known::new(Roster { version: 0, members: timelines.into() });
+        (name, known.unwrap_or_else(new))
     }
 
     /// A checkpoint begins here.
@@ -72,21 +91,21 @@ impl Rosters {
     }
 
     /// Its list was not written after all.
-    pub(crate) fn unlist(&mut self, id: RosterId) {
-        if let Some(known) = self.known.get_mut(&id) {
+    pub(crate) fn unlist(&mut self, name: ListName) {
+        if let Some(known) = self.known.get_mut(&name) {
             known.list = None;
         }
     }
 
-    pub(crate) fn forget(&mut self, id: RosterId) -> Option<Known> {
-        let known = self.known.remove(&id)?;
+    pub(crate) fn forget(&mut self, name: ListName) -> Option<Known> {
+        let known = self.known.remove(&name)?;
         self.members -= known.roster.members.len();
         Some(known)
     }
 
     /// Keeps one; the others that were not used since the last time there were too many make room.
-    pub(crate) fn put(&mut self, id: RosterId, mut known: Known) {
-        self.forget(id);
+    pub(crate) fn put(&mut self, name: ListName, mut known: Known) {
+        self.forget(name);
         known.is_used = true;
         let count = known.roster.members.len();
         while self.members + count > self.members_max && !self.known.is_empty() {
@@ -94,14 +113,23 @@ impl Rosters {
             self.members = self.known.values().map(|known| known.roster.members.len()).sum();
         }
         self.members += count;
-        self.known.insert(id, known);
+        self.known.insert(name, known);
     }
+}
+
+/// Ids are keyed hashes: nobody outside can make lists alike by it.
+fn hash(timelines: &[TimelineId]) -> u64 {
+    timelines.iter().fold(timelines.len() as u64, |hash, id| {
+        let whole = u128::from_le_bytes(id.to_bytes());
+        (hash.rotate_left(5) ^ whole as u64 ^ (whole >> 64) as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
 }
 
 impl Index {
     /// Takes a roster out, to be put back; its row is read if it must be.
     pub(crate) fn take_roster(&mut self, id: RosterId) -> Result<Option<Known>, StateError> {
-        if let Some(known) = self.rosters.forget(id) {
+        if let Some(known) = self.rosters.forget(ListName::Roster(id)) {
             return Ok(Some(known));
         }
         let key = row_key(Table::Rosters, &id.row_key());
@@ -120,7 +148,7 @@ impl Index {
     pub(crate) fn roster(&mut self, id: RosterId) -> Result<Roster, StateError> {
         let Some(known) = self.take_roster(id)? else { return Ok(Roster::default()) };
         let roster = known.roster.clone();
-        self.rosters.put(id, known);
+        self.rosters.put(ListName::Roster(id), known);
         Ok(roster)
     }
 
@@ -128,17 +156,17 @@ impl Index {
     /// changed.
     pub(crate) fn set_roster(&mut self, id: RosterId, roster: Roster) -> Option<Option<Box<[u8]>>> {
         let key = row_key(Table::Rosters, &id.row_key());
-        self.rosters.forget(id);
+        self.rosters.forget(ListName::Roster(id));
         let value = (roster.version > 0).then(|| write(&roster));
         if value.is_some() {
-            self.rosters.put(id, Known::new(roster));
+            self.rosters.put(ListName::Roster(id), Known::new(roster));
         }
         self.rows.set(key, value)
     }
 
     /// It is not, after all.
     pub(crate) fn unset_roster(&mut self, id: RosterId, before: Option<Option<Box<[u8]>>>) {
-        self.rosters.forget(id);
+        self.rosters.forget(ListName::Roster(id));
         self.rows.take_back(row_key(Table::Rosters, &id.row_key()), before);
     }
 }
@@ -217,8 +245,12 @@ mod tests {
     fn the_unused_make_room_and_a_large_one_is_alone() {
         let mut rosters = Rosters::new(10);
         let mut put = |id: u128, count: u8| {
-            rosters.put(RosterId(id), Known::new(roster(1, count)));
-            let mut known: Vec<_> = rosters.known.keys().map(|id| id.0).collect();
+            rosters.put(ListName::Roster(RosterId(id)), Known::new(roster(1, count)));
+            let number = |name: &ListName| match name {
+                ListName::Roster(id) => id.0,
+                ListName::Named(_) => panic!("nobody named any"),
+            };
+            let mut known: Vec<_> = rosters.known.keys().map(number).collect();
             known.sort_unstable();
             let members = rosters.known.values().map(|known| known.roster.members.len());
             assert_eq!(members.sum::<usize>(), rosters.members);
@@ -229,5 +261,23 @@ mod tests {
         assert_eq!(put(2, 6), [2], "the other made room");
         assert_eq!(put(3, 4), [2, 3]);
         assert_eq!(put(4, 20), [4], "beyond the limit it is alone");
+    }
+
+    #[test]
+    fn timelines_that_were_named_are_known_again_and_others_of_the_same_hash_are_not() {
+        let mut rosters = Rosters::new(100);
+        let all = roster(1, 9).members;
+        let (name, mut known) = rosters.take_named(&all);
+        known.set_list((Place { segment: 1, offset: 70 }, 99));
+        rosters.put(name, known);
+        let (again, known) = rosters.take_named(&all);
+        assert_eq!(again, name);
+        assert_eq!(rosters.list(&known, 1), Some((Place { segment: 1, offset: 70 }, 99)));
+        assert_eq!(rosters.list(&known, 2), None, "in another segment");
+        rosters.put(ListName::Named(hash(&all[1..])), known);
+        let (_, other) = rosters.take_named(&all[1..]);
+        assert_eq!(*other.roster.members, all[1..]);
+        assert_eq!(rosters.list(&other, 1), None, "it is another one's");
+        assert_eq!(rosters.members, 0, "all are taken out");
     }
 }

@@ -418,6 +418,54 @@ fn members_are_listed_once_a_segment_and_behind_each_checkpoint() {
 }
 
 #[test]
+fn timelines_that_are_named_again_take_few_bytes_each() {
+    let mut held = Held::new(9, Ground::Memory, LogOptions::default());
+    let many = |count: u32| -> Vec<TimelineId> {
+        let one = |n: u32| TimelineId::of(Space::Other, HashKey::new(1, 2), &[&n.to_le_bytes()]);
+        (0..count).map(one).collect()
+    };
+    let (all, fewer) = (many(10_000), many(17));
+    let mut sizes = Vec::new();
+    for id in 1..=4 {
+        held.append(if id > 2 { &fewer } else { &all }, &message(id, 10));
+        sizes.push(held.sizes().log_bytes);
+    }
+    let grown: Vec<u64> = sizes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(sizes[0] < 18 * 10_000, "at first {} bytes", sizes[0]);
+    assert!(grown[0] < 10_000 + 400, "named again: {} bytes", grown[0]);
+    assert!(grown[1] < 17 * 18 + 200, "others: {} bytes", grown[1]);
+    assert!(grown[2] < 17 + 250, "named again: {} bytes", grown[2]);
+    for restarted in [false, true] {
+        if restarted {
+            held.die();
+            assert!(held.open());
+        }
+        for (timeline, must) in [(fewer[3], vec![1, 2, 3, 4]), (all[9_999], vec![1, 2])] {
+            assert_eq!(ids(&held.page(timeline).expect("a page")), must);
+        }
+        held.is_clean();
+    }
+}
+
+#[test]
+fn a_long_append_that_is_refused_leaves_no_list_behind() {
+    use testkit::files::{Error, Op};
+    let mut held = held(Ground::Memory);
+    let all: Vec<_> = (0..30).map(line).collect();
+    held.append(&all[..1], &message(1, 10));
+    held.files.fail_after(Op::Write, 0, Error::NoSpace);
+    let append = Append { message: message(2, 10), to: all.clone(), once: None, heard: None };
+    let answers = held.engine().commit(NOW_S, &[Write::Append(append)]);
+    assert_eq!(answers, [Err(StoreError::Full)]);
+    held.append(&all, &message(3, 10));
+    held.die();
+    assert!(held.open());
+    assert_eq!(ids(&held.page(line(29)).expect("a page")), [3]);
+    assert_eq!(ids(&held.page(line(0)).expect("a page")), [1, 3]);
+    held.is_clean();
+}
+
+#[test]
 fn a_refused_post_leaves_neither_a_list_nor_a_roster_behind() {
     use testkit::files::{Error, Op};
     let mut held = held(Ground::Memory);

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::commit::Batch;
 use crate::engine::index::head_in_state;
 use crate::engine::index::heads::HeadRow;
+use crate::engine::post::SLICE_MEMBERS;
 use crate::engine::read::body::message_at;
 use crate::engine::read::runs::Finder;
 use crate::engine::record::stored::Stored;
@@ -17,7 +18,7 @@ use crate::engine::record::{Said, Whereabouts, list};
 use crate::engine::state::{State, StateError};
 use crate::engine::undo::Undo;
 use crate::log::{Place, ReadError, Reader, RecordKind};
-use model::ports::log::{APPEND_TIMELINES_MAX, StoreError};
+use model::ports::log::StoreError;
 use model::timeline::{Message, Seq, TimelineId};
 use model::{event, tell};
 use std::collections::HashMap;
@@ -274,7 +275,7 @@ impl Engine {
             }
             let (mut batch, mut moved) = (Batch::default(), Vec::new());
             for (stored, message, entries) in &alive {
-                for some in entries.chunks(APPEND_TIMELINES_MAX) {
+                for some in entries.chunks(SLICE_MEMBERS) {
                     let to = self.add_move(compaction, (stored, message), some, &mut batch);
                     moved.push((to, some));
                 }

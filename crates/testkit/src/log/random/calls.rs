@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 const LINES: u8 = 7;
+/// Lines of a long append, those among them: a message does not stand beside so many.
+const MANY: u8 = 20;
 const READERS: u64 = 3;
 const ROSTERS: u64 = 2;
 const ROW_TABLES: [Table; 3] = [Table::Products, Table::Marks, Table::Other];
@@ -198,6 +200,10 @@ impl Caller {
     }
 
     fn lines(&mut self, or_none: bool) -> Vec<TimelineId> {
+        if self.prng.one_in(12) {
+            let first = self.prng.below(2) as u8; // the same ones come again
+            return (first..MANY).map(line).collect();
+        }
         let first = self.prng.below(u64::from(LINES)) as u8;
         let count = match self.prng.below(10) {
             0 if or_none => 0,
@@ -301,7 +307,7 @@ fn roster(number: u64) -> RosterId {
 
 /// The timeline's number, if it is one of a run.
 fn number(timeline: TimelineId) -> u8 {
-    (0..LINES).find(|&n| line(n) == timeline).unwrap_or(u8::MAX)
+    (0..MANY).find(|&n| line(n) == timeline).unwrap_or(u8::MAX)
 }
 
 /// A call in one line, without its bodies.

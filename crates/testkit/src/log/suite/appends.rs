@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::trial::{ALL, Pulled, append, from_first, line, line_in, message, plain, sized};
-use model::ports::log::{APPEND_TIMELINES_MAX, Appended, Call, Done, Write};
+use model::ports::log::{APPEND_SLICE, Appended, Call, Done, Write};
 use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
@@ -133,15 +133,15 @@ pub(super) const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "an append may name as many timelines as the limit says",
+        name: "an append may name many timelines, and more than one record of a log says",
         options: plain,
         given: |t| {
             let seqs = t.append(&many_lines(), &message(8));
-            t.same("places", seqs, vec![1; APPEND_TIMELINES_MAX]);
+            t.same("places", seqs, vec![1; MANY]);
         },
         then: |t| {
             let lines = many_lines();
-            for at in [0, 1_000, APPEND_TIMELINES_MAX - 1] {
+            for at in [0, 1_000, 4_095, 4_096, MANY - 1] {
                 t.holds(lines[at], &[(1, 8)]);
             }
         },
@@ -229,10 +229,12 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
+const MANY: usize = APPEND_SLICE + 3;
+
 fn many_lines() -> Vec<TimelineId> {
     let key = base::hash::HashKey::new(5, 6);
     let line = |n: usize| TimelineId::of(Space::Other, key, &[&n.to_le_bytes()]);
-    (0..APPEND_TIMELINES_MAX).map(line).collect()
+    (0..MANY).map(line).collect()
 }
 
 /// Much less than 64 bodies may have been stored.
