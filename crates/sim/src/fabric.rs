@@ -176,6 +176,14 @@ impl Fabric {
         self.advance_to(self.now + span.as_nanos() as u64);
     }
 
+    /// Who was called is busy with this connection for a while. Callers are other machines, whose
+    /// work takes no time here.
+    pub fn work(&mut self, socket: &Socket) {
+        if !self.ends[socket.0 as usize].caller {
+            self.pass(Duration::from_micros(self.weather.call_us));
+        }
+    }
+
     /// Whoever has to take a turn now; when there is nobody, time goes on to the next thing.
     /// `None`: nothing will ever happen again.
     pub fn next_host(&mut self) -> Option<HostId> {

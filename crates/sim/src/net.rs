@@ -17,7 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// One shard's view of the network.
+/// One shard's view of the network. A call for a connection takes the time that the weather says,
+/// so that a thread with much to do is busy.
 pub struct SimNet<L> {
     fabric: Rc<RefCell<Fabric>>,
     post: Rc<RefCell<SimMailboxes<L>>>,
@@ -99,12 +100,15 @@ impl<L: Send> Net for SimNet<L> {
     }
 
     fn receive(&mut self, socket: &Socket, into: &mut [u8]) -> Got {
-        self.fabric.borrow_mut().receive(socket, into)
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.work(socket);
+        fabric.receive(socket, into)
     }
 
     fn send(&mut self, socket: &Socket, pieces: &[IoSlice<'_>]) -> Got {
         let mut fabric = self.fabric.borrow_mut();
         fabric.stir(self.host);
+        fabric.work(socket);
         fabric.send(socket, pieces)
     }
 

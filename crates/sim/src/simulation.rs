@@ -88,6 +88,10 @@ pub struct Story {
     pub faults: u64,
     /// Faults of the directory.
     pub upsets: u64,
+    /// Times a busy thread handed shards over, since its load asked for it.
+    pub handed_over: u64,
+    /// Times a thread gave its shards back, since the first could do its work as well.
+    pub given_back: u64,
     /// Binds that the last life of the server accepted.
     pub binds: u64,
     /// Connections that virtual clients made.
@@ -223,7 +227,9 @@ impl Simulation {
         for &host in &self.server.hosts {
             self.fabric.borrow_mut().kill(host);
         }
+        let moved = self.server.moved;
         self.server = build::server(self);
+        self.server.moved = moved;
         self.listen(); // questions that died with it are answered now
         self.events.borrow_mut().heard.clear();
         self.application.crashed(failed);
@@ -285,6 +291,8 @@ impl Simulation {
             crashes: self.crashes,
             faults: self.disk.borrow().faults(),
             upsets: self.copies.borrow().upsets,
+            handed_over: self.server.moved.handed_over,
+            given_back: self.server.moved.given_back,
             binds: counters.of(model::counters::PushCounter::Binds),
             connections: self.virtual_clients.handle().counters.closed_sum(),
             told: self.application.told().clone(),

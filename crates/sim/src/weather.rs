@@ -44,6 +44,8 @@ pub struct Weather {
     pub leap_ms_max: u64,
     /// Milliseconds until bytes that nobody acknowledges end a connection.
     pub user_timeout_ms: u64,
+    /// Microseconds that a thread of the server is busy with each call for a connection.
+    pub call_us: u64,
 }
 
 impl Weather {
@@ -68,6 +70,7 @@ impl Weather {
             leap_in: 0,
             leap_ms_max: 0,
             user_timeout_ms: 30_000,
+            call_us: 0,
         }
     }
 
@@ -98,6 +101,7 @@ impl Weather {
             window_bytes_max: 4_096 + rng.below(100_000),
             user_timeout_ms: 30_000,
             refuse_nest_in: [0, 4, 40][rng.below(3) as usize],
+            call_us: [0, 0, 50, 1_000][rng.below(4) as usize],
         }
     }
 

@@ -65,6 +65,9 @@ fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
     assert!(stories.iter().any(|story| story.crashes > 0), "some servers crashed");
     let faults: u64 = stories.iter().map(|story| story.faults).sum();
     assert!(faults > 300, "{faults} calls to disks failed");
+    let moves = |of: fn(&Story) -> u64| stories.iter().map(of).sum::<u64>();
+    let (out, back) = (moves(|story| story.handed_over), moves(|story| story.given_back));
+    assert!(out > 20 && back > 20, "load moved shards {out} and {back} times");
     let upsets: u64 = stories.iter().map(|story| story.upsets).sum();
     assert!(upsets > 3_000, "{upsets} times something befell a directory");
 }

@@ -9,11 +9,12 @@ use crate::copies::{Keepers, SimNotice};
 use crate::fabric::{Fabric, HostId};
 use crate::net::SimNet;
 use base::prng::Prng;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::id::ShardId;
 use model::ports::presence::queries::PresenceStatus;
 use model::presence::Principal;
 use net::executor::exchange::ShardExchange;
+use net::executor::load::GATHER_WINDOW;
 use net::executor::{ExchangeOf, Executor};
 use net::shard::{Census, ShardMessage};
 use std::cell::RefCell;
@@ -34,9 +35,21 @@ pub(crate) struct Server {
     exchange: Arc<SimExchange>,
     /// Rounds between two moves of shards, on average.
     move_in: u64,
+    /// What each thread holds, and since when it was given no more.
+    holds: Vec<(Vec<ShardId>, Instant)>,
+    pub(super) moved: LoadMoves,
     fabric: Rc<RefCell<Fabric>>,
     pub(crate) post: PostOf<SimLogic>,
     pub(super) census: Arc<Census>,
+}
+
+/// Moves of shards that the load of a thread asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LoadMoves {
+    /// Handed over by the first thread or another one that was busy.
+    pub(super) handed_over: u64,
+    /// Given back to the first, which could do it as well.
+    pub(super) given_back: u64,
 }
 
 /// Words that found no room, and the shards of those that did.
@@ -54,7 +67,10 @@ impl Server {
         let exchange = ShardExchange::new(shards, Arc::default());
         let threads = (0..hosts.len() as u16).map(|at| Executor::new(at, exchange.clone()));
         let threads = threads.collect();
-        let mut server = Server { hosts, threads, exchange, move_in, fabric, post, census };
+        let holds = hosts.iter().map(|_| (Vec::new(), Instant::default())).collect();
+        let moved = LoadMoves::default();
+        let mut server =
+            Server { hosts, threads, exchange, move_in, holds, moved, fabric, post, census };
         server.land();
         server
     }
@@ -115,7 +131,13 @@ impl Server {
 
     fn round_of(&mut self, at: usize) {
         let before: Vec<ShardId> = self.stopped(at);
+        let now = self.fabric.borrow().now().mono;
+        self.note_held(at, now);
         let acted = self.threads[at].round();
+        if self.stopped(at).len() == before.len() {
+            self.note_move(at);
+        }
+        self.note_held(at, now);
         let mut fabric = self.fabric.borrow_mut();
         for number in self.stopped(at).into_iter().filter(|number| !before.contains(number)) {
             fabric.retire(self.hosts[usize::from(number.0)]);
@@ -133,6 +155,33 @@ impl Server {
         }
     }
 
+    /// What a thread holds, and whether it was given more by `now`.
+    fn note_held(&mut self, at: usize, now: Instant) {
+        let held: Vec<ShardId> = self.threads[at].shards().map(|shard| shard.number()).collect();
+        let (before, since) = &mut self.holds[at];
+        if held.iter().any(|shard| !before.contains(shard)) {
+            *since = now;
+        }
+        *before = held;
+    }
+
+    /// Whether a thread let shards go in its round, which is what its load asked for. What came to
+    /// another one than the first stays for a while, whatever there is to do.
+    fn note_move(&mut self, at: usize) {
+        let (before, since) = &self.holds[at];
+        let stays =
+            |number: &ShardId| self.threads[at].shards().any(|shard| shard.number() == *number);
+        match before.iter().filter(|number| stays(number)).count() {
+            all if all == before.len() => {}
+            0 => {
+                let stayed = self.fabric.borrow().now().mono - *since;
+                assert!(stayed >= GATHER_WINDOW, "given back after {stayed:?} by thread {at}");
+                self.moved.given_back += 1;
+            }
+            _ => self.moved.handed_over += 1,
+        }
+    }
+
     fn stopped(&self, at: usize) -> Vec<ShardId> {
         let ended = self.threads[at].shards().filter(|shard| shard.is_stopped());
         ended.map(|shard| shard.number()).collect()
@@ -142,6 +191,8 @@ impl Server {
     fn land(&mut self) {
         while let Some(at) = (0..self.threads.len()).find(|&at| self.exchange.is_filled(at)) {
             self.threads[at].take_in();
+            let now = self.fabric.borrow().now().mono;
+            self.note_held(at, now);
             self.stir(at);
         }
     }
