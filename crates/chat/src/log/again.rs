@@ -97,7 +97,7 @@ impl WriteRetries {
         if let Some(subject) = Subject::of_write(&write) {
             match self.rows.get(&subject) {
                 Some(other) if *other > ticket => return true, // a later one waits
-                Some(other) => _ = self.waiting.remove(&other.clone()),
+                Some(other) => _ = self.waiting.remove(other),
                 None if self.waiting.len() >= RETRIES_MAX => return false,
                 None => {}
             }
