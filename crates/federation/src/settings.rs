@@ -4,7 +4,7 @@
 
 use base::section;
 use base::setting::{Hidden, Kind, list, text};
-use model::account::is_domain;
+use model::account::{canonical_domain, is_domain};
 use model::limits::FederationLimits;
 use proto_xmpp::peer::PeerDomains;
 use std::path::PathBuf;
@@ -106,7 +106,8 @@ impl FederationSection {
     /// Where a domain is, if that is settled here.
     pub(crate) fn place_of(&self, domain: &str) -> Option<(&str, u16)> {
         let mut hosts = self.hosts.iter().filter_map(|text| host(text));
-        hosts.find(|(of, ..)| *of == domain).map(|(_, host, port)| (host, port))
+        let is_it = |of: &str| canonical_domain(of).is_some_and(|of| *of == *domain);
+        hosts.find(|(of, ..)| is_it(of)).map(|(_, host, port)| (host, port))
     }
 
     /// Whether nothing is said or heard but within TLS: nobody shows a certificate without.
@@ -116,7 +117,8 @@ impl FederationSection {
 
     /// Domains whose servers are spoken with, if any are.
     pub(crate) fn peers(&self) -> PeerDomains {
-        let list = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        let one = |name: &String| canonical_domain(name).map(|it| it.into());
+        let list = |names: &[String]| names.iter().filter_map(one).collect();
         PeerDomains { allow: list(&self.allow), deny: list(&self.deny) }
     }
 }
@@ -157,5 +159,10 @@ mod tests {
         assert!(of(&["b.example"], &[]).peers().has("b.example"));
         assert!(!of(&["c.example"], &[]).peers().has("b.example"));
         assert!(!of(&["b.example"], &["b.example"]).peers().has("b.example"));
+        let denied = of(&[], &["xn--bcher-kva.example"]);
+        assert!(!denied.peers().has("b\u{fc}cher.example"), "in whichever letters");
+        let hosts = vec!["xn--bcher-kva.example=127.0.0.1:1".to_owned()];
+        let placed = FederationSection { hosts, ..FederationSection::default() };
+        assert_eq!(placed.place_of("b\u{fc}cher.example"), Some(("127.0.0.1", 1)));
     }
 }

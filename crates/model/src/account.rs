@@ -7,6 +7,8 @@
 use crate::ports::users::account_home;
 use crate::timeline::{Space, TimelineId};
 use base::hash::HashKey;
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,7 +24,8 @@ pub struct AccountId(pub u64);
 
 /// Address of an account, checked: `name@domain`. The name has 1 to [`ACCOUNT_NAME_BYTES_MAX`]
 /// bytes of `a` to `z`, digits and `. _ + -`; so it is the same in every protocol, and a bare JID
-/// (RFC 7622 3).
+/// (RFC 7622 3). Somebody's contact may be a domain itself, such as a gateway: `@domain`, which
+/// [`parse`](Self::parse) takes for none.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountAddress(Arc<str>);
 
@@ -64,10 +67,31 @@ impl AccountAddress {
     pub fn parse(text: &str, domain: &str) -> Result<AccountAddress, AddressFault> {
         let (name, domain) = text.split_once('@').unwrap_or((text, domain));
         check_name(name)?;
-        match is_domain(domain) {
-            true => Ok(AccountAddress(format!("{name}@{domain}").into())),
-            false => Err(AddressFault::Domain),
+        let domain = canonical_domain(domain).ok_or(AddressFault::Domain)?;
+        Ok(AccountAddress(format!("{name}@{domain}").into()))
+    }
+
+    /// That of a domain itself, which a contact may be.
+    pub fn of_domain(domain: &str) -> Option<AccountAddress> {
+        canonical_domain(domain).map(|domain| AccountAddress(format!("@{domain}").into()))
+    }
+
+    /// The address of a contact, as it is kept: of an account, or of a domain itself.
+    pub fn of_contact(text: &str) -> Option<AccountAddress> {
+        match text.strip_prefix('@') {
+            Some(domain) => AccountAddress::of_domain(domain),
+            None => AccountAddress::parse(text, "").ok(),
         }
+    }
+
+    /// Whether it is that of a domain itself.
+    pub fn is_domain(&self) -> bool {
+        self.0.starts_with('@')
+    }
+
+    /// It as a bare JID.
+    pub fn jid(&self) -> &str {
+        self.0.strip_prefix('@').unwrap_or(&self.0)
     }
 
     /// `name@domain`.
@@ -118,13 +142,14 @@ impl Addressee {
     pub fn parse(text: &str) -> Result<Addressee, AddressFault> {
         let (name, domain) = text.split_once('@').map_or((text, None), |(n, d)| (n, Some(d)));
         check_name(name)?;
-        match domain.is_none_or(is_domain) {
-            true => Ok(Addressee(text.into())),
-            false => Err(AddressFault::Domain),
+        let Some(domain) = domain else { return Ok(Addressee(text.into())) };
+        match canonical_domain(domain).ok_or(AddressFault::Domain)? {
+            Cow::Borrowed(_) => Ok(Addressee(text.into())),
+            Cow::Owned(domain) => Ok(Addressee(format!("{name}@{domain}").into())),
         }
     }
 
-    /// As it was written.
+    /// As it was written, but for a domain that was in other letters.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -167,9 +192,41 @@ fn check_name(name: &str) -> Result<(), AddressFault> {
     }
 }
 
+/// A domain as it is compared, of one in lower case: each label in its own letters, U-label and
+/// A-label (`bücher`, `xn--bcher-kva`) being one (RFC 7622 3.2, RFC 5890 2.3.2.1). `None`: it is
+/// none.
+pub fn canonical_domain(text: &str) -> Option<Cow<'_, str>> {
+    let is_plain = text.is_ascii() && !text.split('.').any(|label| label.starts_with("xn--"));
+    if is_plain {
+        return is_host(text).then_some(Cow::Borrowed(text));
+    }
+    if text.len() > DOMAIN_BYTES_MAX {
+        return None;
+    }
+    let hyphens = Hyphens::CheckFirstLast;
+    let (domain, valid) = Uts46::new().to_unicode(text.as_bytes(), AsciiDenyList::STD3, hyphens);
+    let is_one = valid.is_ok() && is_host(&domain) && ascii_domain(&domain).is_some();
+    is_one.then_some(domain)
+}
+
+/// A domain as the domain name system and certificates have it, in A-labels (RFC 5890 2.3.2.1);
+/// `None`: it has no such form.
+pub fn ascii_domain(domain: &str) -> Option<Cow<'_, str>> {
+    if domain.is_ascii() {
+        return Some(Cow::Borrowed(domain));
+    }
+    let (deny, hyphens) = (AsciiDenyList::STD3, Hyphens::CheckFirstLast);
+    Uts46::new().to_ascii(domain.as_bytes(), deny, hyphens, DnsLength::Verify).ok()
+}
+
+/// Whether this is a domain in lower case, its labels in either form.
+pub fn is_domain(text: &str) -> bool {
+    canonical_domain(text).is_some()
+}
+
 /// Whether this is the name of a host in lower case (RFC 1123 2.1); letters beyond ASCII are taken
 /// as they are (RFC 7622 3.2).
-pub fn is_domain(text: &str) -> bool {
+fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         let allowed = |c: char| match c {
             'a'..='z' | '0'..='9' | '-' => true,
@@ -186,6 +243,62 @@ pub fn is_domain(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_contact_may_be_a_domain_and_an_account_never_is_one() {
+        let gateway = AccountAddress::of_domain("irc.example").expect("right");
+        assert_eq!((gateway.as_str(), gateway.jid()), ("@irc.example", "irc.example"));
+        assert_eq!((gateway.name(), gateway.domain()), ("", "irc.example"));
+        assert_eq!(AccountAddress::of_contact("@irc.example"), Some(gateway.clone()));
+        assert!(gateway.is_domain());
+        let ann = AccountAddress::parse("ann@irc.example", "").expect("right");
+        assert_eq!(AccountAddress::of_contact("ann@irc.example"), Some(ann.clone()));
+        assert!(!ann.is_domain() && ann.jid() == "ann@irc.example" && ann != gateway);
+        let inbox = |it: &AccountAddress| it.inbox(HashKey::new(1, 2), AccountId::FOREIGN);
+        assert_ne!(inbox(&ann), inbox(&gateway));
+        assert_eq!(Addressee::from(gateway.clone()).within("a.example"), gateway);
+        for text in ["", "@", "@@irc.example", "@-", "irc.example", "@Irc.example"] {
+            assert_eq!(AccountAddress::of_contact(text), None, "{text}");
+        }
+        for domain in ["", "a.example"] {
+            assert!(AccountAddress::parse("@irc.example", domain).is_err());
+        }
+        assert!(Addressee::parse("@irc.example").is_err());
+    }
+
+    #[test]
+    fn labels_in_letters_and_in_ascii_are_one_domain() {
+        let letters = "b\u{fc}cher.example";
+        for text in [letters, "xn--bcher-kva.example", "bu\u{308}cher.example"] {
+            assert_eq!(canonical_domain(text).as_deref(), Some(letters), "{text}");
+            let ann = AccountAddress::parse(&format!("ann@{text}"), "").expect("right");
+            assert_eq!(ann.as_str(), format!("ann@{letters}"));
+            let to = Addressee::parse(&format!("ann@{text}")).expect("right");
+            assert_eq!(to.within("a.example"), ann);
+        }
+        assert_eq!(ascii_domain(letters).as_deref(), Some("xn--bcher-kva.example"));
+        for plain in ["a.example", "ab--c.example", "localhost"] {
+            assert_eq!(canonical_domain(plain), Some(Cow::Borrowed(plain)));
+            assert_eq!(ascii_domain(plain), Some(Cow::Borrowed(plain)));
+        }
+        // No punycode, ASCII in it, letters that are none, too long, or no host at all.
+        let long = format!("{}.example", "\u{fc}".repeat(60));
+        for text in [
+            "xn--.example",
+            "xn--a.example",
+            "xn--example-.org",
+            "xn--bcher-kv\u{fc}.example",
+            "xn--ls8h.example",
+            "\u{200d}a.example",
+            "b\u{fc}cher..example",
+            "-\u{fc}.example",
+            "\u{fc}/x.example",
+            &long,
+        ] {
+            assert_eq!(canonical_domain(text), None, "{text}");
+            assert!(!is_domain(text), "{text}");
+        }
+    }
 
     #[test]
     fn an_address_is_checked_and_taken_apart() {

@@ -2,10 +2,11 @@
 //!
 //! One fixed policy, which needs no tables: the part in front of the `@` is an account's name,
 //! ASCII letters in lower case, so that nodeprep, PRECIS and the other protocols agree on it; a
-//! domain is a host in lower case without its last dot; a resource is compared as it is. Whatever
-//! else the RFC would take is no address here.
+//! domain is a host in lower case without its last dot, its labels in their own letters (U-labels)
+//! however they were written; a resource is compared as it is. Whatever else the RFC would take is
+//! no address here.
 
-use model::account::{ACCOUNT_NAME_BYTES_MAX, AccountAddress, is_domain};
+use model::account::{ACCOUNT_NAME_BYTES_MAX, AccountAddress, canonical_domain};
 
 /// Longest part of an address, bytes (RFC 7622 3.1).
 pub const PART_BYTES_MAX: usize = 1_023;
@@ -44,6 +45,15 @@ impl Jid {
         };
         Some(Jid { account, domain, resource })
     }
+
+    /// It as it is compared.
+    pub fn text(&self) -> String {
+        let bare = self.account.as_ref().map_or(&*self.domain, |account| account.as_str());
+        match &self.resource {
+            Some(resource) => format!("{bare}/{resource}"),
+            None => bare.into(),
+        }
+    }
 }
 
 /// The domain of an address, whose other parts may be what they are; `None`: it has none.
@@ -56,7 +66,7 @@ pub fn domain_of(text: &str) -> Option<Box<str>> {
 /// A domain as it is compared; `None`: it is none.
 pub fn domain(text: &str) -> Option<Box<str>> {
     let text = text.strip_suffix('.').unwrap_or(text).to_lowercase();
-    is_domain(&text).then(|| text.into())
+    canonical_domain(&text).map(|domain| domain.into())
 }
 
 /// The account of a name in a domain.
@@ -92,7 +102,14 @@ mod tests {
         assert_eq!(read("Ann@Example.ORG."), Some((ann(), domain(), None)));
         assert_eq!(read("ann@example.org/a@b/c"), Some((ann(), domain(), some("a@b/c"))));
         assert_eq!(read("example.org/x"), Some((None, domain(), some("x"))));
-        assert_eq!(read("ann@BÜCHER.example").map(|jid| jid.1), some("bücher.example"));
+        for text in ["ann@BÜCHER.example", "ann@XN--BCHER-KVA.example.", "xn--bcher-kva.example/x"]
+        {
+            assert_eq!(read(text).map(|jid| jid.1), some("bücher.example"), "{text}");
+        }
+        assert_eq!(
+            super::domain_of("x y@xn--bcher-kva.example").as_deref(),
+            Some("bücher.example")
+        );
         let long = format!("example.org/{}", "x".repeat(PART_BYTES_MAX));
         assert!(read(&long).is_some() && read(&format!("{long}x")).is_none());
     }
@@ -114,6 +131,8 @@ mod tests {
             "ann@x@y",
             "/x",
             "ann@..",
+            "ann@xn--a.example",
+            "xn--ls8h.example",
             &"x".repeat(65),
             &format!("{}@x", "a".repeat(65)),
             &"/x".repeat(2_000),

@@ -39,13 +39,11 @@ pub fn message(xml: &str) -> Result<KeptMessage, &'static str> {
         "error" | "headline" => return Err("it is an error or a headline"),
         _ => {}
     }
-    let party = |name: &str| match message.attribute(name) {
-        None => Ok(None),
-        Some(text) => {
-            let jid = Jid::parse(&text).ok_or("an address in it is none")?;
-            let account = jid.account.ok_or("it is from or to a domain, not to an account")?;
-            Ok(Some((account, jid.resource.unwrap_or_default())))
-        }
+    let party = |name: &str| -> Result<_, &'static str> {
+        let Some(text) = message.attribute(name) else { return Ok(None) };
+        let jid = Jid::parse(&text).ok_or("an address in it is none")?;
+        let account = jid.account.ok_or("it is from or to a domain, not to an account")?;
+        Ok(Some((account, jid.resource.unwrap_or_default())))
     };
     let (from, to) = (party("from")?, party("to")?.map(|(account, _)| account));
     if amend::said(&message).is_some() {

@@ -257,6 +257,7 @@ impl Config {
         let mut reader = Reader::new(name, text, env);
         let mut config = tree(document.as_table(), &mut reader);
         reader.finish();
+        domains::settle(&mut config);
         rules::check(&config, &mut reader);
         config.warnings = rules::warnings(&config);
         match reader.problems.is_empty() {

@@ -8,6 +8,7 @@ use super::room::may_show;
 use super::{CallOpener, FederationLogic, Handle, Showing};
 use crate::route::{DomainRoute, RouteState};
 use base::time::{Instant, Now};
+use model::account::ascii_domain;
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::Source;
@@ -30,9 +31,11 @@ impl FederationLogic {
         let is_rooms = *pair.own == *self.rooms.service();
         let shown = if is_rooms { &self.parts.profile.domains.own } else { &pair.own };
         let trust = self.parts.trust.as_ref();
-        let layers = |is_direct| trust?.layers((shown, domain), is_direct);
+        // Names of hosts and of certificates are in A-labels.
+        let host = ascii_domain(domain);
+        let layers = |is_direct| trust?.layers((shown, host.as_deref()?), is_direct);
         let layers = layers(false).zip(layers(true));
-        let Some((within, direct)) = layers.filter(|_| domain.is_ascii()) else {
+        let Some(((within, direct), named)) = layers.zip(host.as_deref()) else {
             return self.not_reached(now, pair, StanzaFault::RemoteServerNotFound, true);
         };
         let named = match self.parts.section.place_of(domain) {
@@ -44,7 +47,7 @@ impl FederationLogic {
                 tag,
             },
             None => NamedCall {
-                domain: domain.into(),
+                domain: named.into(),
                 services: vec![
                     ("_xmpps-server._tcp", direct),
                     ("_xmpp-server._tcp", within.clone()),

@@ -1,5 +1,6 @@
 //! Whether a certificate is one of a domain (RFC 6120 13.7.1.4, XEP-0178).
 
+use crate::jid;
 use model::link::{CertificateName, Link};
 
 /// Whether whoever is at the other end has shown a certificate, which was verified, of this domain.
@@ -9,13 +10,14 @@ pub(super) fn is_of(link: &Link, domain: &str) -> bool {
 }
 
 fn is_name_of(name: &CertificateName, domain: &str) -> bool {
-    let is_it = |text: &str| text.trim_end_matches('.').eq_ignore_ascii_case(domain);
+    // A certificate has A-labels, or the letters themselves.
+    let is_it = |text: &str| jid::domain(text).is_some_and(|it| *it == *domain);
     match name {
         CertificateName::Dns(host) => match host.strip_prefix("*.") {
             // One label, and no public suffix alone.
             Some(parent) => {
                 let rest = domain.split_once('.').map_or("", |(_, rest)| rest);
-                rest.contains('.') && parent.eq_ignore_ascii_case(rest)
+                rest.contains('.') && jid::domain(parent).is_some_and(|it| *it == *rest)
             }
             None => is_it(host),
         },
@@ -38,6 +40,10 @@ mod tests {
             (dns("a.example"), "a.example", true),
             (dns("A.Example."), "a.example", true),
             (dns("b.example"), "a.example", false),
+            (dns("xn--bcher-kva.example"), "b\u{fc}cher.example", true),
+            (dns("*.xn--bcher-kva.example"), "x.b\u{fc}cher.example", true),
+            (dns("xn--bcher-kvb.example"), "b\u{fc}cher.example", false),
+            (CertificateName::Xmpp("B\u{fc}cher.example".into()), "b\u{fc}cher.example", true),
             (dns("*.a.example"), "x.a.example", true),
             (dns("*.a.example"), "a.example", false),
             (dns("*.a.example"), "y.x.a.example", false),

@@ -1,10 +1,12 @@
 //! `[domain.NAME]`: domains of accounts beside that of `[chat]`.
 //!
 //! It does not look whether a certificate exists. That no two are one is a rule of `rules.rs`.
+//! Invariant: a domain that is served here is in its own letters, however it was written.
 
+use super::Config;
 use base::section;
 use base::setting::text;
-use model::account::is_domain;
+use model::account::{canonical_domain, is_domain};
 use std::path::PathBuf;
 
 section! {
@@ -22,6 +24,17 @@ section! {
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
+    }
+}
+
+/// Has all domains that are served here in the form in which addresses are compared.
+pub(super) fn settle(config: &mut Config) {
+    let others = config.domains.iter_mut().map(|it| &mut it.domain);
+    let components = config.components.iter_mut().map(|it| &mut it.domain);
+    for domain in std::iter::once(&mut config.chat.domain).chain(others).chain(components) {
+        if let Some(settled) = canonical_domain(domain).map(|it| it.into_owned()) {
+            *domain = settled;
+        }
     }
 }
 
