@@ -161,6 +161,19 @@ fn a_stanza_reaches_the_device_that_it_is_for_or_all_that_are_there() {
 }
 
 #[test]
+fn whether_a_device_is_there_can_be_asked_and_it_is_told_nothing() {
+    for (mut town, ann, others) in towns() {
+        for name in others {
+            town.device(name, "phone");
+            let told = town.hands(ann, (name, Some("phone")), "");
+            assert_eq!(seen(&told), [(ann.conn, "done".into())], "{name}");
+            let told = town.hands(ann, (name, Some("tablet")), "");
+            assert_eq!(seen(&told), [(ann.conn, "UnknownAccount".into())], "{name}");
+        }
+    }
+}
+
+#[test]
 fn neither_who_blocks_nor_who_is_blocked_is_reached() {
     for (mut town, ann, others) in towns() {
         for name in others {

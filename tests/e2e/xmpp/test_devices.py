@@ -53,6 +53,36 @@ class Devices(Friends):
         await bob.until("presence_unavailable", own)
 
     @together
+    async def test_what_is_private_reaches_the_device_that_it_is_for_and_no_other(self):
+        from xml.etree import ElementTree
+        ann = await self.friend(self.ann, "desk").here()
+        phone = await self.friend(self.bob, "phone").here()
+        desk = await self.friend(self.bob, "desk").here()
+        jid = phone.client.boundjid.bare
+
+        def say(to, text, hint):
+            message = ann.client.make_message(to, text, mtype="chat")
+            message.xml.append(ElementTree.fromstring(hint))
+            message.send()
+        private = "<private xmlns='urn:xmpp:carbons:2'/>"
+        no_copy = "<no-copy xmlns='urn:xmpp:hints'/>"
+        say(f"{jid}/phone", "for the phone", private)
+        say(f"{jid}/desk", "for the desk", no_copy)
+        await ann.ping()
+        heard = await phone.next()
+        self.assertEqual((heard["body"], str(heard["to"])), ("for the phone", f"{jid}/phone"))
+        self.assertEqual((await desk.next())["body"], "for the desk")
+        say(f"{jid}/gone", "for nobody in particular", private)
+        say(jid, "for all", private)
+        for device in (phone, desk):
+            said = {(await device.next())["body"] for _ in range(2)}
+            self.assertEqual(said, {"for nobody in particular", "for all"})
+        phone.client.register_plugin("xep_0313")
+        archive = phone.client["xep_0313"].iterate(with_jid=ann.client.boundjid.bare)
+        kept = {it["mam_result"]["forwarded"]["stanza"]["body"] async for it in archive}
+        self.assertLessEqual({"for the phone", "for the desk"}, kept, "the archive has all")
+
+    @together
     async def test_nobody_who_is_blocked_asks_a_device(self):
         ann = await self.friend(self.ann, "desk").here()
         bob = await self.friend(self.bob, "phone").here()

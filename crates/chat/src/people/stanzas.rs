@@ -189,6 +189,9 @@ impl Chat {
         let takers = all.iter().filter(is_meant).filter_map(|key| self.sessions.slab.at(*key));
         // Devices of other protocols know nothing of stanzas.
         let conns: Vec<ConnRef> = takers.filter(|it| it.binds).map(|it| it.conn).collect();
+        if xml.is_empty() {
+            return !conns.is_empty();
+        }
         let delivery = || ChatDelivery::Stanza(xml.clone());
         fx.deliveries.extend(conns.iter().map(|conn| (*conn, delivery())));
         !conns.is_empty()

@@ -93,7 +93,8 @@ pub struct HandingTo {
     pub to: Addressee,
     /// For which device; none: for all that are there and want messages.
     pub device: Option<Box<str>>,
-    /// The stanza, as it is written to a client.
+    /// The stanza, as it is written to a client; empty: it is asked whether the device is there,
+    /// and nothing else.
     pub xml: Arc<[u8]>,
     /// What it says of whether the device is there, if it does.
     pub directed: Option<DirectedPresence>,

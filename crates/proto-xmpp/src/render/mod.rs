@@ -74,7 +74,8 @@ pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
         Content::text(&spoken)
     } else {
         let stanza = stanza_with(message, None, is_beside);
-        match file_url(message).filter(|url| **url == *stanza.text) {
+        let url = file_url(message).filter(|url| **url == *stanza.text && !is_private(message));
+        match url {
             Some(url) => file(&url, &String::from_utf8_lossy(&stanza.extra)),
             None => stanza,
         }
@@ -148,6 +149,28 @@ fn stanza(
     Content { kind: Content::STANZA, text, extra, counts, ..Content::default() }
 }
 
+/// Whether a `message` is for the device that it names alone (XEP-0280 6, XEP-0334 4.4).
+pub fn is_private(message: &Element<'_, '_>) -> bool {
+    message.child("private", CARBONS).is_some() || message.child("no-copy", HINTS).is_some()
+}
+
+/// A stanza's content for one device alone, which it names where an address stood.
+pub fn for_resource(content: Content, resource: &str) -> Content {
+    const BEGIN: &[u8] = b"<message";
+    const ID: &[u8] = b" id=\"";
+    let Some(rest) = content.extra.strip_prefix(BEGIN) else { return content };
+    if content.kind != Content::STANZA {
+        return content;
+    }
+    // The id stays first.
+    let id = rest.strip_prefix(ID).and_then(|it| it.iter().position(|byte| *byte == b'"'));
+    let (before, behind) = rest.split_at(id.map_or(0, |end| ID.len() + end + 1));
+    let mut extra = [BEGIN, before].concat();
+    put_attribute("to", Some(resource), &mut extra);
+    extra.extend_from_slice(behind);
+    Content { extra: extra.into(), ..content }
+}
+
 /// The sender's id for a `message`, if it is one that tells a resend (XEP-0359 3.2): a UUID.
 pub fn client_id_of(message: &Element<'_, '_>) -> Option<ClientMessageId> {
     let id = message.attribute("id");
@@ -158,7 +181,7 @@ pub fn client_id_of(message: &Element<'_, '_>) -> Option<ClientMessageId> {
 /// For whom a message is written, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Rendering<'a> {
-    /// The reader's full JID.
+    /// The reader's full JID; the bare one is an archive's, of which nothing is for one device.
     pub reader: &'a str,
     /// The domain that says when the message was kept; none: it comes as it is said.
     pub delayed_by: Option<&'a str>,
@@ -207,6 +230,11 @@ impl<'a> KeptStanza<'a> {
             others::put(message, out);
         }
         says
+    }
+
+    /// The device that it is for alone, if it is.
+    fn only(&self) -> Option<std::borrow::Cow<'a, str>> {
+        self.root().and_then(|kept| kept.attribute("to")).filter(|only| !only.is_empty())
     }
 
     /// Whether there is anything beside the text.
@@ -291,8 +319,12 @@ fn put_file(note: &FileNote<'_>, said: &str, out: &mut Vec<u8>) {
 /// Appends a message as a stanza. False: it says nothing that XMPP can show.
 pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bool {
     let kept = KeptStanza::of(&message.content);
-    let is_private = kept.root().is_some_and(|kept| kept.child("private", CARBONS).is_some());
-    if how.is_carbon && is_private {
+    let (owner, resource) = how.reader.split_once('/').unwrap_or((how.reader, ""));
+    let is_for_another = match how.is_carbon {
+        true => kept.root().is_some_and(|kept| is_private(&kept)),
+        false => kept.only().is_some_and(|only| !resource.is_empty() && *only != *resource),
+    };
+    if is_for_another {
         return false;
     }
     let begin = out.len();
@@ -310,7 +342,6 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
         out.truncate(begin);
         return false;
     }
-    let (owner, _) = how.reader.split_once('/').unwrap_or((how.reader, ""));
     put_stanza_id(message, owner, out);
     if how.asks && message.content.counts {
         kept.put_wants(out);
@@ -346,7 +377,8 @@ pub(crate) fn put_kept(message: &ChatMessage, kept: &KeptStanza<'_>, out: &mut V
 /// nothing to show, and what was appended is in vain.
 fn put_said(message: &ChatMessage, kept: &KeptStanza<'_>, out: &mut Vec<u8>) -> bool {
     put_attribute("from", Some(&sender(message)), out);
-    put_attribute("to", Some(message.to.as_str()), out);
+    let to = full_jid(&message.to, &kept.only().unwrap_or_default());
+    put_attribute("to", Some(&to), out);
     let kind = kept.root().map_or("chat".into(), |kept| kind(&kept));
     let kind = ["chat", "normal", "headline"].into_iter().find(|known| *known == kind);
     put_attribute("type", kind, out);
@@ -392,8 +424,8 @@ fn sender(message: &ChatMessage) -> String {
 pub fn full_jid(account: &AccountAddress, device: &str) -> String {
     // A device's name is of any protocol; one that is no resource is left out.
     match device.is_empty() || !device.chars().all(|char| text::is_char(char) && char >= ' ') {
-        true => account.as_str().to_owned(),
-        false => format!("{account}/{device}"),
+        true => account.jid().to_owned(),
+        false => format!("{}/{device}", account.jid()),
     }
 }
 

@@ -176,6 +176,28 @@ fn what_was_kept_says_since_when_and_ones_own_comes_as_a_carbon() {
     assert!(written(&private, LIVE).is_some());
 }
 
+#[test]
+fn what_is_for_one_device_is_shown_to_that_alone() {
+    for hint in ["<private xmlns='urn:xmpp:carbons:2'/>", "<no-copy xmlns='urn:xmpp:hints'/>"] {
+        let said = said_of(&format!("<message type='chat' id='7'><body>x</body>{hint}</message>"));
+        let said = said.expect("it says something");
+        let content = for_resource(said.content, "r's");
+        assert_eq!(content.name(ClientMessageId([0; 16])), "7");
+        let private = message(StanzaContent { content, ..said }, "desk");
+        let reader = |reader| Rendering { reader, ..LIVE };
+        let shown = written(&private, reader("bob@a.example/r's")).expect("shown");
+        assert!(shown.contains("to='bob@a.example/r&apos;s'"), "{shown}");
+        assert!(shown.contains("id='7'") && shown.contains(hint), "{shown}");
+        assert_eq!(written(&private, LIVE), None);
+        assert!(written(&private, reader("bob@a.example")).is_some(), "the archive has it");
+        let carbon = Rendering { is_carbon: true, ..reader("ann@a.example/phone") };
+        assert_eq!(written(&private, carbon), None);
+    }
+    let plain = StanzaContent { client_id: None, content: Content::text("x") };
+    let content = for_resource(plain.content.clone(), "r");
+    assert_eq!(content, plain.content, "it says of itself that it is private, or is not");
+}
+
 fn file(text: &str, note: &FileNote<'_>) -> ChatMessage {
     let content = Content { kind: Content::FILE, extra: note.write(), ..Content::text(text) };
     message(StanzaContent { client_id: None, content }, "phone")

@@ -238,7 +238,8 @@ impl Session {
         query_id: Option<&str>,
         out: &mut Out,
     ) {
-        let how = Rendering { reader: self.jid(), delayed_by: None, is_carbon: false, asks: false };
+        let reader = self.account();
+        let how = Rendering { reader, delayed_by: None, is_carbon: false, asks: false };
         let mut stanza = Vec::new();
         let (owner, says) = match is_of_room {
             true => {

@@ -8,6 +8,7 @@ use super::features::accounts::{BookAsking, OpenCommand};
 use super::features::{Asking, Uploading};
 use super::messages::Sending;
 use super::messages::amendments::Finding;
+use super::messages::private::Knock;
 use super::nodes::NodesAsking;
 use super::receipts::{Awaited, Marking};
 use super::rooms::Rooms;
@@ -25,6 +26,8 @@ pub(super) struct Busy {
     pub(super) sends: Vec<Sending>,
     /// Of these, those whose messages are being looked for.
     pub(super) finds: Vec<Finding>,
+    /// Of these, those that are for one device.
+    pub(super) knocks: Vec<Knock>,
     /// Questions of people that are with the service.
     pub(super) asks: Vec<Asking>,
     /// Questions of nodes that are with the service.
@@ -79,6 +82,7 @@ impl Busy {
         quiet
             + size_of::<Sending>() * self.sends.len()
             + self.finds.iter().map(Finding::weight).sum::<usize>()
+            + self.knocks.iter().map(Knock::weight).sum::<usize>()
             + size_of::<Asking>() * self.asks.len()
             + self.nodes.iter().map(NodesAsking::weight).sum::<usize>()
             + self.markings.iter().map(Marking::weight).sum::<usize>()

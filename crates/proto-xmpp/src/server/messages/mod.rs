@@ -6,6 +6,7 @@
 
 pub(super) mod amendments;
 pub(super) mod lookup;
+pub(super) mod private;
 mod transients;
 
 use super::Out;
@@ -99,6 +100,9 @@ impl Session {
         (message, said): (&Element<'_, '_>, StanzaContent),
         out: &mut Out,
     ) {
+        if let Some(resource) = private::resource_of(message, about.1) {
+            return self.knocks(now, (account, about), (resource, said), out);
+        }
         match others::reply_of(message) {
             Some(name) => self.replies(now, (account, about), (message, said, name), out),
             None => self.sends(now, (account, about), said, out),
@@ -153,6 +157,9 @@ impl Session {
 
     /// A message is stored, or why not.
     pub(super) fn answered(&mut self, number: u32, why: Option<(ChatFault, &str)>, out: &mut Out) {
+        if self.knocked(number, why.is_none(), out) {
+            return;
+        }
         let sends = &mut self.busy().sends;
         let Some(at) = sends.iter().position(|sending| sending.number == number) else {
             base::never!(true, "an answer to nothing");
