@@ -220,6 +220,66 @@ fn a_foreign_account_and_one_of_ours_see_each_other_as_any_two_do() {
 }
 
 #[test]
+fn a_domain_itself_is_a_contact_as_an_account_is() {
+    let mut house = House::new();
+    let ann = house.device("ann", "desk");
+    let gateway = AccountAddress::of_domain("irc.example").expect("right");
+    let wishes = |house: &mut House, order| {
+        let contact = Addressee::from(gateway.clone());
+        house.people(ann, PeopleAsk::Wish(Box::new(ContactWish { contact, order })))
+    };
+    let comes = |house: &mut House, what| {
+        let home = match &what {
+            ArrivalWhat::Wish(_) => gateway.clone(),
+            _ => address("ann"),
+        };
+        let command = ChatCommand::Foreign(Box::new(ForeignArrival { home, what }));
+        Service::command(&mut house.chat, house.now, 7, command, &mut house.fx);
+        let told: Vec<_> = house.rest().into_iter().map(|(_, it)| it).collect();
+        house.fx.answers.clear();
+        told
+    };
+    let say = |verb| ContactOrder::Say(verb, Box::default());
+    let says = |verb| {
+        let contact = address("ann").into();
+        ArrivalWhat::Wish(Box::new(ContactWish { contact, order: say(verb) }))
+    };
+    wishes(&mut house, ContactOrder::Set { name: "IRC".into(), groups: Box::default() });
+    wishes(&mut house, say(SubscriptionVerb::Subscribe));
+    let out = house.goes_out();
+    let is_to = |word: &ForeignWord| match word {
+        ForeignWord::Subscription { to, verb, .. } => {
+            *to == gateway && *verb == SubscriptionVerb::Subscribe
+        }
+        _ => false,
+    };
+    assert!(out.iter().any(is_to) && out[0].domain() == "irc.example", "{out:?}");
+    comes(&mut house, says(SubscriptionVerb::Subscribed));
+    comes(&mut house, says(SubscriptionVerb::Subscribe));
+    wishes(&mut house, say(SubscriptionVerb::Subscribed));
+    let listed = |house: &mut House| {
+        let told = house.people(ann, PeopleAsk::Contacts { after: None });
+        let [ChatDelivery::Contacts(list)] = &told[..] else { panic!("{told:?}") };
+        let of = |it: &Arc<Contact>| (it.address.to_string(), it.subscription.word());
+        list.contacts.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&mut house), [("@irc.example".to_owned(), "both")]);
+    let here = ArrivalWhat::Presence {
+        from: gateway.clone(),
+        device: Some(Box::default()),
+        availability: Some(Box::default()),
+    };
+    let told = comes(&mut house, here);
+    let [ChatDelivery::Presence(presence)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((&presence.from, presence.device.as_deref()), (&gateway, Some("")));
+    house.goes_out();
+    house.people(ann, PeopleAsk::Present(None));
+    let gone =
+        |word: &ForeignWord| matches!(word, ForeignWord::Presence { to, .. } if *to == gateway);
+    assert!(house.goes_out().iter().any(gone), "it is told that nobody is there");
+}
+
+#[test]
 fn who_was_told_elsewhere_that_a_device_is_there_is_told_that_it_is_gone() {
     let mut house = House::new();
     let (conn, session) = house.device("ann", "desk");

@@ -5,6 +5,7 @@ import hashlib
 
 from fixture import DEADLINE_S
 from xmpp.people import People, slixmpp, together
+from xmpp.test_people import Friend
 
 SECRET = "secret-of-the-echo"
 OTHER_SECRET = "another-secret"
@@ -117,6 +118,35 @@ class Components(ComponentCase):
         pong = await echo.client["xep_0199"].ping("localhost", ifrom=f"bot@{DOMAIN}",
                                                   timeout=DEADLINE_S)
         self.assertGreaterEqual(pong, 0)
+
+    @together
+    async def test_the_domain_of_a_component_is_a_contact_and_shows_that_it_is_there(self):
+        echo = await self.echo()
+        asked = asyncio.Queue()
+        echo.client.auto_authorize = echo.client.auto_subscribe = None
+        echo.client.add_event_handler("presence_subscribe", asked.put_nowait)
+        ann = Friend(self.server.ports["xmpp"][1], f"{self.ann}@localhost/desk",
+                     f"secret of {self.ann}")
+        self.people.append(ann)
+        await ann.here()
+        await ann.client.update_roster(DOMAIN, name="Echo", groups=["gateways"],
+                                       timeout=DEADLINE_S)
+        ann.presence(DOMAIN, "subscribe")
+        wish = await asyncio.wait_for(asked.get(), DEADLINE_S)
+        self.assertEqual((str(wish["from"]), str(wish["to"])), (f"{self.ann}@localhost", DOMAIN))
+        echo.client.send_presence(pto=f"{self.ann}@localhost", pfrom=DOMAIN, ptype="subscribed")
+        await ann.until("presence_subscribed", DOMAIN)
+        echo.client.send_presence(pto=f"{self.ann}@localhost", pfrom=DOMAIN, pshow="away",
+                                  pstatus="logged in")
+        seen = await ann.until("presence_away", DOMAIN)
+        self.assertEqual((str(seen["from"]), seen["status"]), (DOMAIN, "logged in"))
+        echo.client.send_presence(pto=f"{self.ann}@localhost", pfrom=DOMAIN, ptype="unavailable")
+        await ann.until("presence_unavailable", DOMAIN)
+        # A component of this library forgets whom it lets see it: a new session would end that.
+        await ann.client.get_roster(timeout=DEADLINE_S)
+        item = ann.client.client_roster[DOMAIN]
+        self.assertEqual((item["name"], item["groups"], item["subscription"]),
+                         ("Echo", ["gateways"], "to"))
 
     @together
     async def test_who_speaks_to_a_component_that_is_away_is_told_so(self):

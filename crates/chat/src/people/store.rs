@@ -352,5 +352,5 @@ pub(crate) fn key_of(inbox: TimelineId, contact: &str) -> Box<[u8]> {
 }
 
 fn address_of(text: &[u8]) -> Option<AccountAddress> {
-    AccountAddress::parse(std::str::from_utf8(text).ok()?, "").ok()
+    AccountAddress::of_contact(std::str::from_utf8(text).ok()?)
 }

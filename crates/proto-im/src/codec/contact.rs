@@ -4,7 +4,7 @@
 //! kept than may be there: who names more is told so.
 
 use super::WireFault;
-use super::group::address;
+use super::group::contact_address;
 use super::protobuf::{Body, Sink, Value};
 use model::chat::{
     CONTACT_GROUPS_MAX, Contact, ContactChange, ContactOrder, ContactsPage, Half, Subscription,
@@ -251,7 +251,7 @@ impl<'a> ContactFields<'a> {
     pub fn contact(&self) -> Result<Contact, WireFault> {
         let (to, from) = (half_of(self.sees), half_of(self.seen));
         Ok(Contact {
-            address: address(self.address)?,
+            address: contact_address(self.address)?,
             is_listed: self.listed,
             name: self.name.into(),
             groups: self.groups.iter().map(|group| Box::from(*group)).collect(),

@@ -327,6 +327,11 @@ pub(crate) fn address(text: &str) -> Result<AccountAddress, WireFault> {
     AccountAddress::parse(text, "").map_err(|_| WireFault::Address)
 }
 
+/// The same of a contact, which may be a domain itself: `@domain`.
+pub(super) fn contact_address(text: &str) -> Result<AccountAddress, WireFault> {
+    AccountAddress::of_contact(text).ok_or(WireFault::Address)
+}
+
 /// The number of a verb on the wire (IM 8.4).
 pub const fn verb_number(verb: GroupVerb) -> u32 {
     match verb {

@@ -1,7 +1,7 @@
 //! Presence: what a device says of itself, and is told of others (IM 12.4).
 
 use super::WireFault;
-use super::group::address;
+use super::group::contact_address;
 use super::protobuf::{Body, Sink, Value};
 use model::chat::{Availability, Presence, Show};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl<'a> PresenceFields<'a> {
         let how = Availability { show, status, ..Availability::default() };
         let is_there = self.show != OFFLINE && device.is_some();
         let availability = is_there.then(|| Arc::new(how));
-        Ok(Presence { from: address(self.from)?, device, availability })
+        Ok(Presence { from: contact_address(self.from)?, device, availability })
     }
 
     pub(super) fn read(value: Value<'a>) -> Result<PresenceFields<'a>, WireFault> {

@@ -28,7 +28,7 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
     match word {
         ForeignWord::Message(message) => return render::write_out(message, out),
         ForeignWord::Subscription { from, to, verb, greeting } => {
-            head(from.as_str(), to.as_str(), verb.word(), out);
+            head(from.jid(), to.jid(), verb.word(), out);
             if !greeting.is_empty() {
                 out.extend_from_slice(b"<status>");
                 text::put(greeting, out);
@@ -37,10 +37,10 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
         }
         ForeignWord::Presence { from, device, availability, to } => {
             let from = render::full_jid(from, device.as_deref().unwrap_or_default());
-            head(&from, to.as_str(), if availability.is_some() { "" } else { "unavailable" }, out);
+            head(&from, to.jid(), if availability.is_some() { "" } else { "unavailable" }, out);
             availability.iter().for_each(|how| put_presence(how, out));
         }
-        ForeignWord::Probe { from, to } => head(from.as_str(), to.as_str(), "probe", out),
+        ForeignWord::Probe { from, to } => head(from.jid(), to.jid(), "probe", out),
         ForeignWord::Gone { from, device, to, .. } => {
             head(&render::full_jid(from, device), to, "unavailable", out);
         }
@@ -83,7 +83,9 @@ pub fn read(stanza: &Element<'_, '_>, made: ClientMessageId) -> Result<StanzaPur
             _ => Ok(StanzaPurpose::Nothing),
         };
     };
-    let arrival = StanzaArrival { stanza, from: address("from"), to, home };
+    let from = address("from");
+    let sender = from.as_ref().and_then(sender_of);
+    let arrival = StanzaArrival { stanza, from, sender, to, home };
     match stanza.name() {
         "message" => arrival.message(made),
         "presence" => arrival.presence(),
@@ -99,6 +101,8 @@ struct StanzaArrival<'s, 't, 'a> {
     stanza: &'s Element<'t, 'a>,
     /// None: an address that has no place here, of which nothing can be stored.
     from: Option<Jid>,
+    /// Of whom it is: an account, or a domain itself.
+    sender: Option<AccountAddress>,
     to: Jid,
     home: AccountAddress,
 }
@@ -108,8 +112,7 @@ impl StanzaArrival<'_, '_, '_> {
     fn shown(self) -> StanzaPurpose {
         let is_shown = |child: &Element<'_, '_>| !is_forged(child, &self.to.domain);
         let xml = render::passed_on(self.stanza, None, is_shown).into();
-        let from = self.from.and_then(|jid| jid.account);
-        let device = self.to.resource;
+        let (from, device) = (self.sender, self.to.resource);
         let what = ArrivalWhat::Stanza { from, device, xml };
         StanzaPurpose::Arrival(ForeignArrival { home: self.home, what })
     }
@@ -155,7 +158,7 @@ impl StanzaArrival<'_, '_, '_> {
     /// RFC 6121 3, 4.
     fn presence(self) -> Result<StanzaPurpose, StanzaFault> {
         let kind = kind(self.stanza);
-        let sender = self.from.as_ref().and_then(|jid| jid.account.clone());
+        let sender = self.sender.clone();
         let verb = SubscriptionVerb::ALL.into_iter().find(|verb| verb.word() == kind);
         let arrival = |home, what| Ok(StanzaPurpose::Arrival(ForeignArrival { home, what }));
         match (&*kind, verb, sender) {
@@ -170,11 +173,22 @@ impl StanzaArrival<'_, '_, '_> {
             ("" | "unavailable" | "error", ..) if self.to.resource.is_some() => Ok(self.shown()),
             ("" | "unavailable", _, Some(from)) => {
                 let device = self.from.and_then(|jid| jid.resource);
+                // A domain itself may be there without a resource.
+                let is_there = kind.is_empty() && from.is_domain();
+                let device = device.or(is_there.then(Box::default));
                 let availability = kind.is_empty().then(|| Box::new(availability(self.stanza)));
                 arrival(self.home, ArrivalWhat::Presence { from, device, availability })
             }
             _ => Ok(StanzaPurpose::Nothing),
         }
+    }
+}
+
+/// Whom an address is of that has a contact's place here: an account, or a domain itself.
+fn sender_of(jid: &Jid) -> Option<AccountAddress> {
+    match &jid.account {
+        Some(account) => Some(account.clone()),
+        None => AccountAddress::of_domain(&jid.domain).filter(|domain| !domain.is_group()),
     }
 }
 

@@ -93,6 +93,34 @@ fn what_is_not_to_be_kept_is_shown_to_devices_as_it_is() {
 }
 
 #[test]
+fn a_domain_itself_speaks_of_subscriptions_and_is_there() {
+    let gateway = AccountAddress::of_domain("irc.example").expect("right");
+    let (home, what) =
+        arrives("<presence from='IRC.example' to='ann@a.example' type='subscribed'/>");
+    assert_eq!(home, "@irc.example");
+    assert!(matches!(what, ArrivalWhat::Wish(wish) if wish.contact.as_str() == "ann@a.example"));
+    for (resource, kind, expected) in [
+        ("", "", Some("")),
+        ("/x", "", Some("x")),
+        ("/x", "type='unavailable'", Some("x")),
+        ("", "type='unavailable'", None),
+    ] {
+        let (home, what) =
+            arrives(&format!("<presence from='irc.example{resource}' to='ann@a.example' {kind}/>"));
+        assert_eq!(home, "ann@a.example");
+        let ArrivalWhat::Presence { from, device, availability } = what else { panic!("{what:?}") };
+        assert_eq!((&from, device.as_deref()), (&gateway, expected));
+        assert_eq!(availability.is_some(), kind.is_empty());
+    }
+    let mut out = Vec::new();
+    let (from, verb) = (address("ann@a.example"), SubscriptionVerb::Subscribe);
+    let word = ForeignWord::Subscription { from, to: gateway, verb, greeting: Box::default() };
+    assert!(write(&word, &mut out));
+    let expected = "<presence type='subscribe' from='ann@a.example' to='irc.example'></presence>";
+    assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
+}
+
+#[test]
 fn what_stands_for_something_on_the_stream_between_servers_alone_is_not_shown() {
     let (_, xml) = shown_of(
         "<iq stream:x='1' db:y='2' xml:lang='de' xmlns:z='urn:z' type='get' id='1' \
@@ -184,7 +212,7 @@ fn what_has_no_place_here_is_refused_or_passed_over() {
             "<presence from='b@b.example' to='ann@a.example' type='error'/>",
             Ok(StanzaPurpose::Nothing),
         ),
-        ("<presence from='b.example' to='ann@a.example'/>", Ok(StanzaPurpose::Nothing)),
+        ("<presence from='conference.b.example' to='ann@a.example'/>", Ok(StanzaPurpose::Nothing)),
         ("<presence from='b@b.example' to='a.example'/>", Ok(StanzaPurpose::Nothing)),
     ] {
         assert_eq!(format!("{:?}", read_of(stanza)), format!("{expected:?}"), "{stanza}");

@@ -1,6 +1,6 @@
 //! Blocking (XEP-0191): accounts that are blocked, by their bare JIDs.
 
-use super::{Asking, What, contact_of, wish};
+use super::{Asking, What, account_of, wish};
 use crate::fault::StanzaFault;
 use crate::server::Out;
 use crate::server::session::Session;
@@ -45,7 +45,7 @@ impl Session {
         }
         let one = |item: &Element<'_, '_>| {
             let order = if is_block { ContactOrder::Block } else { ContactOrder::Unblock };
-            Ok(wish(contact_of(item.attribute("jid").as_deref())?, order))
+            Ok(wish(account_of(item.attribute("jid").as_deref())?, order))
         };
         let asks = items.iter().map(one).collect::<Result<Vec<_>, StanzaFault>>()?;
         Ok((What::Order, asks))
@@ -82,5 +82,5 @@ impl Session {
 }
 
 fn item(contact: &Contact) -> String {
-    format!("<item jid='{}'/>", escaped(contact.address.as_str()))
+    format!("<item jid='{}'/>", escaped(contact.address.jid()))
 }

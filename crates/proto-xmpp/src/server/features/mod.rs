@@ -182,6 +182,18 @@ impl Session {
         }
     }
 
+    /// Whom a JID of a contact names: an account, not a device of it; or a domain that somebody
+    /// else serves, such as that of a gateway.
+    fn contact_of(&self, jid: Option<&str>) -> Result<AccountAddress, StanzaFault> {
+        let domain = jid.and_then(Jid::parse).filter(|jid| jid.account.is_none());
+        let is_foreign = |domain: &str| self.domains().is_some_and(|it| it.is_foreign(domain));
+        let domain = domain.filter(|jid| is_foreign(&jid.domain));
+        match domain.and_then(|jid| AccountAddress::of_domain(&jid.domain)) {
+            Some(domain) if !domain.is_group() => Ok(domain),
+            _ => account_of(jid),
+        }
+    }
+
     /// Writes a set of the server's own (RFC 6121 2.1.6); the answer does not matter.
     fn push(&mut self, inner: &str, out: &mut Out) {
         let id = format!("push{}", self.name_one());
@@ -191,8 +203,8 @@ impl Session {
     }
 }
 
-/// Whom a JID of a contact names: an account, not a device of it.
-fn contact_of(jid: Option<&str>) -> Result<AccountAddress, StanzaFault> {
+/// The account that a JID names, whichever device of it.
+fn account_of(jid: Option<&str>) -> Result<AccountAddress, StanzaFault> {
     let jid = jid.ok_or(StanzaFault::BadRequest)?;
     let jid = Jid::parse(jid).ok_or(StanzaFault::JidMalformed)?;
     jid.account.filter(|account| !account.is_group()).ok_or(StanzaFault::ItemNotFound)

@@ -1,8 +1,9 @@
 //! Presence and subscriptions (RFC 6121 3, 4): what a resource says of itself and to contacts, and
 //! what it is told of them.
 
-use super::{What, contact_of, wish};
+use super::{What, wish};
 use crate::fault::StanzaFault;
+use crate::render;
 use crate::server::Out;
 use crate::server::nodes::{put_badge, shows_avatar};
 use crate::server::session::Session;
@@ -51,7 +52,7 @@ impl Session {
     ) {
         let (id, to) = (presence.attribute("id"), presence.attribute("to"));
         let about = (id.as_deref(), to.as_deref());
-        let contact = contact_of(about.1).map_err(|fault| match fault {
+        let contact = self.contact_of(about.1).map_err(|fault| match fault {
             StanzaFault::ItemNotFound => StanzaFault::ServiceUnavailable,
             fault => fault,
         });
@@ -71,7 +72,7 @@ impl Session {
         if !self.has(if is_asking { Session::THERE } else { Session::FOLLOWS }) {
             return;
         }
-        let from = Some(contact.address.as_str());
+        let from = Some(contact.address.jid());
         let head = StanzaReply { name: "presence", from, to: self.account(), id: None };
         head.open(verb.word(), out.bytes());
         if is_asking && !contact.greeting.is_empty() {
@@ -88,10 +89,7 @@ impl Session {
         if from.as_str() == self.account() && device == Some(self.resource()) {
             return; // it was told when it said so
         }
-        let from = match device {
-            Some(device) => format!("{from}/{device}"),
-            None => from.to_string(),
-        };
+        let from = render::full_jid(from, device.unwrap_or_default());
         let head = StanzaReply { name: "presence", from: Some(&from), to: self.jid(), id: None };
         let Some(how) = availability else {
             head.put("unavailable", "", out.bytes());

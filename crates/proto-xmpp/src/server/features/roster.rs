@@ -1,7 +1,7 @@
 //! Rosters (RFC 6121 2): asked for, changed, and what changes told to each resource that has asked;
 //! by versions (2.6), with pre-approval (3.4).
 
-use super::{Asking, What, contact_of, wish};
+use super::{Asking, What, wish};
 use crate::fault::StanzaFault;
 use crate::server::Out;
 use crate::server::session::Session;
@@ -31,7 +31,7 @@ impl Session {
         if !item.is("item", ROSTER) {
             return Err(StanzaFault::BadRequest);
         }
-        let contact = contact_of(item.attribute("jid").as_deref())?;
+        let contact = self.contact_of(item.attribute("jid").as_deref())?;
         if contact.as_str() == self.account() {
             return Err(StanzaFault::NotAllowed);
         }
@@ -86,7 +86,7 @@ impl Session {
 
 /// An item of a roster (2.1.2).
 fn item(contact: &Contact) -> String {
-    let jid = escaped(contact.address.as_str());
+    let jid = escaped(contact.address.jid());
     if !contact.is_listed {
         return format!("<item jid='{jid}' subscription='remove'/>");
     }

@@ -2,16 +2,22 @@
 
 use super::harness::*;
 use crate::server::XmppListener;
-use model::chat::foreign::ForeignStanza;
-use model::chat::{ChatDelivery, ChatRequest, HandingOn};
+use model::account::AccountAddress;
+use model::chat::foreign::{ForeignDomains, ForeignStanza};
+use model::chat::{ChatDelivery, ChatRequest, HandingOn, PeopleAsk, Presence};
 use std::sync::Arc;
 
 /// Bound, where others serve their domains.
-fn bound_elsewhere() -> Side {
+pub(super) fn bound_elsewhere() -> Side {
+    bound_among(domains(true))
+}
+
+/// Bound, where these domains are whose they are.
+pub(super) fn bound_among(domains: Arc<ForeignDomains>) -> Side {
     let listener = XmppListener {
         bind_ms_max: 10_000,
         registration: model::ports::users::Registration::Password,
-        domains: domains(true),
+        domains,
         scram_sha_256: true,
         scram_sha_1: false,
         plain: true,
@@ -168,4 +174,46 @@ fn where_nobody_is_reached_nothing_is_handed_on() {
         assert!(says(&mut side, stanza).contains("<remote-server-not-found"), "{stanza}");
     }
     assert!(side.take_words().is_empty());
+}
+
+#[test]
+fn a_domain_of_somebody_else_is_a_contact_and_one_of_ours_is_none() {
+    let mut side = bound_elsewhere();
+    let wished = |side: &mut Side| match side.take_words_as::<ChatRequest>().pop() {
+        Some(ChatRequest::People(asked)) => match asked.ask {
+            PeopleAsk::Wish(wish) => (asked.number, wish.contact.as_str().to_owned()),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let set = |jid: &str| {
+        let item = format!("<item jid='{jid}'/>");
+        format!("<iq type='set' id='r'><query xmlns='jabber:iq:roster'>{item}</query></iq>")
+    };
+    assert_eq!(says(&mut side, &set("IRC.example")), "");
+    let (number, contact) = wished(&mut side);
+    assert_eq!(contact, "@irc.example");
+    assert!(told(&mut side, ChatDelivery::Done { number }).contains("type='result'"));
+    assert_eq!(says(&mut side, "<presence type='subscribe' to='irc.example'/>"), "");
+    assert_eq!(wished(&mut side).1, "@irc.example");
+    for ours in ["a.example", "m.example", "conference.a.example", "conference.b.example"] {
+        assert!(says(&mut side, &set(ours)).contains("item-not-found"), "{ours}");
+    }
+    let block = "<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='irc.example'/>\
+        </block></iq>";
+    assert!(says(&mut side, block).contains("item-not-found"), "it would hold for nobody there");
+    let from = AccountAddress::of_domain("irc.example").expect("right");
+    let presence = |device: Option<&str>, is_there: bool| {
+        let availability = is_there.then(Arc::default);
+        let (from, device) = (from.clone(), device.map(Box::from));
+        ChatDelivery::Presence(Box::new(Presence { from, device, availability }))
+    };
+    for (told_of, expected) in [
+        (presence(Some(""), true), "<presence from='irc.example'"),
+        (presence(Some("x"), true), "<presence from='irc.example/x'"),
+        (presence(None, false), "<presence type='unavailable' from='irc.example'"),
+    ] {
+        let shown = told(&mut side, told_of);
+        assert!(shown.starts_with(expected), "{shown}");
+    }
 }
